@@ -12,7 +12,7 @@ import numpy as np
 from framework.arrays import Array, FloatArray, IntArray, WordArray
 from framework.components import SharedComponents
 from framework.errors import InputError
-from framework.outcomes import RecordOutcomes, Sample
+from framework.outcomes import RecordOutcomes, Sample, samples_of_answers
 from framework.roles import Metric
 from framework.space import Space
 from framework.streams import CandidateStreams
@@ -350,8 +350,19 @@ class Deployable(ABC):
         ------
         InputError
             A column is missing, or a value cannot be used.
+
+        Notes
+        -----
+        By default the shares of the labels that the model's ``predict_table`` gives.
         """
-        return {}
+        table, labels = self.decode(x).predict_table(frame), list(self.labels())
+        numbers = {label: code for code, label in enumerate(labels)}
+        given = np.array([numbers.get(label, -1) for label in table["label"]], dtype=np.int64)
+        return samples_of_answers(codes, given, len(labels), self.positive_code())
+
+    def positive_code(self) -> int:
+        """Return the code of the positive class; -1 for none."""
+        return -1
 
     def shares(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return of how many of the records metrics are, as shares, where that is not of all.

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -20,19 +20,23 @@ from algorithms.cascade.outcomes import CascadeOutcomes, Facts, Policies
 from algorithms.cascade.routing import Routes, Routing
 from algorithms.cascade.stages import TENS, AnswerRule, Stages
 from framework.analysis.expectations import Resamples
-from framework.arrays import Array, IntArray
+from framework.arrays import Array, IntArray, WordArray
 from framework.data.splits import MeasureConfig
 from framework.errors import InputError
 from framework.libraries.calls import UNIT, CallTable
-from framework.libraries.config import CallsSection, measured_as
+from framework.libraries.config import BuildConfig, CallsSection, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import call_times, example_records, has_members, load_members
-from framework.libraries.selection import describe
+from framework.libraries.selection import describe, known_records
+from framework.outcomes import Sample
 from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Integers
 from framework.streams import CandidateStreams
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VERSION = 1  # raise it when a value changes for the same table
 
@@ -201,6 +205,7 @@ class CascadeProblem(Problem, Deployable):
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     Config = CascadeConfig
+    built: BuildConfig | None = None  # how its library was made, where it was made here
 
     @classmethod
     def from_config(cls, config: CascadeConfig) -> CascadeProblem:
@@ -215,7 +220,10 @@ class CascadeProblem(Problem, Deployable):
         others = {name: getattr(config, name) for name in type(config).model_fields}
         for name in ("calls", "measure", "kind"):
             others.pop(name, None)
-        return cls(calls, test=test, library=library, **others)
+        problem = cls(calls, test=test, library=library, **others)
+        if config.calls.library is not None:
+            problem.built = measured_as(config.calls.library, config.measure).build
+        return problem
 
     @property
     def gene_names(self) -> tuple[str, ...]:
@@ -319,6 +327,28 @@ class CascadeProblem(Problem, Deployable):
         from algorithms.cascade.model import example_calls
 
         return example_calls(self.calls)
+
+    def labels(self) -> Sequence[Any]:
+        """Return the classes of the library's models; a table of calls has no records to ask."""
+        return () if self.library is None else self.library.classes or ()
+
+    def samples(
+        self, x: Array, frame: pd.DataFrame, codes: IntArray
+    ) -> Mapping[str, Sequence[Sample]]:
+        found = super().samples(x, frame, codes)
+        (answered,), (right,) = found["coverage"], found["accuracy"]
+        of_all = Sample(right.mean * right.records / max(answered.records, 1), answered.records)
+        return {**found, "accuracy": [of_all], "conclusive_accuracy": [right]}
+
+    def shares(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
+        return {"conclusive_accuracy": values["coverage"]}
+
+    def known_records(
+        self, frame: pd.DataFrame, codes: IntArray
+    ) -> tuple[WordArray, WordArray] | None:
+        return (
+            None if self.library is None else known_records(self.built, self.library, frame, codes)
+        )
 
     def decode(self, x: Array) -> Any:
         """Return the deployable cascade of a genome (see :mod:`algorithms.cascade.model`).

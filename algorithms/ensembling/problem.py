@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -20,11 +20,11 @@ from algorithms.ensembling.kernels.multiplicities import Multiplicities, multipl
 from algorithms.ensembling.kernels.traits import config_similarity, loss_correlation, loss_vectors
 from algorithms.ensembling.outcomes import LOSS_CORRELATION, EnsembleOutcomes
 from algorithms.ensembling.scores import OF_SQUARES, Scores, Truth, check_names, default_score
-from framework.arrays import Array, FloatArray, IntArray
+from framework.arrays import Array, FloatArray, IntArray, WordArray
 from framework.data.columns import Label
 from framework.data.splits import MeasureConfig
 from framework.data.subgroups import Subgroups
-from framework.libraries.config import LibrarySection, measured_as
+from framework.libraries.config import BuildConfig, LibrarySection, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_members
 from framework.libraries.selection import (
@@ -33,6 +33,7 @@ from framework.libraries.selection import (
     describe,
     each_name_once,
     groups_of,
+    known_records,
     positive_code,
     positive_label,
     rated_records,
@@ -45,6 +46,9 @@ from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Counts
 from framework.streams import CandidateStreams
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VERSION = 2  # raise it when a value changes for the same library
 
@@ -180,6 +184,7 @@ class EnsembleProblem(Problem, Deployable):
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     Config = EnsembleConfig
+    built: BuildConfig | None = None  # how its library was made, where it was made here
 
     @classmethod
     def from_config(cls, config: EnsembleConfig) -> EnsembleProblem:
@@ -192,8 +197,9 @@ class EnsembleProblem(Problem, Deployable):
         """
         from framework.libraries.build import obtain_library  # workers do without it
 
-        library = obtain_library(measured_as(config.library, config.measure))
-        return cls(
+        section = measured_as(config.library, config.measure)
+        library = obtain_library(section)
+        problem = cls(
             library,
             max_count=config.max_count,
             score=config.score,
@@ -202,6 +208,8 @@ class EnsembleProblem(Problem, Deployable):
             rates=config.rates,
             groups=groups_of(config.library, config.group),
         )
+        problem.built = section.build
+        return problem
 
     @property
     def gene_names(self) -> tuple[str, ...]:
@@ -312,6 +320,17 @@ class EnsembleProblem(Problem, Deployable):
     @property
     def has_models(self) -> bool:
         return has_members(self.library.folder)
+
+    def labels(self) -> Sequence[Any]:
+        return self.library.classes or ()
+
+    def positive_code(self) -> int:
+        return self.positive if self._classes == 2 else -1
+
+    def known_records(
+        self, frame: pd.DataFrame, codes: IntArray
+    ) -> tuple[WordArray, WordArray] | None:
+        return known_records(self.built, self.library, frame, codes)
 
     def decode(self, x: Array) -> Any:
         """Return the fitted ensemble (see :mod:`algorithms.ensembling.model`) of a genome.

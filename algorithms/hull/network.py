@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from algorithms.hull.kernels import network as kernels
 from algorithms.hull.outcomes import NetworkOutcomes
 from algorithms.hull.reference import TWO_CLASSES
 from algorithms.hull.thresholds import Thresholds
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, row_codes
 from framework.components import Components, ComponentStore
 from framework.data.datasets import memory_to_load
 from framework.data.encoding import Encoder
@@ -27,6 +27,9 @@ from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Bits, Integers, Space
 from framework.streams import CandidateStreams
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _START, _ORDER, _GENOME = 81, 82, 83  # streams of one seed
 _KEY = np.zeros((1, 1), dtype=np.uint64)  # of the only shared component there is
@@ -500,6 +503,27 @@ class NetworkProblem(Problem, Deployable):
     def example(self) -> Mapping[str, list[Any]]:
         """See :meth:`Problem.example`."""
         return dict(self.about["example"])
+
+    def labels(self) -> Sequence[Any]:
+        return tuple(self.about["classes"])
+
+    def positive_code(self) -> int:
+        return 1
+
+    def known_records(
+        self, frame: pd.DataFrame, codes: IntArray
+    ) -> tuple[WordArray, WordArray] | None:
+        part = self.validation
+        pooled = self.design, part.columns[:, : 0 if self.folds else len(part)].T
+        own, kind = np.concatenate(pooled), self.design.dtype
+        y = np.concatenate([self.positive, part.positive[: len(own) - len(self.design)]])
+
+        def of(records: Array, labels: Array) -> WordArray:  # -0.0 is 0.0
+            rows = np.column_stack([records.astype(kind), labels.astype(kind)]) + kind.type(0)
+            return row_codes(rows)
+
+        encoder = Encoder.from_json(self.about["encoder"])
+        return of(encoder.transform(frame), codes), of(own, y)
 
     def decode(self, x: Array) -> Any:
         """Return the sparse network of a genome."""

@@ -16,7 +16,7 @@ from algorithms.multistage.data import StageData
 from algorithms.multistage.kernels import scoring
 from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen
 from framework.data.error_costs import DecisionCosts
-from framework.outcomes import Sample
+from framework.outcomes import Sample, samples_of_answers
 from framework.roles import Metric
 
 POSITIVE = (
@@ -251,21 +251,9 @@ def fresh_samples(
     decision : DecisionCosts, optional
     """
     answered, right = given >= 0, given == codes
-    everyone = np.ones(len(codes), dtype=bool)
-    of = Sample.share_of
-    found = {
-        "coverage": [of(answered, everyone)],
-        "inconclusive_rate": [of(~answered, everyone)],
-        "accuracy": [of(right, answered)],
-        "worst_recall": [of(right, answered & (codes == k)) for k in range(classes)],
-    }
+    found = samples_of_answers(codes, given, classes, positive)
     if most > 0:
         found["cost"] = [Sample.mean_of(paid, most)]
-    if positive >= 0:
-        positives, negatives = answered & (codes == positive), answered & (codes != positive)
-        found["false_positive_rate"] = [of(given == positive, negatives)]
-        found["false_negative_rate"] = [of(~right, positives)]
-        found["recall"] = [of(right, positives)]
     if error_costs is not None:
         wrong = np.where(answered & ~right, error_costs[codes], 0.0)
         found["error_cost"] = [Sample.mean_of(wrong, float(error_costs.max()))]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -26,12 +26,12 @@ from algorithms.pruning.votes import (
     packed,
     pair_credits,
 )
-from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.data.columns import Label
 from framework.data.splits import MeasureConfig
 from framework.data.subgroups import Subgroups
 from framework.errors import InputError, listed
-from framework.libraries.config import LibrarySection, measured_as
+from framework.libraries.config import BuildConfig, LibrarySection, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_members
 from framework.libraries.selection import (
@@ -40,6 +40,7 @@ from framework.libraries.selection import (
     describe,
     each_name_once,
     groups_of,
+    known_records,
     positive_code,
     positive_label,
     rated_records,
@@ -52,6 +53,9 @@ from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Counts, Integers
 from framework.streams import CandidateStreams
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VERSION = 1  # raise it when a value changes for the same library
 
@@ -66,6 +70,7 @@ _RATES = (
     Metric("false_positive_rate", "min", text="negative records called positive", mixes=True),
     Metric("false_negative_rate", "min", text="positive records called negative", mixes=True),
 )
+
 _MEMBERS = Metric("members", "min", "ratio", text="number of classifiers kept", size=True)
 _WORDS: dict[PairMeasure, str] = {
     "failure_credit": "pairwise failure credit",
@@ -207,6 +212,7 @@ class PruningProblem(Problem, Deployable):
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     Config = PruningConfig
+    built: BuildConfig | None = None  # how its library was made, where it was made here
 
     @classmethod
     def from_config(cls, config: PruningConfig) -> PruningProblem:
@@ -219,10 +225,11 @@ class PruningProblem(Problem, Deployable):
         """
         from framework.libraries.build import obtain_library  # workers do without it
 
-        library = obtain_library(measured_as(config.library, config.measure))
+        section = measured_as(config.library, config.measure)
+        library = obtain_library(section)
         if config.models is not None:
             library = library.first(config.models)
-        return cls(
+        problem = cls(
             library,
             threshold=config.threshold,
             positive=positive_label(config.library, library, config.positive),
@@ -231,6 +238,8 @@ class PruningProblem(Problem, Deployable):
             rates=config.rates,
             groups=groups_of(config.library, config.group),
         )
+        problem.built = section.build
+        return problem
 
     @property
     def gene_names(self) -> tuple[str, ...]:
@@ -375,6 +384,17 @@ class PruningProblem(Problem, Deployable):
     @property
     def has_models(self) -> bool:
         return has_members(self.library.folder)
+
+    def labels(self) -> Sequence[Any]:
+        return self.library.classes or ()
+
+    def positive_code(self) -> int:
+        return self.positive
+
+    def known_records(
+        self, frame: pd.DataFrame, codes: IntArray
+    ) -> tuple[WordArray, WordArray] | None:
+        return known_records(self.built, self.library, frame, codes)
 
     def decode(self, x: Array) -> Any:
         """Return the fitted vote (see :mod:`algorithms.pruning.model`) of a genome.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from framework.cli.results import json_argument, tell
 from framework.cli.tables import certified_table, console, program, show_written
@@ -69,6 +71,7 @@ class Certify:
             delta=args.delta,
             best=args.best,
             place=args.data,
+            group=_group(config),
         )
         limits = " and ".join(args.where)
         if not found.certified:
@@ -107,12 +110,21 @@ class Certify:
         return 0
 
 
+def _data(config: RunConfig) -> Mapping[str, Any]:
+    """Return the section that has ``dataset`` and ``split``: the problem's, or its library's."""
+    section = config.problem
+    library = section.get("library") or (section.get("calls") or {}).get("library") or {}
+    return library.get("build") or section
+
+
+def _group(config: RunConfig) -> str | None:
+    """Return the column by which a run keeps records together."""
+    return (_data(config).get("split") or {}).get("group")
+
+
 def _target(config: RunConfig) -> str:
     """Return the column of the labels in the data of a run."""
-    section = config.problem
-    build = (section.get("library") or {}).get("build") or {}
-    dataset = section.get("dataset") or build.get("dataset") or {}
-    return str(dataset.get("target", "target"))
+    return str((_data(config).get("dataset") or {}).get("target", "target"))
 
 
 def _refusal(front: Front, found: Certification, limits: str, delta: float) -> str:

@@ -96,6 +96,7 @@ def certify(
     delta: float = 0.1,
     best: str | None = None,
     place: str = "fresh records",
+    group: str | None = None,
 ) -> Certification:
     """Return which solutions of a front meet limits on records that no search has seen.
 
@@ -120,6 +121,8 @@ def certify(
         The metric that is wanted beside the limits; the first objective without a limit if None.
     place : str
         Where the records come from, for messages.
+    group : str, optional
+        The column by which the records of the search were kept together, such as the patient.
 
     Raises
     ------
@@ -136,6 +139,8 @@ def certify(
         )
     assert isinstance(problem, Deployable)
     codes = _codes(frame, target, labels, place)
+    if group is not None:
+        _refuse_grouped(frame, group, place)
     known = problem.known_records(frame, codes)
     if known is not None:
         _refuse_known(*known, place)
@@ -239,6 +244,23 @@ def _codes(frame: pd.DataFrame, target: str, labels: Sequence[Any], place: str) 
                 f"{target!r}, found {text!r} in record {row + 1}"
             )
     return np.array([numbers[text] for text in texts], dtype=np.int64)
+
+
+def _refuse_grouped(frame: pd.DataFrame, group: str, place: str) -> None:
+    """Refuse records of which several may be of one group: they are not drawn independently."""
+    if group not in frame.columns:
+        raise InputError(
+            f"{place}: expected the column {group!r}, by which this run keeps records together, "
+            f"found none of that name{nearest(group, [str(name) for name in frame.columns])}; a "
+            "guarantee holds for one record of each group"
+        )
+    again = int(frame[group].duplicated().sum())
+    if again:
+        raise InputError(
+            f"{place}: expected one record of each value of {group!r}, found {again:,} of "
+            f"{len(frame):,} that are further ones; records of a group are not drawn "
+            "independently, so draw one of each by lot"
+        )
 
 
 def _spelled(label: object) -> str:

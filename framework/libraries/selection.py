@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from framework.arrays import FloatArray
+from framework.arrays import FloatArray, IntArray, WordArray, row_codes
 from framework.data.subgroups import Subgroups
 from framework.errors import InputError
-from framework.libraries.config import LibrarySection
+from framework.libraries.config import BuildConfig, LibrarySection
 from framework.libraries.library import Library
+from framework.libraries.members import load_encoder
 from framework.rates import RatedRecords, Rates
 from framework.registry import nearest
 from framework.roles import Metric
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def reported_costs(library: Library, costs: Sequence[str] | None) -> tuple[str, ...]:
@@ -118,6 +122,27 @@ def groups_of(section: LibrarySection, column: str | None) -> tuple[Subgroups, .
     from framework.libraries.training import record_groups  # workers do without it
 
     return record_groups(section.build, column, "problem.library.build")
+
+
+def known_records(
+    built: BuildConfig | None, library: Library, frame: pd.DataFrame, codes: IntArray
+) -> tuple[WordArray, WordArray] | None:
+    """Return codes of labelled records, and of those that a library was trained and measured on.
+
+    See :meth:`framework.problem.Deployable.known_records`. None where the library is not built
+    here, so that its records are not at hand.
+    """
+    encoder = None if library.folder is None else load_encoder(library.folder)
+    if built is None or encoder is None:
+        return None
+    from framework.libraries.training import searched_records  # workers do without it
+
+    searched, labels = searched_records(built, "problem.library.build")
+
+    def of(records: pd.DataFrame, y: IntArray) -> WordArray:  # -0.0 is 0.0
+        return row_codes(np.column_stack([encoder.transform(records), y.astype(np.float64)]) + 0.0)
+
+    return of(frame, codes), of(searched, labels)
 
 
 def each_name_once(metrics: Sequence[Metric]) -> tuple[Metric, ...]:

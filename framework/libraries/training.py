@@ -172,6 +172,16 @@ def record_groups(config: BuildConfig, column: str, where: str) -> tuple[Subgrou
     return found._replace(codes=found.codes[rows]), found._replace(codes=found.codes[parts.test])
 
 
+def searched_records(config: BuildConfig, where: str) -> tuple[pd.DataFrame, IntArray]:
+    """Return the records that a pool is trained and measured on, raw, and their classes."""
+    table = _table(config, where)
+    parts = _parts(table, config, where)
+    rows = parts.train
+    if parts.validation is not None:
+        rows = np.concatenate([rows, parts.validation])
+    return table.features.iloc[rows], table.labels[rows]
+
+
 class _Parts(NamedTuple):
     """How the records of a build are divided.
 

@@ -9,11 +9,19 @@ import pandas as pd
 import pytest
 from sklearn.datasets import make_classification
 
+from framework import registry
+from framework.batch import Evaluated
 from framework.cli.main import main
+from framework.errors import InputError
 from framework.experiment.certification import certify
 from framework.experiment.export import load_problem
 from framework.experiment.run_dir import RunDir
+from framework.front import Front
+from framework.libraries.build import BuildLines, build_library
+from framework.libraries.config import BuildConfig
 from framework.models.store import load_model
+from framework.roles import Objective, Roles
+from framework.streams import CandidateStreams
 from tests.command import call, small, write
 
 
@@ -128,3 +136,71 @@ def test_certify_refuses(there, capsys, options, sentence):
     written = capsys.readouterr().err
     assert sentence in written
     assert len(written.splitlines()) == 1
+
+
+POOL = {"families": ["naive_bayes", "decision_tree"], "models": 4}
+FAMILIES = {
+    "pruning": ({}, ["accuracy>=0.6", "false_positive_rate<=0.4"]),
+    "ensemble": ({"score": ["accuracy"]}, ["accuracy>=0.6"]),
+    "network": ({"hidden": [3], "training": {"epochs": 15}}, ["false_negative_rate<=0.45"]),
+    "cascade": ({"abstain": "last"}, ["conclusive_accuracy>=0.6", "coverage>=0.2"]),
+}
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_every_family_that_answers_records_is_certified(there, kind, monkeypatch):
+    monkeypatch.setenv("PARETOLAB_CACHE", "cache")
+    keys, limits = FAMILIES[kind]
+    dataset = {"path": "search.csv", "target": "state", "positive": "ill"}
+    build = {"name": "four", "dataset": dataset, **POOL, "measured": kind == "cascade"}
+    if kind != "network":
+        made = BuildConfig.model_validate(build)
+        build_library(made, workers="serial", progress=BuildLines(quiet=True))
+    if kind == "network":
+        section = {"dataset": dataset, **keys}
+    elif kind == "cascade":  # a call has a price there
+        section = {"calls": {"library": {"build": build}}, **keys}
+    else:
+        section = {"library": {"build": build}, **keys}
+    cls = registry.load("problems", kind)
+    problem = cls.from_config(cls.Config.model_validate(section))
+    X = problem.space.sample(np.random.default_rng(0), 12)
+    values = problem.evaluate(X, CandidateStreams(0, np.arange(12)))
+    rows = Evaluated(np.arange(12), X, {name: values[name] for name in problem.metric_names})
+    names = [limit.split("=")[0].strip("<>") for limit in limits]
+    senses = {metric.name: metric.sense for metric in problem.metrics}
+    roles = Roles(problem.metrics, [Objective(name, senses[name]) for name in names])
+    front = Front.of([rows.take(~np.isnan(values[names[0]]))], roles, problem.gene_names)
+    fresh = pd.read_csv("fresh.csv")
+    found = certify(problem, front, fresh, "state", limits)
+    assert found.known
+    assert found.certified
+    for one in found.certified:
+        said = problem.decode(front.X[one.position]).predict_table(fresh)["label"]
+        true, answered = fresh["state"], said.notna()
+        ill = true == "ill"
+        wanted = {
+            "accuracy": (said == true).mean(),
+            "conclusive_accuracy": (said == true)[answered].mean(),
+            "coverage": answered.mean(),
+            "false_positive_rate": (said == "ill")[~ill].mean(),
+            "false_negative_rate": (said != "ill")[ill].mean(),
+        }
+        assert one.measured == pytest.approx({name: wanted[name] for name in names})
+    with pytest.raises(InputError, match="that this run was trained or measured on"):
+        certify(problem, front, pd.read_csv("search.csv"), "state", limits)
+
+
+def test_records_of_a_group_are_refused(there):
+    run_dir = RunDir("first")
+    asked = load_problem(run_dir), run_dir.front()
+    fresh = pd.read_csv("fresh.csv")
+    limits = ["coverage>=0.5", "accuracy>=0.8"]
+    alone = fresh.assign(patient=np.arange(len(fresh)))
+    assert certify(*asked, alone, "state", limits, group="patient").certified
+    with pytest.raises(InputError, match="found 300 of 600 that are further ones"):
+        certify(
+            *asked, alone.assign(patient=alone["patient"] // 2), "state", limits, group="patient"
+        )
+    with pytest.raises(InputError, match="expected the column 'patient'"):
+        certify(*asked, fresh, "state", limits, group="patient")

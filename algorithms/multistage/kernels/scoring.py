@@ -352,7 +352,8 @@ def record_outcomes(
     n, d = len(X), X.shape[1] if rule.items < 0 else rule.items
     words = (records + 63) // 64
     told = bits.shape[1] if rule.items < 0 else rule.sure
-    planes = np.zeros((told, n, records), dtype=np.uint8)
+    planes = np.empty((told, n, records), dtype=np.uint8)
+    done = np.empty((told, words), dtype=np.uint64)
     paid = np.zeros((n, records), dtype=np.int64)
     stages = np.empty(n, dtype=np.int64)
     broken = np.zeros(n, dtype=np.bool_)
@@ -363,24 +364,27 @@ def record_outcomes(
         stages[r] = int(X[r, :d].max()) + 1
         _prefix_keys(X[r, :d], stages[r], prefix[: stages[r]])
         _prices(X[r, :d], charges, begun, price[: stages[r]])
-        so_far = np.int64(0)
+        done[:] = np.uint64(0)
         for s in range(stages[r]):
             component = find(slots, keys, prefix[s])
             if failed[component]:
                 broken[r] = True
                 break
-            so_far += price[s]
             stop = _stop_plane(X[r], s, stages[r], rule)
             for w in range(words):
+                here = ~done[0, w]  # the records that no stage has answered
+                if not here:
+                    continue
+                # no branches for a record: the loop becomes vector code
                 for at in range(64 * w, min(64 * w + 64, records)):
-                    if planes[0, r, at]:  # it left before
-                        continue
-                    paid[r, at] = so_far
-                    shift = np.uint64(at - 64 * w)
-                    if bits[component, stop, first_word + w] >> shift & np.uint64(1):
-                        for p in range(told):
-                            bit = bits[component, p, first_word + w] >> shift & np.uint64(1)
-                            planes[p, r, at] = np.uint8(bit)
+                    paid[r, at] += price[s] * np.int64(here >> np.uint64(at & 63) & np.uint64(1))
+                leaving = here & bits[component, stop, first_word + w]
+                for p in range(told):
+                    own = bits[component, p, first_word + w]
+                    done[p, w] = (done[p, w] & ~leaving) | (own & leaving)
+        for p in range(told):
+            for at in range(records):
+                planes[p, r, at] = done[p, at >> 6] >> np.uint64(at & 63) & np.uint64(1)
     return planes, paid, stages, broken
 
 
