@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -17,11 +18,13 @@ from framework.errors import InputError
 from framework.experiment import expected
 from framework.experiment.expected import Evidence, evidence, sure_front, with_expected
 from framework.experiment.front_estimator import roles_for
+from framework.experiment.run_dir import RunDir
 from framework.journal import Journal
 from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from tests.analysis.test_expectations import MadeUp, front_of
+from tests.command import call
 
 WHERE = ["coverage>=0.6", "cost<=5"]
 ACCURACY = "expected_accuracy"
@@ -91,3 +94,23 @@ def test_neighbours_stand_beside_the_front_of_an_exact_method(tmp_path, monkeypa
         for found in (alone, beside)
     ]
     assert luck[0] < luck[1]
+
+
+def test_a_problem_without_outcomes_says_so(tmp_path):
+    config = {
+        "name": "plain",
+        "problem": {"kind": "function", "name": "zdt1", "d": 3},
+        "objectives": [{"metric": name, "sense": "min"} for name in ("f1", "f2")],
+        "algorithm": {"kind": "random"},
+        "budget": {"evaluations": 40},
+        "workers": "serial",
+    }
+    (tmp_path / "plain.yaml").write_text(json.dumps(config))
+    done = call("run", "plain.yaml", "--out", "out", "--no-mlflow", "--no-plots", cwd=tmp_path)
+    assert done.code == 0, done.err
+    sentence = "problem 'function' does not say what each record contributes to these metrics"
+    assert RunDir(tmp_path / "out").summary()["expected"] == {"unknown": sentence}
+    assert f"what to expect on new records is not known: {sentence}" in done.out
+    refused = call("choose", "out", "--where", "f1<=0.5", "--sure", "90", cwd=tmp_path)
+    assert refused.code == 2
+    assert "--sure: expected a problem that tells what each record contributes" in refused.err

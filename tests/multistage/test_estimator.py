@@ -329,3 +329,22 @@ def test_rare_labels_are_told_in_words_of_the_estimator():
     assert "merge_rare" not in str(caught.value)
     with pytest.raises(InputError, match="classes with fewer than 3 records one label"):
         ParetoMultiStage(budget=30).fit(X, np.array([*"ccd", *np.array(["a", "b"])[y[3:]]]))
+
+
+def test_groups_are_kept_together_as_an_array_or_a_column(records):
+    X, y = records
+    patient = np.arange(len(X)) // 3
+    by_array = ParetoMultiStage(budget=60, random_state=0).fit(X, y, groups=patient)
+    own = by_array.problem_.data
+    counts = np.bincount(own.units)
+    assert sorted(set(counts.tolist())) == [1, 2, 3][-len(set(counts.tolist())) :]
+    for fold in own.folds:
+        kept = set(own.units[fold.rows])
+        assert not kept & set(np.delete(own.units, fold.rows))
+    by_column = ParetoMultiStage(budget=60, random_state=0, split={"group": "patient"})
+    by_column.fit(X.assign(patient=patient), y)
+    assert by_column.problem_.feature_names == by_array.problem_.feature_names
+    np.testing.assert_array_equal(by_column.problem_.data.units, own.units)
+    pd.testing.assert_frame_equal(by_column.front_, by_array.front_)
+    with pytest.raises(InputError, match="expected two groups or more"):
+        ParetoMultiStage(budget=60).fit(X, y, groups=np.zeros(len(X)))
