@@ -27,9 +27,9 @@ import numpy as np
 import pandas as pd
 
 from algorithms.cascade.enumeration import Point, hull
-from algorithms.cascade.estimator import kept_in_resamples
 from algorithms.cascade.exact import ExactCascades
 from algorithms.cascade.problem import CascadeProblem
+from framework.analysis.expectations import Resamples
 from framework.arrays import Array, FloatArray
 from framework.data.table_files import read_frame
 from framework.libraries.call_files import calls_of
@@ -133,11 +133,13 @@ def budgets(pool: CallTable, n: int, split: int, sure: float) -> dict[str, float
     assert X is not None
     values, tested = problem.evaluate(X), _on_test(problem, X)
     alone = [c.mean() for c in tuning.costs["cost"].values / UNIT]
+    resamples = Resamples(problem.outcomes(X), split)
+    drawn = resamples.outcomes.metrics(resamples.weights, names=["cost"])["cost"]
     found = {}
     for part in (8, 4, 2):
         budget = min(alone) + (max(alone) - min(alone)) / part
         plain = values["cost"] <= budget
-        careful = plain & kept_in_resamples(problem, X, budget, split, sure)
+        careful = plain & ((drawn <= budget).mean(axis=1) >= sure / 100)
         picks = {}
         for name, within in (("plain", plain), ("sure", careful)):
             best = np.where(within, values["calibrated_accuracy"], -1.0)

@@ -38,6 +38,7 @@ from framework.analysis.choose import choose, parse_condition
 from framework.arrays import FloatArray
 from framework.data.datasets import load_table
 from framework.errors import InputError
+from framework.estimators.search import roles_for
 from framework.experiment.expected import (
     Evidence,
     evidence,
@@ -46,7 +47,6 @@ from framework.experiment.expected import (
     tightened,
     with_expected,
 )
-from framework.experiment.front_estimator import roles_for
 from framework.experiment.single_run import tested
 from framework.files import write_whole
 from framework.front import Front

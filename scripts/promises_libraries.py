@@ -22,7 +22,7 @@ from framework.analysis.choose import choose
 from framework.analysis.expectations import Resamples, Rule, expect
 from framework.arrays import Array, FloatArray
 from framework.data.splits import MeasureConfig
-from framework.experiment.front_estimator import search
+from framework.estimators.search import search
 from framework.libraries.build import BuildLines, build_library
 from framework.libraries.config import LibrarySection, measured_as
 from framework.libraries.library import Library
@@ -97,7 +97,7 @@ def measured(library: Library, case: Case, evaluations: int, seed: int) -> Found
 
     problem.evaluate = recording  # type: ignore[method-assign]
     roles = Roles(problem.metrics, [Objective(case.best, "max"), Objective("members", "min")])
-    _, front = search(problem, roles, case.algorithm, evaluations, seed)
+    front = search(problem, roles, case.algorithm, evaluations, seed).front
     X = np.unique(np.concatenate(seen), axis=0)
     at = choose(front, where=[case.where], best=case.best)
     position = int(np.flatnonzero((front.X[at] == X).all(axis=1))[0])

@@ -29,7 +29,7 @@ from algorithms.multistage.data import MultiStageConfig
 from algorithms.multistage.problem import MultiStageProblem
 from framework.arrays import Array, FloatArray
 from framework.data.error_costs import DecisionConfig, DecisionCosts, decision_costs
-from framework.experiment.front_estimator import roles_for, search
+from framework.estimators.search import roles_for, search
 
 _RECORDS = 20_000
 _PRICES = {
@@ -171,7 +171,7 @@ def _searched(
     """Return the front, with its risk and cost as they were measured."""
     kind = {"kind": "local_search", "neighbours": 10}
     roles = roles_for(problem, objectives)
-    front = search(problem, roles, kind, budget, 0)[1]
+    front = search(problem, roles, kind, budget, 0).front
     values = front.rows.values
     risk = values.get("risk")
     if risk is None:

@@ -8,7 +8,7 @@ three models: a logistic regression, naive Bayes and a forest.
 - ``by cost``: the same at the threshold of least expected cost, 1 / (1 + dear);
 - ``tuned, linear``: TunedThresholdClassifierCV of the logistic regression;
 - ``tuned, best``: that of the model whose ``best_score_`` is highest;
-- ``hull``: ``ROCHull(models).choose(costs)``, with what it expects and its range.
+- ``hull``: ``ROCHull(models).operating_point(costs)``, with what it expects and its range.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def split_costs(X: Array, y: Array, seed: int, dear: float) -> Iterator[dict[str
         test = cost_of(y_test, tuned[name].predict(X_test), dear)
         yield {"method": method, "claimed": -tuned[name].best_score_, "test": test}
     hull = ROCHull(models, random_state=seed).fit(X_fit, y_fit)
-    point = hull.choose({"fp": 1, "fn": dear})
+    point = hull.operating_point({"fp": 1, "fn": dear})
     cost = point.of["expected_cost"]
     yield {
         "method": "hull",

@@ -35,6 +35,7 @@ ROOMS = {  # of framework; each sees its root, the door of security and the room
     "parallel": {"run"},
     "libraries": {"data", "models", "parallel", "run"},
     "experiment": {"analysis", "models", "parallel", "run"},
+    "estimators": {"analysis", "data", "experiment", "libraries", "models", "parallel", "run"},
     "testing": {"models", "run"},
     "cli": {"analysis", "data", "experiment", "libraries", "models", "parallel", "problems", "run"},
 }

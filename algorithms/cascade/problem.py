@@ -359,7 +359,7 @@ class CascadeProblem(Problem, Deployable):
         from algorithms.cascade.model import CascadeClassifier
 
         bare, library = self.policy(x), self.library
-        if library is None or not has_members(library.folder):
+        if library is None or not has_members(library):
             return bare
         chosen = [library.ids.index(name) for name in bare.policy.models]
         models, costs, encoder = load_members(library, chosen, list(self.costs))

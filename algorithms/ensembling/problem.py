@@ -319,7 +319,7 @@ class EnsembleProblem(Problem, Deployable):
 
     @property
     def has_models(self) -> bool:
-        return has_members(self.library.folder)
+        return has_members(self.library)
 
     def labels(self) -> Sequence[Any]:
         return self.library.classes or ()

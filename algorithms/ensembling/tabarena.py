@@ -11,7 +11,7 @@ from algorithms.ensembling.problem import EnsembleProblem
 from framework.analysis import choose as decide
 from framework.arrays import Array, BoolArray, FloatArray
 from framework.errors import InputError
-from framework.experiment.front_estimator import search
+from framework.estimators.search import search
 from framework.libraries.library import Library
 from framework.roles import Objective, Roles
 
@@ -120,7 +120,7 @@ class ParetoEnsembler:
         names = [score, *(problem.costs or ["members"])]
         roles = Roles(problem.metrics, [Objective(n, senses[n]) for n in names])
         algorithm, budget = self._search(len(predictions))
-        _, front = search(problem, roles, algorithm, budget, self.random_state)
+        front = search(problem, roles, algorithm, budget, self.random_state).front
         conditions = [self.where] if isinstance(self.where, str) else list(self.where)
         counts = front.X[decide.choose(front, where=conditions, best=self.best or score)]
         self.weights_: FloatArray = counts / counts.sum()

@@ -2,117 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal, cast
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
-from sklearn.utils import column_or_1d, estimator_html_repr
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import is_classifier
+from sklearn.utils import column_or_1d
 
-from algorithms.hull.roc import (
-    ALWAYS,
-    Curves,
-    Shares,
-    Table,
-    Wish,
-    best_mixture,
-    mean_rates,
-    shares_of,
+from algorithms.hull.operating_points import (
+    COST,
+    EVERYONE,
+    RATES,
+    Mixtures,
+    OperatingPoint,
+    ThresholdProblem,
 )
-from framework.analysis.choose import FALSE_NEGATIVES, FALSE_POSITIVES, ExpectedCost
-from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from algorithms.hull.roc import Wish
+from framework.analysis.choose import FALSE_NEGATIVES, FALSE_POSITIVES
+from framework.arrays import Array, FloatArray, IntArray
+from framework.batch import Evaluated
 from framework.data.columns import to_texts
 from framework.errors import InputError
-from framework.experiment.front_estimator import in_html
-from framework.front import Promise
-from framework.libraries.checks import plain_labels
-from framework.libraries.importing import cross_fitted, measured_costs
-from framework.libraries.members import KeepsModels, as_taken, named_models
+from framework.estimators.front import group_codes
+from framework.estimators.pool import PoolEstimator, costs_by_name, prediction_table
+from framework.estimators.search import Searched
+from framework.front import Front, Promise
+from framework.libraries.checks import checked_cost, plain_labels
+from framework.libraries.importing import copy_bytes, cross_fitted, measured_costs
+from framework.libraries.members import as_taken
+from framework.models.checks import copies_for
 from framework.models.constant import ConstantClassifier
 from framework.models.mixture import MixtureClassifier
-from framework.models.model import DeployableModel
 from framework.models.threshold import GroupwiseClassifier, ThresholdClassifier, scores_of
-from framework.outcomes import resample_weights
-from framework.streams import resample_stream
+from framework.roles import Roles
 
-RESAMPLES = 200
-_EVERYONE = ""  # the one subgroup where there are no others
-_TRIVIAL = ("always negative", "always positive")
-_RATES = {FALSE_POSITIVES: "false_positives", FALSE_NEGATIVES: "missed"}
 _MOST = 1 << 31
+_ERRORS = {"fp": 1.0, "fn": 1.0}
 
 
-@dataclass(frozen=True)
-class OperatingPoint:
-    """Which model answers, from which score on it says "positive", and what to expect of that.
-
-    Attributes
-    ----------
-    members : mapping of str to tuple of (str, float, float)
-        For each subgroup ("" where there are none) the models with their thresholds and the
-        chances that a record is answered by them.
-    of : mapping of str to Promise
-        ``false_positive_rate``, ``false_negative_rate``, ``cost`` where models have one,
-        ``expected_cost`` where errors do, and of subgroups the ``_difference`` of the rates: as
-        claimed, as to expect on new records, and a 95% range.
-    """
-
-    members: Mapping[str, tuple[tuple[str, float, float], ...]]
-    of: Mapping[str, Promise]
-
-    def __str__(self) -> str:
-        parts = []
-        for group, members in self.members.items():
-            said = " or ".join(
-                (f"{chance:.3g} x " if len(members) > 1 else "")
-                + (name if np.isinf(threshold) else f"{name} from {threshold:.4g}")
-                for name, threshold, chance in members
-            )
-            parts.append(f"{group}: {said}" if group else said)
-        rates = [
-            f"{name} {found.claimed:.4g} (expected {found.expected:.4g}, {found.low:.4g} to "
-            f"{found.high:.4g})"
-            for name, found in self.of.items()
-        ]
-        return f"{'; '.join(parts)}: {', '.join(rates)}"
-
-
-class ROCHull(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False, kw_only=True)
+class ROCHull(PoolEstimator[Any]):
     """The best of any classifiers and of all their thresholds, for each price of errors.
 
     Every threshold of every model is a candidate, and so are the two trivial classifiers. What is
     best at some price is a corner of their convex hull, which is exact; between two corners lots
-    are drawn. Fitted classifiers are asked about records that are new to them. Classifiers that are
-    not fitted are measured out-of-fold and fitted on all records.
+    are drawn.
 
     Parameters
     ----------
-    models : mapping of str to classifier, or sequence of classifiers or (str, classifier)
-        All fitted or none, of the same two classes; with ``predict_proba``, or fitted with
-        ``decision_function``.
-    costs : mapping of str to float, sequence of float, or 'measured', optional
+    models
+        Of the same two classes; with ``predict_proba``, or fitted with ``decision_function``.
+    costs
         What an answer of each costs: a third objective. ``'measured'``: milliseconds for a batch
-        of 1,000 records, each model in a process of its own. The trivial classifiers cost 0.
+        of 1,000 records. The trivial classifiers cost 0.
+    objectives
+        None: both rates, and the cost where there is one.
+    where, best
+        None: the least share of errors on the records of ``fit``.
+    algorithm, budget, workers
+        Nothing is searched: the hull is exact, and found in this process.
     group : str, optional
         The column of ``X`` that says which subgroup a record belongs to, for
         :meth:`equal_rates`. Models that do not name it never see it.
     positive : optional
         Label of the positive class; the second in sorted order if None.
-    folds : int
-        Of the cross-validation of classifiers that are not fitted.
-    random_state : int
-        Seed of folds, resamples, and of the lots of models that are deployed.
+
+    The others as of :class:`~framework.estimators.pool.PoolEstimator` and
+    :class:`~framework.estimators.front.FrontEstimator`.
 
     Attributes
     ----------
     front_ : pandas.DataFrame
-        One row per corner: ``model``, ``threshold``, the two rates, ``cost`` where there is one.
+        One row per corner; its last columns are ``model`` and ``threshold``.
     point_ : OperatingPoint
-        What ``predict`` does: the least share of errors on the records of ``fit``.
+        The least share of errors on the records of ``fit``.
     model_ : deployable classifier
     classes_ : (2,)
 
@@ -123,114 +89,65 @@ class ROCHull(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> X, y = make_classification(600, flip_y=0.2, random_state=0)
     >>> hull = ROCHull([LogisticRegression(), DecisionTreeClassifier(max_depth=3)]).fit(X, y)
-    >>> point = hull.choose(costs={"fp": 1, "fn": 5}, prior=0.1)
+    >>> model = hull.choose(costs={"fp": 1, "fn": 5}, prior=0.1)
     >>> bool(hull.mix(fpr=0.02).of["false_positive_rate"].claimed <= 0.02)
     True
-    >>> hull.deploy(point).predict(X).shape
+    >>> hull.deploy(hull.mix(fpr=0.02)).predict(X).shape
     (600,)
     """
 
-    def __init__(
-        self,
-        models: Mapping[str, Any] | Sequence[Any],
-        *,
-        costs: Mapping[str, float] | Sequence[float] | Literal["measured"] | None = None,
-        group: str | None = None,
-        positive: Any = None,
-        folds: int = 5,
-        random_state: int = 0,
-    ) -> None:
-        self.models = models
-        self.costs = costs
-        self.group = group
-        self.positive = positive
-        self.folds = folds
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any) -> ROCHull:
-        """Score the records with every model, and find the hull.
-
-        Parameters
-        ----------
-        X : DataFrame or array (n, d)
-            Where models are fitted, records that are new to them.
-        y : (n,)
-
-        Raises
-        ------
-        InputError
-            Models that are no classifiers, or fitted and not fitted ones; not two classes; a
-            subgroup without records of both.
-        """
-        models = named_models(self.models)
-        for name, model in models.items():
-            if not is_classifier(model):
-                raise InputError(
-                    f"model {name!r}: expected a classifier, found {type(model).__name__}"
-                )
-        y = self._labels(y)
-        groups, seen = self._groups(X), X
-        if self.group is not None and not any(self.group in _names(m) for m in models.values()):
-            seen = X.drop(columns=self.group)
-        self.models_, out_of_fold = cross_fitted(
-            models, seen, y, folds=self.folds, seed=self.random_state
-        )
-        if not self.models_:
-            raise InputError("models: expected a classifier or more, found none")
-        if out_of_fold is None:
-            scores = np.stack([self._scored(name, seen) for name in self.models_])
-        else:  # the probability of the second class
-            scores = out_of_fold.predictions.astype(np.float64)
-            if scores.ndim == 2 and self.classes_.tolist().index(self.positive_) == 0:
-                scores = 1.0 - scores
-        self.n_features_in_ = X.shape[1] if hasattr(X, "shape") else np.asarray(X).shape[1]
-        if isinstance(X, pd.DataFrame):
-            self.feature_names_in_ = np.array(X.columns, dtype=object)
-        self._seen = seen.columns.tolist() if isinstance(seen, pd.DataFrame) else None
-        self._take(list(self.models_), scores, y, groups, seen)
-        self.model_ = self.deploy(self.point_)
-        return self
+    group: str | None = None
+    positive: Any = None
 
     @classmethod
     def from_predictions(
         cls,
-        scores: Any,
+        predictions: Any,
         y: Any,
         *,
-        costs: Mapping[str, float] | Sequence[float] | None = None,
+        classes: Sequence[Any] | None = None,
+        sample_weight: Any = None,
         groups: Any = None,
-        positive: Any = None,
-        random_state: int = 0,
-    ) -> ROCHull:
+        subgroups: Any = None,
+        **parameters: Any,
+    ) -> Self:
         """Return the hull of tables of scores, where the models are not at hand.
 
         Parameters
         ----------
-        scores : mapping of str to array (n,), DataFrame (n, models), or array (n,) or (n, models)
-            The higher, the more positive.
+        predictions : mapping of str to array (n,), DataFrame (n, models), or array
+            Scores, of an array (n,) or (n, models): the higher, the more positive.
         y : (n,)
-        groups : (n,), optional
-            The subgroup of each record.
+        classes : not needed
+        sample_weight, groups
+            As of ``fit``.
+        subgroups : (n,), optional
+            The subgroup of each record, for :meth:`equal_rates`.
+        **parameters
+            Of the estimator, but ``models``.
 
         Raises
         ------
         InputError
-            As of :meth:`fit`, or scores that are no finite numbers, one a record.
+            As of ``fit``, or scores that are no finite numbers, one a record.
         """
-        names, table = _score_table(scores)
-        made = cls(names, costs=costs, positive=positive, random_state=random_state)
-        made._take(names, table, made._labels(y), _texts(groups))
-        return made
+        names, table = prediction_table(predictions)
+        made = cls(names, **parameters)
+        y = made._labels(y)
+        copies = copies_for(sample_weight, y, 16 * len(names))
+        units = group_codes(groups, y)
+        return made._search(made._scored(names, table, y, _texts(subgroups), copies, units))
 
-    def choose(
+    def operating_point(
         self,
         costs: Mapping[str, float] | None = None,
         prior: float | None = None,
-        per_unit: float = 0.0,
+        per_unit: Mapping[str, float] | None = None,
     ) -> OperatingPoint:
-        """Return the model and the threshold of least expected cost.
+        """Return the model and the threshold of least expected cost, with what to expect.
 
-        ``prior fn FNR + (1 - prior) fp FPR + per_unit cost``, each in the unit of ``costs``.
+        ``prior fn FNR + (1 - prior) fp FPR + per_unit cost``, each in the unit of ``costs``. What
+        to expect is by resamples in which every threshold of every model is a candidate.
 
         Parameters
         ----------
@@ -238,16 +155,31 @@ class ROCHull(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             What a false positive and a false negative cost; 1 each if None.
         prior : float, optional
             Share of positive records where it will run; that of ``fit`` if None.
-        per_unit : float
-            What a unit of the models' own cost is worth.
+        per_unit : mapping, optional
+            ``{"cost": x}``: what a unit of the models' own cost is worth.
 
         Raises
         ------
         InputError
             Costs below 0 or of other names, or a prior that is no share.
         """
-        check_is_fitted(self)
-        return self._point(self._wish(costs, prior, per_unit), priced=True)
+        return self._known().best(self._wish(costs, prior, per_unit), priced=True)
+
+    @cached_property
+    def point_(self) -> OperatingPoint:
+        """The least share of errors on the records of ``fit``."""
+        return self.operating_point()
+
+    def expected(
+        self, where: str | Sequence[str] = (), best: str | None = None, **rule: Any
+    ) -> dict[str, Promise]:
+        """Return what to expect of the solution that a rule picks; see the method of the base.
+
+        By ``costs`` it is that of :meth:`operating_point`.
+        """
+        if "costs" in rule and rule.keys() <= {"costs", "prior", "per_unit"} and not where:
+            return dict(self.operating_point(**rule).of)
+        return super().expected(where, best, **rule)
 
     def mix(
         self, fpr: float | None = None, fnr: float | None = None, cost: float | None = None
@@ -268,7 +200,7 @@ class ROCHull(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         InputError
             Both rates or neither, or limits that are out of range.
         """
-        check_is_fitted(self)
+        known = self._known()
         if (fpr is None) == (fnr is None):
             raise InputError("mix: expected fpr or fnr, one of them, found both or none")
         name, limit = ("false_positives", fpr) if fnr is None else ("missed", fnr)
@@ -276,19 +208,18 @@ class ROCHull(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise InputError(f"mix: expected a rate from 0 to 1, found {limit!r}")
         limits = [(name, float(limit))]
         if cost is not None:
-            if not self._priced or not cost >= 0:
+            if not known.priced or not cost >= 0:
                 raise InputError(
                     f"mix: cost: expected a number from 0 and models with costs, found {cost!r}"
                 )
             limits.append(("costs", float(cost)))
-        wish = Wish(float(fnr is not None), float(fnr is None), limits=tuple(limits))
-        return self._point(wish)
+        return known.best(Wish(float(fnr is not None), float(fnr is None), limits=tuple(limits)))
 
     def equal_rates(
         self,
         costs: Mapping[str, float] | None = None,
         prior: float | None = None,
-        per_unit: float = 0.0,
+        per_unit: Mapping[str, float] | None = None,
         rates: Sequence[str] = (FALSE_POSITIVES, FALSE_NEGATIVES),
     ) -> OperatingPoint:
         """Return the mixtures of least expected cost with which all subgroups have equal rates.
@@ -299,26 +230,26 @@ class ROCHull(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Parameters
         ----------
         costs, prior, per_unit
-            As of :meth:`choose`.
+            As of :meth:`operating_point`.
         rates : sequence of str
             ``false_positive_rate``, ``false_negative_rate``, or both.
 
         Raises
         ------
         InputError
-            There are no subgroups, or as of :meth:`choose`.
+            There are no subgroups, or as of :meth:`operating_point`.
         """
-        check_is_fitted(self)
-        if len(self._by_group) < 2:
+        known = self._known()
+        if len(known.subgroups) < 2:
             raise InputError(
                 "equal_rates: expected two subgroups or more, found none; say group=COLUMN"
             )
-        if not rates or set(rates) - set(_RATES):
-            raise InputError(f"rates: expected some of {', '.join(_RATES)}, found {list(rates)}")
+        if not rates or set(rates) - set(RATES):
+            raise InputError(f"rates: expected some of {', '.join(RATES)}, found {list(rates)}")
         wish = self._wish(costs, prior, per_unit)
-        equal = tuple(_RATES[name] for name in rates)
+        equal = tuple(RATES[name] for name in rates)
         asked = Wish(wish.false_positive, wish.miss, wish.cost, equal=equal)
-        return self._point(asked, priced=True, groups=self._by_group)
+        return known.best(asked, priced=True, groups=known.subgroups)
 
     def deploy(self, point: OperatingPoint) -> Any:
         """Return an operating point as one deployable classifier, to be saved and served.
@@ -331,39 +262,145 @@ class ROCHull(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         InputError
             The models are not at hand.
         """
-        check_is_fitted(self)
-        if not hasattr(self, "models_"):
+        self._known()
+        if not self._has_models:
             raise InputError("deploy: expected models, found scores alone; use fit with the models")
-        made = {name: self._deployed(members, point) for name, members in point.members.items()}
-        if list(made) == [_EVERYONE]:
-            return made[_EVERYONE]
+        made = {
+            name: self._deployed(members, {name: found.claimed for name, found in point.of.items()})
+            for name, members in point.members.items()
+        }
+        if list(made) == [EVERYONE]:
+            return made[EVERYONE]
         assert self.group is not None
         return GroupwiseClassifier.from_fitted(self.group, made)
 
-    def predict(self, X: Any) -> Array:
-        """Return the label (n,) of each record, by ``model_``."""
-        check_is_fitted(self)
-        return np.asarray(self._model().predict(X))
+    def _known(self) -> Mixtures:
+        if not self.__sklearn_is_fitted__():
+            self._picked()  # says that it is not fitted
+        return self._mixtures
 
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probabilities (n, 2) of the model that ``predict`` asks."""
-        check_is_fitted(self)
-        return np.asarray(self._model().predict_proba(X))
+    def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> ThresholdProblem:
+        models = self._pool(y)
+        for name, model in models.items():
+            if not is_classifier(model):
+                raise InputError(
+                    f"model {name!r}: expected a classifier, found {type(model).__name__}"
+                )
+        y = self._labels(y)
+        copies, units = copies_for(sample_weight, y, copy_bytes(models)), group_codes(groups, y)
+        subgroups, seen = self._subgroups(X), X
+        if self.group is not None and not any(self.group in _names(m) for m in models.values()):
+            seen = X.drop(columns=self.group)
+        self.models_, out_of_fold = cross_fitted(
+            models, seen, y, folds=self.folds, seed=self.random_state, copies=copies, groups=units
+        )
+        if not self.models_:
+            raise InputError("models: expected a classifier or more, found none")
+        if out_of_fold is None:
+            scores = np.stack([self._scores_of(name, seen) for name in self.models_])
+        else:  # the probability of the second class
+            scores = out_of_fold.predictions.astype(np.float64)
+            if scores.ndim == 2 and self.classes_.tolist().index(self.positive_) == 0:
+                scores = 1.0 - scores
+        self.n_features_in_ = X.shape[1] if hasattr(X, "shape") else np.asarray(X).shape[1]
+        if isinstance(X, pd.DataFrame):
+            self.feature_names_in_ = np.array(X.columns, dtype=object)
+        self._seen = seen.columns.tolist() if isinstance(seen, pd.DataFrame) else None
+        folds = 0 if out_of_fold is None else out_of_fold.folds
+        return self._scored(list(self.models_), scores, y, subgroups, copies, units, seen, folds)
 
-    def _model(self) -> Any:
-        if not hasattr(self, "models_"):
+    def _scored(
+        self,
+        names: Sequence[str],
+        scores: FloatArray,
+        y: Array,
+        subgroups: Array | None,
+        copies: IntArray | None,
+        units: IntArray | None,
+        X: Any = None,
+        folds: int = 0,
+    ) -> ThresholdProblem:
+        """Return the problem of scores (models, n)."""
+        if scores.shape != (len(names), len(y)) or not np.isfinite(scores).all():
             raise InputError(
-                "predict: expected models, found scores alone; use fit with the models"
+                f"scores: expected finite numbers, one for each of {len(names)} models and "
+                f"{len(y)} records, found others"
             )
-        return self.model_
+        if subgroups is not None and len(subgroups) != len(y):
+            raise InputError(f"subgroups: expected {len(y)} of them, found {len(subgroups)}")
+        positive = np.asarray(y == self.positive_)
+        if copies is not None:
+            units = np.repeat(np.arange(len(y)) if units is None else units, copies)
+            scores, positive = np.repeat(scores, copies, axis=1), np.repeat(positive, copies)
+            subgroups = None if subgroups is None else np.repeat(subgroups, copies)
+        if len(positive) >= _MOST:
+            raise InputError(f"y: expected fewer than 2^31 records, found {len(positive)}")
+        if not 0 < positive.sum() < len(positive):
+            raise InputError("sample_weight: expected records of both classes that count")
+        given = costs_by_name(self._given_costs(X)) or {COST: np.zeros(len(names))}
+        if list(given) != [COST]:
+            raise InputError(f"costs: expected one number a model, found {', '.join(given)}")
+        costs = checked_cost(given[COST], tuple(names), COST, "costs")
+        made = ThresholdProblem(names, scores, positive, costs, units, folds)
+        self._mixtures = Mixtures(made, subgroups, self.random_state)
+        self.__dict__.pop("point_", None)
+        return made
 
-    def _repr_html_(self) -> str:
-        if not hasattr(self, "point_"):
-            return str(estimator_html_repr(self))
-        return in_html(self.front_, str(self.point_))
+    def _measured(self, X: Any) -> Any:
+        return {COST: measured_costs(self.models_, X)["inference_time"].values}
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "front_")
+    def _with_prices(self, prices: Mapping[str, Any]) -> ThresholdProblem:
+        old: ThresholdProblem = self.problem_
+        own = dict(zip(old.names, old.curves.of_models.tolist(), strict=True))
+        values = own | {str(name): value for name, value in prices.items()}
+        costs = checked_cost(values, tuple(old.names), COST, "prices")
+        return ThresholdProblem(
+            old.names, old.scores, old.curves.positive, costs, old.units, old.folds
+        )
+
+    def _usual_objectives(self, problem: ThresholdProblem) -> Sequence[str]:
+        return problem.metric_names
+
+    def _searched(self, problem: Any, roles: Roles) -> Searched:
+        if self.algorithm is not None:
+            raise InputError(
+                f"algorithm: expected none, as the hull is exact, found {self.algorithm!r}"
+            )
+        X = np.arange(len(problem.numbers))[:, np.newaxis].astype(problem.space.dtype)
+        every = Evaluated(X[:, 0].astype(np.int64), X, problem.evaluate(X))
+        rates = {FALSE_POSITIVES, FALSE_NEGATIVES}
+        if not rates <= set(roles.names) <= rates | {COST}:
+            return Searched(None, Front.of([every], roles, problem.gene_names), [every])
+        corners = every.take(problem.corners(priced=COST in roles.names)[:, 0])
+        kept = corners.take(roles.violation(corners.values) == 0.0)
+        return Searched(None, Front(kept, roles, problem.gene_names), [every])
+
+    def _recommendation(self) -> Mapping[str, Any]:
+        found = super()._recommendation()
+        return found if self.where or self.best is not None else {**found, "costs": _ERRORS}
+
+    def _usual_prior(self) -> float:
+        return float(self._mixtures.curves[EVERYONE].positive.mean())
+
+    def _design_columns(self, front: Front) -> Mapping[str, Any]:
+        numbers = self.problem_.numbers[front.X[:, 0]].tolist()
+        models, thresholds = zip(*map(self.problem_.member, numbers), strict=True)
+        return {"model": list(models), "threshold": list(thresholds)}
+
+    def _model_of(self, genome: Array, problem: Any) -> Any:
+        number = int(problem.numbers[genome[0]])
+        values = problem.evaluate(genome[np.newaxis])
+        claimed = {name: float(column[0]) for name, column in values.items()}
+        return self._deployed([(*problem.member(number), 1.0)], claimed)
+
+    @property
+    def _classifies(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
 
     def _labels(self, y: Any) -> Array:
         """Keep the classes of labels; return the labels."""
@@ -379,182 +416,37 @@ class ROCHull(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self.positive_ = self.positive
         return labels
 
-    def _groups(self, X: Any) -> Array | None:
+    def _subgroups(self, X: Any) -> Array | None:
         if self.group is None:
             return None
         if not isinstance(X, pd.DataFrame) or self.group not in X.columns:
             raise InputError(f"group: expected a column {self.group!r} of a frame, found none")
         return _texts(X[self.group])
 
-    def _scored(self, name: str, X: Any) -> FloatArray:
+    def _scores_of(self, name: str, X: Any) -> FloatArray:
         model = self.models_[name]
         try:
             return scores_of(model, as_taken(model, X), self.positive_)
         except Exception as error:  # a model of a user's may fail in any way
             raise InputError(f"model {name!r}: cannot score the records: {error}") from error
 
-    def _take(
-        self,
-        names: Sequence[str],
-        scores: FloatArray,
-        y: Array,
-        groups: Array | None,
-        X: Any = None,
-    ) -> None:
-        """Find the hull of scores (models, n)."""
-        positive = np.asarray(y == self.positive_)
-        if scores.shape != (len(names), len(y)) or not np.isfinite(scores).all():
-            raise InputError(
-                f"scores: expected finite numbers, one for each of {len(names)} models and "
-                f"{len(y)} records, found others"
-            )
-        if len(y) >= _MOST:
-            raise InputError(f"y: expected fewer than 2^31 records, found {len(y)}")
-        costs = self._costs(names, X)
-        self._names, self._priced = list(names), bool(costs.any())
-        self._rows = {_EVERYONE: np.arange(len(y))}
-        self._curves = {_EVERYONE: Curves(scores, positive, costs)}
-        self._by_group = self._grouped(scores, positive, costs, groups)
-        corners = self._curves[_EVERYONE].corners(priced=self._priced)
-        table = self._curves[_EVERYONE].at(corners)
-        assert table is not None  # both classes are there
-        columns: dict[str, Any] = {
-            "model": [self._member(_EVERYONE, number)[0] for number in corners.tolist()],
-            "threshold": self._curves[_EVERYONE].thresholds[corners],
-            FALSE_POSITIVES: table.false_positives,
-            FALSE_NEGATIVES: table.missed,
-        }
-        if self._priced:
-            columns["cost"] = table.costs
-        by = [FALSE_POSITIVES, FALSE_NEGATIVES]
-        self.front_ = pd.DataFrame(columns).sort_values(by, ignore_index=True, kind="stable")
-        self.point_ = self.choose()
-
-    def _grouped(
-        self, scores: FloatArray, positive: BoolArray, costs: FloatArray, groups: Array | None
-    ) -> list[str]:
-        if groups is None:
-            return []
-        if len(groups) != len(positive):
-            raise InputError(f"groups: expected {len(positive)} of them, found {len(groups)}")
-        names = [str(name) for name in np.unique(groups).tolist()]
-        for name in names:
-            rows = np.flatnonzero(groups == name)
-            found = int(positive[rows].sum())
-            if name == _EVERYONE or not 0 < found < len(rows):
-                raise InputError(
-                    f"group: expected subgroups with positive and negative records, found "
-                    f"{name or 'nothing'!r} with {found} positive of {len(rows)}"
-                )
-            self._rows[name] = rows
-            self._curves[name] = Curves(scores[:, rows], positive[rows], costs)
-        return names
-
-    def _costs(self, names: Sequence[str], X: Any) -> FloatArray:
-        if self.costs is None:
-            return np.zeros(len(names))
-        found: Any = self.costs
-        if isinstance(found, str):
-            if found != "measured" or X is None:
-                raise InputError(f"costs: expected numbers or 'measured', found {found!r}")
-            found = measured_costs(self.models_, X)["inference_time"].values
-        elif isinstance(found, Mapping):
-            if set(found) != set(names):
-                raise InputError(
-                    f"costs: expected one of each model ({', '.join(names)}), found those of "
-                    f"{', '.join(map(str, found)) or 'none'}"
-                )
-            found = [found[name] for name in names]
-        costs = np.asarray(found, dtype=np.float64)
-        if costs.shape != (len(names),) or not (np.isfinite(costs).all() and (costs >= 0).all()):
-            raise InputError(
-                f"costs: expected {len(names)} numbers from 0, one a model, found {costs.tolist()}"
-            )
-        return costs
-
     def _wish(
-        self, costs: Mapping[str, float] | None, prior: float | None, per_unit: float
+        self,
+        costs: Mapping[str, float] | None,
+        prior: float | None,
+        per_unit: Mapping[str, float] | None,
     ) -> Wish:
-        costs = {"fp": 1.0, "fn": 1.0} if costs is None else costs
-        if set(costs) != {"fp", "fn"}:
-            raise InputError(f"costs: expected fp and fn, found {', '.join(map(str, costs))}")
-        if prior is None:
-            prior = float(self._curves[_EVERYONE].positive.mean())
-        if not 0 < prior < 1:
-            raise InputError(
-                f"prior: expected a share above 0 and below 1, found {prior:g}; where one class "
-                "never occurs, always say the other"
-            )
-        rule = ExpectedCost(costs["fp"], costs["fn"], prior, {"cost": per_unit} if per_unit else {})
-        return Wish((1 - rule.prior) * rule.fp, rule.prior * rule.fn, per_unit)
-
-    def _point(
-        self, wish: Wish, *, priced: bool = False, groups: Iterable[str] = (_EVERYONE,)
-    ) -> OperatingPoint:
-        """Return the best mixture, and what to expect of it by resamples of the records."""
-        names = list(groups)
-        curves = [self._curves[name] for name in names]
-        rows = [self._rows[name] for name in names]
-        found = _solved(wish, curves, [np.ones(len(of), dtype=np.int64) for of in rows])
-        if found is None:
-            raise InputError(
-                "mix: expected limits that a mixture of the models meets, found others"
-            )
-        picked, claimed = found
-        drawn = resample_weights(
-            np.arange(len(self._rows[_EVERYONE])), RESAMPLES, resample_stream(self.random_state)
-        )
-        gained: dict[str, list[float]] = {name: [] for name in claimed}
-        fresh: dict[str, list[float]] = {name: [] for name in claimed}
-        for b in range(RESAMPLES):
-            weights = [drawn[of, b].astype(np.int64) for of in rows]
-            again = _solved(wish, curves, weights)
-            if again is None:
-                continue
-            whole = _rates(again[0], curves, [np.ones_like(w) for w in weights])
-            left_out = _rates(again[0], curves, [(w == 0).astype(np.int64) for w in weights])
-            for name in claimed:
-                gained[name].append(again[1][name] - cast(dict[str, float], whole)[name])
-                if left_out is not None:
-                    fresh[name].append(left_out[name])
-        priced_as = partial(_cost_of, wish)
-        promises = {}
-        shown = dict(_RATES)
-        if len(names) > 1:
-            shown |= {f"{name}_difference": f"{key}_difference" for name, key in _RATES.items()}
-        if self._priced:
-            shown["cost"] = "costs"
-        columns = {name: (claimed[key], gained[key], fresh[key]) for name, key in shown.items()}
-        if priced:
-            columns["expected_cost"] = (
-                priced_as(claimed),
-                [priced_as(dict(zip(gained, row, strict=True))) for row in _rows(gained)],
-                [priced_as(dict(zip(fresh, row, strict=True))) for row in _rows(fresh)],
-            )
-        for name, (value, optimism, new) in columns.items():
-            low, high = np.percentile(new, [2.5, 97.5]) if new else (np.nan, np.nan)
-            expected = value - float(np.mean(optimism)) if optimism else np.nan
-            promises[name] = Promise(value, expected, float(low), float(high))
-        members = {
-            name: tuple(
-                (*self._member(name, number), chance)
-                for number, chance in zip(numbers.tolist(), chances.tolist(), strict=True)
-            )
-            for name, (numbers, chances) in zip(names, picked, strict=True)
-        }
-        return OperatingPoint(members, promises)
-
-    def _member(self, group: str, number: int) -> tuple[str, float]:
-        curves = self._curves[group]
-        threshold = float(curves.thresholds[number])
-        if number <= ALWAYS:
-            return _TRIVIAL[number], threshold
-        return self._names[int(curves.owners[number])], threshold
+        self._known()
+        if per_unit and set(per_unit) != {COST}:
+            raise InputError(f"per_unit: expected cost, found {', '.join(map(str, per_unit))}")
+        rule = self._expected_cost(_ERRORS if costs is None else costs, prior, per_unit)
+        own = rule.per_unit.get(COST, 0.0)
+        return Wish((1 - rule.prior) * rule.fp, rule.prior * rule.fn, own)
 
     def _deployed(
-        self, members: Sequence[tuple[str, float, float]], point: OperatingPoint
-    ) -> DeployableModel:
-        made: list[DeployableModel] = []
+        self, members: Sequence[tuple[str, float, float]], claimed: Mapping[str, float]
+    ) -> Any:
+        made: list[Any] = []
         for name, threshold, _ in members:
             if np.isinf(threshold):
                 other = [label for label in plain_labels(self.classes_) if label != self.positive_]
@@ -573,59 +465,10 @@ class ROCHull(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             )
         if len(made) == 1:
             return made[0]
+        chances = [chance for _, _, chance in members]
         return MixtureClassifier.from_fitted(
-            made,
-            [chance for _, _, chance in members],
-            seed=self.random_state,
-            expected={name: found.claimed for name, found in point.of.items()},
+            made, chances, seed=self.random_state, expected=dict(claimed)
         )
-
-
-Picked = list[tuple[IntArray, FloatArray]]
-
-
-def _solved(
-    wish: Wish, curves: Sequence[Curves], weights: Sequence[IntArray]
-) -> tuple[Picked, dict[str, float]] | None:
-    """Return thresholds with their chances for each subgroup, and the rates under the weights."""
-    shares = shares_of(curves, weights)
-    if shares is None:
-        return None
-    tables = [cast(Table, of.table(w)) for of, w in zip(curves, weights, strict=True)]
-    chances = best_mixture(wish, tables, shares)
-    if chances is None:
-        return None
-    picked = [
-        (table.numbers[part > 0], part[part > 0])
-        for table, part in zip(tables, chances, strict=True)
-    ]
-    return picked, mean_rates(tables, chances, shares)
-
-
-def _rates(
-    picked: Picked, curves: Sequence[Curves], weights: Sequence[IntArray]
-) -> dict[str, float] | None:
-    """Return the rates of a mixture under other weights; None where a class has none."""
-    shares: Shares | None = shares_of(curves, weights)
-    if shares is None:
-        return None
-    tables = [
-        cast(Table, of.at(numbers, w))
-        for of, (numbers, _), w in zip(curves, picked, weights, strict=True)
-    ]
-    return mean_rates(tables, [chances for _, chances in picked], shares)
-
-
-def _cost_of(wish: Wish, rates: Mapping[str, float]) -> float:
-    return (
-        wish.false_positive * rates["false_positives"]
-        + wish.miss * rates["missed"]
-        + wish.cost * rates["costs"]
-    )
-
-
-def _rows(columns: Mapping[str, list[float]]) -> list[tuple[float, ...]]:
-    return list(zip(*columns.values(), strict=True))
 
 
 def _names(model: Any) -> list[str]:
@@ -635,23 +478,3 @@ def _names(model: Any) -> list[str]:
 
 def _texts(groups: Any) -> Array | None:
     return None if groups is None else to_texts(pd.Series(groups))[0]
-
-
-def _score_table(scores: Any) -> tuple[list[str], FloatArray]:
-    """Return the names of models and their scores, float64 (models, n)."""
-    if isinstance(scores, pd.DataFrame):
-        scores = {str(name): scores[name] for name in scores.columns}
-    elif not isinstance(scores, Mapping):
-        table = np.asarray(scores)
-        columns = table[:, np.newaxis] if table.ndim == 1 else table
-        if columns.ndim != 2:
-            raise InputError(f"scores: expected shape (n,) or (n, models), found {table.shape}")
-        scores = {f"model_{i}": column for i, column in enumerate(columns.T)}
-    try:
-        return [str(name) for name in scores], np.stack(
-            [np.asarray(column, dtype=np.float64) for column in scores.values()]
-        )
-    except ValueError as error:
-        raise InputError(
-            f"scores: expected numbers, one a record and model, found: {error}"
-        ) from error

@@ -121,7 +121,7 @@ class Curves:
     """
 
     def __init__(self, scores: FloatArray, positive: BoolArray, costs: FloatArray) -> None:
-        self.positive = positive
+        self.positive, self.of_models = positive, costs
         self._orders: list[IntArray] = []
         self._cuts: list[IntArray] = []
         thresholds, owners = [np.array([np.inf, -np.inf])], [np.array([-1, -1])]

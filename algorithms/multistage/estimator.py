@@ -6,32 +6,27 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from dataclasses import dataclass, field, replace
+from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import ClassifierMixin
-from sklearn.utils import check_consistent_length, column_or_1d
-from sklearn.utils.validation import check_is_fitted
 
 from algorithms.multistage.data import MultiStageSettings, prepare_table
 from algorithms.multistage.model import MultiStageClassifier
 from algorithms.multistage.problem import MultiStageProblem
 from framework.arrays import Array, FloatArray, IntArray
 from framework.data.columns import FrameOptions
+from framework.data.costs import CostsConfig
 from framework.data.splits import FOLDS
 from framework.data.tables import Raw, Table, assemble
 from framework.errors import InputError
+from framework.estimators.front import FrontEstimator, group_codes
 from framework.experiment.config import check
-from framework.experiment.front_estimator import FrontEstimator, roles_for, search
-from framework.models.checks import (
-    Threshold,
-    copies_for,
-    records_for,
-    training_records,
-)
+from framework.front import Front
+from framework.models.checks import Threshold, copies_for, records_for, training_records
 from framework.models.classifiers import (
     LOGISTIC_REGRESSION,
     ClassifierConfig,
@@ -52,7 +47,7 @@ _ADVICE = {
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  # type: ignore[misc]
+class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
     """Search multi-stage classifiers for the front of coverage, accuracy and feature cost.
 
     A multi-stage classifier asks for a few cheap features first, answers when it is sure, and
@@ -63,6 +58,12 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
 
     Parameters
     ----------
+    objectives
+        See :class:`~algorithms.multistage.problem.MultiStageProblem` for all metrics. None:
+        coverage, accuracy and cost, or with a decision by costs risk and cost.
+    algorithm
+        A search over partitions: ``local_search``, ``emsco``, ``exact``, ``nsga2``, ... None: local
+        search, ten neighbours at a time.
     costs : mapping of feature name to float, Series, or sequence of float, optional
         What it costs to acquire each feature: by name, or in the order of the columns. The
         features of an array are called ``x0``, ``x1``, ... None: 1 each.
@@ -85,18 +86,6 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
     calibration : {'none', 'sigmoid', 'isotonic', 'softmax'}, optional
         How the probabilities of each stage are calibrated, by cross-validation within the
         training records. None: softmax with a decision by costs, else none.
-    objectives : sequence of str, optional
-        Metrics that span the front; see
-        :class:`~algorithms.multistage.problem.MultiStageProblem` for all of them. None: coverage,
-        accuracy and cost, or with a decision by costs risk and cost.
-    constraints : str or sequence of str
-        Bounds that every design of the front keeps to, such as ``false_positive_rate<=0.1``.
-    algorithm : str or mapping, optional
-        A search over partitions: its registered name (``local_search``, ``emsco``, ``exact``,
-        ``nsga2``, ...), or with parameters ``{"kind": "emsco", "population": 100}``. None: local
-        search, ten neighbours at a time.
-    budget : int or mapping
-        Number of designs evaluated, or limits such as ``{"generations": 50, "seconds": 60}``.
     validation : float
         With ``measure="holdout"``: share of the records, between 0 and 1, that the designs are
         measured on; the others train.
@@ -108,25 +97,22 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         What divides the records, by columns of the frame that are then no features:
         ``{"group": "patient"}``, ``{"time": "admitted"}``, ``{"fold": "block"}``; as in a
         configuration. For groups that are no column see ``fit``.
-    where : str or sequence of str
-        Conditions that the recommended design meets, such as ``cost<=50``.
-    best : str, optional
-        The metric that the recommended design is the best in. None: of the designs that meet
-        ``where``, the one nearest to the best value of every objective.
+    categorical : sequence of str
+        Columns that mean categories, though they look like numbers or dates.
+    merge_rare : int, optional
+        Classes with fewer records become one class, ``other``.
+    missing : sequence of str
+        Texts that stand for a missing value.
     reject_label : label, optional
         What ``predict`` returns for records that no stage is sure about. None: the most likely
         class.
-    random_state : int
-        Seed of the split and of the search.
-    verbose : bool
-        Whether ``fit`` shows its progress, in a notebook or a terminal.
+
+    The others as of :class:`~framework.estimators.front.FrontEstimator`.
 
     Attributes
     ----------
     front_ : pandas.DataFrame
-        One row per design, best in the first objective first, indexed by ``id``: its metrics
-        out-of-fold (or on the validation records), and ``features``, the names that each stage
-        acquires.
+        Its last column ``features`` has the names that each stage acquires.
     model_ : MultiStageClassifier
         The recommended design.
     classes_ : numpy.ndarray, shape (n_classes,)
@@ -138,8 +124,9 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
 
     Notes
     -----
-    A front holds the luckiest of many designs: on new records expect somewhat less coverage and
-    accuracy than it says, and measure the chosen design on records kept apart from ``fit``.
+    In ``fit`` missing values are allowed; in a frame, so are text and categories. Texts that are
+    numbers with marks, such as ``9,009`` or ``$5``, are read as numbers, with a warning. Labels
+    are of two classes or more, each of three records or more.
 
     Examples
     --------
@@ -160,61 +147,30 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
     remove_features: bool = False
     classifier: str | Mapping[str, Any] = "logistic_regression"
     calibration: str | None = None
-    objectives: Sequence[str] | None = None
-    constraints: str | Sequence[str] = ()
-    algorithm: str | Mapping[str, Any] | None = None
     budget: int | Mapping[str, Any] = 10_000
     validation: float = 0.3
     measure: str | Mapping[str, Any] = "cross_validation"
     split: Mapping[str, Any] | None = None
-    where: str | Sequence[str] = ()
-    best: str | None = None
+    categorical: Sequence[str] = ()
+    merge_rare: int | None = None
+    missing: Sequence[str] = ()
     reject_label: Any = None
-    random_state: int = 0
-    verbose: bool = False
+    classes_: Array = field(init=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
 
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
-    ) -> ParetoMultiStage:
-        """Train and search.
-
-        Parameters
-        ----------
-        X : DataFrame or array (n, d)
-            Missing values are allowed; in a frame, so are text and categories. Texts that are
-            numbers with marks, such as ``9,009`` or ``$5``, are read as numbers, with a warning.
-        y : array (n,)
-            Labels of two classes or more, each of three records or more.
-        sample_weight : array (n,), optional
-            How often each record counts, in training and in measuring: whole numbers, 0 leaves it
-            out. Records are divided before they are counted, and copies stay together wherever
-            records are divided again, so no record is measured on a copy of itself.
-        groups : array (n,), optional
-            The group of each record, such as its patient: none is trained on and measured on.
-
-        Raises
-        ------
-        InputError
-            Records, weights or parameters that cannot be used, or no design that meets ``where``.
-        ValueError
-            What scikit-learn refuses, and labels of one class.
-        """
+    def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> MultiStageProblem:
         X, y = training_records(self, X, y)
         copies = copies_for(sample_weight, y, _CELL_BYTES * X.shape[1])
-        if groups is not None:
-            groups = np.asarray(column_or_1d(groups))
-            check_consistent_length(X, groups)
+        groups = group_codes(groups, y)
         if copies is not None:
             kept = copies > 0
             X, y, copies = X[kept], y[kept], copies[kept]
             groups = None if groups is None else groups[kept]
-        self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
+        if len(np.unique(y)) < 2:
             raise ValueError("y: expected labels of two classes or more, found one class")
         named = hasattr(self, "feature_names_in_")
         with _called_as_parameters():
@@ -223,60 +179,52 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
                 names = {"group": _unused("groups", frame), **names}
                 frame = frame.assign(**{names["group"]: groups})
             settings = self._settings(named, names, np.unique(y, return_counts=True)[1])
-            table = _table(frame, y, settings.split.columns)
-            prepared = prepare_table(table, settings, _PLACE, named=named, copies=copies)
+            table = self._table(frame, y, settings.split.columns)
+            prepare = partial(prepare_table, table, where=_PLACE, named=named, copies=copies)
+            prepared = prepare(settings)
         for note in table.notes:
-            warnings.warn(note, stacklevel=2)
+            warnings.warn(note, stacklevel=4)
         if copies is not None:
             _refuse_dividing(settings.classifier, len(prepared["data"].y))
-        self.problem_ = MultiStageProblem(**prepared)
-        bounds = [self.constraints] if isinstance(self.constraints, str) else self.constraints
-        objectives = self.objectives
-        if objectives is None:
-            objectives = _OBJECTIVES if self.decision is None else _BY_COST
-        self.algorithm_, self._front = search(
-            self.problem_,
-            roles_for(self.problem_, objectives, bounds),
-            _LOCAL_SEARCH if self.algorithm is None else self.algorithm,
-            self.budget,
-            self.random_state,
-            verbose=self.verbose,
-        )
-        order = np.lexsort(self._front.losses.T[::-1])
-        columns: dict[str, Any] = self._metric_columns()
-        columns["features"] = list(map(self._names, self._front.X))
-        ids = pd.Index(self._front.ids, name="id")
-        self.front_ = pd.DataFrame(columns, index=ids).iloc[order]
-        self.model_ = self.choose(self.where, self.best)
-        return self
+        self.classes_ = np.unique(y) if self.merge_rare is None else np.asarray(table.classes)
+        self._prepare, self._settings_of_fit = prepare, settings
+        return MultiStageProblem(**prepared)
 
-    def predict(self, X: Any) -> Array:
-        """Return the label (n,) of each record, ``reject_label`` for those without an answer."""
-        return self._recommended().predict(records_for(self, X))
+    def _with_prices(self, prices: Mapping[str, Any]) -> MultiStageProblem:
+        section = self.problem_.with_prices({}, prices)
+        costs = check(CostsConfig, section["costs"], "prices")
+        settings = self._settings_of_fit.model_copy(update={"costs": costs})
+        made = MultiStageProblem(**self._prepare(settings))
+        made.add_components(self.problem_.components_since(0))
+        return made
 
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probabilities (n, n_classes) at the stage where each record leaves."""
-        return self._recommended().predict_proba(records_for(self, X))
+    def _records(self, X: Any) -> Any:
+        return records_for(self, X)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of the answers that are right, 0 where no record gets an answer.
+    def _asked(self, problem: Any) -> tuple[str | Mapping[str, Any], int | Mapping[str, Any]]:
+        return _LOCAL_SEARCH if self.algorithm is None else self.algorithm, self.budget
 
-        See :meth:`~algorithms.multistage.model.MultiStageClassifier.score`.
-        """
-        return self._recommended().score(records_for(self, X), y, sample_weight)
+    def _usual_objectives(self, problem: Any) -> Sequence[str]:
+        return _OBJECTIVES if self.decision is None else _BY_COST
 
-    def _recommended(self) -> MultiStageClassifier:
-        check_is_fitted(self)
-        return self.model_
+    def _design_columns(self, front: Front) -> Mapping[str, Any]:
+        return {"features": list(map(self._names, front.X))}
+
+    def _table(self, frame: pd.DataFrame, y: Array, aside: Mapping[str, str]) -> Table:
+        """Return checked records."""
+        target = _unused("target", frame)
+        frame = frame.assign(**{target: y})
+        given = {name: getattr(self, name) for name in ("categorical", "merge_rare", "missing")}
+        options = check(FrameOptions, {"target": target, **given}, _PLACE)
+        table = assemble(Raw(frame, "records", "the records of fit"), _PLACE, options, aside)
+        return replace(table, left_out=())  # y is no column of the user's
 
     def _settings(
         self, named: bool, split: Mapping[str, Any], counts: IntArray
     ) -> MultiStageSettings:
-        share, seed = self.validation, self.random_state
+        share = self.validation
         if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share < 1:
             raise InputError(f"validation: expected a share above 0 and below 1, found {share!r}")
-        if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
-            raise InputError(f"random_state: expected a whole number from 0, found {seed!r}")
         if self.split and not named:
             raise InputError("split: expected a data frame with the columns that it names")
         classifier, measure = self.classifier, self.measure
@@ -306,8 +254,8 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         settings: MultiStageSettings = check(MultiStageSettings, raw, _PLACE)
         return settings
 
-    def _model_of(self, genome: Array) -> MultiStageClassifier:
-        model: MultiStageClassifier = self.problem_.decode(genome.astype(self.problem_.space.dtype))
+    def _model_of(self, genome: Array, problem: Any) -> MultiStageClassifier:
+        model: MultiStageClassifier = problem.decode(genome)
         model.reject_label = self.reject_label
         return model
 
@@ -331,14 +279,6 @@ def _unused(name: str, frame: pd.DataFrame) -> str:
     while name in frame.columns:
         name += "_"
     return name
-
-
-def _table(frame: pd.DataFrame, y: Array, aside: Mapping[str, str]) -> Table:
-    """Return checked records."""
-    target = _unused("target", frame)
-    frame, options = frame.assign(**{target: y}), FrameOptions(target=target)
-    table = assemble(Raw(frame, "records", "the records of fit"), _PLACE, options, aside)
-    return replace(table, left_out=())  # y is no column of the user's
 
 
 @contextmanager

@@ -2,41 +2,57 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from numbers import Integral
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
-from algorithms.pruning.branch_and_bound.instance import Instance, Requirements
-from algorithms.pruning.branch_and_bound.solver import BranchAndBound
-from algorithms.pruning.diversity import PairMeasure, demand_of
-from algorithms.pruning.model import PrunedVotingClassifier
+from algorithms.ensembling.problem import EnsembleProblem
+from algorithms.pruning.diversity import NAMES, PairMeasure, demand_of
+from algorithms.pruning.model import PluralityVotingClassifier
 from algorithms.pruning.problem import PruningProblem
-from algorithms.pruning.votes import weights_of
-from framework.arrays import Array, FloatArray
+from framework.arrays import Array
 from framework.errors import InputError
-from framework.libraries.importing import copy_bytes, cross_fitted, from_models
-from framework.libraries.members import KeepsModels, named_models
-from framework.models.checks import copies_for
+from framework.estimators.pool import PoolEstimator
+from framework.front import Front
+from framework.libraries.library import Library
+from framework.problem import Problem
+
+_ITERATIONS, _EVALUATIONS = 200_000, 5_000
+_GOALS = ("balanced_accuracy", "accuracy")
 
 
-class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """The best subset of classifiers and its vote threshold, with a bound.
+@dataclass(eq=False, repr=False, kw_only=True)
+class PrunedVoting(PoolEstimator[Any]):
+    """The best subset of classifiers that vote, and for two classes its vote threshold.
 
-    Fitted classifiers are asked about records that are new to them. Classifiers that are not
-    fitted vote out-of-fold: on each record those that were fitted on the other folds; the members
-    are fitted on all records.
+    Of two classes the best by ``weights`` is proven, with a bound; two ``objectives`` give an exact
+    front. Of several classes, or with soft votes, the front of accuracy and size is searched.
 
     Parameters
     ----------
-    models : mapping of str to classifier, or sequence of classifiers or (str, classifier)
-        All fitted or none, with ``predict_proba`` of the same two classes.
+    models
+        Classifiers with ``predict_proba`` of the same classes.
+    costs
+        Further metrics: the sum over the members.
+    objectives
+        None: the one best by ``weights``. ``["balanced_accuracy", "members"]`` and the like: the
+        exact front of ``ip_front``. None for several classes and soft votes: the goal of
+        ``weights`` and ``members``.
+    best
+        None: the goal of ``weights``.
+    algorithm
+        None: ``ip`` or ``ip_front``; ``pareto_es`` for several classes and soft votes.
+    budget
+        Simplex iterations of the proof (200,000), or evaluations of other searches (5,000). A
+        bound and a gap are known whatever it is.
     weights : str or four numbers
         ``balanced_accuracy``, ``accuracy``, ``recall``, or what a true positive, false negative,
         true negative and false positive are worth.
+    voting : {'hard', 'soft'}
+        Whether a member has a vote, or its probabilities are added.
     diversity : 'f2', 'f3', (tau, gamma) or None
         Least pairwise failure credit of each member (tau) and on average (gamma).
     pair_measure : {'failure_credit', 'disagreement', 'double_fault', 'q_statistic'}
@@ -48,27 +64,27 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
         Label of the positive class; the second in sorted order if None.
     gap : float
         Share of the value at which the proof is good enough.
-    budget : int
-        Simplex iterations, at most; a bound and a gap are known whatever it is.
-    folds : int
-        Of the cross-validation of classifiers that are not fitted.
-    random_state : int
-        Seed of the local searches, and of the folds.
+
+    The others as of :class:`~framework.estimators.pool.PoolEstimator` and
+    :class:`~framework.estimators.front.FrontEstimator`.
 
     Attributes
     ----------
-    model_ : PrunedVotingClassifier
-        The members with their threshold: what to deploy.
+    front_ : pandas.DataFrame
+        Its last column ``models`` has the members, ``threshold`` before it their votes' threshold.
+    model_ : PrunedVotingClassifier, PluralityVotingClassifier or WeightedEnsembleClassifier
+        The recommended members: what to deploy.
     members_ : list of str
-    threshold_ : int
-        A record is positive with more than so many votes.
+    threshold_ : int or None
+        A record is positive with more than so many votes; None of several classes.
     incumbent_ : float
         Weighted sum of the confusion matrix of the records, out-of-fold if models were not fitted.
+        This and the next two only where the best by ``weights`` is asked for.
     bound_ : float
         No subset and threshold is worth more.
     gap_ : float
         (bound - incumbent) / |incumbent|; 0 is a proof.
-    classes_ : (2,)
+    classes_ : (C,)
 
     Examples
     --------
@@ -86,107 +102,122 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
     True
     """
 
-    def __init__(
-        self,
-        models: Mapping[str, Any] | Sequence[Any],
-        *,
-        weights: str | Sequence[float] = "balanced_accuracy",
-        diversity: str | tuple[float, float] | None = None,
-        pair_measure: PairMeasure = "failure_credit",
-        max_members: int | None = None,
-        threshold: Literal["free", "majority"] = "free",
-        positive: Any = None,
-        gap: float = 0.0,
-        budget: int = 200_000,
-        folds: int = 5,
-        random_state: int = 0,
-    ) -> None:
-        self.models = models
-        self.weights = weights
-        self.diversity = diversity
-        self.pair_measure = pair_measure
-        self.max_members = max_members
-        self.threshold = threshold
-        self.positive = positive
-        self.gap = gap
-        self.budget = budget
-        self.folds = folds
-        self.random_state = random_state
+    budget: int | Mapping[str, Any] | None = None  # type: ignore[assignment]
+    weights: str | Sequence[float] = "balanced_accuracy"
+    voting: Literal["hard", "soft"] = "hard"
+    diversity: str | tuple[float, float] | None = None
+    pair_measure: PairMeasure = "failure_credit"
+    max_members: int | None = None
+    threshold: Literal["free", "majority"] = "free"
+    positive: Any = None
+    gap: float = 0.0
 
-    def fit(self, X: Any, y: Array, sample_weight: Any = None) -> PrunedVoting:
-        """Choose. Fitted models are only asked; others are fitted ``folds`` + 1 times.
-
-        Parameters
-        ----------
-        X : DataFrame or array (n, d)
-            Records that no model was fitted on.
-        y : (n,)
-        sample_weight : array (n,), optional
-            How often each record counts: whole numbers, 0 leaves it out.
-
-        Raises
-        ------
-        InputError
-            Models, weights or parameters that cannot be used, or demands that no ensemble meets.
-        """
-        self._check()
-        given = named_models(self.models)
-        copies = copies_for(sample_weight, y, copy_bytes(given))
-        models, out_of_fold = cross_fitted(
-            given, X, y, folds=self.folds, seed=self.random_state, copies=copies
-        )
-        library = from_models(models, X, y, copies=copies, out_of_fold=out_of_fold)
-        problem = PruningProblem(library, positive=self.positive, pair_measure=self.pair_measure)
-        weights = weights_of(self.weights, *problem.votes.totals, where="weights")
-        demand = demand_of(self.diversity, problem.credit, "diversity")
-        requirements = Requirements(
-            self.threshold == "majority", self.max_members, credit=problem.credit, demand=demand
-        )
-        instance = Instance.of(problem.votes, weights, requirements)
-        solver = BranchAndBound(instance, seed=self.random_state)
-        while not solver.done and solver.gap > self.gap and solver.iterations < self.budget:
-            solver.step()
-        best = solver.incumbent
-        if best is None:
-            raise InputError(
-                "diversity: expected demands that some ensemble meets, "
-                + ("proved that none does" if solver.done else "found none within the budget")
-                + "; lower tau or gamma"
+    def _search(self, problem: Problem) -> Self:
+        try:
+            super()._search(problem)
+        except InputError as error:  # of keys of the search that are parameters here
+            text = re.sub(r"^algorithm(: |\.)", "", str(error))
+            raise InputError(re.sub(r"^iterations:", "budget:", text)) from error
+        position = int(np.searchsorted(self._front.ids, self.chosen_))
+        self.members_, self.threshold_ = self._members(self._front.X)[position]
+        for name in ("incumbent_", "bound_", "gap_"):
+            self.__dict__.pop(name, None)
+        found = self.algorithm_.outcome().findings  # type: ignore[union-attr]
+        if {"value", "bound", "gap"} <= found.keys():
+            self.incumbent_, self.bound_, self.gap_ = (
+                float(found[name]) for name in ("value", "bound", "gap")
             )
-        kept = np.flatnonzero(best.x).tolist()
-        assert library.classes is not None
-        self.model_ = PrunedVotingClassifier.from_votes(
-            {library.ids[i]: models[library.ids[i]] for i in kept},
-            best.threshold,
-            library.classes,
-            positive=problem.positive,
-        )
-        self.members_ = [library.ids[i] for i in kept]
-        self.threshold_ = best.threshold
-        self.incumbent_, self.bound_, self.gap_ = best.value, solver.bound, solver.gap
-        self.classes_ = self.model_.classes_
         return self
 
-    def _check(self) -> None:
-        """Refuse parameters that mean nothing."""
-        if self.threshold not in ("free", "majority"):
-            raise InputError(f"threshold: expected free or majority, found {self.threshold!r}")
-        for name in ("max_members", "budget", "random_state"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, Integral) or value < 0):
-                raise InputError(f"{name}: expected a whole number, 0 or more, found {value!r}")
-        if not self.gap >= 0:
-            raise InputError(f"gap: expected a share, 0 or more, found {self.gap!r}")
+    def _problem_from(self, library: Library) -> Problem:
+        for name, known in (("threshold", ("free", "majority")), ("voting", ("hard", "soft"))):
+            if (value := getattr(self, name)) not in known:
+                raise InputError(f"{name}: expected {' or '.join(known)}, found {value!r}")
+        classes = library.classes or ()
+        if self.voting == "hard" and len(classes) <= 2:
+            return PruningProblem(
+                library,
+                threshold="gene" if self.threshold == "free" else "majority",
+                positive=self.positive,
+                pair_measure=self.pair_measure,
+            )
+        of = "soft votes" if self.voting == "soft" else f"{len(classes)} classes"
+        if self.weights not in _GOALS:
+            raise InputError(
+                f"weights: expected {' or '.join(_GOALS)} for {of}, found {self.weights!r}"
+            )
+        for name, usual in (("diversity", None), ("threshold", "free"), ("positive", None)):
+            if (value := getattr(self, name)) != usual:
+                raise InputError(
+                    f"{name}: expected hard votes of two classes, found {value!r} for {of}; leave "
+                    "it out"
+                )
+        votes = np.asarray(library.validation)
+        if self.voting == "hard":
+            said = votes.argmax(axis=2)[:, :, np.newaxis]
+            votes = (said == np.arange(len(classes))).astype(np.float32)
+        library = replace(library, validation=votes, fingerprint="")
+        return EnsembleProblem(library, max_count=1, score=self.weights)
 
-    def predict(self, X: Any) -> Array:
-        """Return the class (n,) of records (n, d): positive above ``threshold_`` votes."""
-        check_is_fitted(self)
-        return self.model_.predict(X)
+    def _goal(self, problem: Any) -> str:
+        goal = self.weights if self.weights in _GOALS else _GOALS[0]
+        return "true_positive_rate" if self.weights == "recall" else str(goal)
 
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return shares of votes (n, 2), 1/2 lying between the threshold and one vote more."""
-        check_is_fitted(self)
-        return self.model_.predict_proba(X)
+    def _usual_objectives(self, problem: Any) -> Sequence[str]:
+        exact = isinstance(problem, PruningProblem)
+        return [self._goal(problem)] if exact else [self._goal(problem), "members"]
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
+    def _asked(self, problem: Any) -> tuple[str | Mapping[str, Any], int | Mapping[str, Any]]:
+        usual: str | Mapping[str, Any] = "pareto_es"
+        if isinstance(problem, PruningProblem):
+            usual = "ip" if self.objectives is None else "ip_front"
+        asked = usual if self.algorithm is None else self.algorithm
+        given = {"kind": asked} if isinstance(asked, str) else dict(asked)
+        if given["kind"] != "ip":
+            return given, _EVALUATIONS if self.budget is None else self.budget
+        weights = self.weights if isinstance(self.weights, str) else list(self.weights)
+        own: dict[str, Any] = {"weights": weights, "diversity": self.diversity, "gap": self.gap}
+        own["max_members"] = self.max_members
+        if isinstance(self.budget, Mapping):
+            return {**own, **given}, self.budget
+        own["iterations"] = _ITERATIONS if self.budget is None else self.budget
+        return {**own, **given}, 1  # it evaluates what it has proven
+
+    def _bounds(self, problem: Any) -> list[str]:
+        found = super()._bounds(problem)
+        if self._asked(problem)[0]["kind"] == "ip":  # type: ignore[index]
+            return found
+        if self.max_members is not None:
+            found.append(f"members<={self.max_members}")
+        if self.diversity is not None:
+            demand, name = demand_of(self.diversity, problem.credit), NAMES[self.pair_measure]
+            found += [f"{name}_min>={demand.tau}", f"{name}_mean>={demand.gamma}"]  # type: ignore[union-attr]
+        return found
+
+    def _recommendation(self) -> Mapping[str, Any]:
+        return {**super()._recommendation(), "best": self.best or self._goal(None)}
+
+    def _members(self, X: Array) -> list[tuple[list[str], int | None]]:
+        """Return the members and the threshold of each genome."""
+        ids, problem = self.library_.ids, self.problem_
+        picked, thresholds = X, [None] * len(X)
+        if isinstance(problem, PruningProblem):
+            picked, found = problem.split(X)
+            sizes = (picked > 0).sum(axis=1)
+            thresholds = np.minimum(found, sizes).tolist()
+        names = [[ids[i] for i in np.flatnonzero(row)] for row in picked]
+        return list(zip(names, thresholds, strict=True))
+
+    def _design_columns(self, front: Front) -> Mapping[str, Any]:
+        names, thresholds = zip(*self._members(front.X), strict=True)
+        columns = {"threshold": list(thresholds)} if thresholds[0] is not None else {}
+        return {**columns, "models": list(names)}
+
+    def _model_of(self, genome: Array, problem: Any) -> Any:
+        model = super()._model_of(genome, problem)
+        if isinstance(problem, PruningProblem) or self.voting == "soft":
+            return model
+        members = dict(zip(model.names_, model.models_, strict=True))
+        return PluralityVotingClassifier.from_fitted(
+            members, model.weights_, model.classes_, costs=model.costs_
+        )

@@ -213,3 +213,25 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
         found = np.empty((len(share), 2))
         found[:, self.positive_], found[:, 1 - self.positive_] = share, 1.0 - share
         return found
+
+
+class PluralityVotingClassifier(WeightedEnsembleClassifier):
+    """Several classes by counted votes: the class that most members say, the first of equals.
+
+    ``from_fitted`` makes one of fitted classifiers; ``fit`` trains the members. Parameters and
+    attributes are those of :class:`~algorithms.ensembling.model.WeightedEnsembleClassifier`; its
+    probabilities are shares of votes.
+    """
+
+    kind = "plurality_vote"
+    _answer = "answers with the class that most of its members say"
+
+    def _probabilities(self, records: Any) -> FloatArray:
+        """Return the shares of the votes (n, C)."""
+        found = []
+        for name, model in zip(self.names_, self.models_, strict=True):
+            places = places_of(model, self.classes_, name)
+            both = np.zeros((len(records), len(self.classes_)), dtype=np.float32)  # as a library
+            both[:, places] = model.predict_proba(records)
+            found.append(np.eye(len(self.classes_))[both.argmax(axis=1)])
+        return self._mean(found)

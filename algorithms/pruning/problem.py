@@ -383,7 +383,7 @@ class PruningProblem(Problem, Deployable):
 
     @property
     def has_models(self) -> bool:
-        return has_members(self.library.folder)
+        return has_members(self.library)
 
     def labels(self) -> Sequence[Any]:
         return self.library.classes or ()

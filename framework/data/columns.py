@@ -288,13 +288,13 @@ IN_PYTHON = Advice(
     labels="y",
     leave_out="leave it out of the frame",
     gaps=(
-        "replace them by numbers, or by NaN where a value is missing; where the column holds "
-        "categories, give it as such: frame['{name}'].astype('category')"
+        "where they stand for a missing value, set missing={texts}; where the column holds "
+        "categories, set categorical=['{name}']"
     ),
-    merge="give the classes with fewer than {least} records one label, or remove them",
-    as_texts="give frame['{name}'].astype('category') to take the texts",
+    merge="merge them with merge_rare={least}, or remove them",
+    as_texts="set categorical=['{name}'] to take the texts",
 )
-"""Of records that are given as a frame: it has no keys."""
+"""Of records that are given as a frame: keys are parameters."""
 
 
 class TableOptions(Section):
@@ -373,10 +373,14 @@ class FrameOptions(TableOptions):
         if isinstance(column.dtype, pd.CategoricalDtype) or not is_text(column):
             return ColumnInference()
         found = infer_column(column, name, self)
-        if found.reading is None or found.reading.marks is None:
-            return ColumnInference()
-        known = column[column.notna() & ~column.isin(found.reading.gaps)]
-        return ColumnInference() if all(map(_plain_number, known)) else found
+        gaps = bool(column.isin(self.missing).any())
+        if found.reading is not None and found.reading.marks is not None:
+            known = column[column.notna() & ~column.isin(found.reading.gaps)]
+            if not all(map(_plain_number, known)):
+                return found
+            if gaps:
+                return ColumnInference(reading=found.reading)
+        return ColumnInference(reading=Reading(gaps=self.missing)) if gaps else ColumnInference()
 
 
 class ColumnInference(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -79,10 +79,14 @@ def evidence(
         Components of the candidates are not on this machine's disk, and to train them again would
         take long.
     """
+    return evidence_of((batch for batch, _ in journal.batches()), problem, seed)
+
+
+def evidence_of(batches: Iterable[Evaluated], problem: Problem, seed: int) -> Evidence | None:
+    """Return what resamples can tell of evaluations that are at hand; see :func:`evidence`."""
     if type(problem).outcomes is Problem.outcomes:
         return None
-    pieces = [batch.take(batch.ok) for batch, _ in journal.batches()]
-    pieces = [piece for piece in pieces if len(piece)]
+    pieces = [piece for batch in batches if len(piece := batch.take(batch.ok))]
     if not pieces:
         return None
     ids = np.concatenate([piece.ids for piece in pieces])

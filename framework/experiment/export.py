@@ -221,16 +221,7 @@ def export(
     from framework.models.model import DeployableModel
     from framework.models.store import save_model
 
-    metrics = {name: float(column[position]) for name, column in front.rows.values.items()}
-    test = {name: float(column[position]) for name, column in (front.test or {}).items()}
-    solution = {"solution": int(front.ids[position]), "validation": metrics, "test": test}
-    told = dict(front.promises(position) if promises is None else promises)
-    told = {name: one for name, one in told.items() if not front.roles.metrics[name].size}
-    if told:
-        solution["expected on new records"] = {name: one.expected for name, one in told.items()}
-        solution["95% range"] = {
-            name: f"{one.low:.4g} to {one.high:.4g}" for name, one in told.items()
-        }
+    solution, told = noted_of(front, position, promises)
     noted = {**about, **solution, "data": _data(problem)}
     if not replaces:
         _refuse_other(directory, noted)
@@ -243,6 +234,23 @@ def export(
     example = pd.DataFrame(dict(problem.example()))
     save_model(model, directory, noted, problem.walk(model), example)
     return True
+
+
+def noted_of(
+    front: Front, position: int, promises: Mapping[str, Promise] | None = None
+) -> tuple[dict[str, Any], dict[str, Promise]]:
+    """Return what is noted with the model of a solution, and what to expect of it."""
+    metrics = {name: float(column[position]) for name, column in front.rows.values.items()}
+    test = {name: float(column[position]) for name, column in (front.test or {}).items()}
+    solution = {"solution": int(front.ids[position]), "validation": metrics, "test": test}
+    told = dict(front.promises(position) if promises is None else promises)
+    told = {name: one for name, one in told.items() if not front.roles.metrics[name].size}
+    if told:
+        solution["expected on new records"] = {name: one.expected for name, one in told.items()}
+        solution["95% range"] = {
+            name: f"{one.low:.4g} to {one.high:.4g}" for name, one in told.items()
+        }
+    return solution, told
 
 
 def _data(problem: Problem) -> dict[str, Any]:

@@ -87,6 +87,7 @@ def from_models(
     configs: Sequence[Mapping[str, Any]] | None = None,
     name: str = "library",
     copies: IntArray | None = None,
+    groups: IntArray | None = None,
     out_of_fold: OutOfFold | None = None,
 ) -> Library:
     """Return a library of the predictions of fitted models for records that are new to them.
@@ -102,6 +103,8 @@ def from_models(
         See :meth:`Library.from_arrays`.
     copies : int64 (N,), optional
         How often each validation record counts; models predict it once.
+    groups : int64 (N,), optional
+        Codes of the groups that a resample draws whole.
     out_of_fold : OutOfFold, optional
         What :func:`cross_fitted` predicted of the validation records, which the models have seen.
 
@@ -119,12 +122,12 @@ def from_models(
         predicted(X_validation) if out_of_fold is None else out_of_fold.predictions,
         None if X_test is None else predicted(X_test),
     ]
-    y_validation, units = _as_listed(y_validation, classes), None
+    y_validation, units = _as_listed(y_validation, classes), groups
     if copies is not None:
         check_consistent_length(tables[0][0], copies)
         tables[0] = np.repeat(tables[0], copies, axis=1)
         y_validation = np.repeat(np.asarray(y_validation), copies)
-        units = np.repeat(np.arange(len(copies)), copies)
+        units = np.repeat(np.arange(len(copies)) if groups is None else groups, copies)
     library = Library.from_arrays(
         list(models),
         tables[0],
@@ -155,6 +158,7 @@ def cross_fitted(
     folds: int,
     seed: int,
     copies: IntArray | None = None,
+    groups: IntArray | None = None,
 ) -> tuple[dict[str, Any], OutOfFold | None]:
     """Return models fitted on all records, and what models fitted on the other folds predict.
 
@@ -168,6 +172,8 @@ def cross_fitted(
         Of the folds, stratified by class.
     copies : int64 (N,), optional
         How often each record counts. All copies are in one fold.
+    groups : int64 (N,), optional
+        Codes of the groups that no fold divides.
 
     Raises
     ------
@@ -177,7 +183,7 @@ def cross_fitted(
     from sklearn.base import clone
     from sklearn.utils import _safe_indexing
 
-    waiting = [name for name, model in models.items() if not _is_fitted(model)]
+    waiting = [name for name, model in models.items() if not is_fitted(model)]
     if not waiting:
         return dict(models), None
     if len(waiting) < len(models):
@@ -207,7 +213,8 @@ def cross_fitted(
     strata = np.zeros(len(used), dtype=np.int64)
     if classes is not None:
         strata = np.unique(y[used], return_inverse=True)[1].ravel()
-    parts = fold_records(strata, folds, seed, "folds", classes)
+    units = None if groups is None else groups[used]
+    parts = fold_records(strata, folds, seed, "folds", classes, units=units)
     found: list[Any] = []
     for name in models:
         first = _predicted(name, final[name], _safe_indexing(X, used[:1]), classes)
@@ -219,7 +226,8 @@ def cross_fitted(
     return final, OutOfFold(np.stack(found), folds)
 
 
-def _is_fitted(model: Any) -> bool:
+def is_fitted(model: Any) -> bool:
+    """Return whether a model is fitted; what is no estimator of scikit-learn's is."""
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
@@ -227,7 +235,7 @@ def _is_fitted(model: Any) -> bool:
         check_is_fitted(model)
     except NotFittedError:
         return False
-    except TypeError:  # no estimator of scikit-learn's: asked as it is
+    except TypeError:
         return True
     return True
 

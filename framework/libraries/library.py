@@ -107,6 +107,8 @@ class Library:
     folds : int
         Of the cross-validation whose out-of-fold predictions are the validation table; 0 for
         predictions of records held out, or where it is not known.
+    models : mapping of str to fitted estimator, or None
+        The models themselves, by id, where they are in memory.
     """
 
     ids: tuple[str, ...]
@@ -122,6 +124,7 @@ class Library:
     folder: Path | None = None
     units: IntArray | None = None
     folds: int = 0
+    models: Mapping[str, Any] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -41,9 +41,10 @@ ENCODER_FILE = "encoder.json"
 EXAMPLE_FILE = "example.csv"
 
 
-def has_members(folder: Path | None) -> bool:
-    """Return whether the folder of a library, if it has one, holds fitted models."""
-    return folder is not None and (folder / MODELS).is_dir()
+def has_members(library: Library) -> bool:
+    """Return whether the fitted models of a library are in memory or in its folder."""
+    folder = library.folder
+    return library.models is not None or (folder is not None and (folder / MODELS).is_dir())
 
 
 def call_times(library: Library) -> FloatArray | None:
@@ -189,15 +190,18 @@ def load_members(library: Library, chosen: Sequence[int], costs: Sequence[str]) 
     InputError
         There are no fitted models, or one cannot be read.
     """
-    folder = library.folder
-    if folder is None or not (folder / MODELS).is_dir():
+    folder, ids = library.folder, [library.ids[i] for i in chosen]
+    priced = costs_of(library, chosen, costs)
+    if library.models is not None:
+        return Members({name: library.models[name] for name in ids}, priced, None)
+    if folder is None or not has_members(library):
         place = library.name if folder is None else folder
         raise InputError(
             f"library {place}: expected fitted models to export, found predictions alone; build "
             "the library with its models, or bring the fitted models instead of arrays"
         )
-    models = {library.ids[i]: load_member(folder, library.ids[i]) for i in chosen}
-    return Members(models, costs_of(library, chosen, costs), load_encoder(folder))
+    models = {name: load_member(folder, name) for name in ids}
+    return Members(models, priced, load_encoder(folder))
 
 
 def costs_of(library: Library, chosen: Sequence[int], costs: Sequence[str]) -> dict[str, Cost]:
@@ -240,19 +244,3 @@ def named_models(models: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
     if len(named) < len(pairs):
         raise InputError(f"models: expected different names, found {[name for name, _ in pairs]}")
     return named
-
-
-class KeepsModels:
-    """A scikit-learn estimator whose parameter ``models`` may be fitted, and stays as it is.
-
-    ``sklearn.base.clone`` would un-fit the models, as it does what an estimator is to fit.
-    """
-
-    def __sklearn_clone__(self) -> Any:
-        """Return an unfitted copy with the same models."""
-        from sklearn.base import clone
-
-        parameters: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
-        models = parameters.pop("models")
-        others = {name: clone(value, safe=False) for name, value in parameters.items()}
-        return type(self)(models, **others)  # type: ignore[call-arg]

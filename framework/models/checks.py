@@ -21,6 +21,17 @@ Threshold = float | Mapping[Any, float]
 _UNSAID_THRESHOLD = 0.5  # of a class that a mapping of thresholds leaves out
 
 
+def as_frame(X: Any) -> Any:
+    """Return a data frame of another library, such as polars, as one of pandas; the rest as is.
+
+    Only the names of the columns and their values as arrays are asked for.
+    """
+    if isinstance(X, pd.DataFrame) or not hasattr(X, "__dataframe__"):
+        return X
+    names = list(X.__dataframe__().column_names())
+    return pd.DataFrame({name: X[name].to_numpy() for name in names})
+
+
 def training_records(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
     """Return checked training records (n, d) and their labels (n,).
 
@@ -47,6 +58,7 @@ def records_and_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
     ValueError
         What scikit-learn refuses.
     """
+    X = as_frame(X)
     if isinstance(X, pd.DataFrame):
         validate_data(estimator, X, skip_check_array=True)
         y = column_or_1d(y, warn=True)
@@ -65,6 +77,7 @@ def records_for(estimator: Any, X: Any) -> Any:
         Other features than those of ``fit``, or not fitted.
     """
     check_is_fitted(estimator)
+    X = as_frame(X)
     if isinstance(X, pd.DataFrame):
         validate_data(estimator, X, reset=False, skip_check_array=True)
         return X

@@ -56,11 +56,11 @@ def test_the_front_says_what_the_chosen_ensembles_do(data, search):
     assert list(front.columns[-4:]) == list(models)
     assert front["memory"].is_monotonic_decreasing
     for i in range(len(front)):
-        voting = ensemble.ensemble(front.loc[i, list(models)])
+        voting = ensemble.ensemble(front.iloc[i][list(models)])
         p = voting.predict_proba(X)
         p = p if p.shape[1] > 2 else p[:, 1]
-        assert abs(roc_auc_score(y, p, multi_class="ovr") - front.loc[i, "roc_auc"]) < 1e-4
-        assert voting.predict_cost()["memory"] == pytest.approx(front.loc[i, "memory"])
+        assert abs(roc_auc_score(y, p, multi_class="ovr") - front.iloc[i]["roc_auc"]) < 1e-4
+        assert voting.predict_cost()["memory"] == pytest.approx(front.iloc[i]["memory"])
 
 
 def test_choosing():

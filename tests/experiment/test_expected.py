@@ -15,9 +15,9 @@ from algorithms.multistage.problem import MultiStageProblem
 from framework.analysis.choose import parse_condition
 from framework.analysis.expectations import Resamples
 from framework.errors import InputError
+from framework.estimators.search import roles_for
 from framework.experiment import expected
 from framework.experiment.expected import Evidence, evidence, sure_front, with_expected
-from framework.experiment.front_estimator import roles_for
 from framework.experiment.run_dir import RunDir
 from framework.journal import Journal
 from framework.run.driver import search

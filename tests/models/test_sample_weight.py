@@ -250,7 +250,7 @@ def pool(records):
 def test_ensembles_of_weighted_records(pool, weights, score):
     models, X, y = pool
     w = weights[: len(y)]
-    search = ParetoEnsemble(models, score=score, budget=150)
+    search = ParetoEnsemble(models, metric=score, budget=150)
     found = clone(search).fit(X, y, sample_weight=w)
     rows = np.repeat(np.arange(len(y)), w)
     repeated = clone(search).fit(X.iloc[rows], y.iloc[rows])

@@ -13,7 +13,7 @@ from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.estimator import ParetoMultiStage
 from algorithms.multistage.model import MultiStageClassifier
 from framework.errors import InputError
-from framework.experiment.front_estimator import roles_for
+from framework.estimators.search import roles_for
 from framework.models.store import load_model, save_model
 from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator

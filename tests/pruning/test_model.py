@@ -162,7 +162,7 @@ def test_pruned_voting_keeps_to_sizes_and_says_what_cannot_be(fitted):
     pruned = PrunedVoting(models, max_members=2, threshold="majority").fit(X, y)
     assert len(pruned.members_) <= 2
     assert pruned.threshold_ == len(pruned.members_) // 2
-    with pytest.raises(InputError, match="proved that none does"):
+    with pytest.raises(InputError, match="a demand that some ensemble meets"):
         PrunedVoting(models, diversity=(0.99, 1.0)).fit(X, y)
     with pytest.raises(InputError, match="weights: expected"):
         PrunedVoting(models, weights="acc").fit(X, y)
@@ -194,13 +194,13 @@ def test_a_list_of_models_gives_them_names(fitted):
     ("parameters", "sentence"),
     [
         ({"threshold": "unknown"}, "threshold: expected free or majority, found 'unknown'"),
-        ({"max_members": 0}, "max_members: expected at least 1, found 0"),
-        ({"max_members": 2.5}, "max_members: expected a whole number, 0 or more, found 2.5"),
-        ({"budget": -1}, "budget: expected a whole number, 0 or more, found -1"),
-        ({"random_state": -1}, "random_state: expected a whole number, 0 or more, found -1"),
-        ({"gap": -1}, "gap: expected a share, 0 or more, found -1"),
-        ({"diversity": (1, 2, 3)}, "diversity: expected f2, f3 or two numbers (tau, gamma)"),
-        ({"diversity": "f9"}, "diversity: expected f2, f3 or two numbers (tau, gamma), found 'f9'"),
+        ({"max_members": 0}, "max_members: expected a number of at least 1, found 0"),
+        ({"max_members": 2.5}, "max_members: expected a whole number, found 2.5"),
+        ({"budget": -1}, "budget: expected a number of at least 0, found -1"),
+        ({"random_state": -1}, "random_state: expected a whole number from 0, found -1"),
+        ({"gap": -1}, "gap: expected a number of at least 0, found -1"),
+        ({"diversity": (1, 2, 3)}, "diversity: expected 'f2', 'f3' or at most 2 of them"),
+        ({"diversity": "f9"}, "diversity: expected 'f2', 'f3' or a list, found 'f9'"),
         ({"models": [("a", 1, 2)]}, "models: expected models, or pairs of a name and a model"),
     ],
 )

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from algorithms.general.baselines import RandomSearch as RandomSearch
     from algorithms.general.local_search import ParetoLocalSearch as ParetoLocalSearch
     from algorithms.general.pymoo_searches import NSGAII as NSGAII
-    from algorithms.hull.estimator import OperatingPoint as OperatingPoint
     from algorithms.hull.estimator import ROCHull as ROCHull
     from algorithms.hull.network import NetworkProblem as NetworkProblem
+    from algorithms.hull.operating_points import OperatingPoint as OperatingPoint
     from algorithms.multistage.emsco import EMSCO as EMSCO
     from algorithms.multistage.estimator import ParetoMultiStage as ParetoMultiStage
     from algorithms.multistage.exact.search import Exact as Exact
@@ -145,7 +145,7 @@ _HOMES = {
     "Exact": "algorithms.multistage.exact.search:Exact",
     "MultiStageClassifier": "algorithms.multistage.model:MultiStageClassifier",
     "MultiStageProblem": "algorithms.multistage.problem:MultiStageProblem",
-    "OperatingPoint": "algorithms.hull.estimator:OperatingPoint",
+    "OperatingPoint": "algorithms.hull.operating_points:OperatingPoint",
     "ROCHull": "algorithms.hull.estimator:ROCHull",
     "NetworkProblem": "algorithms.hull.network:NetworkProblem",
     "PrunedVoting": "algorithms.pruning.estimator:PrunedVoting",

@@ -1,110 +1,28 @@
-"""What estimators that search have in common: ``fit`` finds a front, ``choose`` picks from it."""
+"""Run a registered search from Python: roles by the names of metrics, budget, workers, progress."""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from html import escape
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils import estimator_html_repr
-from sklearn.utils.validation import check_is_fitted
+from contextlib import closing, nullcontext
+from typing import Any, NamedTuple
 
 from framework import registry
 from framework.algorithm import Algorithm, make
 from framework.analysis import choose as decide
-from framework.arrays import Array
+from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.experiment.config import check, section
-from framework.front import Front
+from framework.experiment.config import RunConfig, check, section
+from framework.experiment.single_run import BudgetLeft, evaluator_for
+from framework.front import Archive, Front
 from framework.preparation import PreparationProgress
 from framework.problem import Problem
 from framework.roles import Constraint, Objective, Roles
-from framework.run.driver import Callback, Progress
-from framework.run.driver import search as run
-from framework.run.evaluator import SerialEvaluator
+from framework.run.driver import Callback, Driver, Progress
 from framework.settings import Budget
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-Model = TypeVar("Model")
-
-_SHOWN = 20  # rows and columns in a notebook
-
 _FORMAT = "{percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
-
-
-class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
-    """An estimator whose ``fit`` ends in a front of solutions that are models.
-
-    A subclass sets ``_front`` in ``fit`` and says in ``_model_of`` what model a genome is.
-    """
-
-    _front: Front
-
-    def choose(
-        self, where: str | Sequence[str] = (), best: str | None = None, **rule: Any
-    ) -> Model:
-        """Return one solution of the front as a model, fitted and ready to predict.
-
-        Parameters
-        ----------
-        where : str or sequence of str
-            Conditions on the metrics of the front that it meets, such as ``cost<=50``.
-        best : str, optional
-            The metric that it is the best in.
-        **rule
-            Other rules of :func:`framework.analysis.choose.choose`: ``within``, ``knee``,
-            ``weights``, ``id``. Without any rule: the solution nearest to the ideal point.
-
-        Returns
-        -------
-        estimator
-            With the interface of scikit-learn.
-
-        Raises
-        ------
-        InputError
-            No solution meets the conditions, or a metric is unknown.
-        """
-        check_is_fitted(self)
-        conditions = [where] if isinstance(where, str) else list(where)
-        position = decide.choose(self._front, where=conditions, best=best, **rule)
-        return self._model_of(self._front.X[position])
-
-    @abstractmethod
-    def _model_of(self, genome: Array) -> Model:
-        """Return the fitted model that a genome, shape (d,), stands for."""
-
-    def _metric_columns(self) -> dict[str, Array]:
-        """Return the metrics of the front; sizes of solutions are whole numbers."""
-        metrics = self._front.roles.metrics
-        return {
-            name: values.astype(np.int64) if metrics[name].size else values
-            for name, values in self._front.rows.values.items()
-        }
-
-    def _repr_html_(self) -> str:
-        """Return the front and the chosen design as a notebook shows them; a diagram before."""
-        if not hasattr(self, "front_"):
-            return str(estimator_html_repr(self))
-        model = getattr(self, "model_", None)
-        card = "choose(...) returns one of them as a model" if model is None else model.card().title
-        return in_html(self.front_, f"{type(self).__name__}: {card}")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_front")
-
-
-def in_html(front: pd.DataFrame, chosen: str) -> str:
-    """Return a table of solutions as a notebook shows it, with a line on the chosen one."""
-    return f"{front.to_html(max_rows=_SHOWN, max_cols=_SHOWN)}<p>{escape(chosen)}</p>"
 
 
 def roles_for(
@@ -146,6 +64,34 @@ def _constraint(text: str) -> Constraint:
     return Constraint(condition.metric, **{side: condition.value})
 
 
+class Searched(NamedTuple):
+    """A search at its end.
+
+    Attributes
+    ----------
+    algorithm : Algorithm or None
+    front : Front
+    evaluated : sequence of Evaluated
+        Every evaluation.
+    """
+
+    algorithm: Algorithm | None
+    front: Front
+    evaluated: Sequence[Evaluated]
+
+
+class _Everything(Archive):
+    """An archive that also keeps what is dominated."""
+
+    def __init__(self, roles: Roles) -> None:
+        super().__init__(roles)
+        self.evaluated: list[Evaluated] = []
+
+    def add(self, batch: Evaluated) -> None:
+        self.evaluated.append(batch)
+        super().add(batch)
+
+
 def search(
     problem: Problem,
     roles: Roles,
@@ -154,8 +100,9 @@ def search(
     seed: int,
     *,
     verbose: bool = False,
-) -> tuple[Algorithm, Front]:
-    """Run a registered search in this process.
+    workers: int | str = "serial",
+) -> Searched:
+    """Run a registered search.
 
     Parameters
     ----------
@@ -169,11 +116,8 @@ def search(
     seed : int
     verbose : bool
         Whether a bar shows the progress, in a notebook or a terminal.
-
-    Returns
-    -------
-    Algorithm, Front
-        The search at its end, and the front of all it evaluated.
+    workers : int or str
+        As in a configuration; ``serial`` is this process.
 
     Raises
     ------
@@ -184,13 +128,23 @@ def search(
     checked = section("algorithms", raw, "algorithm")
     limits = budget if isinstance(budget, Mapping) else {"evaluations": budget}
     ends = check(Budget, limits, "budget")
+    if isinstance(workers, bool) or not (
+        workers in ("serial", "auto", "all") or (isinstance(workers, int) and workers >= 1)
+    ):
+        raise InputError(
+            f"workers: expected serial, auto, all or a whole number from 1, found {workers!r}"
+        )
     kind = registry.load("algorithms", checked.pop("kind"))
     searched = make(kind, problem, roles, seed=seed, **checked)
-    evaluator = SerialEvaluator(problem, seed)
-    if not verbose:
-        return searched, run(problem, searched, evaluator, budget=ends)
-    with closing(FitProgress()) as bar:
-        return searched, run(problem, searched, evaluator, budget=ends, callbacks=[bar])
+    left, kept = BudgetLeft(), _Everything(roles)
+    wanted = RunConfig.model_construct(workers=workers, seed=seed)
+    started = evaluator_for(wanted, problem, None, left, lambda line: None)
+    shown = closing(FitProgress()) if verbose else nullcontext()
+    with started as (evaluator, _), shown as bar:
+        callbacks = [left] if bar is None else [left, bar]
+        driver = Driver(problem, searched, evaluator, budget=ends, callbacks=callbacks)
+        driver.archive = kept
+        return Searched(searched, driver.run(), kept.evaluated)
 
 
 class FitProgress(Callback):

@@ -1,0 +1,340 @@
+"""Thresholds of classifiers as a problem, and mixtures of them with what to expect of each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from algorithms.hull.roc import (
+    ALWAYS,
+    NEVER,
+    Curves,
+    Shares,
+    Table,
+    Wish,
+    best_mixture,
+    mean_rates,
+    shares_of,
+)
+from framework.analysis.choose import FALSE_NEGATIVES, FALSE_POSITIVES
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.errors import InputError
+from framework.front import Promise
+from framework.outcomes import RecordOutcomes, resample_weights, weighted_sums
+from framework.problem import Problem
+from framework.roles import Metric
+from framework.space import Integers
+from framework.streams import CandidateStreams, resample_stream
+
+RESAMPLES = 200
+EVERYONE = ""  # the one subgroup where there are no others
+COST = "cost"
+_TRIVIAL = ("always negative", "always positive")
+RATES = {FALSE_POSITIVES: "false_positives", FALSE_NEGATIVES: "missed"}
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """Which model answers, from which score on it says "positive", and what to expect of that.
+
+    Attributes
+    ----------
+    members : mapping of str to tuple of (str, float, float)
+        For each subgroup ("" where there are none) the models with their thresholds and the
+        chances that a record is answered by them.
+    of : mapping of str to Promise
+        ``false_positive_rate``, ``false_negative_rate``, ``cost`` where models have one,
+        ``expected_cost`` where errors do, and of subgroups the ``_difference`` of the rates: as
+        claimed, as to expect on new records, and a 95% range.
+    """
+
+    members: Mapping[str, tuple[tuple[str, float, float], ...]]
+    of: Mapping[str, Promise]
+
+    def __str__(self) -> str:
+        parts = []
+        for group, members in self.members.items():
+            said = " or ".join(
+                (f"{chance:.3g} x " if len(members) > 1 else "")
+                + (name if np.isinf(threshold) else f"{name} from {threshold:.4g}")
+                for name, threshold, chance in members
+            )
+            parts.append(f"{group}: {said}" if group else said)
+        rates = [
+            f"{name} {found.claimed:.4g} (expected {found.expected:.4g}, {found.low:.4g} to "
+            f"{found.high:.4g})"
+            for name, found in self.of.items()
+        ]
+        return f"{'; '.join(parts)}: {', '.join(rates)}"
+
+
+class ThresholdProblem(Problem):
+    """Which threshold of which model: the corners of each model's own hull, and the trivial two.
+
+    Metrics are ``false_positive_rate``, ``false_negative_rate`` and, where models have costs,
+    ``cost``. Every corner of the hull of all thresholds is among the candidates.
+
+    Parameters
+    ----------
+    names : sequence of str, length M
+        Of the models.
+    scores : float64 (M, n)
+    positive : bool (n,)
+    costs : float64 (M,)
+    units : int64 (n,), optional
+        What a resample draws together.
+    folds : int
+        Of the cross-validation that the scores are of; 0 for fitted models.
+
+    Attributes
+    ----------
+    curves : Curves
+    priced : bool
+    numbers : int64 (candidates,)
+        Of the thresholds, ascending.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        scores: FloatArray,
+        positive: BoolArray,
+        costs: FloatArray,
+        units: IntArray | None = None,
+        folds: int = 0,
+    ) -> None:
+        self.names, self.scores, self.units, self.folds = list(names), scores, units, folds
+        self.curves, self.priced = Curves(scores, positive, costs), bool(costs.any())
+        self.numbers = np.unique(self.curves.own_corners(*self.curves.counts()))
+        self.space = Integers(np.zeros(1, int), np.array([len(self.numbers) - 1]))
+        highest = float(costs.max(initial=0.0))
+        self.metrics = (
+            Metric(FALSE_POSITIVES, "min", text="negative records called positive", mixes=True),
+            Metric(FALSE_NEGATIVES, "min", text="positive records called negative", mixes=True),
+            *([Metric(COST, "min", "ratio", high=highest, mixes=True)] if self.priced else []),
+        )
+        content = scores.tobytes() + positive.tobytes() + costs.tobytes()
+        self.fingerprint = hashlib.sha256(content).hexdigest()
+
+    @property
+    def gene_names(self) -> tuple[str, ...]:
+        return ("number",)
+
+    def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
+        table = self.curves.at(self.numbers[X[:, 0]])
+        assert table is not None  # both classes are there
+        columns = [table.false_positives, table.missed, table.costs]
+        return dict(zip(self.metric_names, columns, strict=False))
+
+    def outcomes(self, X: Array) -> RecordOutcomes:
+        return _ThresholdOutcomes(self, self.numbers[X[:, 0]])
+
+    def corners(self, *, priced: bool) -> Array:
+        """Return the genomes, shape (n, 1), of the corners of the hull."""
+        return np.searchsorted(self.numbers, np.sort(self.curves.corners(priced=priced)))[:, None]
+
+    def member(self, number: int) -> tuple[str, float]:
+        """Return the model and the threshold of a number."""
+        return member_of(self.names, self.curves, number)
+
+
+class _ThresholdOutcomes(RecordOutcomes):
+    """Which records thresholds call positive."""
+
+    def __init__(self, problem: ThresholdProblem, numbers: IntArray) -> None:
+        curves = problem.curves
+        names, units = problem.metric_names, problem.units
+        super().__init__(len(numbers), len(curves.positive), names, units)
+        self.refitted = problem.folds > 0
+        self._curves, self._numbers, self._scores = curves, numbers, problem.scores
+
+    def metrics(
+        self,
+        weights: Array,
+        candidates: slice | IntArray = slice(None),
+        names: Collection[str] | None = None,
+    ) -> Mapping[str, FloatArray]:
+        numbers, curves = self._numbers[candidates], self._curves
+        said = self._scores[curves.owners[numbers]] >= curves.thresholds[numbers, np.newaxis]
+        found = {}
+        for name, those in (
+            (FALSE_POSITIVES, ~curves.positive),
+            (FALSE_NEGATIVES, curves.positive),
+        ):
+            hits = weighted_sums(said[:, those], weights[those])
+            with np.errstate(invalid="ignore"):  # a resample without a record of the class
+                share = hits / weights[those].sum(axis=0, dtype=np.float64)
+            found[name] = share if name == FALSE_POSITIVES else 1.0 - share
+        costs = np.repeat(curves.costs[numbers, np.newaxis], weights.shape[1], axis=1)
+        return {**found, COST: costs} if COST in self.names else found
+
+
+class Mixtures:
+    """The best mixtures of thresholds, of all records or by subgroup.
+
+    Parameters
+    ----------
+    problem : ThresholdProblem
+    groups : (n,), optional
+        The subgroup of each record.
+    seed : int
+        Of the resamples.
+
+    Raises
+    ------
+    InputError
+        A subgroup without records of both classes, or groups that are not n.
+    """
+
+    def __init__(self, problem: ThresholdProblem, groups: Array | None, seed: int) -> None:
+        curves, n = problem.curves, len(problem.curves.positive)
+        self.names, self.priced, self.seed = problem.names, problem.priced, seed
+        self.units = np.arange(n) if problem.units is None else problem.units
+        self.rows, self.curves = {EVERYONE: np.arange(n)}, {EVERYONE: curves}
+        if groups is None:
+            return
+        if len(groups) != n:
+            raise InputError(f"subgroups: expected {n} of them, found {len(groups)}")
+        for name in map(str, np.unique(groups).tolist()):
+            rows = np.flatnonzero(groups == name)
+            found = int(curves.positive[rows].sum())
+            if name == EVERYONE or not 0 < found < len(rows):
+                raise InputError(
+                    f"group: expected subgroups with positive and negative records, found "
+                    f"{name or 'nothing'!r} with {found} positive of {len(rows)}"
+                )
+            self.rows[name] = rows
+            self.curves[name] = Curves(
+                problem.scores[:, rows], curves.positive[rows], curves.of_models
+            )
+
+    @property
+    def subgroups(self) -> list[str]:
+        """Their names; none where there are none."""
+        return [name for name in self.curves if name != EVERYONE]
+
+    def best(
+        self, wish: Wish, *, priced: bool = False, groups: Iterable[str] = (EVERYONE,)
+    ) -> OperatingPoint:
+        """Return the best mixture, and what to expect of it by resamples of the records.
+
+        Parameters
+        ----------
+        wish : Wish
+        priced : bool
+            Whether its prices are of errors, so that there is an expected cost.
+        groups : iterable of str
+            Subgroups that have a mixture each.
+
+        Raises
+        ------
+        InputError
+            No mixture keeps to the limits.
+        """
+        names = list(groups)
+        curves = [self.curves[name] for name in names]
+        rows = [self.rows[name] for name in names]
+        found = _solved(wish, curves, [np.ones(len(of), dtype=np.int64) for of in rows])
+        if found is None:
+            raise InputError(
+                "mix: expected limits that a mixture of the models meets, found others"
+            )
+        picked, claimed = found
+        drawn = resample_weights(self.units, RESAMPLES, resample_stream(self.seed))
+        gained: dict[str, list[float]] = {name: [] for name in claimed}
+        fresh: dict[str, list[float]] = {name: [] for name in claimed}
+        for b in range(RESAMPLES):
+            weights = [drawn[of, b].astype(np.int64) for of in rows]
+            again = _solved(wish, curves, weights)
+            if again is None:
+                continue
+            whole = _rates(again[0], curves, [np.ones_like(w) for w in weights])
+            left_out = _rates(again[0], curves, [(w == 0).astype(np.int64) for w in weights])
+            for name in claimed:
+                gained[name].append(again[1][name] - cast(dict[str, float], whole)[name])
+                if left_out is not None:
+                    fresh[name].append(left_out[name])
+        shown = dict(RATES)
+        if len(names) > 1:
+            shown |= {f"{name}_difference": f"{key}_difference" for name, key in RATES.items()}
+        if self.priced:
+            shown[COST] = "costs"
+        columns = {name: (claimed[key], gained[key], fresh[key]) for name, key in shown.items()}
+        if priced:
+            columns["expected_cost"] = (
+                _cost_of(wish, claimed),
+                [_cost_of(wish, dict(zip(gained, row, strict=True))) for row in _rows(gained)],
+                [_cost_of(wish, dict(zip(fresh, row, strict=True))) for row in _rows(fresh)],
+            )
+        promises = {}
+        for name, (value, optimism, new) in columns.items():
+            low, high = np.percentile(new, [2.5, 97.5]) if new else (np.nan, np.nan)
+            expected = value - float(np.mean(optimism)) if optimism else np.nan
+            promises[name] = Promise(value, expected, float(low), float(high))
+        members = {
+            name: tuple(
+                (*member_of(self.names, self.curves[name], number), chance)
+                for number, chance in zip(numbers.tolist(), chances.tolist(), strict=True)
+            )
+            for name, (numbers, chances) in zip(names, picked, strict=True)
+        }
+        return OperatingPoint(members, promises)
+
+
+def member_of(names: Sequence[str], curves: Curves, number: int) -> tuple[str, float]:
+    """Return the model, or the trivial classifier, and the threshold of a number."""
+    threshold = float(curves.thresholds[number])
+    if number in (NEVER, ALWAYS):
+        return _TRIVIAL[number], threshold
+    return names[int(curves.owners[number])], threshold
+
+
+Picked = list[tuple[IntArray, FloatArray]]
+
+
+def _solved(
+    wish: Wish, curves: Sequence[Curves], weights: Sequence[IntArray]
+) -> tuple[Picked, dict[str, float]] | None:
+    """Return thresholds with their chances for each subgroup, and the rates under the weights."""
+    shares = shares_of(curves, weights)
+    if shares is None:
+        return None
+    tables = [cast(Table, of.table(w)) for of, w in zip(curves, weights, strict=True)]
+    chances = best_mixture(wish, tables, shares)
+    if chances is None:
+        return None
+    picked = [
+        (table.numbers[part > 0], part[part > 0])
+        for table, part in zip(tables, chances, strict=True)
+    ]
+    return picked, mean_rates(tables, chances, shares)
+
+
+def _rates(
+    picked: Picked, curves: Sequence[Curves], weights: Sequence[IntArray]
+) -> dict[str, float] | None:
+    """Return the rates of a mixture under other weights; None where a class has none."""
+    shares: Shares | None = shares_of(curves, weights)
+    if shares is None:
+        return None
+    tables = [
+        cast(Table, of.at(numbers, w))
+        for of, (numbers, _), w in zip(curves, picked, weights, strict=True)
+    ]
+    return mean_rates(tables, [chances for _, chances in picked], shares)
+
+
+def _cost_of(wish: Wish, rates: Mapping[str, float]) -> float:
+    return (
+        wish.false_positive * rates["false_positives"]
+        + wish.miss * rates["missed"]
+        + wish.cost * rates["costs"]
+    )
+
+
+def _rows(columns: Mapping[str, list[float]]) -> list[tuple[float, ...]]:
+    return list(zip(*columns.values(), strict=True))

@@ -1,0 +1,1 @@
+"""What all estimators that search have in common: the same words, front, choice and model."""

@@ -1,0 +1,584 @@
+"""What estimators that search have in common: ``fit`` finds a front, ``choose`` picks from it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
+from html import escape
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import (
+    ClassifierTags,
+    RegressorTags,
+    check_consistent_length,
+    column_or_1d,
+    estimator_html_repr,
+)
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from framework.algorithm import Algorithm
+from framework.analysis import choose as decide
+from framework.arrays import Array, FloatArray, IntArray
+from framework.batch import Evaluated
+from framework.errors import InputError
+from framework.estimators.search import Searched, roles_for, search
+from framework.experiment.expected import (
+    Evidence,
+    evidence_of,
+    expectation,
+    scored_again,
+    sure_front,
+    tightened,
+    with_expected,
+)
+from framework.experiment.export import noted_of
+from framework.front import Front, Promise, why_empty
+from framework.models.checks import as_frame
+from framework.models.constant import ConstantClassifier
+from framework.problem import Problem
+from framework.roles import Roles
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Model = TypeVar("Model")
+
+_SHOWN = 20  # rows and columns in a notebook
+
+
+class _Pick(NamedTuple):
+    """A solution that a rule picked.
+
+    Attributes
+    ----------
+    problem : Problem
+        The one of the search, or the same with other prices.
+    front : Front
+    position : int
+        In the front; behind it are the trivial classifiers.
+    rule : mapping
+        As :class:`framework.analysis.expectations.Rule` takes it.
+    """
+
+    problem: Any
+    front: Front
+    position: int
+    rule: Mapping[str, Any]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
+    """An estimator whose ``fit`` ends in a front of solutions that are models.
+
+    A subclass says in :meth:`_problem_of` what is searched, and in :meth:`_model_of` what model a
+    genome is.
+
+    Parameters
+    ----------
+    objectives : sequence of str, optional
+        Metrics that span the front; the family's usual ones if None.
+    constraints : str or sequence of str
+        Bounds that every solution of the front keeps to, such as ``accuracy>=0.8``.
+    where : str or sequence of str
+        Conditions that the recommended solution meets, such as ``cost<=50``.
+    best : str, optional
+        The metric that the recommended solution is the best in. None: of those that meet
+        ``where``, the one nearest to the best value of every objective.
+    sure : float, optional
+        Per cent, such as 90: the conditions of ``where`` all hold in so many resamples of the
+        records.
+    algorithm : str or mapping, optional
+        A registered search, or the section ``algorithm`` of a configuration, such as
+        ``{"kind": "local_search", "neighbours": 10}``; the family's usual one if None.
+    budget : int or mapping
+        Number of evaluations, or the section ``budget`` of a configuration, such as
+        ``{"generations": 50, "seconds": 60}``.
+    workers : 'serial', 'auto', 'all' or int
+        What evaluates: this process, Ray where it is faster, or so many workers of Ray. The front
+        is the same.
+    random_state : int
+        Seed of the search, of folds and of resamples.
+    verbose : bool
+        Whether ``fit`` shows its progress, in a notebook or a terminal.
+    """
+
+    objectives: Sequence[str] | None = None
+    constraints: str | Sequence[str] = ()
+    where: str | Sequence[str] = ()
+    best: str | None = None
+    sure: float | None = None
+    algorithm: str | Mapping[str, Any] | None = None
+    budget: int | Mapping[str, Any] = 5000
+    workers: int | str = "serial"
+    random_state: int = 0
+    verbose: bool = False
+    problem_: Any = field(init=False)
+    algorithm_: Algorithm | None = field(init=False)
+    model_: Model = field(init=False)
+    chosen_: int = field(init=False)
+    _front: Front = field(init=False)
+    _evaluated: Sequence[Evaluated] = field(init=False)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Search, and recommend a solution.
+
+        Parameters
+        ----------
+        X : DataFrame (of pandas or polars) or array (n, d)
+        y : (n,)
+        sample_weight : (n,), optional
+            How often each record counts: whole numbers, 0 leaves it out. Copies of a record stay
+            together wherever records are divided.
+        groups : (n,), optional
+            The group of each record, such as its patient: groups are never divided by folds, and
+            resamples draw them whole.
+
+        Raises
+        ------
+        InputError
+            Records, weights or parameters that cannot be used, or no solution that keeps to the
+            constraints or meets ``where``.
+        """
+        seed = self.random_state
+        if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
+            raise InputError(f"random_state: expected a whole number from 0, found {seed!r}")
+        return self._search(self._problem_of(as_frame(X), y, sample_weight, groups))
+
+    @abstractmethod
+    def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Problem:
+        """Return the problem that records make; the attributes of ``fit`` are set."""
+
+    @abstractmethod
+    def _model_of(self, genome: Array, problem: Any) -> Model:
+        """Return the fitted model that a genome, shape (d,), of a problem stands for."""
+
+    @abstractmethod
+    def _usual_objectives(self, problem: Any) -> Sequence[str]:
+        """Return the metrics that span the front unless the user names others."""
+
+    @abstractmethod
+    def _design_columns(self, front: Front) -> Mapping[str, Any]:
+        """Return the columns of ``front_`` that say what each solution is."""
+
+    def _asked(self, problem: Any) -> tuple[str | Mapping[str, Any], int | Mapping[str, Any]]:
+        """Return the search and its budget."""
+        if self.algorithm is None:
+            raise InputError("algorithm: expected a search, found None")
+        return self.algorithm, self.budget
+
+    def _bounds(self, problem: Any) -> list[str]:
+        """Return the constraints."""
+        return listed(self.constraints)
+
+    def _with_prices(self, prices: Mapping[str, Any]) -> Problem:
+        """Return the problem with other prices, of the same genomes."""
+        raise NotImplementedError
+
+    def _recommendation(self) -> Mapping[str, Any]:
+        """Return the rule by which ``fit`` recommends a solution."""
+        return {"where": self.where, "best": self.best, "sure": self.sure}
+
+    @property
+    def _has_models(self) -> bool:
+        """Whether solutions are models, or predictions are all there is of them."""
+        return True
+
+    @property
+    def _classifies(self) -> bool:
+        return True
+
+    def _searched(self, problem: Problem, roles: Roles) -> Searched:
+        return search(
+            problem,
+            roles,
+            *self._asked(problem),
+            self.random_state,
+            verbose=self.verbose,
+            workers=self.workers,
+        )
+
+    def _search(self, problem: Problem) -> Self:
+        """Search a problem and recommend a solution."""
+        for name in ("front_", "model_"):
+            self.__dict__.pop(name, None)
+        objectives = listed(self.objectives) or list(self._usual_objectives(problem))
+        roles = roles_for(problem, objectives, self._bounds(problem))
+        found = self._searched(problem, roles)
+        self.problem_ = problem
+        self.algorithm_, self._front, self._evaluated = found
+        if not len(self._front):
+            raise InputError(f"constraints: {why_empty(self._evaluated, roles)}")
+        own, known = self._design_columns(self._front), self._front.columns()
+        for name in own:
+            if name in known:
+                raise InputError(f"models: expected names that no metric has, found {name!r}")
+        pick = self._picked(**self._recommendation())
+        self.chosen_ = self._id(pick)
+        if self._has_models:
+            self.model_ = self._made(pick)
+        return self
+
+    @cached_property
+    def front_(self) -> pd.DataFrame:
+        """One row per solution, the best in the first objective first, indexed by ``id``.
+
+        Its columns are those of ``front.csv``: the metrics on the records of ``fit`` (sizes are
+        whole numbers), what to expect of them on new ones (``expected_METRIC``, ``METRIC_low``,
+        ``METRIC_high``, ``firm``, ``group``: see :func:`framework.front.expected_columns`), and
+        last what the solution is.
+        """
+        import pandas as pd
+
+        check_is_fitted(self)
+        front = self._with_expected()
+        metrics = front.roles.metrics
+        columns: dict[str, Any] = {
+            name: values.astype(np.int64) if metrics[name].size else values
+            for name, values in front.rows.values.items()
+        }
+        columns |= {**(front.expected or {}), **self._design_columns(front)}
+        order = np.lexsort(front.losses.T[::-1])
+        return pd.DataFrame(columns, index=pd.Index(front.ids, name="id")).iloc[order]
+
+    def choose(
+        self,
+        where: str | Sequence[str] = (),
+        best: str | None = None,
+        *,
+        sure: float | None = None,
+        costs: Mapping[str, float] | None = None,
+        prior: float | None = None,
+        per_unit: Mapping[str, float] | None = None,
+        prices: Mapping[str, Any] | None = None,
+        **rule: Any,
+    ) -> Any:
+        """Return one solution of the front as a model, fitted and ready to predict.
+
+        The words are those of ``paretolab choose``. Nothing is searched again.
+
+        Parameters
+        ----------
+        where : str or sequence of str
+            Conditions on the metrics of the front that it meets, such as ``cost<=50``.
+        best : str, optional
+            The metric that it is the best in.
+        sure : float, optional
+            Per cent: the conditions all hold in so many resamples of the records.
+        costs : mapping with ``fp`` and ``fn``, optional
+            What a false positive and a false negative cost: the least expected cost. Where
+            answering one class always costs less, that is what is returned.
+        prior : float, optional
+            Share of positive records where it will run.
+        per_unit : mapping of str to float, optional
+            Cost of a unit of other metrics, with ``costs``.
+        prices : mapping of str to float, optional
+            All solutions evaluated, scored again with other prices of features or models.
+        **rule
+            Other rules of :func:`framework.analysis.choose.choose`: ``within``, ``knee``,
+            ``weights``, ``id``. Without any rule: the solution nearest to the ideal point.
+
+        Returns
+        -------
+        estimator
+            With the interface of scikit-learn.
+
+        Raises
+        ------
+        InputError
+            No solution meets the conditions, a metric is unknown, or models are not at hand.
+        """
+        rule |= {"sure": sure, "costs": costs, "prior": prior, "per_unit": per_unit}
+        pick = self._picked(where, best, prices=prices, **rule)
+        if not self._has_models:
+            raise InputError(
+                "choose: expected models, found predictions alone; `front_` and `expected(...)` "
+                f"tell of solution {self._id(pick)}, `fit` with the models makes it"
+            )
+        return self._made(pick)
+
+    def expected(
+        self, where: str | Sequence[str] = (), best: str | None = None, **rule: Any
+    ) -> dict[str, Promise]:
+        """Return what to expect on new records of the solution that a rule picks.
+
+        The rule is applied in each resample of the records, as ``paretolab choose`` does. With
+        ``id=`` alone it is what ``front_`` says.
+
+        Parameters
+        ----------
+        where, best, **rule
+            As of :meth:`choose`.
+
+        Returns
+        -------
+        mapping of str to Promise
+            For each metric ``claimed``, ``expected``, and ``low`` and ``high``, a 95% range.
+
+        Raises
+        ------
+        InputError
+            As of :meth:`choose`; the metrics do not follow from records, or one class always
+            answered costs less than any solution.
+        """
+        pick = self._picked(where, best, **rule)
+        if set(rule) == {"id"}:
+            return self._with_expected().promises(pick.position)
+        if pick.position >= len(pick.front):
+            raise InputError(
+                "expected: expected costs at which a solution pays, found that one class always "
+                "answered costs less; choose(...) returns that"
+            )
+        known = expectation(self._needed(pick.problem), pick.front, pick.position, **pick.rule)
+        return dict(known.of)
+
+    def _picked(
+        self,
+        where: str | Sequence[str] = (),
+        best: str | None = None,
+        *,
+        sure: float | None = None,
+        costs: Mapping[str, float] | None = None,
+        prior: float | None = None,
+        per_unit: Mapping[str, float] | None = None,
+        prices: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> _Pick:
+        """Return what a rule picks; the parameters are those of :meth:`choose`."""
+        check_is_fitted(self)
+        problem, front = self.problem_, self._front
+        if prices is not None:
+            problem = self._with_prices(prices)
+            front = scored_again(self._needed(problem), problem, front.roles, self.random_state)
+        rule = {"where": listed(where), "best": best, **more}
+        rule["within"] = listed(more.get("within"))
+        if costs is not None or prior is not None or per_unit is not None:
+            rule["expected"] = self._expected_cost(costs, prior, per_unit)
+        trivial = () if costs is None else problem.trivial_classifiers()
+        position = decide.choose(decide.with_trivial(front, trivial), **rule)
+        resampled = {name: value for name, value in rule.items() if name not in ("knee", "id")}
+        if sure is not None:
+            kept = sure_front(self._needed(problem), front, rule["where"], sure)
+            resampled["where"] = tightened(kept, rule["where"])
+            if position < len(front):  # else one label for all costs less
+                id = kept.front.ids[decide.choose(kept.front, **rule)]
+                position = int(np.searchsorted(front.ids, id))
+        return _Pick(problem, front, position, resampled)
+
+    def _expected_cost(
+        self,
+        costs: Mapping[str, float] | None,
+        prior: float | None,
+        per_unit: Mapping[str, float] | None,
+    ) -> decide.ExpectedCost:
+        if costs is None:
+            raise InputError("prior and per_unit: expected with costs, found alone")
+        if set(costs) != {"fp", "fn"}:
+            raise InputError(f"costs: expected fp and fn, found {', '.join(map(str, costs))}")
+        prior = self._usual_prior() if prior is None else prior
+        if not 0 < prior < 1:
+            raise InputError(
+                f"prior: expected a share above 0 and below 1, found {prior:g}; where one class "
+                "never occurs, always say the other"
+            )
+        return decide.ExpectedCost(costs["fp"], costs["fn"], prior, dict(per_unit or {}))
+
+    def _usual_prior(self) -> float:
+        raise InputError("costs: expected a prior, the share of positive records to come, too")
+
+    def _id(self, pick: _Pick) -> int:
+        front = pick.front
+        return int(front.ids[pick.position]) if pick.position < len(front) else -1
+
+    def _made(self, pick: _Pick) -> Any:
+        """Return the model of what was picked."""
+        if pick.position >= len(pick.front):
+            trivial = pick.problem.trivial_classifiers()
+            kept = decide.with_trivial(pick.front, trivial).ids[pick.position]
+            one = trivial[-1 - int(kept)]
+            return ConstantClassifier.from_label(one.label, one.classes)
+        genome = pick.front.X[pick.position].astype(pick.problem.space.dtype)
+        return self._model_of(genome, pick.problem)
+
+    def _evidence(self, problem: Problem) -> Evidence | None:
+        return evidence_of(self._evaluated, problem, self.random_state)
+
+    def _needed(self, problem: Problem) -> Evidence:
+        found = self._evidence(problem)
+        if found is None:
+            raise InputError(
+                "expected metrics that follow from what each record contributes, found "
+                f"{', '.join(problem.metric_names)}, of which this is not known"
+            )
+        return found
+
+    def _with_expected(self) -> Front:
+        """Return the front with what to expect of each solution, where that is known."""
+        if self._front.expected is None:
+            try:
+                found = self._evidence(self.problem_)
+            except InputError as error:
+                warnings.warn(f"front_: what to expect is not known: {error}", stacklevel=3)
+                return self._front
+            if found is not None:
+                self._front = with_expected(self._front, found)[0]
+        return self._front
+
+    def _recommended(self, method: str = "card") -> Any:
+        """Return the recommended model, which must have a method."""
+        check_is_fitted(self)
+        model = getattr(self, "model_", None)
+        if not hasattr(model, method):
+            raise InputError(
+                f"{'save' if method == 'card' else method}: expected models, found predictions "
+                "alone; use fit with the models"
+            )
+        return model
+
+    def _records(self, X: Any) -> Any:
+        """Return records as the recommended model takes them."""
+        return as_frame(X)
+
+    def predict(self, X: Any) -> Array:
+        """Return the answer (n,) of the recommended solution, ``model_``, to each record."""
+        model = self._recommended("predict")
+        return np.asarray(model.predict(self._records(X)))
+
+    @available_if(lambda self: self._classifies)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probabilities (n, classes) of the recommended solution, ``model_``."""
+        model = self._recommended("predict_proba")
+        return np.asarray(model.predict_proba(self._records(X)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the score of the recommended solution, ``model_``: see its method ``score``."""
+        model = self._recommended("score")
+        return float(model.score(self._records(X), y, sample_weight))
+
+    def save(self, directory: str | os.PathLike[str], example: Any = None) -> None:
+        """Write the recommended solution in open formats, to be loaded, served and asked.
+
+        :func:`framework.models.store.load_model` and the command open it; a solution that
+        ``choose`` returned is kept by :func:`framework.models.store.save_model`.
+
+        Parameters
+        ----------
+        directory : path-like
+            Made; a model that is there is replaced.
+        example : DataFrame, optional
+            Some records to try it on.
+
+        Raises
+        ------
+        InputError
+            A part has no open format, or the directory holds something else.
+        """
+        import pandas as pd
+
+        from framework.models.store import save_model
+
+        model, about = self._recommended(), {"seed": self.random_state}
+        if self.chosen_ in self._front.ids:
+            at = int(np.searchsorted(self._front.ids, self.chosen_))
+            solution, told = noted_of(self._with_expected(), at)
+            model.take_promises(told)
+            about |= solution
+        shown = None if example is None else pd.DataFrame(as_frame(example))
+        save_model(model, directory, about, None, shown)
+
+    def to_onnx(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write the recommended solution as ONNX files, where it has such a form.
+
+        Returns
+        -------
+        list of Path
+
+        Raises
+        ------
+        InputError
+            It has none, or skl2onnx is not installed.
+        """
+        model = self._recommended()
+        if not hasattr(model, "save_onnx"):
+            raise InputError(
+                f"to_onnx: expected a solution with an ONNX form, found {model.card().title!r}, "
+                "which has none; save(directory) writes it in open formats"
+            )
+        files: list[Path] = model.save_onnx(folder)
+        return files
+
+    def _repr_html_(self) -> str:
+        """Return the front and the chosen solution as a notebook shows them; a diagram before."""
+        if not self.__sklearn_is_fitted__():
+            return str(estimator_html_repr(self))
+        text = f"{type(self).__name__}: solution {self.chosen_}"
+        if self._has_models:
+            text += f", {self._recommended().card().title}"
+        table = self.front_.to_html(max_rows=_SHOWN, max_cols=_SHOWN)
+        return f"{table}<p>{escape(text)}</p>"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_front")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        if self._classifies:
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        else:
+            tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        return tags
+
+
+def with_former_names(**names: str) -> Callable[[type[Any]], type[Any]]:
+    """Let an estimator take parameters by the names of an earlier release, with a warning.
+
+    Parameters
+    ----------
+    **names : str
+        The present name, by the former one.
+    """
+
+    def decorated(cls: type[Any]) -> type[Any]:
+        init = cls.__init__
+
+        @wraps(init)
+        def renaming(self: Any, *args: Any, **parameters: Any) -> None:
+            for former in names.keys() & parameters.keys():
+                warnings.warn(
+                    f"{cls.__name__}: {former} is now called {names[former]}; the former name "
+                    "works until 0.4",
+                    FutureWarning,
+                    stacklevel=2,
+                )
+                parameters[names[former]] = parameters.pop(former)
+            init(self, *args, **parameters)
+
+        cls.__init__ = renaming  # its signature, which scikit-learn reads, is the class's own
+        return cls
+
+    return decorated
+
+
+def listed(words: str | Sequence[str] | None) -> list[str]:
+    """Return one word or several as a list."""
+    return [words] if isinstance(words, str) else list(words or ())
+
+
+def group_codes(groups: Any, y: Any) -> IntArray | None:
+    """Return the code of each record's group, int64 (n,); None where none is given."""
+    if groups is None:
+        return None
+    import pandas as pd
+
+    found = np.asarray(column_or_1d(np.asarray(groups)))
+    check_consistent_length(y, found)
+    return np.asarray(pd.factorize(found)[0], dtype=np.int64)

@@ -1,0 +1,232 @@
+"""What estimators over a pool of models share: fitted models, models to fit, or predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone, is_regressor
+
+from framework.arrays import Array, FloatArray
+from framework.errors import InputError
+from framework.estimators.front import FrontEstimator, Model, group_codes
+from framework.libraries.checks import checked_cost, plain_labels
+from framework.libraries.importing import (
+    copy_bytes,
+    cross_fitted,
+    from_models,
+    measured_costs,
+)
+from framework.libraries.library import Library
+from framework.libraries.members import named_models
+from framework.models.checks import copies_for
+from framework.problem import Problem
+
+COST = "cost"
+"""The name of the cost of models of which one cost each is given."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PoolEstimator(FrontEstimator[Model]):
+    """An estimator whose solutions are made of some models.
+
+    Fitted models are asked about records that are new to them. Models that are not fitted are
+    measured out-of-fold, each record by models that were fitted on the other folds, and the
+    solutions are made of models that were fitted on all records. Records go to the models as they
+    come.
+
+    Parameters
+    ----------
+    models : mapping of str to estimator, or sequence of estimators or (str, estimator)
+        All fitted or none.
+    costs : sequence, mapping, Series, DataFrame or 'measured', optional
+        What each model costs: one number each (in the order of ``models``, or by their names), the
+        cost is then called ``cost``; or several, such as ``{"memory": [1, 3], "price": [2, 5]}``
+        or a DataFrame with one row per model. ``'measured'``: each model is measured in a process
+        of its own.
+    folds : int
+        Of the cross-validation of models that are not fitted.
+
+    The others as of :class:`~framework.estimators.front.FrontEstimator`.
+    """
+
+    models: Mapping[str, Any] | Sequence[Any] = field(kw_only=False)
+    costs: Any = field(default=None, kw_only=False)
+    folds: int = 5
+    models_: dict[str, Any] = field(init=False)
+    library_: Library = field(init=False)
+    classes_: Array = field(init=False)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        predictions: Any,
+        y: Any,
+        *,
+        classes: Sequence[Any] | None = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        **parameters: Any,
+    ) -> Self:
+        """Return the search over what models predicted, where they are not at hand.
+
+        It has ``front_`` and ``expected``, as after ``fit``.
+
+        Parameters
+        ----------
+        predictions : mapping of str to array, DataFrame (n, models), or array
+            Of each model (n,), the probability of the second class or a value, or (n, classes);
+            of an array (n, models) the columns. Of records that the models have not seen.
+        y : (n,)
+        classes : sequence, optional
+            Labels in the order of the probabilities; those of ``y``, ascending, if None. Where
+            predictions have no classes and ``y`` more than two values, they are of values.
+        sample_weight, groups
+            As of ``fit``.
+        **parameters
+            Of the estimator, but ``models``.
+
+        Raises
+        ------
+        InputError
+            Predictions that are no numbers, or do not fit to ``y``; or as of ``fit``.
+        """
+        names, table = prediction_table(predictions)
+        made = cls(names, **parameters)
+        targets = np.asarray(y)
+        if classes is None and (table.ndim == 3 or len(np.unique(targets)) == 2):
+            classes = plain_labels(np.unique(targets))
+        copies = copies_for(sample_weight, targets, 8 * table[:, 0].size)
+        units = group_codes(groups, targets)
+        if copies is not None:
+            table, targets = np.repeat(table, copies, axis=1), np.repeat(targets, copies)
+            units = np.repeat(np.arange(len(copies)) if units is None else units, copies)
+        library = Library.from_arrays(
+            names, table, targets, classes, costs_by_name(made._given_costs(None)), units=units
+        )
+        return made._search(made._pooled(library))
+
+    def _pool(self, y: Any) -> dict[str, Any]:
+        """Return the models by name."""
+        return named_models(self.models)
+
+    def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Problem:
+        given = self._pool(y)
+        copies = copies_for(sample_weight, y, copy_bytes(given))
+        units = group_codes(groups, y)
+        y = np.asarray(y)
+        self.models_, out_of_fold = cross_fitted(
+            given, X, y, folds=self.folds, seed=self.random_state, copies=copies, groups=units
+        )
+        library = from_models(
+            self.models_,
+            X,
+            y,
+            costs=costs_by_name(self._given_costs(X)),
+            configs=[{"family": type(model).__name__} for model in self.models_.values()],
+            copies=copies,
+            groups=units,
+            out_of_fold=out_of_fold,
+        )
+        return self._pooled(library)
+
+    def _pooled(self, library: Library) -> Problem:
+        self.library_ = library
+        if library.classes is not None:
+            self.classes_ = np.asarray(library.classes)
+        return self._problem_from(library)
+
+    def _problem_from(self, library: Library) -> Problem:
+        """Return the problem of a library."""
+        raise NotImplementedError
+
+    def _given_costs(self, X: Any) -> Any:
+        """Return the costs; measured where that is asked for."""
+        if not isinstance(self.costs, str):
+            return self.costs
+        if self.costs != "measured" or X is None:
+            raise InputError(f"costs: expected numbers or 'measured', found {self.costs!r}")
+        return self._measured(X)
+
+    def _measured(self, X: Any) -> Any:
+        return measured_costs(self.models_, X)
+
+    def _with_prices(self, prices: Mapping[str, Any]) -> Problem:
+        library, found = self.library_, dict(self.library_.costs)
+        given = costs_by_name(prices) or {}
+        if set(given) == {COST} and len(found) == 1:  # one number each, whatever it is called
+            given = {next(iter(found)): given[COST]}
+        for name, values in given.items():
+            if name not in found:
+                raise InputError(
+                    f"prices: expected costs of the models ({', '.join(found) or 'none'}), "
+                    f"found {name!r}"
+                )
+            cost = found[name]
+            if isinstance(values, Mapping):
+                own = dict(zip(library.ids, cost.values.tolist(), strict=True))
+                values = own | {str(model): value for model, value in values.items()}
+            values = checked_cost(values, library.ids, name, "prices")
+            found[name] = cost._replace(values=values)
+        return self._problem_from(replace(library, costs=found))
+
+    def _model_of(self, genome: Array, problem: Any) -> Any:
+        if problem.library.models is None and hasattr(self, "models_"):
+            problem.library = replace(problem.library, models=self.models_)
+        return problem.decode(genome)
+
+    @property
+    def _has_models(self) -> bool:
+        return hasattr(self, "models_")
+
+    @property
+    def _classifies(self) -> bool:
+        if hasattr(self, "library_"):
+            return self.library_.classes is not None
+        given = self.models.values() if isinstance(self.models, Mapping) else self.models
+        models = [model[1] if isinstance(model, tuple) else model for model in given or ()]
+        return not any(hasattr(model, "fit") and is_regressor(model) for model in models)
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an unfitted copy with the same models: fitted ones stay fitted."""
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        models = parameters.pop("models")
+        others = {name: clone(value, safe=False) for name, value in parameters.items()}
+        return type(self)(models, **others)
+
+
+def costs_by_name(costs: Any) -> dict[str, Any] | None:
+    """Return costs of models by the name of the cost; see :class:`PoolEstimator`."""
+    if costs is None:
+        return None
+    if isinstance(costs, pd.DataFrame):
+        return {str(name): costs[name] for name in costs.columns}
+    if isinstance(costs, Mapping) and not all(map(np.isscalar, costs.values())):
+        return {str(name): values for name, values in costs.items()}
+    return {COST: costs}
+
+
+def prediction_table(predictions: Any) -> tuple[list[str], FloatArray]:
+    """Return the names of models and their predictions, float64 (models, n) or (models, n, C)."""
+    if isinstance(predictions, pd.DataFrame):
+        predictions = {str(name): predictions[name] for name in predictions.columns}
+    elif not isinstance(predictions, Mapping):
+        table = np.asarray(predictions)
+        columns = table[:, np.newaxis] if table.ndim == 1 else table
+        if columns.ndim != 2:
+            raise InputError(
+                f"predictions: expected shape (n,) or (n, models), found {table.shape}; a mapping "
+                "of names to arrays takes probabilities (n, classes)"
+            )
+        predictions = {f"model_{i}": column for i, column in enumerate(columns.T)}
+    try:
+        return [str(name) for name in predictions], np.stack(
+            [np.asarray(column, dtype=np.float64) for column in predictions.values()]
+        )
+    except ValueError as error:
+        raise InputError(
+            f"predictions: expected numbers, one a record and model, found: {error}"
+        ) from error
