@@ -1,0 +1,382 @@
+"""The five estimators that search take the same words and keep the same promises."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GroupKFold, cross_validate
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import estimator_checks as checks
+
+from algorithms.cascade.estimator import ParetoCascade
+from algorithms.ensembling.estimator import ParetoEnsemble
+from algorithms.hull.estimator import ROCHull
+from algorithms.multistage.estimator import ParetoMultiStage
+from algorithms.pruning.estimator import PrunedVoting
+from framework.errors import InputError
+from framework.models.store import load_model
+
+WORDS = {
+    "objectives", "constraints", "where", "best", "sure", "costs", "algorithm", "budget",
+    "workers", "random_state", "verbose",
+}  # fmt: skip
+CHOICES = {"where", "best", "sure", "costs", "prior", "per_unit", "prices"}
+MODELS = {
+    "linear": LogisticRegression(),
+    "bayes": GaussianNB(),
+    "tree": DecisionTreeClassifier(max_depth=3, random_state=0),
+}
+POOL = {"models": MODELS, "costs": {"linear": 1, "bayes": 2, "tree": 4}, "folds": 2}
+FIVE = {
+    ParetoMultiStage: {"costs": [1, 2, 3, 4], "budget": 20, "max_stages": 2},
+    ParetoEnsemble: {**POOL, "budget": 20},
+    PrunedVoting: POOL,
+    ParetoCascade: POOL,
+    ROCHull: POOL,
+}
+POOLS = [cls for cls in FIVE if cls is not ParetoMultiStage]
+each = pytest.mark.parametrize("cls", FIVE, ids=lambda cls: cls.__name__)
+each_pool = pytest.mark.parametrize("cls", POOLS, ids=lambda cls: cls.__name__)
+
+
+def records(n=120, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n, 4)), columns=list("abcd"))
+    noisy = X["a"] + X["b"] + rng.normal(size=n)
+    return X, np.where(noisy > 0, "yes", "no")
+
+
+def made(cls, **more):
+    return cls(**{**FIVE[cls], **more})
+
+
+@cache
+def fitted(cls):
+    return made(cls).fit(*records())
+
+
+def claimed(front):
+    """Return a front without what resamples tell."""
+    told = [n for n in front if n.startswith("expected_") or n.endswith(("_low", "_high"))]
+    return front.drop(columns=[*told, "firm", "group"])
+
+
+@each
+def test_all_take_the_same_words(cls):
+    assert cls(**FIVE[cls]).get_params(deep=False).keys() >= WORDS
+    assert list(inspect.signature(cls.fit).parameters) == [
+        "self", "X", "y", "sample_weight", "groups",
+    ]  # fmt: skip
+    assert inspect.signature(cls.choose).parameters.keys() >= CHOICES
+
+
+@each
+def test_the_front_is_that_of_front_csv(cls):
+    search = fitted(cls)
+    front, known = search.front_, search._front
+    assert front.index.name == "id"
+    assert set(front.index) == set(known.ids.tolist())
+    first, sign = known.roles.names[0], known.losses[:, 0]
+    assert front[first].iloc[0] == known.rows.values[first][np.argmin(sign)]
+    for metric in known.roles.names:
+        assert {f"expected_{metric}", f"{metric}_low", f"{metric}_high"} <= set(front)
+        assert (front[f"{metric}_low"] <= front[f"{metric}_high"]).all()
+    assert front["firm"].between(0, 1).all()
+    assert front["group"].isin(front.index).all()
+    for name in {"stages", "members", "chain_length"} & set(front):
+        assert front[name].dtype == np.int64
+    values = search.problem_.evaluate(known.X, None)
+    np.testing.assert_array_equal(front.loc[known.ids, first], values[first])
+
+
+@each
+def test_what_is_recommended_predicts_is_shown_and_kept(cls, tmp_path):
+    X, y = records()
+    search = fitted(cls)
+    said = search.predict(X)
+    assert is_classifier(search)
+    np.testing.assert_array_equal(said, search.model_.predict(X))
+    assert search.predict_proba(X).shape == (len(X), 2)
+    assert search.score(X, y) == search.model_.score(X, y) > 0.6
+    shown = search._repr_html_()
+    assert search.model_.card().title in shown
+    assert f"solution {search.chosen_}" in shown
+    search.save(tmp_path / "model", example=X[:2])
+    np.testing.assert_array_equal(load_model(tmp_path / "model").predict(X), said)
+    with pytest.raises(InputError, match="to_onnx: expected|onnx"):
+        made(cls, **({"calibration": "softmax"} if cls is ParetoMultiStage else {})).fit(
+            X, y
+        ).to_onnx(tmp_path)
+
+
+@each
+def test_choosing_takes_conditions_costs_and_prices(cls):
+    search, X = fitted(cls), records()[0]
+    first = search._front.roles.names[0]
+    best = search.choose(best=first)
+    np.testing.assert_array_equal(search.choose(id=search.chosen_).predict(X), search.predict(X))
+    promise = search.expected(best=first)[first]
+    assert promise.claimed == search.front_[first].iloc[0]
+    assert promise.low <= promise.expected <= promise.high
+    assert search.expected(id=search.chosen_)[first].claimed == search.front_[first][search.chosen_]
+    metric = search._front.roles.metrics[first]
+    limit = f"{first}{'>=' if metric.sense == 'max' else '<='}{promise.claimed!r}"
+    assert type(search.choose(limit, sure=1)) is type(best)
+    with pytest.raises(InputError, match="sure: expected a percentage"):
+        search.choose(limit, sure=200)
+    with pytest.raises(InputError, match="where"):
+        search.choose(f"{first}=={promise.claimed + 0.123}")
+    dear = {"a": 100.0} if cls is ParetoMultiStage else {"tree": 100.0}
+    front = search._picked(best="cost", prices=dear).front
+    assert front.rows.values["cost"].max() > search._front.rows.values["cost"].max() - 1e-9
+    assert search.choose(best=first, prices=dear).predict(X).shape == (len(X),)
+    with pytest.raises(InputError, match="prices"):
+        search.choose(prices={"nobody": 1.0})
+    if "false_positive_rate" in search.front_:
+        always = search.choose(costs={"fp": 1000, "fn": 1}, prior=0.01)
+        assert set(always.predict(X)) <= {"no"} or cls is ParetoMultiStage
+    with pytest.raises(InputError, match="expected with costs, found alone"):
+        search.choose(prior=0.5)
+
+
+@each
+def test_conventions_of_scikit_learn(cls):
+    X, y = records()
+    search = made(cls, random_state=2, verbose=False)
+    again = clone(search)
+    assert again.get_params(deep=False).keys() == search.get_params(deep=False).keys()
+    assert again.set_params(where="cost<=1e9", best="cost").where == "cost<=1e9"
+    with pytest.raises(NotFittedError):
+        search.predict(X)
+    assert not hasattr(search, "front_")
+    assert "<" in search._repr_html_()
+    twin = pickle.loads(pickle.dumps(fitted(cls)))
+    np.testing.assert_array_equal(twin.predict(X), fitted(cls).predict(X))
+    pd.testing.assert_frame_equal(twin.front_, fitted(cls).front_)
+    pipe = make_pipeline(StandardScaler().set_output(transform="pandas"), again).fit(X, y)
+    assert pipe.predict(X).shape == (len(X),)
+    cheapest = pipe[-1].front_["cost"].min() if "cost" in pipe[-1].front_ else None
+    if cheapest is not None:
+        assert pipe[-1].front_["cost"][pipe[-1].chosen_] == cheapest
+    for check in (
+        checks.check_estimator_repr,
+        checks.check_no_attributes_set_in_init,
+        checks.check_get_params_invariance,
+        checks.check_set_params,
+        checks.check_valid_tag_types,
+    ):
+        check(cls.__name__, made(cls))
+
+
+@each
+def test_weights_and_groups_are_routed(cls):
+    X, y = records()
+    groups = np.arange(len(y)) // 3
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = made(cls).set_fit_request(sample_weight=True, groups=True)
+        routed.set_score_request(sample_weight=False)
+        done = cross_validate(
+            routed,
+            X,
+            y,
+            cv=GroupKFold(2),
+            params={"sample_weight": np.ones(len(y)), "groups": groups},
+            error_score="raise",
+        )
+    assert (done["test_score"] > 0.5).all()
+
+
+@each
+def test_records_of_weight_2_are_there_twice(cls):
+    """And a group is drawn whole: what is expected of copies is what is expected of groups."""
+    X, y = records(60)
+    weights = np.tile([1, 2, 0], 20)
+    if cls in POOLS:
+        models = {name: clone(model).fit(*records(60, 1)) for name, model in MODELS.items()}
+        more = {"models": models}
+    else:
+        more = {"measure": "holdout"}
+    once = made(cls, **more).fit(X, y, sample_weight=weights)
+    if cls in POOLS:
+        rows = np.repeat(np.arange(60), weights)
+        twice = made(cls, **more).fit(X.iloc[rows], y[rows], groups=rows)
+        pd.testing.assert_frame_equal(once.front_, twice.front_)
+    kept = made(cls, **more).fit(X, y, sample_weight=np.sign(weights))
+    left = made(cls, **more).fit(X[weights > 0], y[weights > 0])
+    pd.testing.assert_frame_equal(claimed(kept.front_), claimed(left.front_))
+
+
+@each
+def test_groups_are_never_divided(cls):
+    """Copies of records whose labels are noise: whoever has seen one knows the others."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(40), 4)
+    X = rng.normal(size=(40, 4))[groups]
+    y = np.array(["no", "yes"])[rng.integers(0, 2, 40)[groups]]
+    tree = DecisionTreeClassifier(random_state=0)
+    more = {"classifier": "decision_tree", "threshold": 0.5, "max_stages": 1}
+    if cls in POOLS:
+        more = {"models": {"tree": tree, "bayes": GaussianNB(), "shallow": MODELS["tree"]}}
+        more["costs"] = [1, 2, 3]
+    front = made(cls, **more).fit(X, y, groups=groups).front_
+    column = (
+        next(n for n in ("accuracy", "balanced_accuracy", "roc_auc") if n in front)
+        if (cls is not ROCHull)
+        else "false_negative_rate"
+    )
+    best = front[column].max()
+    if cls is ROCHull:
+        best = 1 - (front["false_negative_rate"] + front["false_positive_rate"]).min() / 2
+    assert best < 0.75
+
+
+class Frame:
+    """A data frame of another library: columns by name, and the interchange protocol's names."""
+
+    def __init__(self, frame):
+        self._frame, self.shape = frame, frame.shape
+
+    def __dataframe__(self):
+        return self
+
+    def column_names(self):
+        return iter(self._frame.columns)
+
+    def __getitem__(self, name):
+        return self._frame[name]
+
+
+@each
+def test_frames_of_other_libraries(cls):
+    X, y = records()
+    foreign = made(cls).fit(Frame(X), y)
+    pd.testing.assert_frame_equal(foreign.front_, fitted(cls).front_)
+    np.testing.assert_array_equal(foreign.predict(Frame(X)), fitted(cls).predict(X))
+    polars = pytest.importorskip("polars")  # extra test
+    table = polars.DataFrame({name: X[name].to_numpy() for name in X})
+    weights = polars.Series([1] * len(y))
+    found = made(cls).fit(table, polars.Series(y.tolist()), sample_weight=weights)
+    pd.testing.assert_frame_equal(found.front_, fitted(cls).front_)
+    np.testing.assert_array_equal(found.predict(table), fitted(cls).predict(X))
+    first = found._front.roles.names[0]
+    np.testing.assert_array_equal(
+        found.choose(best=first).predict(table), found.choose(best=first).predict(X)
+    )
+    array = made(cls).fit(X.to_numpy(), y)
+    assert claimed(array.front_).shape == claimed(fitted(cls).front_).shape
+
+
+WRONG = [
+    ({"objectives": ["nonsense"]}, "objectives: expected metrics"),
+    ({"constraints": "cost"}, "constraints: expected METRIC"),
+    ({"constraints": "cost<=-1"}, "constraints: no candidate has cost <= -1|constraints: cost"),
+    ({"where": "nonsense>=1"}, "where: expected one of"),
+    ({"best": "nonsense"}, "best: expected one of"),
+    ({"sure": 90}, "sure: expected with at least one limit"),
+    ({"workers": 0}, "workers: expected"),
+    ({"algorithm": "nonsense"}, "algorithm.*: expected"),
+    ({"random_state": -1}, "random_state: expected a whole number from 0"),
+]
+
+
+@each
+@pytest.mark.parametrize(("wrong", "sentence"), WRONG, ids=lambda v: next(iter(v)) if v else "")
+def test_mistakes_are_one_sentence(cls, wrong, sentence):
+    if cls is ROCHull and "workers" in wrong:
+        pytest.skip("a hull is found in this process")
+    with pytest.raises(InputError, match=sentence):
+        made(cls, **wrong).fit(*records())
+
+
+@each_pool
+def test_predictions_do_where_models_are_not_at_hand(cls):
+    X, y = records()
+    models = {name: clone(model).fit(*records(seed=1)) for name, model in MODELS.items()}
+    with_models = made(cls, models=models).fit(X, y)
+    scores = {name: model.predict_proba(X)[:, 1] for name, model in models.items()}
+    more = {name: value for name, value in FIVE[cls].items() if name not in ("models", "folds")}
+    search = cls.from_predictions(scores, y, **more)
+    values = claimed(with_models.front_).drop(columns="config_similarity", errors="ignore")
+    pd.testing.assert_frame_equal(claimed(search.front_), values, rtol=1e-5)
+    first = search._front.roles.names[0]
+    assert search.expected(best=first)[first].claimed == search.front_[first].iloc[0]
+    assert clone(search).models == list(models)
+    assert f"solution {search.chosen_}" in search._repr_html_()
+    with pytest.raises(InputError, match="predict: expected models, found predictions alone"):
+        search.predict(X)
+    if cls is ParetoCascade:  # a bare policy answers tables of calls
+        assert search.choose(best=first).policy.models
+    else:
+        with pytest.raises(InputError, match="choose: expected models, found predictions alone"):
+            search.choose(best=first)
+    both = np.stack([1 - scores["tree"], scores["tree"]], axis=1)
+    if cls is ParetoEnsemble:
+        again = cls.from_predictions({**scores, "tree": both}, y, **more)
+        assert len(again.front_)
+
+
+@each_pool
+def test_fitted_models_stay_as_they_are(cls):
+    models = {name: clone(model).fit(*records(seed=1)) for name, model in MODELS.items()}
+    search = made(cls, models=models)
+    again = clone(search)
+    assert again.models is models
+    assert again.fit(*records()).models_ == models
+    with pytest.raises(InputError, match="all of them fitted, or none"):
+        made(cls, models={**models, "new": GaussianNB()}, costs=None).fit(*records())
+
+
+def test_regressors_are_no_classifiers():
+    X, _ = records()
+    search = ParetoEnsemble([Ridge(), Ridge(10.0)], folds=2, budget=10)
+    assert not is_classifier(search)
+    search.fit(X.drop(columns="a"), X["a"].to_numpy() + X["b"].to_numpy())
+    assert not hasattr(search, "predict_proba")
+    assert search.score(X.drop(columns="a"), X["a"] + X["b"]) > 0
+
+
+def test_a_former_name_works_with_a_warning():
+    with pytest.warns(FutureWarning, match="score is now called metric"):
+        search = ParetoEnsemble(MODELS, score="accuracy")
+    assert search.metric == "accuracy"
+    assert "score" not in search.get_params(deep=False)
+
+
+def test_keys_of_data_sets_are_parameters():
+    X, y = records()
+    X = X.assign(a=X["a"].round(1).astype(str).where(X.index % 9 > 0, "none"), kind=X.index % 3)
+    y = np.where(X.index < 4, "odd", y)
+    search = made(
+        ParetoMultiStage, costs=None, categorical=["kind"], missing=["none"], merge_rare=5
+    )
+    search.fit(X, y)
+    assert search.classes_.tolist() == ["no", "other", "yes"]
+    features = {f["name"]: f for f in search.model_.encoder_.to_json()["features"]}
+    assert "categories" in features["kind"]
+    assert "categories" not in features["a"]
+    assert search.predict(X).shape == (len(X),)
+    with pytest.raises(InputError, match=r"missing=\['none'\]"):
+        made(ParetoMultiStage, costs=None).fit(X, y)
+
+
+def test_several_workers_find_the_same():
+    pytest.importorskip("ray")
+    found = made(ParetoCascade, workers=2).fit(*records())
+    pd.testing.assert_frame_equal(found.front_, fitted(ParetoCascade).front_)
+
+
+def test_the_bar_of_progress_is_optional(capsys):
+    made(ParetoCascade, verbose=True).fit(*records())
+    assert capsys.readouterr().out == ""
