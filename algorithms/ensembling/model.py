@@ -20,7 +20,7 @@ from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.libraries.checks import by_model
 from framework.libraries.library import Cost
-from framework.models.checks import records_and_targets, stored_labels
+from framework.models.checks import as_frame, records_and_targets, stored_labels
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.models.store import cell
@@ -153,6 +153,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
     def _records(self, X: Any) -> Any:
         """Return records (n, d) as the members take them."""
         check_is_fitted(self)
+        X = as_frame(X)
         if isinstance(X, pd.DataFrame):
             if hasattr(self, "n_features_in_"):
                 validate_data(self, X, reset=False, skip_check_array=True)

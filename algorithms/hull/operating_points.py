@@ -107,7 +107,8 @@ class ThresholdProblem(Problem):
         units: IntArray | None = None,
         folds: int = 0,
     ) -> None:
-        self.names, self.scores, self.units, self.folds = list(names), scores, units, folds
+        self.names, self.scores, self.folds = list(names), scores, folds
+        self.units = None if units is None else np.unique(units, return_inverse=True)[1]
         self.curves, self.priced = Curves(scores, positive, costs), bool(costs.any())
         self.numbers = np.unique(self.curves.own_corners(*self.curves.counts()))
         self.space = Integers(np.zeros(1, int), np.array([len(self.numbers) - 1]))

@@ -116,6 +116,8 @@ class PrunedVoting(PoolEstimator[Any]):
         try:
             super()._search(problem)
         except InputError as error:  # of keys of the search that are parameters here
+            if self.algorithm is not None:
+                raise
             text = re.sub(r"^algorithm(: |\.)", "", str(error))
             raise InputError(re.sub(r"^iterations:", "budget:", text)) from error
         position = int(np.searchsorted(self._front.ids, self.chosen_))

@@ -223,9 +223,10 @@ def prediction_table(predictions: Any) -> tuple[list[str], FloatArray]:
             )
         predictions = {f"model_{i}": column for i, column in enumerate(columns.T)}
     try:
-        return [str(name) for name in predictions], np.stack(
-            [np.asarray(column, dtype=np.float64) for column in predictions.values()]
-        )
+        found = [np.asarray(column, dtype=np.float64) for column in predictions.values()]
+        if any(column.ndim == 1 for column in found):  # of two classes the second is enough
+            found = [c[:, 1] if c.ndim == 2 and c.shape[1] == 2 else c for c in found]
+        return [str(name) for name in predictions], np.stack(found)
     except ValueError as error:
         raise InputError(
             f"predictions: expected numbers, one a record and model, found: {error}"

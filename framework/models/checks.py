@@ -26,9 +26,13 @@ def as_frame(X: Any) -> Any:
 
     Only the names of the columns and their values as arrays are asked for.
     """
-    if isinstance(X, pd.DataFrame) or not hasattr(X, "__dataframe__"):
+    if isinstance(X, pd.DataFrame):
         return X
-    names = list(X.__dataframe__().column_names())
+    if hasattr(X, "collect"):
+        raise InputError(f"X: expected a data frame, found a {type(X).__name__}; collect() it")
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    if not isinstance(names, list | tuple):
+        return X
     return pd.DataFrame({name: X[name].to_numpy() for name in names})
 
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from framework.arrays import Array, FloatArray
 from framework.data.columns import to_texts
 from framework.errors import InputError
-from framework.models.checks import stored_labels
+from framework.models.checks import as_frame, stored_labels
 from framework.models.files import ModelFiles, SubFolder
 from framework.models.model import Card, DeployableModel
 from framework.models.store import cell
@@ -222,6 +222,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
 
     def _taken(self, X: Any) -> Any:
         """Return the records as the model takes them."""
+        X = as_frame(X)
         if not isinstance(X, pd.DataFrame):
             return X
         known = getattr(self.model_, "feature_names_in_", None)

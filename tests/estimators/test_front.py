@@ -24,9 +24,11 @@ from algorithms.cascade.estimator import ParetoCascade
 from algorithms.ensembling.estimator import ParetoEnsemble
 from algorithms.hull.estimator import ROCHull
 from algorithms.multistage.estimator import ParetoMultiStage
+from algorithms.multistage.model import MultiStageClassifier
 from algorithms.pruning.estimator import PrunedVoting
 from framework.errors import InputError
 from framework.models.store import load_model
+from framework.testing import check_model
 
 WORDS = {
     "objectives", "constraints", "where", "best", "sure", "costs", "algorithm", "budget",
@@ -115,10 +117,16 @@ def test_what_is_recommended_predicts_is_shown_and_kept(cls, tmp_path):
     assert f"solution {search.chosen_}" in shown
     search.save(tmp_path / "model", example=X[:2])
     np.testing.assert_array_equal(load_model(tmp_path / "model").predict(X), said)
-    with pytest.raises(InputError, match="to_onnx: expected|onnx"):
-        made(cls, **({"calibration": "softmax"} if cls is ParetoMultiStage else {})).fit(
-            X, y
-        ).to_onnx(tmp_path)
+
+
+@each
+def test_what_has_an_onnx_form_is_written(cls, monkeypatch):
+    monkeypatch.setattr(MultiStageClassifier, "save_onnx", lambda self, folder: [folder])
+    if cls is ParetoMultiStage:
+        assert fitted(cls).to_onnx("here") == ["here"]
+        return
+    with pytest.raises(InputError, match=r"to_onnx: expected .*save\(directory\) writes it"):
+        fitted(cls).to_onnx("here")
 
 
 @each
@@ -133,7 +141,7 @@ def test_choosing_takes_conditions_costs_and_prices(cls):
     assert search.expected(id=search.chosen_)[first].claimed == search.front_[first][search.chosen_]
     metric = search._front.roles.metrics[first]
     limit = f"{first}{'>=' if metric.sense == 'max' else '<='}{promise.claimed!r}"
-    assert type(search.choose(limit, sure=1)) is type(best)
+    assert search.choose(limit, sure=1).predict(X).shape == best.predict(X).shape
     with pytest.raises(InputError, match="sure: expected a percentage"):
         search.choose(limit, sure=200)
     with pytest.raises(InputError, match="where"):
@@ -145,8 +153,9 @@ def test_choosing_takes_conditions_costs_and_prices(cls):
     with pytest.raises(InputError, match="prices"):
         search.choose(prices={"nobody": 1.0})
     if "false_positive_rate" in search.front_:
-        always = search.choose(costs={"fp": 1000, "fn": 1}, prior=0.01)
-        assert set(always.predict(X)) <= {"no"} or cls is ParetoMultiStage
+        careful = search.choose(costs={"fp": 1000, "fn": 1}, prior=0.01)
+        bold = search.choose(costs={"fp": 1, "fn": 1000}, prior=0.99)
+        assert (careful.predict(X) == "yes").mean() <= (bold.predict(X) == "yes").mean()
     with pytest.raises(InputError, match="expected with costs, found alone"):
         search.choose(prior=0.5)
 
@@ -243,16 +252,10 @@ def test_groups_are_never_divided(cls):
 
 
 class Frame:
-    """A data frame of another library: columns by name, and the interchange protocol's names."""
+    """A data frame of another library: the names of its columns, and each by its name."""
 
     def __init__(self, frame):
-        self._frame, self.shape = frame, frame.shape
-
-    def __dataframe__(self):
-        return self
-
-    def column_names(self):
-        return iter(self._frame.columns)
+        self._frame, self.shape, self.columns = frame, frame.shape, list(frame.columns)
 
     def __getitem__(self, name):
         return self._frame[name]
@@ -266,6 +269,8 @@ def test_frames_of_other_libraries(cls):
     np.testing.assert_array_equal(foreign.predict(Frame(X)), fitted(cls).predict(X))
     polars = pytest.importorskip("polars")  # extra test
     table = polars.DataFrame({name: X[name].to_numpy() for name in X})
+    with pytest.raises(InputError, match=r"found a LazyFrame; collect\(\) it"):
+        made(cls).fit(table.lazy(), y)
     weights = polars.Series([1] * len(y))
     found = made(cls).fit(table, polars.Series(y.tolist()), sample_weight=weights)
     pd.testing.assert_frame_equal(found.front_, fitted(cls).front_)
@@ -281,7 +286,7 @@ def test_frames_of_other_libraries(cls):
 WRONG = [
     ({"objectives": ["nonsense"]}, "objectives: expected metrics"),
     ({"constraints": "cost"}, "constraints: expected METRIC"),
-    ({"constraints": "cost<=-1"}, "constraints: no candidate has cost <= -1|constraints: cost"),
+    ({"constraints": "cost<=-1"}, "constraints: (no candidate has cost <= -1|expected demands)"),
     ({"where": "nonsense>=1"}, "where: expected one of"),
     ({"best": "nonsense"}, "best: expected one of"),
     ({"sure": 90}, "sure: expected with at least one limit"),
@@ -371,6 +376,7 @@ def test_keys_of_data_sets_are_parameters():
         made(ParetoMultiStage, costs=None).fit(X, y)
 
 
+@pytest.mark.slow
 def test_several_workers_find_the_same():
     pytest.importorskip("ray")
     found = made(ParetoCascade, workers=2).fit(*records())
@@ -380,3 +386,44 @@ def test_several_workers_find_the_same():
 def test_the_bar_of_progress_is_optional(capsys):
     made(ParetoCascade, verbose=True).fit(*records())
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("voting", ["hard", "soft"])
+def test_pruning_of_several_classes_is_counted_vote_by_vote(voting, tmp_path):
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(150, 4)), np.array(list("abc"))[rng.integers(0, 3, 150)]
+    X[np.arange(150), np.unique(y, return_inverse=True)[1]] += 1.5
+    pool = {f"tree {k}": DecisionTreeClassifier(max_depth=2 + k, random_state=k) for k in range(4)}
+    pool = {name: model.fit(X[:70], y[:70]) for name, model in pool.items()}
+    search = PrunedVoting(pool, voting=voting, weights="accuracy", max_members=3, budget=60)
+    search.fit(X[70:], y[70:])
+    classes = np.array(list("abc"))
+    for id, row in search.front_.iterrows():
+        shares = [pool[name].predict_proba(X[70:]) for name in row["models"]]
+        if voting == "hard":
+            shares = [np.eye(3)[part.argmax(axis=1)] for part in shares]
+        said = classes[np.mean(shares, axis=0).argmax(axis=1)]
+        assert row["accuracy"] == pytest.approx((said == y[70:]).mean())
+        assert 1 <= row["members"] == len(row["models"]) <= 3
+        model = search.choose(id=id)
+        np.testing.assert_array_equal(model.predict(X[70:]), said)
+    assert search.front_["accuracy"].max() == search.front_["accuracy"][search.chosen_]
+    assert search.members_ == search.front_["models"][search.chosen_]
+    assert not hasattr(search, "bound_")
+    check_model(search.model_, pd.DataFrame(X[70:80]))
+    with pytest.raises(InputError, match="diversity: expected hard votes of two classes"):
+        clone(search).set_params(diversity="f2").fit(X[70:], y[70:])
+
+
+def test_two_objectives_of_pruning_are_an_exact_front():
+    X, y = records()
+    search = made(PrunedVoting, objectives=["accuracy", "members"], max_members=2).fit(X, y)
+    assert search.front_["members"].max() <= 2
+    every = made(PrunedVoting, objectives=["accuracy", "members"]).fit(X, y)
+    problem = every.problem_
+    genomes = np.array(
+        [problem.genome([k & 1, k >> 1 & 1, k >> 2], t) for k in range(1, 8) for t in range(4)]
+    )
+    values = problem.evaluate(genomes)
+    for members, accuracy in zip(every.front_["members"], every.front_["accuracy"], strict=True):
+        assert accuracy == values["accuracy"][values["members"] <= members].max()
