@@ -131,9 +131,9 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
         self._fixed = {COST: found["call_time"].values}
         return {COST: found["inference_time"]}
 
-    def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> CascadeProblem:
+    def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
         self._routing = self._fixed = None
-        problem: CascadeProblem = super()._problem_of(X, y, sample_weight, groups)
+        problem: Any = super()._problem_of(X, y, sample_weight, groups)
         if self.router is None:
             return problem
         self._routing = self._routed(X, problem.library)

@@ -302,9 +302,7 @@ class ROCHull(PoolEstimator[Any]):
             scores = out_of_fold.predictions.astype(np.float64)
             if scores.ndim == 2 and self.classes_.tolist().index(self.positive_) == 0:
                 scores = 1.0 - scores
-        self.n_features_in_ = X.shape[1] if hasattr(X, "shape") else np.asarray(X).shape[1]
-        if isinstance(X, pd.DataFrame):
-            self.feature_names_in_ = np.array(X.columns, dtype=object)
+        self._take_features(X)
         self._seen = seen.columns.tolist() if isinstance(seen, pd.DataFrame) else None
         folds = 0 if out_of_fold is None else out_of_fold.folds
         return self._scored(list(self.models_), scores, y, subgroups, copies, units, seen, folds)

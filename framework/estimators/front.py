@@ -409,7 +409,9 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         return self._model_of(genome, pick.problem)
 
     def _evidence(self, problem: Problem) -> Evidence | None:
-        return evidence_of(self._evaluated, problem, self.random_state)
+        alone = self.algorithm_ is not None and self.algorithm_.front_only
+        front = self._front if alone else None
+        return evidence_of(self._evaluated, problem, self.random_state, front)
 
     def _needed(self, problem: Problem) -> Evidence:
         found = self._evidence(problem)

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import clone, is_regressor
+from sklearn.utils import column_or_1d
 
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
@@ -59,6 +60,8 @@ class PoolEstimator(FrontEstimator[Model]):
     models_: dict[str, Any] = field(init=False)
     library_: Library = field(init=False)
     classes_: Array = field(init=False)
+    n_features_in_: int = field(init=False)
+    feature_names_in_: Array = field(init=False)
 
     @classmethod
     def from_predictions(
@@ -117,7 +120,8 @@ class PoolEstimator(FrontEstimator[Model]):
         given = self._pool(y)
         copies = copies_for(sample_weight, y, copy_bytes(given))
         units = group_codes(groups, y)
-        y = np.asarray(y)
+        y = np.asarray(column_or_1d(y, warn=True))
+        self._take_features(X)
         self.models_, out_of_fold = cross_fitted(
             given, X, y, folds=self.folds, seed=self.random_state, copies=copies, groups=units
         )
@@ -132,6 +136,15 @@ class PoolEstimator(FrontEstimator[Model]):
             out_of_fold=out_of_fold,
         )
         return self._pooled(library)
+
+    def _take_features(self, X: Any) -> None:
+        """Keep how many features there are, and their names, where records are a table."""
+        self.__dict__.pop("feature_names_in_", None)
+        shape = np.shape(X)
+        if len(shape) == 2:
+            self.n_features_in_ = shape[1]
+        if isinstance(X, pd.DataFrame):
+            self.feature_names_in_ = np.array(X.columns, dtype=object)
 
     def _pooled(self, library: Library) -> Problem:
         self.library_ = library

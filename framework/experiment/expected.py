@@ -79,10 +79,12 @@ def evidence(
         Components of the candidates are not on this machine's disk, and to train them again would
         take long.
     """
-    return evidence_of((batch for batch, _ in journal.batches()), problem, seed)
+    return evidence_of((batch for batch, _ in journal.batches()), problem, seed, front)
 
 
-def evidence_of(batches: Iterable[Evaluated], problem: Problem, seed: int) -> Evidence | None:
+def evidence_of(
+    batches: Iterable[Evaluated], problem: Problem, seed: int, front: Front | None = None
+) -> Evidence | None:
     """Return what resamples can tell of evaluations that are at hand; see :func:`evidence`."""
     if type(problem).outcomes is Problem.outcomes:
         return None
