@@ -70,6 +70,8 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if not value >= least:
                 raise InputError(f"{name}: expected at least {least:g}, found {value!r}")
         self.classes_ = np.unique(y) if self.classes is None else np.asarray(self.classes)
+        if isinstance(X, pd.DataFrame):  # it is asked with frames
+            self.feature_names_in_ = np.array(X.columns, dtype=object)
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:

@@ -109,9 +109,9 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
         self.model_, self.chosen_ = self._made(pick), self._id(pick)
         return self
 
-    def _pool(self, y: Any) -> dict[str, Any]:
+    def _pool(self, X: Any, y: Any) -> dict[str, Any]:
         check_classification_targets(y)
-        models = {name: called(model) for name, model in super()._pool(y).items()}
+        models = {name: called(model) for name, model in super()._pool(X, y).items()}
         functions = {n: clone(m) for n, m in models.items() if isinstance(m, CalledModel)}
         if functions and isinstance(self.costs, str):
             raise InputError(
@@ -119,7 +119,7 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
                 "what a call of each model costs"
             )
         if all(is_fitted(model) for name, model in models.items() if name not in functions):
-            functions = {name: model.fit(None, y) for name, model in functions.items()}
+            functions = {name: model.fit(X, y) for name, model in functions.items()}
         return {name: functions.get(name, model) for name, model in models.items()}
 
     @property

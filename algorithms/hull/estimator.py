@@ -280,7 +280,7 @@ class ROCHull(PoolEstimator[Any]):
         return self._mixtures
 
     def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> ThresholdProblem:
-        models = self._pool(y)
+        models = self._pool(X, y)
         for name, model in models.items():
             if not is_classifier(model):
                 raise InputError(

@@ -112,12 +112,12 @@ class PoolEstimator(FrontEstimator[Model]):
         )
         return made._search(made._pooled(library))
 
-    def _pool(self, y: Any) -> dict[str, Any]:
+    def _pool(self, X: Any, y: Any) -> dict[str, Any]:
         """Return the models by name."""
         return named_models(self.models)
 
     def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Problem:
-        given = self._pool(y)
+        given = self._pool(X, y)
         copies = copies_for(sample_weight, y, copy_bytes(given))
         units = group_codes(groups, y)
         y = np.asarray(column_or_1d(y, warn=True))
