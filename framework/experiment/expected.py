@@ -79,11 +79,18 @@ def evidence(
         Components of the candidates are not on this machine's disk, and to train them again would
         take long.
     """
-    return evidence_of((batch for batch, _ in journal.batches()), problem, seed, front)
+    batches = (batch for batch, _ in journal.batches())
+    return evidence_of(batches, problem, seed, front, shares=shares, seconds=seconds)
 
 
 def evidence_of(
-    batches: Iterable[Evaluated], problem: Problem, seed: int, front: Front | None = None
+    batches: Iterable[Evaluated],
+    problem: Problem,
+    seed: int,
+    front: Front | None = None,
+    *,
+    shares: Mapping[str, float] | None = None,
+    seconds: float = _MOST_SECONDS,
 ) -> Evidence | None:
     """Return what resamples can tell of evaluations that are at hand; see :func:`evidence`."""
     if type(problem).outcomes is Problem.outcomes:

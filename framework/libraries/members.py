@@ -52,9 +52,10 @@ def call_times(library: Library) -> FloatArray | None:
 
     Libraries that were built here know it of each model, in ``models/ID``.
     """
-    if not has_members(library.folder) or "inference_time" not in library.costs:
+    if library.folder is None or not has_members(library):
         return None
-    assert library.folder is not None
+    if "inference_time" not in library.costs:
+        return None
     found = []
     try:
         for name in library.ids:
