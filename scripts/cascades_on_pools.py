@@ -58,7 +58,7 @@ from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.pruning.problem import PruningProblem
 from framework.arrays import Array, FloatArray
 from framework.data.datasets import DatasetConfig, load_table
-from framework.experiment.front_estimator import roles_for
+from framework.estimators.search import roles_for
 from framework.libraries.calls import CallTable
 from framework.libraries.library import Library
 from framework.problem import Problem
