@@ -120,7 +120,7 @@ def rounds(instance: Instance, gap: float, workers: Workforce) -> BranchAndBound
 def by_workers(
     library: Library, weights: str, gap: float, numbers: list[int]
 ) -> Iterator[tuple[str, ...]]:
-    """Yield pool, workers, seconds by the clock and of all processors, value, bound, programs."""
+    """Yield pool, workers, seconds by the clock, here and theirs of CPU, value, bound, programs."""
     from framework.parallel.cluster import cluster
     from framework.parallel.ray_evaluator import RayEvaluator
 
@@ -138,15 +138,23 @@ def by_workers(
                 BranchAndBound(instance, looks=1).step(BOXES, workforce)  # starts the workers
                 list(workforce.map(_pause, None, range(8 * number)))
                 processes += [psutil.Process(pid) for pid in workforce.pids()]
-            before, start = sum(map(_spent, processes)), time.perf_counter()
+            before, start = [_spent(p) for p in processes], time.perf_counter()
             solver = rounds(instance, gap, workforce)
-            wall, cpu = time.perf_counter() - start, sum(map(_spent, processes)) - before
+            wall = time.perf_counter() - start
+            here, *there = [_spent(p) - b for p, b in zip(processes, before, strict=True)]
         assert solver.incumbent is not None
         value, bound = f"{solver.incumbent.value:g}", f"{solver.bound:g}"
         yield (
             library.name,
             f"{number}" if number else "this process",
-            *(f"{wall:.1f}", f"{cpu:.1f}", value, bound, f"{solver.programs}"),
+            *(
+                f"{wall:.1f}",
+                f"{here:.1f}",
+                f"{sum(there):.1f}",
+                value,
+                bound,
+                f"{solver.programs}",
+            ),
         )
 
 
@@ -170,7 +178,16 @@ def bench_pruning(args: argparse.Namespace) -> None:
         timed = (
             row for pool in pools for row in by_workers(pool, args.weights, args.gap, args.workers)
         )
-        columns = ("pool", "workers", "seconds", "CPU s", "value", "bound", "programs")
+        columns = (
+            "pool",
+            "workers",
+            "seconds",
+            "CPU s here",
+            "theirs",
+            "value",
+            "bound",
+            "programs",
+        )
         print_table(None, columns, timed, left=1)
         return
     if args.effort:
