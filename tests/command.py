@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
+import threading
 from contextlib import closing
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import yaml
@@ -75,11 +81,83 @@ def start(*arguments, cwd, env=None, **more):
 
 
 def call(*arguments, cwd, env=None, timeout=300, **more):
-    """Run the command to its end; return the process with ``code``, ``out`` and ``err`` set."""
-    process = start(*arguments, cwd=cwd, env=env, **more)
-    process.out, process.err = process.communicate(timeout=timeout)
-    process.code = process.returncode
-    return process
+    """Run the command to its end; return what has ``code``, ``out`` and ``err``.
+
+    A process that has imported the command forks one for each call, which saves each a second of
+    imports. What asks for more, or for variables that are read by what is imported, starts anew.
+    """
+    variables = environment(**(env or {}))
+    changed = {key for key, _ in variables.items() ^ _server().environment.items()}
+    if more or not changed <= _READ_LATE:
+        process = start(*arguments, cwd=cwd, env=env, **more)
+        process.out, process.err = process.communicate(timeout=timeout)
+        process.code = process.returncode
+        return process
+    words = [str(PROGRAM), *map(str, arguments)]
+    return _server().call(words, cwd, variables, timeout)
+
+
+_READ_LATE = {"PARETOLAB_CACHE", "PARETOLAB_ALLOW", "PARETOLAB_DATA", "COLUMNS"}  # not at import
+_READ_LATE |= {"PYTEST_CURRENT_TEST", "XDG_CONFIG_HOME"}
+_SERVER = """
+import json, os, runpy, sys
+sys.path[0] = os.path.dirname({program!r})  # as the script has it, not the folder it is called in
+import framework.cli.run, framework.cli.choose, framework.models.store, framework.data.table_files
+import paretolab.__main__, sklearn.linear_model, pandas
+for line in sys.stdin:
+    asked = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        break
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+else:
+    os._exit(0)
+os.environ.clear()
+os.environ.update(asked["environment"])
+os.chdir(asked["cwd"])
+for descriptor, name in enumerate((os.devnull, asked["out"], asked["err"])):
+    os.dup2(os.open(name, os.O_RDONLY if descriptor == 0 else os.O_WRONLY | os.O_TRUNC), descriptor)
+sys.argv = asked["arguments"]
+runpy.run_path({program!r}, run_name="__main__")
+"""
+
+
+class _Server:
+    """A process that runs the command, in a fork of its own each time."""
+
+    def __init__(self):
+        self.environment = environment()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _SERVER.format(program=str(PROGRAM))],
+            env=self.environment,
+            cwd="/",
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def call(self, arguments, cwd, variables, timeout):
+        with tempfile.TemporaryDirectory() as folder:
+            out, err = Path(folder, "out"), Path(folder, "err")
+            out.touch()
+            err.touch()
+            asked = {"arguments": arguments, "cwd": str(cwd), "environment": variables}
+            asked |= {"out": str(out), "err": str(err)}
+            self._process.stdin.write(f"{json.dumps(asked)}\n")
+            self._process.stdin.flush()
+            child = int(self._process.stdout.readline())
+            timer = threading.Timer(timeout, os.kill, (child, signal.SIGKILL))
+            timer.start()
+            code = int(self._process.stdout.readline())
+            timer.cancel()
+            told = {"out": out.read_text(), "err": err.read_text()}
+            return SimpleNamespace(code=code, returncode=code, **told)
+
+
+@cache
+def _server():
+    return _Server()
 
 
 def rows(journal):
