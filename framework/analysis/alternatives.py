@@ -425,8 +425,9 @@ def _gain_text(one: Compared, front: Front) -> str:
     senses = {objective.metric: objective.sense for objective in front.roles.objectives}
     words = ("higher", "lower") if senses[name] == "max" else ("lower", "higher")
     others = " and ".join(n for n in front.roles.names if n != name)
+    place = f"at its {others}, " if others else ""
     return (
-        f"at its {others}, {name} is expected to be {words[gain.expected < 0]} by "
+        f"{place}{name} is expected to be {words[gain.expected < 0]} by "
         f"{abs(gain.expected):.3g} of {gain.of:.3g}, 95% range of the gain {gain.low:.3g} to "
         f"{gain.high:.3g}, at {gain.points} of its {len(one.points)} points; {rest}"
     )

@@ -26,7 +26,7 @@ def add_alternatives(
     Where that cannot be done, why not is reported.
     """
     front = run_dir.front()
-    if not len(front) or len(front.roles.names) < 2:
+    if not len(front):
         return
     try:
         alternatives = problem.alternatives()

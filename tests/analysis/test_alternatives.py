@@ -15,7 +15,8 @@ from framework.analysis.alternatives import (
 )
 from framework.analysis.expectations import Resamples
 from framework.problem import Alternative
-from tests.analysis.test_expectations import ROLES, MadeUp, front_of
+from framework.roles import Objective, Roles
+from tests.analysis.test_expectations import METRICS, ROLES, MadeUp, front_of
 
 NAMES, SIGNS = ROLES.names, {"coverage": -1, "accuracy": -1, "cost": 1}
 
@@ -184,3 +185,24 @@ def test_what_is_damaged_is_no_comparison(key):
         Compared.from_json({k: v for k, v in whole.items() if k != key})
     with pytest.raises((KeyError, TypeError, ValueError, AttributeError)):
         Compared.from_json({**whole, "values": {"cost": [1.0, 2.0]}})
+
+
+def test_one_objective_is_compared_too():
+    outcomes, points = MadeUp(40, 60, seed=1), MadeUp(3, 60, seed=8)
+    roles = Roles(METRICS, [Objective("accuracy", "max")])
+    front, resamples = front_of(outcomes, roles=roles), Resamples(outcomes, 3, 30)
+    one = Alternative("a guess", ["a", "b", "c"], points)
+    claimed = resamples.claimed(np.arange(40))
+    found = compare_alternative(resamples, front, front.ids, claimed, one)
+    theirs = points.metrics(np.ones((60, 1)))["accuracy"][:, 0]
+    assert found.gains["accuracy"].claimed == pytest.approx(
+        claimed["accuracy"].max() - theirs.mean()
+    )
+    drawn = outcomes.metrics(resamples.weights)["accuracy"]
+    at = points.metrics(resamples.weights)["accuracy"]
+    picks = drawn.argmax(axis=0)
+    own = drawn.max(axis=0) - claimed["accuracy"][picks]
+    luck = own.mean() - (at - theirs[:, None]).mean()
+    assert found.gains["accuracy"].expected == pytest.approx(found.gains["accuracy"].claimed - luck)
+    text = verdict([found], front)
+    assert text.startswith("the search beats a guess (accuracy is expected to be higher by ")
