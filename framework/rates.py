@@ -314,10 +314,11 @@ class RatedRecords:
         groups = [] if self.groups is None else np.asarray(self.groups).tolist()
         return [list(self.rates.shares), list(self.rates.groups), groups]
 
-    def of_constant(self, code: int) -> dict[str, float]:
-        """Return the metrics of what always says one class."""
+    def of_constant(self, code: int, weights: IntArray | None = None) -> dict[str, float]:
+        """Return the metrics of what always says one class; records count by weights (N,)."""
         said = np.full((1, len(self.truth)), code, dtype=np.int64)
-        return {name: float(column[0, 0]) for name, column in self.values(said).items()}
+        found = self.values(said, None if weights is None else weights[:, None])
+        return {name: float(column[0, 0]) for name, column in found.items()}
 
     def counts(self, said: IntArray, weights: Array | None = None) -> FloatArray:
         """Return the counts of :meth:`Rates.values`, shape (n, b, G, K, K + 1).

@@ -21,6 +21,7 @@ from algorithms.multistage.bit_planes import words_for
 from algorithms.multistage.decision import StageDecision, StageDecisionConfig, decision_of
 from algorithms.multistage.kernels import logistic
 from framework.arrays import FloatArray, IntArray, frozen
+from framework.data.columns import is_numeric, to_numbers
 from framework.data.costs import CostGroups, CostsConfig, cost_groups, exact_costs, feature_costs
 from framework.data.datasets import DatasetConfig
 from framework.data.divisions import Division, FoldRows, about_folds, divide
@@ -30,7 +31,13 @@ from framework.data.splits import MeasureConfig, Split, SplitConfig
 from framework.data.subgroups import subgroups
 from framework.data.tables import Table
 from framework.errors import InputError
-from framework.models.classifiers import CalibrationMethod, ClassifierConfig
+from framework.models.classifiers import (
+    LOGISTIC_REGRESSION,
+    CalibrationMethod,
+    ClassifierConfig,
+    make_estimator,
+)
+from framework.outcomes import whole_weights
 from framework.rates import RatedRecords, Rates
 from framework.settings import Section
 
@@ -76,6 +83,8 @@ class MultiStageSettings(RecordsConfig):
         ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
     group : column that tells subgroups apart; metrics compare them. It stays a feature if it is
         one.
+    weights : column of numbers, how much each record counts, in training and in every metric; no
+        feature. Records of weight 0 are left out.
     missing : what a model does where a value is missing in a stage that is reached: take the
         median, stop and ask for it, or give no answer.
     classifier : what is trained for each stage.
@@ -92,6 +101,7 @@ class MultiStageSettings(RecordsConfig):
     decision: StageDecisionConfig | None = None
     rates: tuple[str, ...] = ()
     group: str | None = None
+    weights: str | None = None
     missing: MissingPolicy = "impute"
     classifier: ClassifierConfig = ClassifierConfig()
     calibration: CalibrationMethod = "none"
@@ -183,6 +193,8 @@ class StageData:
         empty: all count 1.
     codes : int
         Bits per record that say which class an answer is; 0 where it does not matter.
+    sample_weights : float64 (training records,), optional
+        How much each counts in training, beside its class.
     """
 
     design: FloatArray
@@ -199,6 +211,7 @@ class StageData:
     units: IntArray | None = None
     class_weights: tuple[float, ...] = ()
     codes: int = 0
+    sample_weights: FloatArray | None = None
     _starts: dict[float, FloatArray] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -210,9 +223,10 @@ class StageData:
 
     @cached_property
     def weights(self) -> FloatArray:
-        """How much each training record counts in a fit, by its class."""
+        """How much each training record counts in a fit: by its class, and on its own."""
         each = np.array(self.class_weights or (1.0,) * len(self.thresholds))
-        return frozen(each[self.y])
+        own = 1.0 if self.sample_weights is None else self.sample_weights
+        return frozen(each[self.y] * own)
 
     def start(self, C: float) -> FloatArray:
         """Return where logistic regressions on subsets start: the one on all columns.
@@ -348,6 +362,7 @@ def prepare_table(
     *,
     named: bool = True,
     copies: IntArray | None = None,
+    weights: FloatArray | None = None,
 ) -> dict[str, Any]:
     """Split, encode and cost records; return the arguments of ``MultiStageProblem``.
 
@@ -366,6 +381,9 @@ def prepare_table(
     copies : int64 (n,), optional
         How often each record counts, 1 or more. Records are split first, so that no record is in
         two parts.
+    weights : float64 (n,), optional
+        How much each record counts, above 0; not with copies. Encoders, and costs by importance,
+        count each once.
 
     Raises
     ------
@@ -392,10 +410,14 @@ def prepare_table(
     priced = [costs, groups.costs]
     weighed = None
     if config.decision is not None:
-        weighed = decision_of(config.decision, table.classes, y, f"{where}.decision")
+        each = None if weights is None else weights[training]
+        weighed = decision_of(config.decision, table.classes, y, f"{where}.decision", each)
         priced += [weighed[0].errors.ravel(), np.array([weighed[0].no_answer])]
     # one scale for all costs, so that they can be added
     most = max(len(found.repeats) * len(training) if crossed else n, len(split.test))
+    counts = None if weights is None else whole_weights(weights)
+    if counts is not None:
+        most = max(len(found.repeats), 1) * int(counts.sum())
     units, scale = exact_costs(np.concatenate(priced), most)
     own, shared, rest = np.split(units, [len(costs), len(costs) + len(groups)])
     decision, rule = None, logistic.BY_CONFIDENCE
@@ -411,7 +433,7 @@ def prepare_table(
     codes = (
         (len(table.classes) - 1).bit_length() if rates is not None and rates.needs_answers else 0
     )
-    answers = _Answers(thresholds, rule, weight, codes)
+    answers = _Answers(thresholds, rule, weight, codes, weights)
     encode = partial(_encoded, table, answers, config.calibration, together)
     data, encoder = encode(training, held, n)
     scored = split.validation
@@ -429,8 +451,12 @@ def prepare_table(
     source = replace(source, encoder={**encoder.to_json(), "named": named})
     if crossed:
         source = _out_of_fold(source, config, found)
-    if copies is not None:
-        source = replace(source, fingerprint=f"{source.fingerprint} {digest(copies.tolist())}")
+    for own_weights in (copies, weights):
+        if own_weights is not None:
+            told = f"{source.fingerprint} {digest(own_weights.tolist())}"
+            source = replace(source, fingerprint=told)
+    if weights is not None:
+        refuse_unweighted(config.classifier, f"{where}.classifier")
     return {
         "data": data,
         "costs": FeatureCosts(own, scale, groups, shared),
@@ -438,12 +464,54 @@ def prepare_table(
         "error_costs": _error_costs(config.error_costs, table, f"{where}.error_costs"),
         "decision": decision,
         "rated": rated,
+        "counts": () if counts is None else (counts[scored], counts[found.split.test]),
         "missing": config.missing,
         "max_stages": _max_stages(config, len(names), f"{where}.max_stages"),
         "remove_features": config.remove_features,
         "classifier": config.classifier,
         "calibration": config.calibration,
     }
+
+
+def column_weights(table: Table, name: str, where: str = "problem.weights") -> FloatArray:
+    """Return how much each record (n,) counts, by a column.
+
+    Raises
+    ------
+    InputError
+        Other than finite numbers from 0, or none above 0.
+    """
+    column = table.aside[name]
+    weights = to_numbers(column) if is_numeric(column) else np.full(len(column), np.nan)
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        at = int(wrong.argmax())
+        raise InputError(
+            f"{where}: expected a number from 0 in each record of {name!r}, found "
+            f"{column.iloc[at]!r} in record {at + 1}"
+        )
+    if not weights.any():
+        raise InputError(f"{where}: expected a record that counts, found only 0 in {name!r}")
+    return weights
+
+
+def refuse_unweighted(classifier: ClassifierConfig, where: str) -> None:
+    """Refuse a classifier whose ``fit`` takes no weights of records.
+
+    Raises
+    ------
+    InputError
+    """
+    if classifier.kind == LOGISTIC_REGRESSION:
+        return
+    from sklearn.utils.validation import has_fit_parameter
+
+    estimator = make_estimator(classifier.kind, classifier.parameters)
+    if not has_fit_parameter(estimator, "sample_weight"):
+        raise InputError(
+            f"{where}: expected a classifier that takes weights of records, found "
+            f"{classifier.kind}, which does not; take another, or leave the weights out"
+        )
 
 
 def _rates(
@@ -470,14 +538,16 @@ class _Answers:
     rule: logistic.RiskRule
     class_weight: Any  # 'balanced', a number for each class, or None
     codes: int
+    sample_weights: FloatArray | None  # of all records
 
-    def weights_of(self, y: IntArray) -> tuple[float, ...]:
-        """Return the weight of each class, of the labels (n,) of training records."""
+    def weights_of(self, y: IntArray, own: FloatArray | None) -> tuple[float, ...]:
+        """Return the weight of each class, of the labels (n,) and weights of training records."""
         if self.class_weight is None:
             return ()
         if isinstance(self.class_weight, str):  # each class together as much as any other
-            counts = np.bincount(y, minlength=len(self.thresholds))
-            return tuple((len(y) / (len(counts) * np.maximum(counts, 1))).tolist())
+            counts = np.bincount(y, own, minlength=len(self.thresholds))
+            there = np.where(counts > 0, counts, 1)
+            return tuple((counts.sum() / (len(counts) * there)).tolist())
         return tuple(self.class_weight.tolist())
 
 
@@ -498,6 +568,7 @@ def _encoded(
         A feature without a value to train on, or too few records to calibrate with.
     """
     records, y = table.features.iloc[training], table.labels[training]
+    own = None if answers.sample_weights is None else answers.sample_weights[training]
     encoder = table.fit_encoder(records)
     if calibration != "none":
         from framework.models.calibration import folds_of
@@ -512,7 +583,8 @@ def _encoded(
         first=np.concatenate([[0], np.cumsum([len(group) for group in encoder.groups])]),
         thresholds=answers.thresholds,
         rule=answers.rule,
-        class_weights=answers.weights_of(y),
+        class_weights=answers.weights_of(y, own),
+        sample_weights=own,
         positive=-1 if table.positive is None else table.positive,
         copy_of=None if units is None else units[training],
         codes=answers.codes,

@@ -144,7 +144,11 @@ def decision_for(
 
 
 def decision_of(
-    config: StageDecisionConfig, classes: Sequence[Any], y: IntArray, where: str
+    config: StageDecisionConfig,
+    classes: Sequence[Any],
+    y: IntArray,
+    where: str,
+    weights: FloatArray | None = None,
 ) -> tuple[DecisionCosts, FloatArray]:
     """Return the costs, and the grid of thresholds.
 
@@ -157,6 +161,8 @@ def decision_of(
         Class codes of the training records.
     where : str
         Place of the section, for messages.
+    weights : numpy.ndarray of float64, shape (n,), optional
+        How much each of these records counts.
 
     Raises
     ------
@@ -165,7 +171,8 @@ def decision_of(
     """
     costs = decision_costs(config, classes, where)
     if config.thresholds is None:
-        shares = np.bincount(y, minlength=len(classes)) / len(y)
+        shares = np.bincount(y, weights, minlength=len(classes))
+        shares = shares / shares.sum()
         top = min(costs.no_answer, costs.constant(shares))
         return costs, np.unique(top * 0.5 ** np.arange(_HALVINGS))
     grid = np.unique(np.array(config.thresholds, dtype=np.float64))

@@ -198,6 +198,7 @@ def constant_metrics(
     positive: int,
     error_costs: FloatArray | None,
     decision: DecisionCosts | None = None,
+    weights: IntArray | None = None,
 ) -> dict[str, float]:
     """Return the metrics of a classifier that acquires nothing and always gives one of two classes.
 
@@ -209,9 +210,12 @@ def constant_metrics(
         Codes of the class that it gives, and of the positive one.
     error_costs : numpy.ndarray of float64, shape (2,), optional
     decision : DecisionCosts, optional
+    weights : numpy.ndarray of int64, shape (n,), optional
+        How often each record counts.
     """
-    counts = np.bincount(y, minlength=2)
-    n, ones = len(y), int(counts[positive])
+    each = np.ones(len(y), dtype=np.int64) if weights is None else weights
+    counts = np.array([each[y == code].sum() for code in (0, 1)])
+    n, ones = int(counts.sum()), int(counts[positive])
     called, false = (n, n - ones) if answer == positive else (0, 0)
     right = np.where(np.arange(2) == answer, counts, 0)
     rates = of_positive(*(np.array([count]) for count in (called, false, n - ones, n)))

@@ -12,6 +12,7 @@ sub-classifiers, kept as bits per record; scoring a candidate is a handful of wo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -32,6 +33,7 @@ from algorithms.multistage.data import (
     MultiStageConfig,
     Source,
     StageData,
+    column_weights,
     digest,
     prepare_table,
 )
@@ -68,7 +70,7 @@ from framework.models.classifiers import (
     CalibrationMethod,
     ClassifierConfig,
 )
-from framework.outcomes import RecordOutcomes, Sample
+from framework.outcomes import RecordOutcomes, Sample, WeightedOutcomes
 from framework.problem import Alternative, Deployable, Problem, TrivialClassifier
 from framework.rates import RatedOutcomes, RatedRecords, further
 from framework.registry import nearest
@@ -81,6 +83,7 @@ if TYPE_CHECKING:
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)  # of one classifier alone
 FEW_ANSWERS = 0.25  # share of records: what answers fewer is no alternative
+_AT_ONCE = 2**22  # answers of weighted records that are looked at together
 _STARTS = 50  # classifiers that a search begins with, at most
 _CHUNK = 4096  # sub-classifiers trained at a time where all of them are
 
@@ -135,6 +138,8 @@ class MultiStageProblem(Problem, Deployable):
         Stages decide by these costs. The space has further genes then, the numbers of thresholds.
     rated : sequence of RatedRecords, optional
         Further metrics, of the records that are scored and of the test records.
+    counts : sequence of numpy.ndarray of int64, optional
+        How often each of these records counts; once each unless given.
     missing : {'impute', 'ask', 'inconclusive'}
         Of the models; see :class:`~algorithms.multistage.model.MultiStageClassifier`.
     classifier : ClassifierConfig, optional
@@ -157,6 +162,7 @@ class MultiStageProblem(Problem, Deployable):
         error_costs: Array | None = None,
         decision: StageDecision | None = None,
         rated: Sequence[RatedRecords] = (),
+        counts: Sequence[IntArray] = (),
         missing: MissingPolicy = "impute",
         classifier: ClassifierConfig | None = None,
         calibration: CalibrationMethod = "none",
@@ -187,7 +193,7 @@ class MultiStageProblem(Problem, Deployable):
             for metric in self.known_metrics
             if self._reported(metric)
         )
-        self.rated = tuple(rated)
+        self.rated, self.counts = tuple(rated), tuple(counts)
         self._own_names = tuple(metric.name for metric in own)
         self.metrics = (*own, *further(self.rated, self._own_names))
         answers = [  # all that decides what a sub-classifier answers
@@ -213,6 +219,7 @@ class MultiStageProblem(Problem, Deployable):
         if decision is not None:
             design.append(decision.per_stage)
         design += [records.content() for records in self.rated]
+        design += [own.tolist() for own in self.counts]
         self.fingerprint = digest([self.components_fingerprint, *design])
         self._start_empty()
         self._store: ComponentStore | None = None
@@ -228,8 +235,16 @@ class MultiStageProblem(Problem, Deployable):
         InputError
             Whatever is wrong with data, costs or the other keys.
         """
-        table = load_table(config.dataset, aside=config.split.columns, group=config.group)
-        problem = cls(**prepare_table(table, config))
+        aside = dict(config.split.columns)
+        if config.weights is not None:
+            aside["weights"] = config.weights
+        table, weights = load_table(config.dataset, aside=aside, group=config.group), None
+        if config.weights is not None:
+            weights = column_weights(table, config.weights)
+            told = f"{table.fingerprint} {digest(weights.tolist())}"
+            table = replace(table.only(weights > 0), fingerprint=told)
+            weights = weights[weights > 0]
+        problem = cls(**prepare_table(table, config, weights=weights))
         problem.open_store()
         return problem
 
@@ -354,6 +369,7 @@ class MultiStageProblem(Problem, Deployable):
         -----
         2^n - 1 of them, n below 64.
         """
+        self._refuse_weights()
         keys, words = self._trained_sets(), self.data.validation_words
         conclusive, right = np.zeros((2, 2**self.space.n, words), dtype=np.uint64)
         conclusive[keys] = self._table.bits[: len(keys), 0, :words]
@@ -374,10 +390,24 @@ class MultiStageProblem(Problem, Deployable):
         int
             Number of records.
         """
+        self._refuse_weights()
         keys, words = self._trained_sets(), self.data.validation_words
         planes = np.zeros((2**self.space.n, self.data.planes, words), dtype=np.uint64)
         planes[keys] = self._table.bits[: len(keys), :, :words]
         return planes, self._table.rule, self._records[0].everyone, self.data.n_validation
+
+    def _refuse_weights(self) -> None:
+        """Refuse exact methods, which count each record once.
+
+        Raises
+        ------
+        InputError
+        """
+        if self.counts:
+            raise InputError(
+                "problem.weights: expected a search that weighs records, found an exact one, which "
+                "counts each of them once; take local_search or emsco"
+            )
 
     def _trained_sets(self) -> IntArray:
         """Train what is missing; return the sets of all components, in their order.
@@ -427,9 +457,11 @@ class MultiStageProblem(Problem, Deployable):
 
         def scores(y: IntArray, code: int) -> dict[str, float]:
             costs = None if self.decision is None else self.decision.costs
-            found = constant_metrics(y, code, data.positive, self.error_costs, costs)
+            part = int(y is parts[1])
+            own = self.counts[part] if self.counts else None
+            found = constant_metrics(y, code, data.positive, self.error_costs, costs, own)
             if self.rated:
-                found |= self.rated[int(y is parts[1])].of_constant(code)
+                found |= self.rated[part].of_constant(code, own)
             return {name: found[name] for name in self.metric_names}
 
         return [
@@ -467,7 +499,7 @@ class MultiStageProblem(Problem, Deployable):
         self._build_missing(X)
         found = self._outcomes(X, 0)
         found.refitted = bool(self.data.folds)
-        return self._with_rates(found)
+        return self._told(found)
 
     def _outcomes(self, X: Array, part: Literal[0, 1]) -> StageOutcomes:
         """Return how genomes, whose classifiers are there, do on each record of a part."""
@@ -482,10 +514,12 @@ class MultiStageProblem(Problem, Deployable):
             self.data.units if part == 0 else None,
         )
 
-    def _with_rates(self, found: StageOutcomes, part: Literal[0, 1] = 0) -> RecordOutcomes:
-        if not self.rated:
-            return found
-        return RatedOutcomes(found, self.rated[part], found.said, self.metric_names)
+    def _told(self, found: StageOutcomes, part: Literal[0, 1] = 0) -> RecordOutcomes:
+        """Return outcomes with all metrics, of records that count as often as they do."""
+        told: RecordOutcomes = found
+        if self.rated:
+            told = RatedOutcomes(found, self.rated[part], found.said, self.metric_names)
+        return WeightedOutcomes(told, self.counts[part]) if self.counts else told
 
     def truth(self) -> tuple[IntArray, Sequence[Any]]:
         return self.data.y_held[: self.data.n_validation], self.classes
@@ -566,12 +600,10 @@ class MultiStageProblem(Problem, Deployable):
         """Return classifiers by their answers, (points, scored and test records)."""
         n, same = self.data.n_validation, (self.cost_scale, self.error_costs, self._own_names)
         given = GivenOutcomes(answers[:, :n], paid, self._records[0], *same, self.data.units)
-        outcomes = self._with_rates(given)
+        outcomes = self._told(given)
         if not self.data.n_test:
             return Alternative(name, points, outcomes)
-        tested = self._with_rates(
-            GivenOutcomes(answers[:, n:], paid, self._records[1], *same), part=1
-        )
+        tested = self._told(GivenOutcomes(answers[:, n:], paid, self._records[1], *same), part=1)
         test = tested.metrics(np.ones((self.data.n_test, 1)))
         return Alternative(name, points, outcomes, {k: v[:, 0] for k, v in test.items()})
 
@@ -711,11 +743,25 @@ class MultiStageProblem(Problem, Deployable):
     def _measure(self, X: Array, part: Literal[0, 1]) -> dict[str, FloatArray]:
         """Score genomes on the validation (0) or the test records (1)."""
         self._build_missing(X)
+        if self.counts:
+            return self._weighted(X, part)
         table, records, errors = self._table.held, self._records[part], self.error_costs
         found = measure(self._genomes(X), table, records, self.charges, self.cost_scale, errors)
         if self.rated:
             found |= self.rated[part].measured(len(X), self._outcomes(X, part).said)
         return {name: found[name] for name in self.metric_names}
+
+    def _weighted(self, X: Array, part: Literal[0, 1]) -> dict[str, FloatArray]:
+        """Score genomes where records do not count alike."""
+        ones = np.ones((len(self._records[part].labels), 1))
+        step = max(1, _AT_ONCE // max(len(ones), 1))
+        found = [
+            self._told(self._outcomes(X[start : start + step], part), part).metrics(ones)
+            for start in range(0, len(X), step)
+        ]
+        if not found:
+            return {name: np.zeros(0) for name in self.metric_names}
+        return {n: np.concatenate([one[n][:, 0] for one in found]) for n in self.metric_names}
 
     def _reported(self, metric: Metric) -> bool:
         """Return whether this problem has what a metric needs."""

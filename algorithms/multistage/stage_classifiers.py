@@ -228,7 +228,8 @@ def _one_by_one(
             try:
                 P, unseen, model = fit(columns_of(data.first, key))
                 if unseen is not None:
-                    calibration = fit_calibration(method, unseen, data.y)
+                    each = data.sample_weights
+                    calibration = fit_calibration(method, unseen, data.y, each)
                     P, model = calibration.apply(P), join(model, calibration)
                 if not np.isfinite(P).all():
                     raise ValueError("predict_proba gave NaN")
@@ -276,7 +277,8 @@ def _fit_estimator(
     import skops.io
 
     X = data.design[columns].T
-    estimator = make_estimator(kind, parameters).fit(X, data.y)
+    each = data.sample_weights
+    estimator = make_estimator(kind, parameters).fit(X, data.y, **_weighted(each))
     P = np.zeros((0, len(data.thresholds)))
     if len(data.y_held):  # estimators refuse no records
         P = np.asarray(estimator.predict_proba(data.held[columns].T), dtype=np.float64)
@@ -286,9 +288,14 @@ def _fit_estimator(
     unseen = np.empty((len(data.y), P.shape[1]))
     for fold in range(folds.max() + 1):
         others = folds != fold
-        estimator = make_estimator(kind, parameters).fit(X[others], data.y[others])
+        own = _weighted(None if each is None else each[others])
+        estimator = make_estimator(kind, parameters).fit(X[others], data.y[others], **own)
         unseen[~others] = estimator.predict_proba(X[~others])
     return P, unseen, model
+
+
+def _weighted(weights: FloatArray | None) -> dict[str, FloatArray]:
+    return {} if weights is None else {"sample_weight": weights}
 
 
 def _decide(data: StageData, P: FloatArray, bits: WordArray) -> None:

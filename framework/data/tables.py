@@ -31,6 +31,7 @@ _EXAMPLES = 5
 _LEAST_RECORDS = 3  # of a class: one for each of training, validation and test
 _MERGED = 50  # records: no class of more is advised to be merged
 _OTHER = "other"
+_KEYS = {"weights": "problem.weights", "group_of_rates": "problem.group"}  # of columns aside
 _STRAY = 8  # texts in a column of numbers that a message lists
 
 
@@ -159,7 +160,7 @@ def assemble(
         class, too few records of a class, or features that cannot be used.
     """
     place, kept = f"{where}: {raw.source}", dict(aside or {})
-    named = options.named() | {f"split.{key}": (name,) for key, name in kept.items()}
+    named = options.named() | {_KEYS.get(key, f"split.{key}"): (n,) for key, n in kept.items()}
     if group is not None:
         named["problem.group"] = (group,)
     _check(raw.frame, place, named)

@@ -108,7 +108,9 @@ def _is_curve(method: str, curve: FloatArray) -> bool:
     return rising and bool((np.diff(curve[0]) >= 0).all())
 
 
-def fit_calibration(method: str, P: FloatArray, y: IntArray) -> Calibration:
+def fit_calibration(
+    method: str, P: FloatArray, y: IntArray, weights: FloatArray | None = None
+) -> Calibration:
     """Fit the curves.
 
     Parameters
@@ -118,6 +120,8 @@ def fit_calibration(method: str, P: FloatArray, y: IntArray) -> Calibration:
         Probabilities from classifiers that were not trained on the records.
     y : numpy.ndarray of int64, shape (n,)
         Class codes.
+    weights : numpy.ndarray of float64, shape (n,), optional
+        How much each record counts.
 
     Notes
     -----
@@ -126,37 +130,43 @@ def fit_calibration(method: str, P: FloatArray, y: IntArray) -> Calibration:
     calibration (Kull et al. 2019), a multinomial regression on the logarithms with a small penalty.
     """
     if method == "softmax":
-        return Calibration(method, (_softmax(P, y),))
+        return Calibration(method, (_softmax(P, y, weights),))
     fit = _isotonic if method == "isotonic" else _sigmoid
     columns = [1] if P.shape[1] == 2 else range(P.shape[1])
-    return Calibration(method, tuple(fit(P[:, c], y == c) for c in columns))
+    return Calibration(method, tuple(fit(P[:, c], y == c, weights) for c in columns))
 
 
-def _isotonic(p: FloatArray, positive: Array) -> FloatArray:
+def _isotonic(p: FloatArray, positive: Array, each: FloatArray | None) -> FloatArray:
     from sklearn.isotonic import IsotonicRegression
 
-    model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(p, positive)
+    model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+    model.fit(p, positive, sample_weight=each)
     return np.array([model.X_thresholds_, model.y_thresholds_])
 
 
-def _sigmoid(p: FloatArray, positive: Array) -> FloatArray:
+def _sigmoid(p: FloatArray, positive: Array, each: FloatArray | None) -> FloatArray:
     from sklearn.linear_model import LogisticRegression
 
-    n = len(p)
-    hits = int(positive.sum())
+    n: float = len(p)
+    hits: float = int(positive.sum())
+    if each is not None:
+        n, hits = float(each.sum()), float(each[positive].sum())
     target = np.where(positive, (hits + 1) / (hits + 2), 1 / (n - hits + 2))
     scores = np.concatenate([_logits(p)] * 2)[:, None]
-    sides, weights = np.repeat([1, 0], n), np.concatenate([target, 1 - target])
+    sides, weights = np.repeat([1, 0], len(p)), np.concatenate([target, 1 - target])
+    if each is not None:
+        weights *= np.concatenate([each, each])
     model = LogisticRegression(C=_RIDGE, solver="newton-cholesky", tol=1e-10)
     model.fit(scores, sides, sample_weight=weights)
     return np.array([model.coef_[0, 0], model.intercept_[0]])
 
 
-def _softmax(P: FloatArray, y: IntArray) -> FloatArray:
+def _softmax(P: FloatArray, y: IntArray, each: FloatArray | None) -> FloatArray:
     from sklearn.linear_model import LogisticRegression
 
     logs = np.log(np.clip(P, _CLIP, 1.0))
-    model = LogisticRegression(solver="newton-cholesky", tol=1e-10, max_iter=1000).fit(logs, y)
+    model = LogisticRegression(solver="newton-cholesky", tol=1e-10, max_iter=1000)
+    model.fit(logs, y, sample_weight=each)
     weights = np.column_stack([model.coef_, model.intercept_])
     return np.vstack([np.zeros_like(weights), weights]) if len(weights) == 1 else weights
 

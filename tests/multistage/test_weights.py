@@ -1,0 +1,160 @@
+"""Records that count by a column of numbers: in training and in every metric."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from algorithms.multistage.exact.search import Exact
+from framework.errors import InputError
+from framework.experiment.front_estimator import roles_for
+from framework.run.driver import search
+from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
+from tests.multistage.data import problem_of
+
+COSTS = {"values": {"a": 1.5, "b": 3, "c": 2.5}}
+DECISION = {"decision": {"errors": {"ill": 5}, "no_answer": 0.6}, "threshold": 0.75}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(240, 3)), columns=list("abc"))
+    z = frame.sum(axis=1) + rng.normal(size=240)
+    frame["label"] = np.where(z > 1, "ill", "well")
+    frame["w"] = rng.gamma(1.0, 2.0, 240).round(3)
+    frame.loc[::17, "w"] = 0
+    frame["one"] = 1.0
+    frame["side"] = rng.choice(["l", "r"], 240)
+    frame["part"] = rng.choice(["train", "validation", "test"], 240)
+    path = tmp_path_factory.mktemp("weights") / "w.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def weighted(file, column="w", **more):
+    raw = {
+        "dataset": {
+            "path": str(file),
+            "target": "label",
+            "positive": "ill",
+            "columns": ["a", "b", "c"],
+        },
+        "split": {"part": "part"},
+        "costs": COSTS,
+        "weights": column,
+        "remove_features": True,
+        "max_stages": 3,
+        "group": "side",
+        "rates": ["precision"],
+    }
+    return problem_of(file, **(raw | more))
+
+
+def sampled(problem, n=8):
+    return problem.space.sample(np.random.default_rng(1), n)
+
+
+@pytest.mark.parametrize("more", [{"error_costs": {"ill": 3}}, DECISION], ids=["plain", "by cost"])
+@pytest.mark.parametrize("part", ["validation", "test"])
+def test_metrics_are_weighted_means_of_the_models_answers(file, part, more):
+    problem = weighted(file, **more)
+    X, frame = sampled(problem), pd.read_csv(file)
+    frame = frame[(frame["part"] == part) & (frame["w"] > 0)]
+    w, true = frame["w"].to_numpy(), frame["label"].to_numpy()
+    found = problem.evaluate(X) if part == "validation" else problem.evaluate_test(X)
+    for i, x in enumerate(X):
+        table = problem.decode(x).predict_table(frame[list(problem.feature_names)])
+        said, paid = table["label"].to_numpy(), table["cost"].to_numpy(dtype=float)
+        given = said != "inconclusive"
+        right = said == true
+        twin = {"coverage": np.average(given, weights=w), "cost": np.average(paid, weights=w)}
+        twin["accuracy"] = w[right].sum() / max(w[given].sum(), 1e-300)
+        called = given & (said == "ill")
+        twin["precision"] = w[called & right].sum() / max(w[called].sum(), 1e-300)
+        sides = [frame["side"].to_numpy() == side for side in "lr"]
+        each = [w[right & s].sum() / max(w[given & s].sum(), 1e-300) for s in sides]
+        twin["accuracy_difference"] = abs(each[0] - each[1])
+        wrong = given & ~right
+        if "decision" in more:
+            loss = np.where(given, np.where(wrong, np.where(true == "ill", 5, 1), 0), 0.6)
+            twin["risk"] = np.average(loss, weights=w)
+            twin["total_cost"] = np.average(loss + paid, weights=w)
+        else:
+            twin["error_cost"] = np.average(wrong * np.where(true == "ill", 3, 1), weights=w)
+        for name, value in twin.items():
+            assert found[name][i] == pytest.approx(value, abs=1e-4), name
+
+
+def test_stages_are_trained_with_the_weights(file):
+    problem = weighted(file)
+    x = np.array([0, 0, 0], dtype=problem.space.dtype)
+    model = problem.decode(x)
+    frame = pd.read_csv(file)
+    frame = frame[(frame["part"] == "train") & (frame["w"] > 0)]
+    design = problem.data.design.T
+    twin = LogisticRegression(tol=1e-10, max_iter=10_000)
+    twin.fit(design, problem.data.y, sample_weight=frame["w"])
+    (classifier,) = model.classifiers_
+    np.testing.assert_allclose(
+        classifier.predict_proba(design), twin.predict_proba(design), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("measure", ["holdout", "cross_validation"])
+def test_weights_of_1_change_nothing(file, measure):
+    plain = weighted(file, None, measure={"kind": measure}, **DECISION)
+    ones = weighted(file, "one", measure={"kind": measure}, **DECISION)
+    X = sampled(plain)
+    for found, want in (
+        (ones.evaluate(X), plain.evaluate(X)),
+        (ones.evaluate_test(X), plain.evaluate_test(X)),
+    ):
+        for name, column in want.items():
+            np.testing.assert_array_equal(found[name], column, err_msg=name)
+    for one, two in zip(ones.trivial_classifiers(), plain.trivial_classifiers(), strict=True):
+        assert one == two
+
+
+def test_outcomes_of_weights_of_1_are_what_evaluate_says(file):
+    problem = weighted(file, measure={"kind": "cross_validation"})
+    X = sampled(problem)
+    outcomes = problem.outcomes(X)
+    ones = outcomes.metrics(np.ones((outcomes.records, 2)))
+    for name, column in problem.evaluate(X).items():
+        assert np.array_equal(ones[name][:, 1], column), name
+    same = problem.trivial_classifiers()[0]
+    largest = problem.alternatives()[-1].outcomes.metrics(np.ones((outcomes.records, 1)))
+    by_label = {one.label: one.values for one in problem.trivial_classifiers()}
+    label = problem.alternatives()[-1].points[0]
+    assert set(same.values) == set(problem.metric_names)
+    for name in ("accuracy", "false_positive_rate", "precision"):
+        assert largest[name][0, 0] == by_label[label][name]
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        ("side", "expected a number from 0 in each record of 'side', found '[lr]' in record 1"),
+        ("a", "expected a number from 0 in each record of 'a', found -?[0-9.]+ in record"),
+        ("nothing", "expected the column 'nothing' \\(problem.weights\\)"),
+        ("zero", "expected a record that counts, found only 0 in 'zero'"),
+    ],
+)
+def test_columns_that_are_no_weights_are_refused(file, tmp_path, column, text):
+    path = tmp_path / "t.csv"
+    pd.read_csv(file).assign(zero=0).to_csv(path, index=False)
+    with pytest.raises(InputError, match=text):
+        weighted(path, column)
+
+
+def test_what_cannot_weigh_records_says_so(file):
+    with pytest.raises(InputError, match="takes weights of records, found k_neighbors"):
+        weighted(file, classifier={"kind": "k_neighbors"})
+    problem = weighted(file, group=None, rates=[])
+    exact = Exact(problem, roles_for(problem, ["accuracy", "cost"]), seed=0)
+    with pytest.raises(InputError, match="found an exact one"):
+        search(problem, exact, SerialEvaluator(problem, 0), budget=Budget(evaluations=10))
