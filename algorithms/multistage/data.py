@@ -488,7 +488,7 @@ def column_weights(table: Table, name: str, where: str = "problem.weights") -> F
         at = int(wrong.argmax())
         raise InputError(
             f"{where}: expected a number from 0 in each record of {name!r}, found "
-            f"{column.iloc[at]!r} in record {at + 1}"
+            f"{column.iloc[at]} in record {at + 1}"
         )
     if not weights.any():
         raise InputError(f"{where}: expected a record that counts, found only 0 in {name!r}")
