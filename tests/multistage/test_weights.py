@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from algorithms.multistage.exact.search import Exact
 from framework.errors import InputError
-from framework.experiment.front_estimator import roles_for
+from framework.estimators.search import roles_for
 from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
