@@ -111,8 +111,8 @@ def test_a_router_says_where_to_begin(order, abstain):
             for name, wanted in twin(problem, table, x, 0.006, scores).items():
                 assert found[name][i] == pytest.approx(wanted, abs=1e-12), name
     assert any(enter is not None for x in X for enter in problem.decoded(x).enter)
-    with pytest.raises(InputError, match="answer: own, found vote"):
-        CascadeProblem(calls, answer="vote", routing=Routing(told[0], {}))
+    with pytest.raises(InputError, match="answer: own, found cumulative_mean"):
+        CascadeProblem(calls, answer="cumulative_mean", routing=Routing(told[0], {}))
     with pytest.raises(InputError, match="a score of 'm0' for each of 50 records"):
         CascadeProblem(calls, routing=Routing(told[1], {}))
 
