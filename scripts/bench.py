@@ -2,6 +2,7 @@
 
     python scripts/bench.py emsco [--generations N] [--no-ray] [--no-mlflow]
     python scripts/bench.py multistage [--repeats N]
+    python scripts/bench.py resampling [--designs N] [--repeats N]
     python scripts/bench.py scaling [--generations N] [--repeats N]
     python scripts/bench.py ensembling [--repeats N]
     python scripts/bench.py hull [--evaluations N] [--populations N N ...]
@@ -76,8 +77,10 @@ def main() -> int:
     exact = family("multistage", "multistage", "exact fronts: candidates a second")
     scaling = family("scaling", "multistage", "cost against features, records, population")
     scaling.add_argument("--generations", type=int, default=20)
+    resampling = family("resampling", "multistage", "what resamples of many designs take")
+    resampling.add_argument("--designs", type=int, default=50000)
     ensembling = family("ensembling", "ensembling", "evaluations a second of ensembles")
-    for repeated in (emsco, exact, scaling, ensembling):
+    for repeated in (emsco, exact, resampling, scaling, ensembling):
         repeated.add_argument("--repeats", type=int, default=3, help="the fastest counts")
     hull = family("hull", "hull", "convex-hull evolution beside the paper's times")
     hull.add_argument("--evaluations", type=int, default=30000)

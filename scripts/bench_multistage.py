@@ -2,6 +2,7 @@
 
 ``python scripts/bench.py emsco``: generations a second, beside a loop with scikit-learn.
 ``python scripts/bench.py multistage``: exact fronts, beside a loop over candidates in numpy.
+``python scripts/bench.py resampling``: what to expect of 50,000 designs, by 500 resamples.
 ``python scripts/bench.py scaling``: cost as features, records and population grow. Sub-classifiers
 are made up (evidence of the features, added) and stored before the clock starts, so that only the
 search is timed: proposing, scoring, ranking, the archive.
@@ -30,11 +31,16 @@ from algorithms.multistage.data import FeatureCosts, MultiStageConfig, Source, S
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.problem import MultiStageProblem
+from framework.analysis.choose import choose
+from framework.analysis.expectations import Resamples, Rule, expect
+from framework.analysis.front_expectations import expect_front
 from framework.arrays import Array, WordArray
+from framework.batch import Evaluated
 from framework.components import Components
 from framework.experiment.config import RunConfig, check_config
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import run_single
+from framework.front import Front
 from framework.roles import Objective, Roles
 from framework.run.driver import Callback, Progress
 from framework.run.driver import search as run
@@ -474,3 +480,40 @@ def bench_scaling(args: argparse.Namespace) -> None:
     )
     title = f"EMSCO, {args.generations} generations, sub-classifiers stored, at most 4 stages"
     print_table(title, heads.split(","), rows)
+
+
+def bench_resampling(args: argparse.Namespace) -> None:
+    """Show what resamples of many designs take, beside every design in every resample."""
+    made = {"samples": 900, "features": 9, "informative": 6, "class_sep": 1.5, "seed": 1}
+    section = {
+        "dataset": {"synthetic": made},
+        "split": {"train": 1 / 3, "validation": 2 / 3, "test": 0.0},
+        "measure": {"kind": "holdout"},
+        "max_stages": 4,
+    }
+    problem = MultiStageProblem.from_config(MultiStageConfig.model_validate(section))
+    X = problem.space.sample(np.random.default_rng(0), 2 * args.designs)
+    X = np.unique(X, axis=0)[: args.designs]
+    values, ids = problem.evaluate(X), np.arange(len(X))
+    roles = Roles(problem.metrics, OBJECTIVES)
+    front = Front.of([Evaluated(ids, X, dict(values))], roles, problem.gene_names)
+    outcomes, where = problem.outcomes(X), ["coverage>=0.8"]
+    resamples = Resamples(outcomes, 0)
+    at = int(front.ids[choose(front, where=where, best="accuracy")])
+    rule = Rule(front, where=where, best="accuracy")
+
+    def everything() -> None:
+        for start in range(0, len(X), 1000):
+            outcomes.metrics(resamples.weights, slice(start, start + 1000), roles.names)
+
+    def seconds(work: Callable[[], object]) -> float:
+        return 1 / rate(work, 1, args.repeats)
+
+    named = seconds(everything)
+    rows = [("every design in every resample", named)]
+    rows.append(("what to expect of a rule's pick", seconds(lambda: expect(resamples, rule, at))))
+    whole = partial(expect_front, resamples, roles, values, front.ids, front.ids)
+    rows.append((f"what to expect of all {len(front)} solutions", seconds(whole)))
+    title = f"{len(X):,} designs, {outcomes.records} records, {resamples.count} resamples"
+    cells = [(name, f"{took:.2f}", f"{named / took:.2f}") for name, took in rows]
+    print_table(title, ["", "seconds of CPU", "times as fast"], cells, left=1)
