@@ -53,36 +53,6 @@ class Sample(NamedTuple):
         return cls(math.fsum(values) / max(len(values), 1), len(values), high, share=False)
 
 
-def samples_of_answers(
-    codes: IntArray, given: IntArray, classes: int, positive: int = -1
-) -> dict[str, list[Sample]]:
-    """Return the metrics of a classifier's answers to labelled records that are shares.
-
-    Parameters
-    ----------
-    codes, given : numpy.ndarray of int64, shape (n,)
-        The true classes and the answers, -1 for none.
-    classes, positive : int
-        How many there are; the code of the positive one, -1 for none.
-    """
-    answered, right = given >= 0, given == codes
-    everyone = np.ones(len(codes), dtype=bool)
-    of = Sample.share_of
-    found = {
-        "coverage": [of(answered, everyone)],
-        "inconclusive_rate": [of(~answered, everyone)],
-        "accuracy": [of(right, answered)],
-        "worst_recall": [of(right, answered & (codes == k)) for k in range(classes)],
-    }
-    if positive >= 0:
-        positives, negatives = answered & (codes == positive), answered & (codes != positive)
-        found["false_positive_rate"] = [of(given == positive, negatives)]
-        found["false_negative_rate"] = [of(~right, positives)]
-        found["recall"] = found["true_positive_rate"] = [of(right, positives)]
-        found["true_negative_rate"] = [of(given != positive, negatives)]
-    return found
-
-
 class RecordOutcomes(ABC):
     """How candidates did on each record that the search was scored on.
 

@@ -12,7 +12,7 @@ import numpy as np
 from framework.arrays import Array, FloatArray, IntArray, WordArray
 from framework.components import SharedComponents
 from framework.errors import InputError
-from framework.outcomes import RecordOutcomes, Sample, samples_of_answers
+from framework.outcomes import RecordOutcomes, Sample
 from framework.roles import Metric
 from framework.space import Space
 from framework.streams import CandidateStreams
@@ -118,6 +118,9 @@ class Problem(SharedComponents, Described, ABC):
     space : Space
     metrics : tuple of Metric
         The metrics that ``evaluate`` returns.
+    costs_of_errors : tuple of str
+        Metrics of what errors cost, where they have costs: the first that is reported is what is
+        to be least.
     known_metrics : tuple of Metric
         The metrics that problems of this class can return, for listings.
     stochastic : bool
@@ -132,6 +135,7 @@ class Problem(SharedComponents, Described, ABC):
     space: Space
     metrics: tuple[Metric, ...]
     known_metrics: ClassVar[tuple[Metric, ...]] = ()
+    costs_of_errors: ClassVar[tuple[str, ...]] = ()
     stochastic: bool = False
     fingerprint: str
 
@@ -358,6 +362,8 @@ class Deployable(ABC):
         table, labels = self.decode(x).predict_table(frame), list(self.labels())
         numbers = {label: code for code, label in enumerate(labels)}
         given = np.array([numbers.get(label, -1) for label in table["label"]], dtype=np.int64)
+        from framework.rates import samples_of_answers
+
         return samples_of_answers(codes, given, len(labels), self.positive_code())
 
     def positive_code(self) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 from framework.arrays import Array, FloatArray, IntArray
 from framework.errors import InputError, listed
 from framework.jit import njit
-from framework.outcomes import RecordOutcomes
+from framework.outcomes import RecordOutcomes, Sample
 from framework.registry import nearest
 from framework.roles import Metric, Sense
 
@@ -39,6 +39,36 @@ _OF_ALL: dict[str, tuple[Sense, str]] = {
 }
 _NEED_ANSWERS = ("precision", "f1", "false_positive_rate", MATTHEWS)
 _AT_ONCE = 2**24  # answers that are looked at together
+
+
+def samples_of_answers(
+    codes: IntArray, given: IntArray, classes: int, positive: int = -1
+) -> dict[str, list[Sample]]:
+    """Return the metrics of a classifier's answers to labelled records that are shares.
+
+    Parameters
+    ----------
+    codes, given : numpy.ndarray of int64, shape (n,)
+        The true classes and the answers, -1 for none.
+    classes, positive : int
+        How many there are; the code of the positive one, -1 for none.
+    """
+    answered, right = given >= 0, given == codes
+    everyone = np.ones(len(codes), dtype=bool)
+    of = Sample.share_of
+    found = {
+        "coverage": [of(answered, everyone)],
+        "inconclusive_rate": [of(~answered, everyone)],
+        "accuracy": [of(right, answered)],
+        "worst_recall": [of(right, answered & (codes == k)) for k in range(classes)],
+    }
+    if positive >= 0:
+        positives, negatives = answered & (codes == positive), answered & (codes != positive)
+        found["false_positive_rate"] = [of(given == positive, negatives)]
+        found["false_negative_rate"] = [of(~right, positives)]
+        found["recall"] = found["true_positive_rate"] = [of(right, positives)]
+        found["true_negative_rate"] = [of(given != positive, negatives)]
+    return found
 
 
 class Share(NamedTuple):

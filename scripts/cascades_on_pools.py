@@ -62,6 +62,7 @@ from framework.estimators.search import roles_for
 from framework.libraries.calls import CallTable
 from framework.libraries.library import Library
 from framework.problem import Problem
+from framework.streams import CandidateStreams
 
 SETS = (
     "breast_cancer", "digits", "spambase", "default_credit", "bank_marketing", "messidor_drd",
@@ -100,7 +101,7 @@ def pool() -> dict[str, Any]:
 def data_of(name: str) -> tuple[FloatArray, Array]:
     """Return features and labels, at most 4,000 records."""
     own = name in ("breast_cancer", "digits")  # scikit-learn's
-    table = load_table(DatasetConfig(sklearn=name) if own else DatasetConfig(name=name))
+    table = load_table(DatasetConfig.model_validate({"sklearn" if own else "name": name}))
     X = table.fit_encoder(table.features).transform(table.features)
     X = np.where(np.isnan(X), np.nanmedian(X, axis=0), X)
     keep = np.random.default_rng(0).permutation(len(X))[:_MOST]
@@ -205,11 +206,12 @@ def rows_of(name: str, seed: int, lazy: bool) -> Iterator[dict[str, Any]]:
     times = split.library.costs["time"].values
     budgets = np.geomspace(times.min(), times.max(), BUDGETS)
     for method, problem, genomes, metric in fronts_of(split):
-        values = problem.evaluate(genomes)
+        streams = CandidateStreams(seed, np.arange(len(genomes)))
+        values = problem.evaluate(genomes, streams)
         for number, budget in enumerate(budgets):
             within = values["time"] <= budget * (1 + 1e-9)
             best = np.lexsort((values["time"], -np.where(within, values[metric], -1)))[0]
-            tested = problem.evaluate_test(genomes[best : best + 1])
+            tested = problem.evaluate_test(genomes[best : best + 1], streams)
             assert tested is not None
             row = {
                 "set": name,

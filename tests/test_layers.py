@@ -291,7 +291,11 @@ def names_of_families():
     return found - COMMON - RATES
 
 
-@pytest.mark.parametrize("path", FRAME, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FRAME if path.name != "rates.py"],  # rates of any classifier are its own
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
 def test_the_framework_knows_no_name_that_a_family_registers(path, names_of_families):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

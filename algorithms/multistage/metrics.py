@@ -16,7 +16,8 @@ from algorithms.multistage.data import StageData
 from algorithms.multistage.kernels import scoring
 from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen
 from framework.data.error_costs import DecisionCosts
-from framework.outcomes import Sample, samples_of_answers
+from framework.outcomes import Sample
+from framework.rates import samples_of_answers
 from framework.roles import Metric
 
 POSITIVE = (

@@ -150,6 +150,7 @@ class MultiStageProblem(Problem, Deployable):
 
     component_name = "sub-classifiers"
     known_metrics = METRICS
+    costs_of_errors = ("total_cost", "error_cost")
 
     def __init__(
         self,

@@ -23,15 +23,6 @@ ERRORS_OF_TWO = {"fp", "fn"}
 _SECONDS = 600.0  # of training again what decides by other costs of errors
 
 
-def cheapest(front: Front) -> str:
-    """Return the metric of least cost where errors have costs: with those of features, if it can.
-
-    ``total_cost`` where stages decide by costs, else ``error_cost``.
-    """
-    known = front.roles.metrics
-    return next(name for name in ("total_cost", "error_cost") if name in known)
-
-
 @dataclass(frozen=True)
 class Anew:
     """With what all designs are scored again: prices of features, costs of errors, class shares.
@@ -133,7 +124,7 @@ class Source:
         anew = self._anew
         around = exact_front(config, self._run_dir.front()) if anew is None else None
         more: dict[str, Any] = {} if anew is None else {"shares": anew.shares}
-        if anew is not None and anew.errors is not None:  # stages decide anew: that was asked for
+        if anew is not None and anew.errors is not None:  # trained anew: that was asked for
             more["seconds"] = _SECONDS
         with self._run_dir.journal() as journal:
             return evidence(journal, self.problem(), config.seed, around, **more)

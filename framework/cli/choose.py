@@ -22,7 +22,7 @@ from framework.analysis.choose import (
     with_trivial,
 )
 from framework.analysis.hulls import recommend
-from framework.cli.again import ERRORS_OF_TWO, Anew, Source, cheapest, numbers
+from framework.cli.again import ERRORS_OF_TWO, Anew, Source, numbers
 from framework.cli.results import json_argument, model_of, records, solution, tell
 from framework.cli.tables import (
     console,
@@ -160,7 +160,9 @@ class Choose:
             front = source.again(anew)
             ruled = args.best or args.weights or args.knee or args.id is not None
             if anew.errors is not None and not ruled:
-                args.best = rule["best"] = wish["best"] = cheapest(front)
+                known = front.roles.metrics
+                least = next(n for n in source.problem().costs_of_errors if n in known)
+                args.best = rule["best"] = wish["best"] = least
         problem, trivial = (None, ()) if expected is None else _trivial_classifiers(source)
         candidates = with_trivial(front, trivial)
         sure = None
