@@ -26,7 +26,13 @@ from framework.errors import InputError
 from framework.estimators.front import FrontEstimator, group_codes
 from framework.experiment.config import check
 from framework.front import Front
-from framework.models.checks import Threshold, copies_for, records_for, training_records
+from framework.models.checks import (
+    Threshold,
+    copies_for,
+    records_for,
+    training_records,
+    weights_for,
+)
 from framework.models.classifiers import (
     LOGISTIC_REGRESSION,
     ClassifierConfig,
@@ -128,6 +134,10 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
     numbers with marks, such as ``9,009`` or ``$5``, are read as numbers, with a warning. Labels
     are of two classes or more, each of three records or more.
 
+    With ``sample_weight`` of whole numbers a record is there so many times. Other weights count in
+    training, in every metric and in resamples; imputing, scaling and costs by importance count each
+    record once. The classifier has to take weights then, and exact searches refuse them.
+
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -164,11 +174,16 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
 
     def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> MultiStageProblem:
         X, y = training_records(self, X, y)
-        copies = copies_for(sample_weight, y, _CELL_BYTES * X.shape[1])
+        weights = weights_for(sample_weight, y)
+        counted: dict[str, Array] = {}
+        if (weights != np.rint(weights)).any():
+            counted = {"weights": weights}
+        elif (copies := copies_for(sample_weight, y, _CELL_BYTES * X.shape[1])) is not None:
+            counted = {"copies": copies}
         groups = group_codes(groups, y)
-        if copies is not None:
-            kept = copies > 0
-            X, y, copies = X[kept], y[kept], copies[kept]
+        if counted:
+            kept = weights > 0
+            X, y, counted = X[kept], y[kept], {key: own[kept] for key, own in counted.items()}
             groups = None if groups is None else groups[kept]
         if len(np.unique(y)) < 2:
             raise ValueError("y: expected labels of two classes or more, found one class")
@@ -180,11 +195,18 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
                 frame = frame.assign(**{names["group"]: groups})
             settings = self._settings(named, names, np.unique(y, return_counts=True)[1])
             table = self._table(frame, y, settings.split.columns)
-            prepare = partial(prepare_table, table, where=_PLACE, named=named, copies=copies)
+            prepare = partial(
+                prepare_table,
+                table,
+                where=_PLACE,
+                named=named,
+                copies=counted.get("copies"),
+                weights=counted.get("weights"),
+            )
             prepared = prepare(settings)
         for note in table.notes:
             warnings.warn(note, stacklevel=4)
-        if copies is not None:
+        if "copies" in counted:
             _refuse_dividing(settings.classifier, len(prepared["data"].y))
         self.classes_ = np.unique(y) if self.merge_rare is None else np.asarray(table.classes)
         self._prepare, self._settings_of_fit = prepare, settings

@@ -406,8 +406,9 @@ class MultiStageProblem(Problem, Deployable):
         """
         if self.counts:
             raise InputError(
-                "problem.weights: expected a search that weighs records, found an exact one, which "
-                "counts each of them once; take local_search or emsco"
+                "problem.weights, in Python a sample_weight that is not whole: expected a search "
+                "that weighs records, found an exact one, which counts each of them once; take "
+                "local_search or emsco"
             )
 
     def _trained_sets(self) -> IntArray:

@@ -137,7 +137,7 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         y : (n,)
         sample_weight : (n,), optional
             How often each record counts: whole numbers, 0 leaves it out. Copies of a record stay
-            together wherever records are divided.
+            together wherever records are divided. Where a family weighs records, other numbers too.
         groups : (n,), optional
             The group of each record, such as its patient: groups are never divided by folds, and
             resamples draw them whole.

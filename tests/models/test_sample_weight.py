@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,6 +24,7 @@ from algorithms.pruning.estimator import PrunedVoting
 from framework.data.splits import SplitConfig, split_records
 from framework.errors import InputError
 from framework.models.calibration import folds_of
+from framework.outcomes import resample_weights
 
 TREE = {"kind": "decision_tree", "max_depth": 3}
 CALIBRATED = {"calibration": "isotonic", "classifier": {"kind": "gaussian_nb"}}
@@ -93,34 +96,34 @@ def test_twice_every_record_halves_the_penalty(records):
     assert found.to_csv() == once.fit(X, y).front_.to_csv()
 
 
+@pytest.mark.parametrize("each", [1, 0.37], ids=["whole", "not whole"])
 @pytest.mark.parametrize(
     "more", [{}, {"classifier": TREE}, CALIBRATED], ids=["linear", "tree", "calibrated"]
 )
-def test_metrics_are_weighted_ones_of_the_exported_designs(records, weights, more):
+def test_metrics_are_weighted_ones_of_the_exported_designs(records, weights, more, each):
     X, y = records
+    weights = weights * each
     objectives = {"objectives": METRICS}
     search = ParetoMultiStage(**PROBLEM, **more, **objectives).fit(X, y, sample_weight=weights)
     kept = weights > 0
     held = np.flatnonzero(kept)[validation(y[kept])]
     records_held, truth, w = X.iloc[held], y.iloc[held].to_numpy(), weights[held].astype(float)
     assert len(search.front_) > 10
+    # weights that are not whole are shares of 2^24
+    approx = partial(pytest.approx, rel=1e-12 if each == 1 else 1e-4, abs=1e-12)
     for id, row in search.front_.sample(10, random_state=0).iterrows():
         model = search.choose(id=id)
         answered, answers = model.conclusive(records_held), model.predict(records_held)
-        assert row["coverage"] == w[answered].sum() / w.sum()
-        assert row["cost"] == pytest.approx(
-            (w * model.acquisition_cost(records_held)).sum() / w.sum()
-        )
+        assert row["coverage"] == approx(w[answered].sum() / w.sum())
+        assert row["cost"] == approx((w * model.acquisition_cost(records_held)).sum() / w.sum())
         given = truth[answered], answers[answered]
         weighted = {"sample_weight": w[answered]}
-        assert row["accuracy"] == pytest.approx(accuracy_score(*given, **weighted))
+        assert row["accuracy"] == approx(accuracy_score(*given, **weighted))
         if len(set(given[0])) == 2:
-            assert row["balanced_accuracy"] == pytest.approx(
-                balanced_accuracy_score(*given, **weighted)
-            )
+            assert row["balanced_accuracy"] == approx(balanced_accuracy_score(*given, **weighted))
             negative = answered & (truth == "benign")
             wrong = negative & (answers == "malignant")
-            assert row["false_positive_rate"] == pytest.approx(w[wrong].sum() / w[negative].sum())
+            assert row["false_positive_rate"] == approx(w[wrong].sum() / w[negative].sum())
 
 
 def test_stages_are_trained_on_the_copies(records, weights):
@@ -185,7 +188,6 @@ def test_it_goes_through_scikit_learn(records):
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        (lambda w: w / 4, r"whole numbers, how often .* found 0\.\d+; np\.round\(w / w\[w > 0\]"),
         (lambda w: w * 0, "expected a record that counts, found weights all zero"),
         (lambda w: w * -1, "expected finite numbers from 0, found others"),
         (lambda w: w * np.nan, "expected finite numbers from 0, found others"),
@@ -200,6 +202,34 @@ def test_what_is_no_number_of_copies_is_refused(records, weights, wrong, sentenc
     for search in (ParetoMultiStage(), ParetoEnsemble(models), PrunedVoting(models)):
         with pytest.raises((ValueError, InputError), match=sentence):
             search.fit(X, y, sample_weight=wrong(weights.astype(float)))
+
+
+def test_weights_that_are_not_whole(records, weights):
+    """A tree fits, measures and is resampled as on the copies; who cannot weigh says so."""
+    X, y = records
+    noise = np.random.default_rng(2).normal(0, 1e-3, X.shape)  # no value halfway between two others
+    X = X + noise * X.std().to_numpy()
+    search = ParetoMultiStage(**{**PROBLEM, "budget": 40}, classifier=TREE)
+    copied = clone(search).fit(X, y, sample_weight=weights).problem_
+    weighed = clone(search).fit(X, y, sample_weight=0.5 * weights).problem_
+    assert weighed.data.n_validation < copied.data.n_validation
+    designs = copied.space.sample(np.random.default_rng(0), 20)
+    for name, values in copied.evaluate(designs).items():
+        assert np.allclose(weighed.evaluate(designs)[name], values, rtol=1e-4), name
+    drawn = [
+        outcomes.metrics(resample_weights(outcomes.units, 9, np.random.default_rng(1)))
+        for outcomes in (copied.outcomes(designs), weighed.outcomes(designs))
+    ]
+    for name, values in drawn[0].items():
+        assert np.allclose(drawn[1][name], values, rtol=1e-4, equal_nan=True), name
+    with pytest.raises(InputError, match="takes weights of records, found k_neighbors"):
+        ParetoMultiStage(classifier="k_neighbors").fit(X, y, sample_weight=0.5 * weights)
+    with pytest.raises(InputError, match=r"sample_weight that is not whole: .* found an exact one"):
+        ParetoMultiStage(algorithm="exact").fit(X, y, sample_weight=0.5 * weights)
+    models = [("bayes", GaussianNB().fit(X, y)), ("tree", DecisionTreeClassifier().fit(X, y))]
+    for pool in (ParetoEnsemble(models), PrunedVoting(models)):
+        with pytest.raises(InputError, match=r"whole numbers, how often .* found \d\.5; np\.round"):
+            pool.fit(X, y, sample_weight=0.5 * weights)
 
 
 @pytest.mark.parametrize(
