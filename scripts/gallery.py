@@ -10,6 +10,8 @@ cells again and compares what they print, but for cells that have the tag ``mach
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,7 +22,11 @@ GALLERY = Path(__file__).parents[1] / "docs" / "gallery"
 
 
 def executed(path: Path, folder: str | Path) -> nbformat.NotebookNode:
-    """Return a notebook with new outputs, its cells run in a folder."""
+    """Return a notebook with new outputs, its cells run in a folder.
+
+    They find the command of this environment.
+    """
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     notebook = nbformat.read(path, 4)
     client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}})
     client.execute()
