@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 
 from algorithms.multistage.bit_planes import words_for
 from algorithms.multistage.decision import StageDecision, StageDecisionConfig, decision_of
-from algorithms.multistage.kernels import logistic
+from algorithms.multistage.kernels import decisions, logistic
 from framework.arrays import FloatArray, IntArray, frozen
 from framework.data.columns import is_numeric, to_numbers
 from framework.data.costs import CostGroups, CostsConfig, cost_groups, exact_costs, feature_costs
@@ -205,7 +205,7 @@ class StageData:
     first: IntArray
     thresholds: FloatArray
     positive: int
-    rule: logistic.RiskRule = logistic.BY_CONFIDENCE
+    rule: decisions.RiskRule = decisions.BY_CONFIDENCE
     copy_of: IntArray | None = None
     folds: tuple[Fold, ...] = ()
     units: IntArray | None = None
@@ -420,7 +420,7 @@ def prepare_table(
         most = max(len(found.repeats), 1) * int(counts.sum())
     units, scale = exact_costs(np.concatenate(priced), most)
     own, shared, rest = np.split(units, [len(costs), len(costs) + len(groups)])
-    decision, rule = None, logistic.BY_CONFIDENCE
+    decision, rule = None, decisions.BY_CONFIDENCE
     if weighed is not None and config.decision is not None:
         errors = rest[:-1].reshape(weighed[0].errors.shape)
         decision = StageDecision(*weighed, config.decision.per_stage, errors, int(units[-1]))
@@ -535,7 +535,7 @@ class _Answers:
     """What makes an answer of records, and how much those of each class count in training."""
 
     thresholds: FloatArray
-    rule: logistic.RiskRule
+    rule: decisions.RiskRule
     class_weight: Any  # 'balanced', a number for each class, or None
     codes: int
     sample_weights: FloatArray | None  # of all records

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from algorithms.multistage.kernels.logistic import RiskRule
+from algorithms.multistage.kernels.decisions import RiskRule
 from algorithms.multistage.kernels.scoring import Rule
 from framework.arrays import FloatArray, IntArray, frozen
 from framework.data.error_costs import DecisionConfig, DecisionCosts, decision_costs

@@ -17,7 +17,7 @@ import numpy as np
 
 from algorithms.multistage.bit_planes import features_of, pack, unpack, words_for
 from algorithms.multistage.data import MOST_COLUMNS, StageData, with_intercept
-from algorithms.multistage.kernels import logistic
+from algorithms.multistage.kernels import decisions, logistic
 from framework.arrays import BoolArray, FloatArray, IntArray, WordArray
 from framework.components import BuildCost, Components
 from framework.errors import InputError
@@ -304,9 +304,9 @@ def _decide(data: StageData, P: FloatArray, bits: WordArray) -> None:
     for start, stop, w in ((0, n, slice(0, words)), (n, len(P), slice(words, None))):
         part, y, positive = np.ascontiguousarray(P[start:stop].T), data.y_held, data.positive
         if len(data.rule.errors):
-            logistic.decide_by_risk(part, data.rule, y[start:stop], positive, bits[:, w])
+            decisions.decide_by_risk(part, data.rule, y[start:stop], positive, bits[:, w])
             continue
-        logistic.decide(
+        decisions.decide(
             part, data.thresholds, y[start:stop], positive, CONFIDENCE_SLACK, bits[:, w]
         )
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from algorithms.multistage import metrics
 from algorithms.multistage.bit_planes import ComponentTable, features_of, pack, words_for
-from algorithms.multistage.kernels import logistic
+from algorithms.multistage.kernels import decisions
 from algorithms.multistage.kernels import scoring as kernels
 from framework.components import Components
 from framework.space import Partition
@@ -39,7 +39,7 @@ def table_of(probabilities, labels, thresholds, n, positive):
     keys = np.array([key_of(features, n) for features in probabilities])
     bits = np.zeros((len(keys), planes, words_for(len(labels))), dtype=np.uint64)
     for i, P in enumerate(probabilities.values()):
-        logistic.decide(np.ascontiguousarray(P.T), thresholds, labels, positive, 1e-9, bits[i])
+        decisions.decide(np.ascontiguousarray(P.T), thresholds, labels, positive, 1e-9, bits[i])
     table = ComponentTable(words_for(n), planes, words_for(len(labels)))
     table.add(Components(keys, bits))
     return table
