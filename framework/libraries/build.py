@@ -37,7 +37,7 @@ from framework.libraries.library import (
     Library,
     load_library,
 )
-from framework.libraries.measure import UNITS, measure
+from framework.libraries.measure import LATENCY_UNITS, UNITS, measure
 from framework.libraries.members import ABOUT_FILE, ENCODER_FILE, EXAMPLE_FILE, MODEL_FILE, MODELS
 from framework.libraries.pool import PoolPlan, plans
 from framework.libraries.training import Outcome, PoolData, Trained, prepare, train_all
@@ -60,7 +60,7 @@ _LINE_EVERY = 5.0  # seconds between plain lines
 _PACKAGES = ("lightgbm", "numpy", "scikit-learn")
 _PARTS = ("validation", "test")
 _LATER = {  # keys that earlier versions did not have
-    "build": ("balanced", "measured", "keep_models", "repeats"),
+    "build": ("balanced", "measured", "latency", "keep_models", "repeats"),
     "split": ("folds", "fold", "validation", "group", "time", "window"),
 }
 
@@ -211,7 +211,9 @@ def build_library(
             raise InputError(
                 f"{where}: expected a model that can be trained, found none: {_first_error(target)}"
             )
-        costs = _measured(ready, data, target, progress) if config.measured else {}
+        costs = {}
+        if config.measured:
+            costs = _measured(ready, data, target, progress, latency=config.latency)
         table = _table(config, ready, data, target, costs)
         if not config.keep_models:  # before the digests of what stays are taken
             shutil.rmtree(target / MODELS)
@@ -358,7 +360,12 @@ def _keep(plan: PoolPlan, trained: Trained, place: Path) -> None:
 
 
 def _measured(
-    ready: Sequence[PoolPlan], data: PoolData, target: Path, progress: BuildLines
+    ready: Sequence[PoolPlan],
+    data: PoolData,
+    target: Path,
+    progress: BuildLines,
+    *,
+    latency: bool,
 ) -> dict[str, Cost]:
     """Measure the models after training; what an earlier build has measured is kept."""
 
@@ -374,14 +381,14 @@ def _measured(
         if "costs" not in about
     }
     records = data.test if len(data.test) else data.design
-    found = measure(left, records, values=data.classes is None)
+    found = measure(left, records, values=data.classes is None, latency=latency)
     for i, (name, costs) in enumerate(found, start=len(ready) - len(left) + 1):
         known[name]["costs"] = {**costs, "disk": left[name].stat().st_size / 1e6}
         write_whole(about_file(name), json.dumps(known[name], indent=1))
         progress.step("measured", i, len(ready), name)
     return {
         key: Cost(np.array([known[plan.id]["costs"][key] for plan in ready]), unit)
-        for key, unit in UNITS.items()
+        for key, unit in (UNITS | (LATENCY_UNITS if latency else {})).items()
     }
 
 

@@ -88,6 +88,8 @@ class BuildConfig(Section):
         little to vary its models draw records and features too.
     measured : whether inference time, memory and disk of each model are measured; without, the
         library has no costs.
+    latency : whether it is measured, too, how long a call takes for one record and for 1,000 (half
+        of the calls, and 95% of them), and its processor time.
     keep_models : whether the fitted models stay in the folder; without, nothing can be exported.
     seed : of parameters, of folds and of the models' own randomness.
     """
@@ -102,6 +104,7 @@ class BuildConfig(Section):
     families: tuple[str, ...] | None = Field(default=None, min_length=1)
     balanced: bool = False
     measured: bool = True
+    latency: bool = False
     keep_models: bool = True
     seed: int = Field(default=0, ge=0)
 
@@ -120,6 +123,11 @@ class BuildConfig(Section):
             raise ValueError(
                 "balanced: expected families and a multiple of their number as models, found "
                 f"{len(self.families or ())} families and models={self.models}"
+            )
+        if self.latency and not self.measured:
+            raise ValueError(
+                "latency: expected true only where models are measured, found measured: false; "
+                "leave out one of them"
             )
         return self
 

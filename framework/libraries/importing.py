@@ -22,7 +22,7 @@ from framework.errors import InputError
 from framework.libraries.checks import plain_labels
 from framework.libraries.config import ImportConfig, ModelsConfig
 from framework.libraries.library import Cost, Library, load_library
-from framework.libraries.measure import UNITS, measure
+from framework.libraries.measure import LATENCY_UNITS, UNITS, measure
 from framework.libraries.members import (
     ABOUT_FILE,
     MODEL_FILE,
@@ -246,7 +246,12 @@ def copy_bytes(models: Mapping[str, Any]) -> int:
 
 
 def measured_costs(
-    models: Mapping[str, Any], X: Any, *, trusted: Sequence[str] = (), call_time: bool = False
+    models: Mapping[str, Any],
+    X: Any,
+    *,
+    trusted: Sequence[str] = (),
+    call_time: bool = False,
+    latency: bool = False,
 ) -> dict[str, Cost]:
     """Return inference time, memory and disk of fitted models (:mod:`framework.libraries.measure`).
 
@@ -261,6 +266,8 @@ def measured_costs(
         Types that the models hold beyond scikit-learn's and LightGBM's.
     call_time : bool
         Whether the part of inference time that any call takes is returned too.
+    latency : bool
+        Whether the seconds of a call for one record and for 1,000 are, and its processor time.
 
     Raises
     ------
@@ -274,6 +281,7 @@ def measured_costs(
         for name, path in files.items():
             path.write_bytes(dump_estimator(models[name], f"model {name!r}", trusted))
         units = UNITS | ({"call_time": UNITS["inference_time"]} if call_time else {})
+        units |= LATENCY_UNITS if latency else {}
         return _costs_of(files, X, trusted, units, values=_classes_of(models) is None)
 
 
@@ -285,7 +293,8 @@ def _costs_of(
     *,
     values: bool,
 ) -> dict[str, Cost]:
-    found = dict(measure(files, X, values=values, trusted=trusted))
+    latency = LATENCY_UNITS.keys() <= units.keys()
+    found = dict(measure(files, X, values=values, trusted=trusted, latency=latency))
     for name, path in files.items():
         found[name]["disk"] = path.stat().st_size / 1e6
     return {

@@ -14,6 +14,10 @@ model, so that neither their imports nor another model's memory count.
   model is loaded to the peak while it predicts that batch; what loading alone takes for a moment
   is left out. Where the system does not tell the peak, what is resident after the prediction
   stands in.
+- ``latency_1_p50``, ``latency_1_p95``, ``latency_1000_p50``, ``latency_1000_p95``, where they are
+  asked for: seconds on the clock that half of the calls, and 95% of them, do not exceed, for one
+  record and for a batch of 1,000, on one thread. What else runs on the machine counts, as it will
+  for whoever waits. ``cpu_time_1000`` is the mean processor time, in seconds, of those batches.
 """
 
 from __future__ import annotations
@@ -42,18 +46,32 @@ from framework.security import ESTIMATOR_BYTES, load_estimator, read_bytes
 
 BATCH = 1000
 UNITS = {"inference_time": "ms/1000 rows", "memory": "MB", "disk": "MB"}
+LATENCY_UNITS = {
+    "latency_1_p50": "s",
+    "latency_1_p95": "s",
+    "latency_1000_p50": "s",
+    "latency_1000_p95": "s",
+    "cpu_time_1000": "s",
+}
 
 _REPEATS = 7  # batches at least
 _FEW = 10  # parts of a batch that call_time is measured with one of
 _SECONDS = 0.15  # of repeating, for quick models
+_ROUNDS = 3  # of latencies
+_CALLS = {1: 100, BATCH: 20}  # in a round, by the number of records
 _THREADS = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "BLIS_NUM", "VECLIB_MAXIMUM")
 _MB = 1e6
 
 
 def measure(
-    models: Mapping[str, Path], records: Any, *, values: bool, trusted: Sequence[str] = ()
+    models: Mapping[str, Path],
+    records: Any,
+    *,
+    values: bool,
+    trusted: Sequence[str] = (),
+    latency: bool = False,
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield each model's ``inference_time`` and ``memory`` (see the module).
+    """Yield each model's ``inference_time``, ``call_time`` and ``memory`` (see the module).
 
     Nothing else that takes the machine's time should run meanwhile.
 
@@ -67,6 +85,8 @@ def measure(
         Whether the models predict values (regression), not probabilities.
     trusted : sequence of str
         Types that the files may hold beyond scikit-learn's and LightGBM's.
+    latency : bool
+        Whether latencies and processor time (``LATENCY_UNITS``) are measured too.
 
     Raises
     ------
@@ -81,6 +101,7 @@ def measure(
             "models": {name: str(path) for name, path in models.items()},
             "values": values,
             "trusted": list(trusted),
+            "latency": latency,
         }
         command = [sys.executable, "-P", "-m", "framework.libraries.measure"]
         with subprocess.Popen(
@@ -247,11 +268,13 @@ def _costs(
         seconds = _least_seconds(lambda: predict(records))
         few = as_taken(model, records[: len(records) // _FEW])
         call = (_FEW * _least_seconds(lambda: predict(few)) - seconds) / (_FEW - 1)
+        felt = _latencies(predict, records) if request["latency"] else {}
     grown = (peak if peak > peak_loaded else max(loaded, after)) - before
     return {
         "inference_time": seconds * 1e6 / len(records),
         "call_time": min(max(call, 0.0), seconds) * 1e6 / len(records),
         "memory": max(0.0, grown / _MB),
+        **felt,
     }
 
 
@@ -273,6 +296,31 @@ def _least_seconds(call: Callable[[], object]) -> float:
         call()
         took.append(time.process_time() - start)
     return min(took)
+
+
+def _latencies(predict: Callable[[Any], object], records: Any) -> dict[str, float]:
+    """Return the costs of ``LATENCY_UNITS``, each the median of several rounds.
+
+    So that a disturbance which fills one round does not decide. The records of a round's calls
+    about one differ, and each call is about records that are cut out before.
+    """
+    found: dict[str, list[float]] = {name: [] for name in LATENCY_UNITS}
+    for size, calls in _CALLS.items():
+        asked = [records[i : i + 1] for i in range(calls)] if size == 1 else [records] * calls
+        predict(asked[0])
+        for _ in range(_ROUNDS):
+            took, begin = [], time.process_time()
+            for some in asked:
+                start = time.perf_counter()
+                predict(some)
+                took.append(time.perf_counter() - start)
+            if size == BATCH:
+                found[f"cpu_time_{size}"].append((time.process_time() - begin) / calls)
+            # a time that was measured, which that share of the calls did not exceed
+            middle, late = np.quantile(took, [0.5, 0.95], method="inverted_cdf").tolist()
+            found[f"latency_{size}_p50"].append(middle)
+            found[f"latency_{size}_p95"].append(late)
+    return {name: float(np.median(values)) for name, values in found.items()}
 
 
 def _read_records(path: str) -> Any:

@@ -18,19 +18,22 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from framework.batch import Evaluated
 from framework.data.datasets import load_table
 from framework.errors import InputError
 from framework.experiment.config import check_config
-from framework.experiment.single_run import make_problem
+from framework.experiment.single_run import make_algorithm, make_problem, make_roles
 from framework.libraries import build as building
 from framework.libraries import training
 from framework.libraries.build import BuildLines, build_library, obtain_library
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import LIBRARY_FILE, Library, load_library
-from framework.libraries.measure import measure
+from framework.libraries.measure import LATENCY_UNITS, UNITS, measure
 from framework.libraries.members import call_times, load_encoder, load_member, predictions
 from framework.libraries.pool import FAMILIES, plans
 from framework.libraries.training import prepare, train
+from framework.run.driver import search
+from framework.run.evaluator import SerialEvaluator
 from tests.libraries.builds import config
 
 QUIET = BuildLines(quiet=True)
@@ -122,6 +125,52 @@ def test_costs_are_measured_per_model(library: Library) -> None:
     assert (calls >= 0).all()
     assert (calls <= library.costs["inference_time"].values).all()
     assert call_times(replace(library, folder=None)) is None
+
+
+def front_of(raw: dict[str, Any]) -> Evaluated:
+    """Return what a short search finds, every metric of it."""
+    checked = check_config(raw, Path("felt.yaml"))
+    problem = make_problem(checked)
+    algorithm = make_algorithm(checked, problem, make_roles(checked, problem))
+    return search(problem, algorithm, SerialEvaluator(problem), budget=checked.budget).rows
+
+
+def test_latencies_are_costs_where_they_are_asked_for(tmp_path: Path) -> None:
+    """They are metrics of ensembles, weighted and pruned, and a limit keeps two models apart.
+
+    Without it the two together, which alone are diverse, are on the front.
+    """
+    asked = config(families=["naive_bayes", "lightgbm"], models=2, latency=True)
+    found = build_library(asked, tmp_path / "felt", workers="serial", progress=QUIET)
+    assert {name: cost.unit for name, cost in found.costs.items()} == UNITS | LATENCY_UNITS
+    for name in LATENCY_UNITS:
+        assert (found.costs[name].values > 0).all()
+    p50, p95 = (found.costs[f"latency_1_{which}"].values for which in ("p50", "p95"))
+    for kind, diversity in (("ensemble", "loss_correlation"), ("pruning", "pfc_mean")):
+        raw = {
+            "name": "felt",
+            "problem": {"kind": kind, "library": {"path": str(tmp_path / "felt")}},
+            "objectives": [
+                {"metric": diversity, "sense": "max" if kind == "pruning" else "min"},
+                {"metric": "latency_1_p50", "sense": "min"},
+            ],
+            "algorithm": {"kind": "random"},
+            "budget": {"evaluations": 40},
+        }
+        limit = {"metric": "latency_1_p95", "at_most": p95.min()}
+        free, limited = (front_of({**raw, "constraints": some}) for some in ([], [limit]))
+        assert LATENCY_UNITS.keys() <= free.values.keys()
+        together = free.X[:, :2].astype(bool).all(axis=1)
+        assert together.any()
+        assert np.allclose(free.values["latency_1_p95"][together], p95.sum())
+        assert np.allclose(free.values["latency_1_p50"][together], p50.sum())
+        assert len(limited) > 0
+        assert (limited.values["latency_1_p95"] == p95.min()).all()
+
+
+def test_latency_needs_models_that_are_measured() -> None:
+    with pytest.raises(ValueError, match="latency: expected true only where models are measured"):
+        config(latency=True, measured=False)
 
 
 def test_memory_is_what_a_model_takes(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from framework.libraries.importing import measured_costs
-from framework.libraries.measure import _least_seconds
+from framework.libraries.measure import LATENCY_UNITS, UNITS, _least_seconds
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 10))
@@ -46,6 +47,32 @@ def test_no_model_is_charged_for_the_first_use_of_pandas() -> None:
 
 def test_waiting_is_not_charged() -> None:
     assert _least_seconds(lambda: time.sleep(0.02)) < 0.01
+
+
+class Sleeper:
+    """A classifier that lets 2 ms pass in each call."""
+
+    def __init__(self) -> None:
+        self.classes_ = np.array([0, 1])
+
+    def predict_proba(self, records: np.ndarray) -> np.ndarray:
+        time.sleep(0.002)
+        return np.full((len(records), 2), 0.5)
+
+
+def test_latency_is_what_one_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a model that sleeps the clock counts, not the processor; a quick one is beside it."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # of the measuring process
+    models = {"sleeper": Sleeper(), "quick": LogisticRegression().fit(X, Y)}
+    trusted = [f"{__name__}.Sleeper"]
+    costs = measured_costs(models, X, trusted=trusted, latency=True)
+    assert {name: cost.unit for name, cost in costs.items()} == UNITS | LATENCY_UNITS
+    found = {name: costs[name].values for name in LATENCY_UNITS}
+    assert all((values > 0).all() for values in found.values())
+    for size in (1, 1000):
+        assert (found[f"latency_{size}_p50"] <= found[f"latency_{size}_p95"]).all()
+        assert found[f"latency_{size}_p50"][0] >= 0.002
+    assert found["cpu_time_1000"][0] < 0.002
 
 
 @contextmanager
