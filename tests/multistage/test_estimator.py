@@ -42,7 +42,8 @@ def search(records) -> ParetoMultiStage:
     [ParetoMultiStage(budget=20)],
     expected_failed_checks=lambda estimator: {
         "check_sample_weight_equivalence_on_dense_data": (
-            "other records are divided otherwise; what weights mean is in test_sample_weight.py"
+            "it leaves one record of a class to be divided, and copies that may be on both sides; "
+            "what weights mean is in test_sample_weight.py"
         )
     },
 )
