@@ -11,6 +11,7 @@ choosing is taken off (:mod:`~framework.analysis.expectations`).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ _WORK = 1e9  # candidates x records x resamples
 _FEWEST = 100  # candidates that are looked at whatever they take
 _LANDMARKS = 64  # solutions that tell how far behind the front a candidate is
 _VALUES = 1 << 17  # of a metric in memory at a time
+_LISTED = 8  # alternatives, or what runs belong to, that a sentence names
 _NORMAL = 1.96  # standard errors on each side of a range
 
 
@@ -385,13 +387,14 @@ def _on_test(
     return float(-gap.mean() if senses[name] == "max" else gap.mean())
 
 
-def verdict(found: Sequence[Compared], front: Front) -> str:
-    """Return one sentence: whether the search beats what one would do without it, and by how much.
+def worth_comparing(found: Sequence[Compared], front: Front) -> list[Compared]:
+    """Return what says whether the search was worth it.
 
-    What it does not beat comes first. What costs less than every solution is not compared, nor
-    what has none at all of something that is minimised.
+    What costs less than every solution is left out, and what has none at all of something that is
+    minimised.
     """
     roles = front.roles
+    found = [one for one in found if one.points and {*roles.names} <= one.values.keys()]
     amounts = [n for n in roles.names if roles.metrics[n].kind == "ratio"]
     minimised = [o.metric for o in roles.objectives if o.sense == "min"]
     cheaper = [
@@ -400,7 +403,15 @@ def verdict(found: Sequence[Compared], front: Front) -> str:
         if any(max(one.values[n]) < front.rows.values[n].min() for n in amounts)
         or any(max(one.values[n]) <= roles.metrics[n].low for n in minimised)
     ]
-    compared = [one for one in found if one not in cheaper]
+    return [one for one in found if one not in cheaper]
+
+
+def verdict(found: Sequence[Compared], front: Front) -> str:
+    """Return one sentence: whether the search beats what one would do without it, and by how much.
+
+    What it does not beat comes first; see :func:`worth_comparing` for what is compared.
+    """
+    compared = worth_comparing(found, front)
     lost = [f"{one.name} ({_gain_text(one, front)})" for one in compared if not one.beaten]
     won = [f"{one.name} ({_gain_text(one, front)})" for one in compared if one.beaten]
     texts = []
@@ -411,6 +422,82 @@ def verdict(found: Sequence[Compared], front: Front) -> str:
     if not texts:
         texts.append("what one would do without the search costs less than every solution")
     return "; ".join(texts)
+
+
+class Worth(NamedTuple):
+    """Which alternatives the search of one run beats, and which it does not, by name."""
+
+    beaten: tuple[str, ...]
+    unbeaten: tuple[str, ...]
+
+
+def worth_of(found: Sequence[Compared], front: Front) -> Worth | None:
+    """Return what a run's search beats; None where it was compared with nothing."""
+    compared = worth_comparing(found, front) if len(front) else []
+    if not compared:
+        return None
+    beaten, unbeaten = (
+        tuple(one.name for one in compared if one.beaten == won) for won in (True, False)
+    )
+    return Worth(beaten, unbeaten)
+
+
+def verdict_of_runs(runs: Sequence[tuple[str, Worth | None]]) -> str | None:
+    """Return one sentence: in how many of several runs the search does not beat what one would do.
+
+    Parameters
+    ----------
+    runs : sequence of (str, Worth or None)
+        Of each run what it belongs to, such as a method on a set of data ("" where they all belong
+        together), and what its search beats; None where that is not known.
+
+    Returns
+    -------
+    str or None
+        With the alternatives by name, by what the runs belong to where the search beats them in
+        some; None where of no run it is known.
+    """
+    known = [(place, worth) for place, worth in runs if worth is not None]
+    if not known:
+        return None
+    unknown = len(runs) - len(known)
+    rest = f"; of {unknown:,} of {len(runs):,} runs it is not known" if unknown else ""
+    lost = [(place, worth) for place, worth in known if worth.unbeaten]
+    if not lost:
+        names = Counter(name for _, worth in known for name in worth.beaten)
+        shown = _listed([name for name, _ in names.most_common()])
+        every = f"all {len(known):,} runs" if len(known) > 1 else "the one run"
+        return f"in {every} the search beats what one would do without it ({shown}){rest}"
+    of_place = Counter(place for place, _ in known)
+    lost_of = Counter(place for place, _ in lost)
+    if len(of_place) == 1 or len(lost) == len(known):
+        told = _counted([worth for _, worth in lost])
+    else:
+        told = _listed(
+            [
+                f"{place} in {count:,} of {of_place[place]:,}, "
+                f"{_counted([worth for own, worth in lost if own == place])}"
+                for place, count in lost_of.most_common()
+            ],
+            "; ",
+        )
+    return (
+        f"in {len(lost):,} of {len(known):,} runs the search does not beat what one would do "
+        f"without it ({told}){rest}"
+    )
+
+
+def _counted(lost: Sequence[Worth]) -> str:
+    """Return the alternatives that runs do not beat, with how many where it is not all of them."""
+    names = Counter(name for worth in lost for name in worth.unbeaten)
+    return _listed(
+        [f"{name}{'' if n == len(lost) else f' in {n:,}'}" for name, n in names.most_common()]
+    )
+
+
+def _listed(texts: Sequence[str], between: str = ", ") -> str:
+    more = f"{between}and {len(texts) - _LISTED:,} more" if len(texts) > _LISTED else ""
+    return between.join(texts[:_LISTED]) + more
 
 
 def _gain_text(one: Compared, front: Front) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from framework.analysis.alternatives import Worth
 from framework.analysis.indicators import (
     ON_NEW_RECORDS,
     Indicator,
@@ -112,6 +113,8 @@ class ComparedRun:
         Losses that are to be expected of these solutions, and those on test records, where known.
     stopped : str
         Why it ended: the bound of its budget, or what the search says.
+    worth : Worth or None
+        Which alternatives to a search it beats, where known.
     """
 
     method: str
@@ -127,6 +130,7 @@ class ComparedRun:
     expected: FloatArray | None = None
     test: FloatArray | None = None
     stopped: str = ""
+    worth: Worth | None = None
 
 
 @dataclass(frozen=True)

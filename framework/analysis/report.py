@@ -25,6 +25,7 @@ import pandas as pd
 from pydantic import model_validator
 from scipy import stats
 
+from framework.analysis.alternatives import verdict_of_runs
 from framework.analysis.compare import Claim, Comparison
 from framework.analysis.statistics import rank_sum, score, verdict
 from framework.arrays import FloatArray
@@ -219,6 +220,22 @@ def _lead_sentence(case: str, best: str, rest: pd.DataFrame) -> list[str]:
         known = "" if math.isnan(low) else f" ({low:+.4f} to {high:+.4f})"
         text += f"{what} {gap:+.4f}{known}"
     return [f"{text}."]
+
+
+def worth(comparison: Comparison) -> str | None:
+    """Say in one sentence in how many runs the search does not beat what one would do without it.
+
+    None where that is not known of any run.
+    """
+    cases, methods = len(comparison.cases) > 1, len(comparison.methods) > 1
+    runs = []
+    for case in comparison.cases:
+        for run in case.runs:
+            parts = [run.method] if methods else []
+            parts += [f"on {case.name}"] if cases else []
+            runs.append((" ".join(parts), run.worth))
+    sentence = verdict_of_runs(runs)
+    return None if sentence is None else f"{sentence[0].upper()}{sentence[1:]}."
 
 
 def early_stops(comparison: Comparison) -> list[str]:

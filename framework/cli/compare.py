@@ -97,10 +97,12 @@ def show(
     comparison: Comparison, paths: Sequence[Path], more: Sequence[tuple[str, str]] = ()
 ) -> None:
     """Print the table, what the tests say, what ended early, and where the files are."""
-    from framework.analysis.report import early_stops, verdicts, winners
+    from framework.analysis.report import early_stops, verdicts, winners, worth
 
     out = console()
     tell(lambda: _fields(comparison, paths))
+    if beside := worth(comparison):
+        out.print(beside, markup=False, highlight=False, soft_wrap=True)
     out.print(summary_table(comparison))
     if len(comparison.cases) > 1:
         out.print(result_table(comparison))
@@ -123,13 +125,14 @@ def show(
 
 def _fields(comparison: Comparison, paths: Sequence[Path]) -> dict[str, Any]:
     """Return a comparison as ``--json`` has it."""
-    from framework.analysis.report import early_stops, means, ranks, verdicts, winners
+    from framework.analysis.report import early_stops, means, ranks, verdicts, winners, worth
 
     several = len(comparison.methods) > 1
     found = winners(comparison) if several else None
     return {
         "title": comparison.title,
         "judged": comparison.judged,
+        "verdict": worth(comparison),
         "methods": comparison.ordered(),
         "indicators": {name: one.better for name, one in comparison.indicators.items()},
         "result": [] if found is None else verdicts(found),

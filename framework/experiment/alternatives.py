@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from framework.analysis.alternatives import Compared, compare_alternative, verdict
+from framework.analysis.alternatives import (
+    Compared,
+    Worth,
+    compare_alternative,
+    verdict,
+    verdict_of_runs,
+    worth_of,
+)
 from framework.errors import InputError, ParetolabError, damaged
 from framework.experiment.expected import Evidence
 from framework.experiment.run_dir import RunDir
@@ -16,22 +23,21 @@ KEY = "alternatives"
 _MOST_RECORDS = 200_000  # of a search: resamples of more take longer than they are worth
 
 
-def add_alternatives(
-    problem: Problem, run_dir: RunDir, found: Evidence, report: Callable[[str], None]
-) -> None:
-    """Compare the front of a finished run with the problem's alternatives; add to its summary.
+def with_alternatives(
+    problem: Problem, front: Front, found: Evidence, report: Callable[[str], None]
+) -> dict[str, Any]:
+    """Compare the front of a run with the problem's alternatives; return it for its summary.
 
     ``found`` is the evidence of the run, as what to expect of its front was made of.
 
-    Where that cannot be done, why not is reported.
+    Where that cannot be done, why not is reported, and nothing is returned.
     """
-    front = run_dir.front()
     if not len(front):
-        return
+        return {}
     try:
         alternatives = problem.alternatives()
         if not alternatives:
-            return
+            return {}
         if alternatives[0].outcomes.records > _MOST_RECORDS:
             raise InputError(f"expected at most {_MOST_RECORDS:,} records to resample, found more")
         positions = found.positions(front.ids)
@@ -41,8 +47,8 @@ def add_alternatives(
         ]
     except ParetolabError as error:
         report(f"the front is not compared with what one would do without a search: {error}")
-        return
-    run_dir.write_summary(run_dir.summary() | {KEY: [one.to_json() for one in compared]})
+        return {}
+    return {KEY: [one.to_json() for one in compared]}
 
 
 def read_alternatives(summary: Mapping[str, Any]) -> list[Compared]:
@@ -58,6 +64,19 @@ def read_alternatives(summary: Mapping[str, Any]) -> list[Compared]:
 
 
 def verdict_of(run_dir: RunDir, front: Front) -> str | None:
-    """Return a sentence: whether the search was worth it; None where that is not known."""
+    """Return a sentence: whether the search was worth it; None where that is not known.
+
+    Of repeats: in how many of them it was not.
+    """
+    if repeats := [one for one in run_dir.children() if one.front_file.is_file()]:
+        return verdict_of_runs([("", worth_of_run(one, one.front())) for one in repeats])
     found = read_alternatives(run_dir.summary())
     return verdict(found, front) if found else None
+
+
+def worth_of_run(run_dir: RunDir, front: Front) -> Worth | None:
+    """Return what the search of a single run beats, by its summary; None where not known.
+
+    ``front`` is that of everything evaluated.
+    """
+    return worth_of(read_alternatives(run_dir.summary()), front)

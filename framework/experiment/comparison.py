@@ -23,6 +23,7 @@ from framework.analysis.compare import (
 from framework.analysis.report import claims_table, judge_claims, tables
 from framework.arrays import FloatArray
 from framework.errors import InputError, damaged
+from framework.experiment.alternatives import worth_of_run
 from framework.experiment.config import flatten
 from framework.experiment.grid import Grid, Judge, PlannedRun, Records
 from framework.experiment.grid_load import reload_grid
@@ -220,6 +221,7 @@ def _run(
             front.expected_losses(),
             None if front.test is None else front.roles.losses(front.test),
             str(summary.get("stopped", "")),
+            worth_of_run(run_dir, run_dir.front() if own else front),
         )
 
 

@@ -14,9 +14,7 @@ from typing import Any
 
 from framework import extras, registry
 from framework.errors import InputError
-from framework.experiment.alternatives import add_alternatives
 from framework.experiment.config import RunConfig, load_config
-from framework.experiment.expected import Evidence
 from framework.experiment.export import export, exported_solution, marked
 from framework.experiment.repeats import run_repeats
 from framework.experiment.run_dir import RunDir
@@ -215,9 +213,7 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
                     ) as run,
                 ):
                     summary = run.conclude(run.driver.run())
-                    found = run.evidence
             else:
-                found = None
                 run_dir.write_config(config)
                 run_dir.write_about(problem, make_roles(config, problem), **about)
                 for follower in callbacks:
@@ -226,7 +222,7 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
                     config, problem, run_dir, address=options.address, report=options.report
                 )
             display.close()
-            conclude(problem, run_dir, summary, options, found)
+            conclude(problem, run_dir, summary, options)
     return summary
 
 
@@ -253,22 +249,13 @@ def followed(
                 options.report(line)
 
 
-def conclude(
-    problem: Problem,
-    run_dir: RunDir,
-    summary: dict[str, Any],
-    options: Options,
-    found: Evidence | None,
-) -> None:
-    """Write what follows from a finished front: comparison, model and reports.
+def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any], options: Options) -> None:
+    """Write what follows from a finished front: model and reports.
 
-    ``found`` is what resamples can tell of a single run; None where that is not known.
     The model is that of the solution which the user chose before, else the recommended one.
     """
     if not summary["front_size"]:
         return
-    if found is not None:
-        add_alternatives(problem, run_dir, found, options.report)
     front = run_dir.front()
     chosen = run_dir.choice()
     if isinstance(problem, Deployable) and not problem.has_models:

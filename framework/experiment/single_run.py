@@ -170,12 +170,12 @@ class SingleRun:
         Shows a line of text to the user.
     stopping_criterion : StoppingCriterion, optional
         May end the run before its budget does.
+    alternatives : bool
+        Whether its front is compared with what one would do without a search.
 
     Attributes
     ----------
     driver : Driver
-    evidence : Evidence or None
-        What resamples tell of it, once it is concluded; None where that is not known.
 
     Raises
     ------
@@ -186,7 +186,7 @@ class SingleRun:
     """
 
     driver: Driver
-    evidence: Evidence | None = None
+    _evidence: Evidence | None = None  # of what was concluded; None where it is not known
 
     def __init__(
         self,
@@ -200,11 +200,12 @@ class SingleRun:
         about: Mapping[str, Any] | None = None,
         report: Callable[[str], None] = print,
         stopping_criterion: StoppingCriterion | None = None,
+        alternatives: bool = True,
     ) -> None:
         self._config, self._problem, self._run_dir = config, problem, run_dir
         self._evaluator, self._callbacks, self._evaluated_by = evaluator, callbacks, evaluated_by
         self._about, self._report = about or {}, report
-        self._stopping_criterion = stopping_criterion
+        self._stopping_criterion, self._alternatives = stopping_criterion, alternatives
         self._roles = make_roles(config, problem)
         self._algorithm = make_algorithm(config, problem, self._roles)
         self._stack = ExitStack()
@@ -291,6 +292,7 @@ class SingleRun:
             started = time.perf_counter()
             fronts, summary["expected"] = self._expected(fronts)
             summary["expected_s"] = round(time.perf_counter() - started, 3)
+            summary |= self._beside(fronts[0])
         run_dir.write_front(fronts[0])
         for name, columns in outcome.tables.items():
             run_dir.write_listing(name, columns)
@@ -311,7 +313,7 @@ class SingleRun:
         kind = self._config.problem["kind"]
         try:
             around = exact_front(self._config, fronts[0])
-            self.evidence = found = evidence(
+            self._evidence = found = evidence(
                 self._journal, self._problem, self._config.seed, around
             )
         except InputError as error:
@@ -327,6 +329,14 @@ class SingleRun:
             own = first.take(np.searchsorted(first.ids, front.ids)).expected if inside else None
             told.append(replace(front, expected=own) if inside else with_expected(front, found)[0])
         return told, about
+
+    def _beside(self, front: Front) -> dict[str, Any]:
+        """Return, for the summary, what a person would do without the search, where it is known."""
+        from framework.experiment.alternatives import with_alternatives
+
+        if self._evidence is None or not self._alternatives:
+            return {}
+        return with_alternatives(self._problem, front, self._evidence, self._report)
 
     def _report_needs(self) -> None:
         """Report what the run will need; refuse one that the machine has not the memory for."""

@@ -10,8 +10,11 @@ import pytest
 from framework.analysis.alternatives import (
     Compared,
     Gain,
+    Worth,
     compare_alternative,
     verdict,
+    verdict_of_runs,
+    worth_of,
 )
 from framework.analysis.expectations import Resamples
 from framework.problem import Alternative
@@ -176,6 +179,36 @@ def test_half_of_the_points_must_be_reached():
     values = {name: [0.5] * 3 for name in NAMES}
     assert not Compared("it", ("a", "b", "c"), values, {}, {"cost": gain}).beaten
     assert Compared("it", ("a", "b"), values, {}, {"cost": gain}).beaten
+
+
+def test_runs_are_told_by_what_they_belong_to():
+    won, lost = Worth(("a", "b"), ()), Worth(("b",), ("a",))
+    both = Worth((), ("a", "b"))
+    without = "what one would do without it"
+    assert verdict_of_runs([("x", None)]) is None
+    assert verdict_of_runs([("x", won)] * 3) == f"in all 3 runs the search beats {without} (a, b)"
+    no = "runs the search does not beat"
+    some = [("x", won), ("x", lost), ("x", both), ("x", None)]
+    assert verdict_of_runs(some) == (
+        f"in 2 of 3 {no} {without} (a, b in 1); of 1 of 4 runs it is not known"
+    )
+    several = [("x", won), ("x", lost), ("y", both), ("y", both), ("z", won)]
+    assert verdict_of_runs(several) == (
+        f"in 3 of 5 {no} {without} (y in 2 of 2, a, b; x in 1 of 2, a)"
+    )
+    assert verdict_of_runs([("x", lost), ("y", lost)]) == f"in 2 of 2 {no} {without} (a)"
+
+
+def test_what_a_run_beats_is_that_of_its_verdict():
+    gain = Gain(1, 2.0, 2.0, 1.0, 3.0, 20.0)
+    values = {"coverage": [0.5], "accuracy": [0.5], "cost": [1e6]}
+    front = front_of(MadeUp(30, 60, seed=0))
+    won = Compared("won", ("p",), values, {}, {"cost": gain})
+    lost = Compared("lost", ("p",), values)
+    free = Compared("free", ("p",), values | {"cost": [-1.0]})
+    other = Compared("other", ("p",), {"speed": [1.0]})
+    assert worth_of([won, lost, free, other], front) == Worth(("won",), ("lost",))
+    assert worth_of([free], front) is None
 
 
 @pytest.mark.parametrize("key", ["name", "points", "values", "gains"])

@@ -57,6 +57,21 @@ def test_trials_one_by_one(three_repeats, finished):
     assert front_of(three_repeats.dir / "repeats" / "000") == front_of(finished.dir)
 
 
+def test_repeats_say_in_how_many_the_search_was_not_worth_it(three_repeats, finished):
+    kept = [
+        json.loads((run / "summary.json").read_text())["alternatives"]
+        for run in (three_repeats.dir / "repeats" / "000", finished.dir)
+    ]
+    assert kept[0] == kept[1]
+    (line,) = [line for line in three_repeats.out.splitlines() if "one would do" in line]
+    assert line.startswith(
+        ("in all 3 runs the search beats", "in 1 of 3", "in 2 of 3", "in 3 of 3")
+    )
+    assert kept[0][0]["name"] in line
+    page = (three_repeats.dir / "report.html").read_text()
+    assert page.index(line[1:]) < page.index("The chosen design")
+
+
 @pytest.mark.slow
 def test_trials_on_ray_have_the_same_fronts(three_repeats, command, place):
     done = command("run", "small.yaml", "--out", "ray repeats", "--repeats", "3", "--workers", "2")

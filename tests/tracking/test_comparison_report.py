@@ -9,6 +9,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from framework.analysis.alternatives import Compared, Gain
 from framework.analysis.compare import compare_case, compare_cases
 from framework.experiment.comparison import compare
 from tests.tracking import made_up
@@ -22,6 +23,14 @@ NAMES = {
 }
 
 
+def beside(name, won, cost=120.0):
+    """Return what a summary keeps of an alternative that the search beats, or does not."""
+    low = 0.1 if won else -0.1
+    values = {"coverage": [0.5], "accuracy": [0.5], "cost": [cost]}
+    gains = {"accuracy": Gain(1, 0.2, 0.15, low, 0.3, 0.5)}
+    return Compared(name, ("p",), values, {}, gains).to_json()
+
+
 @pytest.fixture(scope="module")
 def comparison(tmp_path_factory):
     """Three searches that search alike, over three seeds each."""
@@ -33,6 +42,11 @@ def comparison(tmp_path_factory):
             made_up.search(place, seed, 4 + len(kind))
             made_up.end(place)
             summary = place.summary() | {"seed": seed, "status": "done"}
+            if (kind, seed) != ("other", 2):  # of an older version
+                summary["alternatives"] = [
+                    beside("a <i>threshold</i>", kind != "emsco" or not seed)
+                ]
+                summary["alternatives"] += [beside("nothing", won=True, cost=0.0)]
             place.write_summary(summary)
             places.append(place.path)
     return compare(places)
@@ -63,6 +77,11 @@ def test_the_page_stands_alone_and_says_it_all(out, comparison):
     assert spread(best["hypervolume_mean"], best["hypervolume_std"]) in page
     assert not re.search(r"±[^<]*e[+-]", page)  # numbers and spreads are written alike
     first = page[page.index("</h1>") :]
+    worth = (
+        "<p>In 2 of 8 runs the search does not beat what one would do without it (emsco in 2 of 3, "
+        "a &lt;i&gt;threshold&lt;/i&gt;); of 1 of 9 runs it is not known.</p>"
+    )
+    assert first.index("<h2>") < first.index(worth) < first.index("<h2>Result</h2>")
     assert first.index("The best mean hypervolume has ") < first.index("<h2>Methods</h2>")
     assert "&lt;b&gt;random&lt;/b&gt; on 1 of 1" in page or " on 1 of 1 (" in page
 

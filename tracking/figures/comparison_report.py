@@ -21,6 +21,7 @@ from framework.analysis.report import (
     has_groups,
     tables,
     verdicts,
+    worth,
 )
 from tracking.figures.comparison_figures import (
     ARROW,
@@ -35,6 +36,7 @@ from tracking.figures.comparison_figures import (
     rank_diagrams,
 )
 from tracking.figures.html_page import (
+    WITHOUT,
     as_list,
     as_table,
     digits,
@@ -65,6 +67,8 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
     """
     found = tables(comparison)
     sections = []
+    if beside := worth(comparison):
+        sections.append(section(WITHOUT, beside, ""))
     if "winners" in found:
         first, *more = [*verdicts(found["winners"]), *early_stops(comparison)] or [""]
         shown = _winners(comparison, found["winners"])

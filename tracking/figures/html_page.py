@@ -49,6 +49,7 @@ document.querySelectorAll("table:not(.text)").forEach((table) => {
   });
 });
 </script>"""
+WITHOUT = "Against what one would do without it"
 _DECIMALS = 8  # of a number that is written without an exponent
 _REPORT = """body { max-width: 76rem; } p, ul { max-width: 60rem; } img { max-width: 100%; }
 table { border-collapse: collapse; margin: .5rem 0; } td, th { padding: .2rem .7rem;

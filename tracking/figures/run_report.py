@@ -9,11 +9,18 @@ from pathlib import Path
 
 import numpy as np
 
-from framework.analysis.alternatives import verdict
 from framework.analysis.front_expectations import standing_of
+from framework.experiment.alternatives import verdict_of
 from framework.experiment.run_dir import RunDir
 from framework.front import FIRM, GROUP, expected_columns
-from tracking.figures.html_page import as_table, digits, picture, section, write_report_page
+from tracking.figures.html_page import (
+    WITHOUT,
+    as_table,
+    digits,
+    picture,
+    section,
+    write_report_page,
+)
 from tracking.figures.run_data import RunData, read_run_data
 from tracking.figures.style import display_name
 from tracking.mlflow_log.run_content import config_text
@@ -94,7 +101,7 @@ def write_run_page(run_dir: RunDir) -> list[Path]:
     if not len(front):
         return []
     sections = [
-        *_alternatives(data),
+        *_alternatives(run_dir, data),
         _chosen(run_dir, data),
         *_pictures(run_dir, set() if data.chosen is not None else {"system"}),
         _front(data),
@@ -105,9 +112,14 @@ def write_run_page(run_dir: RunDir) -> list[Path]:
     return [path]
 
 
-def _alternatives(data: RunData) -> Iterator[str]:
+def _alternatives(run_dir: RunDir, data: RunData) -> Iterator[str]:
     """Yield, first of all, whether the search was worth it, and by how much."""
-    if not data.alternatives:
+    sentence = verdict_of(run_dir, data.front)
+    if sentence is None:
+        return
+    sentence = f"{sentence[0].upper()}{sentence[1:]}."
+    if not data.alternatives:  # of repeats, each has its own
+        yield section(WITHOUT, sentence, "")
         return
     rows = []
     for one in data.alternatives:
@@ -125,16 +137,14 @@ def _alternatives(data: RunData) -> Iterator[str]:
             )
         if not one.gains:
             rows.append([html.escape(one.name), "", f"0 of {len(one.points)}", *[""] * 5])
-    sentence = verdict(data.alternatives, data.front)
     text = (
-        f"{sentence[0].upper()}{sentence[1:]}. Of each of its points: the best in one objective "
+        f"{sentence} Of each of its points: the best in one objective "
         "that the search found, with the point's own values of the others as limits; a gain above "
         "0 is the search's. Expected is claimed less the luck of choosing."
     )
-    title = "Against what one would do without it"
     heading = ["without the search", "objective", "points reached", "its own", "gain claimed",
                "gain expected", "95% range", "on test records"]  # fmt: skip
-    yield section(title, text, as_table(heading, rows))
+    yield section(WITHOUT, text, as_table(heading, rows))
 
 
 def _chosen(run_dir: RunDir, data: RunData) -> str:

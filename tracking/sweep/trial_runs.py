@@ -81,6 +81,7 @@ def run_one(
             evaluator,
             report=lambda line: None,  # the sweep reports one line per trial
             stopping_criterion=criterion or _never,
+            alternatives=False,  # no trial is worth the time
         )
         if criterion is not None:
             found = {"rungs": criterion.found, "pruned": criterion.pruned}
