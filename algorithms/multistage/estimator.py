@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.utils.validation import check_is_fitted
 
 from algorithms.multistage.data import MultiStageSettings, prepare_table
 from algorithms.multistage.model import MultiStageClassifier
@@ -28,6 +29,7 @@ from framework.experiment.config import check
 from framework.front import Front
 from framework.models.checks import (
     Threshold,
+    as_frame,
     copies_for,
     records_for,
     training_records,
@@ -210,6 +212,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
             _refuse_dividing(settings.classifier, len(prepared["data"].y))
         self.classes_ = np.unique(y) if self.merge_rare is None else np.asarray(table.classes)
         self._prepare, self._settings_of_fit = prepare, settings
+        self._take_columns(settings.split.columns.values())
         return MultiStageProblem(**prepared)
 
     def _with_prices(self, prices: Mapping[str, Any]) -> MultiStageProblem:
@@ -220,7 +223,20 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         made.add_components(self.problem_.components_since(0))
         return made
 
+    def _take_columns(self, aside: Collection[str]) -> None:
+        """Ask later records for features alone, not for the columns that divided those of fit."""
+        names: Array = getattr(self, "feature_names_in_", np.empty(0, dtype=object))
+        divided = np.isin(names, list(aside))
+        self._aside = names[divided].tolist()
+        if self._aside:
+            self.feature_names_in_ = names[~divided]
+            self.n_features_in_ = len(self.feature_names_in_)
+
     def _records(self, X: Any) -> Any:
+        check_is_fitted(self)
+        X = as_frame(X)
+        if isinstance(X, pd.DataFrame) and self._aside:
+            X = X.drop(columns=self._aside, errors="ignore")
         return records_for(self, X)
 
     def _asked(self, problem: Any) -> tuple[str | Mapping[str, Any], int | Mapping[str, Any]]:

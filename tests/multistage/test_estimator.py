@@ -347,5 +347,8 @@ def test_groups_are_kept_together_as_an_array_or_a_column(records):
     assert by_column.problem_.feature_names == by_array.problem_.feature_names
     np.testing.assert_array_equal(by_column.problem_.data.units, own.units)
     pd.testing.assert_frame_equal(by_column.front_, by_array.front_)
+    assert by_column.feature_names_in_.tolist() == X.columns.tolist()
+    for new in (X, X.assign(patient=-1)):  # what divided the records is no feature
+        assert (by_column.predict(new) == by_array.predict(X)).all()
     with pytest.raises(InputError, match="expected two groups or more"):
         ParetoMultiStage(budget=60).fit(X, y, groups=np.zeros(len(X)))
