@@ -257,8 +257,8 @@ class Problem(SharedComponents, Described, ABC):
             The problem has no metric of them, or there is no such class.
         """
         raise InputError(
-            f"costs: expected fp=NUMBER,fn=NUMBER, since costs by class are no metric of problem "
-            f"{section.get('kind')!r}, found {', '.join(errors)}"
+            "costs: expected fp and fn, since costs by class are no metric of this problem, found "
+            f"{', '.join(errors)}"
         )
 
     def with_prices(

@@ -1,20 +1,26 @@
 """Stages that decide by costs, measured beside the plain rule and one logistic regression.
 
 ``table`` writes the made-up patients of ``configs/multistage/risk.yaml``. ``compare`` measures data
-sets on several splits and prints a table. A row is a set of features: *one model* is a logistic
-regression on all of them, which says the class of least expected cost, or nothing where that cost
-is above that of no answer. *plain* and *by cost* are the designs of two searched fronts that have
-the least risk, measured out-of-fold, and acquire no more than the set costs. All are fitted on the
-training and validation records of the split, and all figures are those of the test records.
+sets on several splits and prints a table of each. A row is a set of features: *one model* is a
+logistic regression on all of them, which says the class of least expected cost, or nothing where
+that cost is above that of no answer. *by cost* and *plain* are the designs of two searched fronts
+that have the least risk, measured out-of-fold, and acquire no more than the set costs: stages that
+decide by costs, and the paper's, which wait for a confidence of .75. All are fitted on the training
+and validation records of the split, and all figures are those of the test records: means over the
+splits, with the least and the greatest. The rows of each split are kept in the folder ``--out``: a
+command that was stopped goes on. ``churn``, ``bank`` and ``credit`` are read from the package
+``empulse``; their errors cost the mean of their class, and *own* is what the records' own costs
+make of the answers.
 
     python scripts/risk.py table --out configs/multistage/patients.csv
-    python scripts/risk.py compare patients german --splits 3
+    python scripts/risk.py compare patients german --splits 10 --budget 1500
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import sys
 import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -27,23 +33,24 @@ from sklearn.linear_model import LogisticRegression
 
 from algorithms.multistage.data import MultiStageConfig
 from algorithms.multistage.problem import MultiStageProblem
-from framework.arrays import Array, FloatArray
+from framework.arrays import Array, FloatArray, IntArray
 from framework.data.error_costs import DecisionConfig, DecisionCosts, decision_costs
+from framework.data.splits import SplitConfig, split_records
 from framework.estimators.search import roles_for, search
+from framework.experiment.config import load_config
 
 _RECORDS = 20_000
-_PRICES = {
-    "age": 0.002,
-    "heart_rate": 0.01,
-    "temperature": 0.01,
-    "spo2": 0.04,
-    "crp": 0.24,
-    "lactate": 0.4,
-}
+_SOME, _FEATURES = 10_000, 6  # records of the large sets, features of those that are no patients
+_CONFIG = Path(__file__).parents[1] / "configs" / "multistage" / "risk.yaml"
+_WORSE = 0.005  # share of the other's risk from which on a difference is called one
 
 
 class Case(NamedTuple):
-    """A data set with its costs: ``steps`` are the feature sets of the rows, each with more."""
+    """A data set with its costs.
+
+    ``steps`` are the feature sets of the rows, each with more; ``own``, where there is one, what an
+    error about each record costs, (n,).
+    """
 
     frame: pd.DataFrame
     target: str
@@ -52,6 +59,7 @@ class Case(NamedTuple):
     prices: dict[str, float]
     steps: list[list[str]]
     rarest: Any
+    own: FloatArray | None = None
 
 
 def patients(records: int = _RECORDS, seed: int = 0) -> pd.DataFrame:
@@ -79,25 +87,35 @@ def patients(records: int = _RECORDS, seed: int = 0) -> pd.DataFrame:
 
 
 def _patients() -> Case:
-    names = list(_PRICES)
+    """Return the patients with the costs of the shipped configuration."""
+    problem = load_config(_CONFIG).problem
+    prices, decision = problem["costs"]["values"], problem["decision"]
+    names = list(prices)
     steps = [names[: i + 1] for i in range(len(names))]
-    return Case(
-        patients(), "state", {"shock": 50, "sepsis": 5, "ok": 1}, 2.5, _PRICES, steps, "shock"
-    )
+    costs = decision["errors"], decision["no_answer"], prices
+    return Case(patients(), problem["dataset"]["target"], *costs, steps, "shock")
 
 
 def _priced(
-    frame: pd.DataFrame, target: str, errors: dict[Any, float], no_answer: float, most: int
+    frame: pd.DataFrame,
+    target: str,
+    errors: dict[Any, float],
+    own: pd.Series[float] | None = None,
 ) -> Case:
-    """Return a case with the features that say most, in that order, at 1% of an error each."""
+    """Return a case with the six features that say most, in that order, and two classes.
+
+    No answer costs what the better answer that is the same for all does, a feature 1% of that.
+    """
     X, y = frame.drop(columns=target), frame[target]
     X = X.select_dtypes("number")
     power = X.corrwith(y.astype(float)).abs().sort_values(ascending=False)
-    names = list(power.index[:most])
-    steps = [names[:i] for i in sorted({1, 2, most // 2, most})]
+    names = list(power.index[:_FEATURES])
+    steps = [names[:i] for i in (1, 2, 3, _FEATURES)]
+    no_answer = round(min(errors[k] * float((y == k).mean()) for k in errors), 4)
     kept = pd.concat([X[names], y.rename(target)], axis=1)
-    prices = dict.fromkeys(names, 0.01 * float(np.mean(list(errors.values()))))
-    return Case(kept, target, errors, no_answer, prices, steps, 1)
+    prices = dict.fromkeys(names, round(0.01 * no_answer, 6))
+    costs = None if own is None else own.to_numpy(dtype=np.float64)
+    return Case(kept, target, errors, no_answer, prices, steps, 1, costs)
 
 
 def _german() -> Case:
@@ -105,7 +123,7 @@ def _german() -> Case:
 
     table = load_table(DatasetConfig(name="german"))
     frame = table.features.assign(target=table.labels)
-    return _priced(frame, "target", {1: 5.0, 0: 1.0}, 0.4, 8)
+    return _priced(frame, "target", {1: 5.0, 0: 1.0})
 
 
 def _empulse(name: str, target: str, sep: str = ",") -> pd.DataFrame:
@@ -120,27 +138,32 @@ def _empulse(name: str, target: str, sep: str = ",") -> pd.DataFrame:
     )
 
 
+def _by_record(frame: pd.DataFrame, target: str, of: dict[int, pd.Series[float]]) -> Case:
+    """Return a case whose errors about each class cost ``of`` it by record."""
+    errors = {k: round(float(costs.mean()), 4) for k, costs in of.items()}
+    own = of[0].where(frame[target] == 0, of[1])
+    return _priced(frame, target, errors, own)
+
+
 def _churn() -> Case:
     frame = _empulse("churn_tv_subscriptions", "target")
-    # costs by record; a class has their mean, in thousands
-    costs = {1: frame.pop("C_FN") - frame.pop("C_TP"), 0: frame.pop("C_FP") - frame.pop("C_TN")}
-    errors = {k: round(float(c.mean()) / 1000, 4) for k, c in costs.items()}
-    return _priced(frame, "target", errors, errors[0] / 2, 8)
+    missed = (frame.pop("C_FN") - frame.pop("C_TP")) / 1000
+    called = (frame.pop("C_FP") - frame.pop("C_TN")) / 1000
+    return _by_record(frame, "target", {1: missed, 0: called})
 
 
 def _bank() -> Case:
-    frame = _empulse("bankmarketing", "y", ";").sample(20_000, random_state=0)
+    frame = _empulse("bankmarketing", "y", ";").sample(_SOME, random_state=0)
     frame = frame.drop(columns="duration")  # known afterwards
-    missed = np.maximum(0.02463333 * 0.25 * frame["balance"], 1).mean() - 1
-    return _priced(frame, "y", {1: round(float(missed), 4), 0: 1.0}, 0.3, 6)
+    missed = (0.02463333 * 0.25 * frame["balance"]).clip(lower=1) - 1
+    return _by_record(frame, "y", {1: missed, 0: missed * 0 + 1})
 
 
 def _credit() -> Case:
-    frame = _empulse("creditscoring1", "SeriousDlqin2yrs").dropna().sample(20_000, random_state=0)
+    frame = _empulse("creditscoring1", "SeriousDlqin2yrs").dropna().sample(_SOME, random_state=0)
     # of a default: three months' income lent, three quarters of it lost; of a refusal: interest
-    lent = np.minimum(3 * frame["MonthlyIncome"], 25_000).mean() / 1000
-    errors = {1: round(0.75 * float(lent), 4), 0: round(0.05 * float(lent), 4)}
-    return _priced(frame, "SeriousDlqin2yrs", errors, errors[0] / 2, 8)
+    lent = (3 * frame["MonthlyIncome"]).clip(upper=25_000) / 1000
+    return _by_record(frame, "SeriousDlqin2yrs", {1: 0.75 * lent, 0: 0.05 * lent})
 
 
 CASES = {
@@ -179,89 +202,125 @@ def _searched(
     return front.X, risk, values["cost"]
 
 
-def _test_rows(case: Case, problem: MultiStageProblem, seed: int) -> tuple[pd.DataFrame, Array]:
-    from framework.data.splits import SplitConfig, split_records
-
+def _parts(case: Case, seed: int) -> tuple[IntArray, IntArray]:
+    """Return the records to fit on and those to test on, as the problem divides them."""
     labels = np.unique(case.frame[case.target], return_inverse=True)[1]
     split = split_records(labels, SplitConfig(seed=seed))
-    rows = case.frame.iloc[split.test]
-    assert len(rows) == problem.data.n_test
-    return rows.drop(columns=case.target), rows[case.target].to_numpy()
+    return np.concatenate([split.train, split.validation]), split.test
 
 
-def _judged(case: Case, costs: DecisionCosts, y: Array, said: Array) -> tuple[float, float]:
-    """Return the mean cost of answers, None for none, and the recall of the rarest class."""
-    labels = np.unique(y)
-    code = {str(label): i for i, label in enumerate(labels)}
-    lost = [
-        costs.no_answer if s is None else costs.errors[code[str(t)], code[str(s)]]
-        for t, s in zip(y, said, strict=True)
-    ]
-    rare = y == case.rarest
+def _judged(
+    case: Case, costs: DecisionCosts, rows: IntArray, said: Array, kind: str
+) -> dict[str, float]:
+    """Return risk and recall of the rarest class, of answers to some records, None for none."""
+    y = case.frame[case.target].to_numpy()[rows]
+    code = {str(label): i for i, label in enumerate(np.unique(y))}
+    none = np.array([s is None for s in said])
+    lost = np.array(
+        [
+            costs.no_answer if s is None else costs.errors[code[str(t)], code[str(s)]]
+            for t, s in zip(y, said, strict=True)
+        ]
+    )
     hits = np.array([str(s) == str(case.rarest) for s in said])
-    return float(np.mean(lost)), float(hits[rare].mean())
+    found = {f"{kind}_risk": lost.mean(), f"{kind}_recall": hits[y == case.rarest].mean()}
+    if case.own is not None:
+        own = np.where(none, costs.no_answer, np.where(lost > 0, case.own[rows], 0.0))
+        found[f"{kind}_own"] = own.mean()
+    return {name: float(value) for name, value in found.items()}
 
 
-def _one_model(
-    case: Case, costs: DecisionCosts, seed: int, features: list[str]
-) -> tuple[float, float]:
-    """Return risk and recall of one logistic regression that decides by the costs."""
-    from framework.data.splits import SplitConfig, split_records
-
-    y = case.frame[case.target].to_numpy()
-    split = split_records(np.unique(y, return_inverse=True)[1], SplitConfig(seed=seed))
+def _one_model(case: Case, costs: DecisionCosts, seed: int, features: list[str]) -> Array:
+    """Return what one logistic regression says of the test records, deciding by the costs."""
+    rows, test = _parts(case, seed)
     X = case.frame[features].to_numpy(dtype=float)
-    rows = np.concatenate([split.train, split.validation])
     X = np.where(np.isnan(X), np.nanmedian(X[rows], axis=0), X)
     mean, spread = X[rows].mean(axis=0), X[rows].std(axis=0)
     X = (X - mean) / np.where(spread > 0, spread, 1)
-    model = LogisticRegression(max_iter=1000).fit(X[rows], y[rows])
-    codes, risk = costs.said(model.predict_proba(X[split.test]))
+    model = LogisticRegression(max_iter=1000).fit(X[rows], case.frame[case.target].iloc[rows])
+    codes, risk = costs.said(model.predict_proba(X[test]))
     said = model.classes_[codes].astype(object)
     said[risk > costs.no_answer] = None
-    return _judged(case, costs, y[split.test], said)
+    return said
 
 
-def compare(name: str, splits: int, budget: int) -> pd.DataFrame:
-    """Return one row per split and feature set."""
-    case = CASES[name]()
+def measured(case: Case, path: Path, seed: int, budget: int) -> pd.DataFrame:
+    """Return one row per feature set of a split; ``path`` has the records as a table."""
     classes = sorted(case.frame[case.target].unique())
     section: dict[str, Any] = {"errors": case.errors, "no_answer": case.no_answer}
     costs = decision_costs(DecisionConfig(**section), classes)
-    by_cost = {"decision": {**section, "per_stage": True}}
+    decision = {"decision": {**section, "per_stage": True}}
+    by_cost = _problem(case, path, seed, decision)
+    plain = _problem(case, path, seed, {"error_costs": case.errors})
+    usual = ("coverage", "accuracy", "cost", "error_cost")
+    fronts = {
+        "by_cost": (by_cost, _searched(by_cost, ("risk", "cost"), budget, case.no_answer)),
+        "plain": (plain, _searched(plain, usual, budget, case.no_answer)),
+    }
+    _, test = _parts(case, seed)
+    assert len(test) == by_cost.data.n_test
+    frame = case.frame.iloc[test].drop(columns=case.target)
     found = []
+    for features in case.steps:
+        price = sum(case.prices[f] for f in features)
+        row: dict[str, Any] = {"split": seed, "features": len(features), "price": price}
+        row |= _judged(case, costs, test, _one_model(case, costs, seed, features), "model")
+        for kind, (problem, (X, risk, cost)) in fronts.items():
+            fits = np.flatnonzero(cost <= price + 1e-9)
+            if len(fits) == 0:
+                continue
+            best = fits[np.argmin(risk[fits])]
+            table = problem.decode(X[best]).predict_table(frame)
+            said = np.array(table["label"], dtype=object)
+            said[said == "inconclusive"] = None
+            row |= _judged(case, costs, test, said, kind)
+            row[f"{kind}_paid"] = float(table["cost"].mean())
+        found.append(row)
+    return pd.DataFrame(found)
+
+
+def compare(name: str, splits: int, budget: int, out: Path) -> pd.DataFrame:
+    """Return one row per split and feature set; those that ``out`` has are not measured again."""
+    case, found = CASES[name](), []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.csv"
         case.frame.to_csv(path, index=False)
         for seed in range(splits):
-            problems = [
-                (_problem(case, path, seed, by_cost), ("risk", "cost")),
-                (
-                    _problem(case, path, seed, {"error_costs": case.errors}),
-                    ("coverage", "accuracy", "cost", "error_cost"),
-                ),
-            ]
-            fronts = [(p, _searched(p, names, budget, case.no_answer)) for p, names in problems]
-            frame, y = _test_rows(case, problems[0][0], seed)
-            for features in case.steps:
-                price = sum(case.prices[f] for f in features)
-                row: dict[str, Any] = {"split": seed, "features": len(features), "price": price}
-                row["model_risk"], row["model_recall"] = _one_model(case, costs, seed, features)
-                for kind, (problem, (X, risk, cost)) in zip(
-                    ("by_cost", "plain"), fronts, strict=True
-                ):
-                    fits = np.flatnonzero(cost <= price + 1e-9)
-                    if len(fits) == 0:
-                        continue
-                    best = fits[np.argmin(risk[fits])]
-                    table = problem.decode(X[best]).predict_table(frame)
-                    said = np.array(table["label"], dtype=object)
-                    said[said == "inconclusive"] = None
-                    row[f"{kind}_risk"], row[f"{kind}_recall"] = _judged(case, costs, y, said)
-                    row[f"{kind}_paid"] = float(table["cost"].mean())
-                found.append(row)
-                print(row, flush=True)
-    return pd.DataFrame(found)
+            kept = out / f"risk_{name}_{budget}_{seed}.csv"
+            if not kept.is_file():
+                rows, begun = measured(case, path, seed, budget), kept.with_suffix(".part")
+                rows.to_csv(begun, index=False)
+                begun.rename(kept)
+            found.append(pd.read_csv(kept))
+            print(f"{name}: split {seed + 1} of {splits}", file=sys.stderr, flush=True)
+    return pd.concat(found, ignore_index=True)
+
+
+def summary(rows: pd.DataFrame) -> str:
+    """Return the table of the documentation: a line per feature set, means with their ranges."""
+
+    def shown(values: pd.Series[float]) -> str:
+        mean, low, high = (f"{v:.3f}" for v in (values.mean(), values.min(), values.max()))
+        return f"{mean} ({low} to {high})"
+
+    lines = []
+    for price, of in rows.groupby("price"):
+        splits = len(of)
+        line = {"features": str(of["features"].iloc[0]), "price": f"{price:.3g}"}
+        for kind, title in (("model", "one model"), ("by_cost", "by cost"), ("plain", "plain")):
+            line[f"{title}: risk"] = shown(of[f"{kind}_risk"])
+            line[f"{title}: recall"] = shown(of[f"{kind}_recall"])
+            if f"{kind}_paid" in of:
+                line[f"{title}: paid"] = f"{of[f'{kind}_paid'].mean():.3f}"
+            if f"{kind}_own" in of:
+                line[f"{title}: own"] = shown(of[f"{kind}_own"])
+        gap, limit = of["by_cost_risk"] - of["model_risk"], _WORSE * of["model_risk"]
+        line["by cost - one model"] = shown(gap)
+        line["worse, better"] = f"{(gap > limit).sum()}, {(gap < -limit).sum()} of {splits}"
+        lines.append(line)
+    titles = list(lines[0])
+    ruled = [titles, ["---"] * len(titles), *([line[t] for t in titles] for line in lines)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in ruled)
 
 
 def main() -> None:
@@ -270,22 +329,19 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     table = commands.add_parser("table")
     table.add_argument("--out", type=Path, required=True)
-    measured = commands.add_parser("compare")
-    measured.add_argument("names", nargs="+", choices=CASES)
-    measured.add_argument("--splits", type=int, default=3)
-    measured.add_argument("--budget", type=int, default=3000)
-    measured.add_argument("--out", type=Path)
+    compared = commands.add_parser("compare")
+    compared.add_argument("names", nargs="+", choices=CASES)
+    compared.add_argument("--splits", type=int, default=10)
+    compared.add_argument("--budget", type=int, default=1500)
+    compared.add_argument("--out", type=Path, default=Path("runs/risk-compared"))
     args = parser.parse_args()
     if args.command == "table":
         patients().to_csv(args.out, index=False)
         return
+    args.out.mkdir(parents=True, exist_ok=True)
     for name in args.names:
-        rows = compare(name, args.splits, args.budget)
-        if args.out is not None:
-            rows.to_csv(args.out / f"risk_{name}.csv", index=False)
-        groups = rows.drop(columns="split").groupby(["features", "price"])
-        print(f"\n{name}: mean over {args.splits} splits\n{groups.mean().round(3).to_string()}")
-        print(f"least and greatest\n{groups.agg(['min', 'max']).round(3).to_string()}")
+        rows = compare(name, args.splits, args.budget, args.out)
+        print(f"\n{name}, test records of {args.splits} splits\n\n{summary(rows)}")
 
 
 if __name__ == "__main__":

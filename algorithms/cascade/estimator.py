@@ -105,8 +105,8 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
             None does.
         """
         condition = f"{self.problem_.costs[0]}<={cost}"
-        pick = self._picked(condition, _PROMISE, sure=sure)
-        self.model_, self.chosen_ = self._made(pick), self._id(pick)
+        source, found = self._picked(condition, _PROMISE, sure=sure)
+        self.model_, self.chosen_ = self._made(source, found), found.id
         return self
 
     def _pool(self, X: Any, y: Any) -> dict[str, Any]:

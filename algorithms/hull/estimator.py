@@ -29,6 +29,7 @@ from framework.errors import InputError
 from framework.estimators.front import group_codes
 from framework.estimators.pool import PoolEstimator, costs_by_name, prediction_table
 from framework.estimators.search import Searched
+from framework.experiment.choice import asked
 from framework.front import Front, Promise
 from framework.libraries.checks import checked_cost, plain_labels
 from framework.libraries.importing import copy_bytes, cross_fitted, measured_costs
@@ -377,7 +378,7 @@ class ROCHull(PoolEstimator[Any]):
         found = super()._recommendation()
         return found if self.where or self.best is not None else {**found, "costs": _ERRORS}
 
-    def _usual_prior(self) -> float:
+    def _usual_prior(self) -> float | None:
         return float(self._mixtures.curves[EVERYONE].positive.mean())
 
     def _design_columns(self, front: Front) -> Mapping[str, Any]:
@@ -437,7 +438,10 @@ class ROCHull(PoolEstimator[Any]):
         self._known()
         if per_unit and set(per_unit) != {COST}:
             raise InputError(f"per_unit: expected cost, found {', '.join(map(str, per_unit))}")
-        rule = self._expected_cost(_ERRORS if costs is None else costs, prior, per_unit)
+        given = _ERRORS if costs is None else costs
+        _, rule = asked(given, prior, per_unit, usual_prior=self._usual_prior)
+        if rule is None:
+            raise InputError(f"costs: expected fp and fn, found {', '.join(map(str, given))}")
         own = rule.per_unit.get(COST, 0.0)
         return Wish((1 - rule.prior) * rule.fp, rule.prior * rule.fn, own)
 

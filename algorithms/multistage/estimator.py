@@ -20,7 +20,6 @@ from algorithms.multistage.model import MultiStageClassifier
 from algorithms.multistage.problem import MultiStageProblem
 from framework.arrays import Array, FloatArray, IntArray
 from framework.data.columns import FrameOptions
-from framework.data.costs import CostsConfig
 from framework.data.splits import FOLDS
 from framework.data.tables import Raw, Table, assemble
 from framework.errors import InputError
@@ -215,12 +214,18 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         self._take_columns(settings.split.columns.values())
         return MultiStageProblem(**prepared)
 
-    def _with_prices(self, prices: Mapping[str, Any]) -> MultiStageProblem:
-        section = self.problem_.with_prices({}, prices)
-        costs = check(CostsConfig, section["costs"], "prices")
-        settings = self._settings_of_fit.model_copy(update={"costs": costs})
+    def _scored_by(
+        self, prices: Mapping[str, Any] | None, errors: Mapping[str, float] | None
+    ) -> MultiStageProblem:
+        problem, section = self.problem_, self._settings_of_fit.model_dump(exclude_unset=True)
+        if prices is not None:
+            section = problem.with_prices(section, prices)
+        if errors is not None:
+            section = problem.with_errors(section, errors)
+        settings = check(MultiStageSettings, section, _PLACE)
         made = MultiStageProblem(**self._prepare(settings))
-        made.add_components(self.problem_.components_since(0))
+        if made.components_fingerprint == problem.components_fingerprint:
+            made.add_components(problem.components_since(0))
         return made
 
     def _take_columns(self, aside: Collection[str]) -> None:

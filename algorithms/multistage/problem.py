@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -535,7 +536,7 @@ class MultiStageProblem(Problem, Deployable):
         """
         costs = per_class(errors, self.classes, 1.0, "costs")
         given = dict(zip(map(str, self.classes), costs.tolist(), strict=True))
-        if min(given.values()) < 0 or not any(given.values()):
+        if not (np.isfinite(costs).all() and costs.min() >= 0 and costs.max() > 0):
             found = ", ".join(f"{k}={v:g}" for k, v in given.items())
             raise InputError(f"costs: expected numbers from 0, one above it, found {found}")
         if self.decision is None:
@@ -554,8 +555,8 @@ class MultiStageProblem(Problem, Deployable):
                     f"prices: expected features ({', '.join(self.feature_names)}), found {name!r}"
                     f"{nearest(name, self.feature_names)}"
                 )
-            if not (np.isfinite(price) and price >= 0):
-                raise InputError(f"prices: {name}: expected a number from 0, found {price:g}")
+            if not (isinstance(price, Real) and np.isfinite(price) and price >= 0):
+                raise InputError(f"prices: {name}: expected a number from 0, found {price}")
         own = (self.costs / self.cost_scale).tolist()
         values = dict(zip(self.feature_names, own, strict=True)) | dict(prices)
         groups = (section.get("costs") or {}).get("groups", {})

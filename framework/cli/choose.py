@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.table import Table
 
 from framework import registry
@@ -22,7 +21,6 @@ from framework.analysis.choose import (
     with_trivial,
 )
 from framework.analysis.hulls import recommend
-from framework.cli.again import ERRORS_OF_TWO, Anew, Source, numbers
 from framework.cli.results import json_argument, model_of, records, solution, tell
 from framework.cli.tables import (
     console,
@@ -36,14 +34,9 @@ from framework.cli.tables import (
     show_written,
 )
 from framework.errors import InputError, ParetolabError
-from framework.experiment.expected import (
-    Sure,
-    expectation,
-    mixture_expectation,
-    sure_front,
-    tightened,
-)
-from framework.experiment.export import export, export_mixture, export_trivial, load_problem
+from framework.experiment.choice import Pick, RunSource, asked, pick
+from framework.experiment.expected import Sure, mixture_expectation
+from framework.experiment.export import export, export_mixture, export_trivial
 from framework.experiment.run_dir import RunDir
 from framework.front import Front, Promise
 from framework.problem import Problem, TrivialClassifier
@@ -140,69 +133,59 @@ class Choose:
         front = run_dir.front()
         if args.mix:
             return _choose_mixture(args, run_dir, front)
-        anew = Anew.of(args)
-        if anew.options and args.register:
+        words: dict[str, Any] = {
+            "costs": _numbers(args.costs, "--costs", "fp, fn or CLASS"),
+            "prior": _prior(args.prior),
+            "per_unit": _numbers(args.per_unit, "--per-unit", "METRIC"),
+            "prices": _numbers(args.prices, "--prices", "FEATURE"),
+        }
+        anew, _ = asked(**words)
+        if anew.words and args.register:
+            options = " and ".join(f"--{word}" for word in anew.words)
             raise InputError(
                 f"--register {args.register}: expected a solution as the run scored it, found "
-                f"{' and '.join(anew.options)}; --export writes it as a model"
+                f"{options}; --export writes it as a model"
             )
-        expected = None if anew.by_class else _expected_cost(args)
-        rule = {
-            "where": args.where,
-            "within": args.within,
-            "best": args.best,
-            "weights": numbers(args.weights, "--weights", "METRIC"),
-            "expected": expected,
-        }
-        wish = {**rule, "knee": args.knee, "id": args.id}
-        source = Source(run_dir)
-        if anew.options:
-            front = source.again(anew)
-            ruled = args.best or args.weights or args.knee or args.id is not None
-            if anew.errors is not None and not ruled:
-                known = front.roles.metrics
-                least = next(n for n in source.problem().costs_of_errors if n in known)
-                args.best = rule["best"] = wish["best"] = least
-        problem, trivial = (None, ()) if expected is None else _trivial_classifiers(source)
-        candidates = with_trivial(front, trivial)
-        sure = None
-        if args.sure is not None:
-            sure = sure_front(source.needed("--sure"), front, args.where, args.sure)
-            rule["where"] = tightened(sure, args.where)
-        ruled = any(value is not None for value in (args.best, args.weights, args.costs, args.id))
-        if ruled or args.knee or sure is not None:
-            position = plain = choose(candidates, **wish)
-        else:
-            position = plain = recommend(
-                front, run_dir.anchors(), where=args.where, within=args.within
-            )
-        if sure is not None and plain < len(front):  # else one label for all costs less
-            id = sure.front.ids[choose(sure.front, **wish)]
-            position = int(np.searchsorted(front.ids, id))
+        source = RunSource(run_dir)
+
+        def usual(front: Front) -> int:
+            return recommend(front, run_dir.anchors(), where=args.where, within=args.within)
+
+        found = pick(
+            source,
+            where=args.where,
+            within=args.within,
+            best=args.best,
+            knee=args.knee,
+            weights=_numbers(args.weights, "--weights", "METRIC"),
+            id=args.id,
+            sure=args.sure,
+            usual=usual,
+            **words,
+        )
+        front, position, expected = found.front, found.position, found.expected
         out = console()
-        if expected is not None and problem is not None and position >= len(front):
-            return _choose_trivial(
-                args, run_dir, problem, front, candidates, trivial, position, expected
-            )
-        returned = None if anew.options else run_dir.returned()
+        if found.always is not None:
+            return _choose_trivial(args, run_dir, source.problem(), found)
+        returned = None if anew.words else run_dir.returned()
         out.print(front_table(front, mark=position, returned=returned))
         out.print(f"chosen (*): solution {front.ids[position]}")
         tell(lambda: {"directory": run_dir.path, **solution(front, position)})
-        if sure is not None:
-            share = sure.share[int(front.ids[position])]
-            tell(lambda: {"limits_hold": share, "without_sure": front.ids[plain]})
-            out.print(_price(front, position, plain, sure, args.sure), soft_wrap=True)
+        if found.sure is not None:
+            share = found.sure.share[found.id]
+            tell(lambda: {"limits_hold": share, "without_sure": front.ids[found.plain]})
+            out.print(_price(found, found.sure, args.sure), soft_wrap=True)
         if args.id is None:
-            promises = _show_expectation(source, front, position, rule)
+            promises = _show_expectation(source, found)
         else:  # no resample can repeat a choice by eye: what is known is that of its spot
             promises = front.promises(position)
             show_promises(out, front, position, run_dir.summary().get("expected") or {})
         if expected is not None:
-            _show_costs(candidates, trivial, position, expected)
-        if anew.options:  # the run, and what was chosen of it, stay as they are
+            _show_costs(found, expected)
+        if anew.words:  # the run, and what was chosen of it, stay as they are
             tell(lambda: {"front": records(front), "model": args.export})
             if args.export:
-                about = {"run": config.name, "seed": config.seed, **anew.about()}
+                about = {"run": config.name, "seed": config.seed, **anew.words}
                 target = Path(args.export)
                 export(source.problem(), front, position, target, about, promises, replaces=False)
                 show_written(target)
@@ -229,15 +212,52 @@ class Choose:
         return 0
 
 
-def _show_expectation(
-    source: Source, front: Front, position: int, rule: Mapping[str, Any]
-) -> Mapping[str, Promise]:
-    """Print and return what to expect of the chosen solution on new records, where it is known."""
+def _numbers(text: str | None, option: str, names: str) -> dict[str, float] | None:
+    """Return ``name=number,name=number`` as a mapping; None for None.
+
+    Raises
+    ------
+    InputError
+        The text is not of that form.
+    """
+    if text is None:
+        return None
+    found = {}
+    for item in text.split(","):
+        name, _, value = item.partition("=")
+        try:
+            found[name.strip()] = float(value)
+        except ValueError:
+            raise InputError(f"{option}: expected {names}=NUMBER, found {item!r}") from None
+    return found
+
+
+def _prior(text: str | None) -> float | dict[str, float] | None:
+    """Return the share of positive records, or that of each class.
+
+    Raises
+    ------
+    InputError
+        The text is neither.
+    """
+    if text is None or "=" in text:
+        return _numbers(text, "--prior", "CLASS")
     try:
-        found = source.evidence()
-        if found is None:
+        return float(text)
+    except ValueError:
+        raise InputError(
+            f"--prior: expected a share above 0 and below 1, or CLASS=SHARE,..., found {text!r}"
+        ) from None
+
+
+def _show_expectation(source: RunSource, found: Pick) -> Mapping[str, Promise]:
+    """Print and return what to expect of the chosen solution on new records, where it is known."""
+    front, position = found.front, found.position
+    try:
+        told = source.evidence()
+        if told is None:
             return {}
-        known = expectation(found, front, position, **rule)
+        known = found.expectation(told)
     except ParetolabError as error:  # the choice stands without
         say(f"what to expect of this rule is not known: {error}", sys.stderr)
         show_promises(console(), front, position, {})
@@ -254,8 +274,9 @@ def _show_expectation(
     return known.of
 
 
-def _price(front: Front, position: int, plain: int, sure: Sure, percent: float) -> str:
+def _price(found: Pick, sure: Sure, percent: float) -> str:
     """Return how sure the limits are, and what that costs against the rule without it."""
+    front, position, plain = found.front, found.position, found.plain
     share = 100 * sure.share[int(front.ids[position])]
     text = f"its limits hold together in {share:.0f}% of the resamples"
     if plain == position:
@@ -300,59 +321,8 @@ def _keep(
     show_model(console(), run_dir.model)
 
 
-def _expected_cost(args: argparse.Namespace) -> ExpectedCost | None:
-    """Return the rule that --costs, --prior and --per-unit make; None without them.
-
-    Raises
-    ------
-    InputError
-        One of them is missing or cannot be used.
-    """
-    costs = numbers(args.costs, "--costs", "fp or fn")
-    if costs is None:
-        if args.prior is not None or args.per_unit is not None:
-            raise InputError(
-                "--prior and --per-unit: expected with --costs fp=NUMBER,fn=NUMBER, found alone"
-            )
-        return None
-    if set(costs) != ERRORS_OF_TWO:
-        raise InputError(f"--costs: expected fp=NUMBER,fn=NUMBER, found {args.costs!r}")
-    if args.prior is None:
-        raise InputError("--costs: expected --prior, the share of positive records to come, too")
-    try:
-        prior = float(args.prior)
-    except ValueError:
-        prior = np.nan
-    if not 0 < prior < 1:
-        raise InputError(
-            f"--prior: expected a share above 0 and below 1, found {args.prior}; where one class "
-            "never occurs, always say the other"
-        )
-    per_unit = numbers(args.per_unit, "--per-unit", "METRIC") or {}
-    return ExpectedCost(costs["fp"], costs["fn"], prior, per_unit)
-
-
-def _trivial_classifiers(
-    source: Source,
-) -> tuple[Problem | None, Sequence[TrivialClassifier]]:
-    """Return the run's problem and its trivial classifiers; none, and why, without its data."""
-    try:
-        problem = source.problem()
-    except ParetolabError as error:
-        say(f"classifiers that always give one label are not looked at: {error}", sys.stderr)
-        return None, ()
-    return problem, problem.trivial_classifiers()
-
-
 def _choose_trivial(
-    args: argparse.Namespace,
-    run_dir: RunDir,
-    problem: Problem,
-    front: Front,
-    candidates: Front,
-    trivial: Sequence[TrivialClassifier],
-    position: int,
-    expected: ExpectedCost,
+    args: argparse.Namespace, run_dir: RunDir, problem: Problem, found: Pick
 ) -> int:
     """Say that no solution is worth its cost, and export what is; the run's own choice stays.
 
@@ -361,14 +331,16 @@ def _choose_trivial(
     InputError
         It shall be registered: MLflow's versions are of solutions.
     """
-    found = trivial[-1 - int(candidates.ids[position])]
+    always, front, expected = found.always, found.front, found.expected
+    assert always is not None
+    assert expected is not None
     if args.register:
         raise InputError(
             f"--register {args.register}: expected a solution of the run, found that "
-            f"{found.name!r} costs least; --export writes it as a model"
+            f"{always.name!r} costs least; --export writes it as a model"
         )
-    costs = expected.of(candidates)
-    sentence = f"{found.name!r} ({found.label}) costs least, {costs[position]:.6g} a record"
+    costs = expected.of(found.candidates)
+    sentence = f"{always.name!r} ({always.label}) costs least, {costs[found.position]:.6g} a record"
     best = None
     try:
         best = choose(front, where=args.where, within=args.within, expected=expected)
@@ -381,29 +353,25 @@ def _choose_trivial(
         lambda: {
             "directory": run_dir.path,
             "solution": None,
-            "trivial": {"name": found.name, "label": found.label},
+            "trivial": {"name": always.name, "label": always.label},
             "why": sentence,
             "model": args.export,
         }
     )
     out.print(f"no solution is chosen: {sentence}", markup=False, highlight=False, soft_wrap=True)
-    _show_costs(candidates, trivial, position, expected)
+    _show_costs(found, expected)
     if args.export:
         directory, config = Path(args.export), run_dir.config()
         about = {"run": config.name, "seed": config.seed}
         reason = f"Of run {config.name}: {sentence}."
-        export_trivial(problem, found, directory, about, note=reason)
+        export_trivial(problem, always, directory, about, note=reason)
         show_written(directory)
     return 0
 
 
-def _show_costs(
-    front: Front, trivial: Sequence[TrivialClassifier], position: int, expected: ExpectedCost
-) -> None:
-    """Print what the choice costs, and which one is best for which prior and costs.
-
-    ``front`` has the trivial classifiers behind its solutions.
-    """
+def _show_costs(found: Pick, expected: ExpectedCost) -> None:
+    """Print what the choice costs, and which one is best for which prior and costs."""
+    front, trivial, position = found.candidates, found.trivial, found.position
     cost = expected.of(front)[position]
     tell(
         lambda: {
@@ -457,14 +425,13 @@ def _choose_mixture(args: argparse.Namespace, run_dir: RunDir, front: Front) -> 
     if args.best is None:
         raise InputError("--mix: expected --best METRIC too, found none")
     mix(front, best=args.best)  # what cannot be mixed is refused before data are loaded
-    source = Source(run_dir)
-    problem, trivial = _trivial_classifiers(source)
+    source = RunSource(run_dir)
+    trivial = source.trivial()
     candidates = with_trivial(front, trivial)
     found = mix(candidates, best=args.best, where=args.where)
     out = console()
     out.print(_mixture_table(candidates, trivial, found))
-    if problem is not None:
-        _show_mixture_expectation(source, candidates, found, args)
+    _show_mixture_expectation(source, candidates, found, args)
     tell(
         lambda: {
             "directory": run_dir.path,
@@ -481,15 +448,14 @@ def _choose_mixture(args: argparse.Namespace, run_dir: RunDir, front: Front) -> 
     directory = Path(args.export)
     config = run_dir.config()
     about = {"run": config.name, "seed": config.seed}
-    problem = load_problem(run_dir) if problem is None else problem
-    if not export_mixture(problem, candidates, trivial, found, directory, about):
+    if not export_mixture(source.problem(), candidates, trivial, found, directory, about):
         raise InputError(f"--export: solutions of {run_dir.path} are no models that can be mixed")
     show_written(directory)
     return 0
 
 
 def _show_mixture_expectation(
-    source: Source, candidates: Front, mixture: Mixture, args: argparse.Namespace
+    source: RunSource, candidates: Front, mixture: Mixture, args: argparse.Namespace
 ) -> None:
     """Print what to expect of a mixture on new records, where it is known."""
     try:

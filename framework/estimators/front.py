@@ -11,7 +11,7 @@ from functools import cached_property, wraps
 from html import escape
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -26,20 +26,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from framework.algorithm import Algorithm
-from framework.analysis import choose as decide
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.estimators.search import Searched, roles_for, search
-from framework.experiment.expected import (
-    Evidence,
-    evidence_of,
-    expectation,
-    scored_again,
-    sure_front,
-    tightened,
-    with_expected,
-)
+from framework.experiment.choice import Pick, Source, pick
+from framework.experiment.expected import Evidence, evidence_of, with_expected
 from framework.experiment.export import noted_of
 from framework.front import Front, Promise, why_empty
 from framework.models.checks import as_frame
@@ -53,26 +45,6 @@ if TYPE_CHECKING:
 Model = TypeVar("Model")
 
 _SHOWN = 20  # rows and columns in a notebook
-
-
-class _Pick(NamedTuple):
-    """A solution that a rule picked.
-
-    Attributes
-    ----------
-    problem : Problem
-        The one of the search, or the same with other prices.
-    front : Front
-    position : int
-        In the front; behind it are the trivial classifiers.
-    rule : mapping
-        As :class:`framework.analysis.expectations.Rule` takes it.
-    """
-
-    problem: Any
-    front: Front
-    position: int
-    rule: Mapping[str, Any]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -179,8 +151,10 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         """Return the constraints."""
         return listed(self.constraints)
 
-    def _with_prices(self, prices: Mapping[str, Any]) -> Problem:
-        """Return the problem with other prices, of the same genomes."""
+    def _scored_by(
+        self, prices: Mapping[str, Any] | None, errors: Mapping[str, float] | None
+    ) -> Problem:
+        """Return the problem with other prices or costs of errors, of the same genomes."""
         raise NotImplementedError
 
     def _recommendation(self) -> Mapping[str, Any]:
@@ -221,10 +195,10 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         for name in own:
             if name in known:
                 raise InputError(f"models: expected names that no metric has, found {name!r}")
-        pick = self._picked(**self._recommendation())
-        self.chosen_ = self._id(pick)
+        source, pick = self._picked(**self._recommendation())
+        self.chosen_ = pick.id
         if self._has_models:
-            self.model_ = self._made(pick)
+            self.model_ = self._made(source, pick)
         return self
 
     @cached_property
@@ -256,7 +230,7 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         *,
         sure: float | None = None,
         costs: Mapping[str, float] | None = None,
-        prior: float | None = None,
+        prior: float | Mapping[str, float] | None = None,
         per_unit: Mapping[str, float] | None = None,
         prices: Mapping[str, Any] | None = None,
         **rule: Any,
@@ -273,13 +247,17 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
             The metric that it is the best in.
         sure : float, optional
             Per cent: the conditions all hold in so many resamples of the records.
-        costs : mapping with ``fp`` and ``fn``, optional
-            What a false positive and a false negative cost: the least expected cost. Where
-            answering one class always costs less, that is what is returned.
-        prior : float, optional
-            Share of positive records where it will run.
+        costs : mapping of str to float, optional
+            What a false positive and a false negative cost, ``fp`` and ``fn``: the least expected
+            cost. Where answering one class always costs less, that is what is returned. Or what
+            errors cost by true class, 1 for those left out: all solutions evaluated, scored again,
+            and what decides by costs decides anew; without another rule, the least total or error
+            cost.
+        prior : float or mapping of str to float, optional
+            Share of positive records where it will run, with ``fp`` and ``fn``. Or the share of
+            each class: all solutions evaluated, scored again.
         per_unit : mapping of str to float, optional
-            Cost of a unit of other metrics, with ``costs``.
+            Cost of a unit of other metrics, with ``fp`` and ``fn``.
         prices : mapping of str to float, optional
             All solutions evaluated, scored again with other prices of features or models.
         **rule
@@ -294,16 +272,17 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         Raises
         ------
         InputError
-            No solution meets the conditions, a metric is unknown, or models are not at hand.
+            No solution meets the conditions, a metric is unknown, words that do not go together, or
+            models are not at hand.
         """
         rule |= {"sure": sure, "costs": costs, "prior": prior, "per_unit": per_unit}
-        pick = self._picked(where, best, prices=prices, **rule)
+        source, found = self._picked(where, best, prices=prices, **rule)
         if not self._has_models:
             raise InputError(
                 "choose: expected models, found predictions alone; `front_` and `expected(...)` "
-                f"tell of solution {self._id(pick)}, `fit` with the models makes it"
+                f"tell of solution {found.id}, `fit` with the models makes it"
             )
-        return self._made(pick)
+        return self._made(source, found)
 
     def expected(
         self, where: str | Sequence[str] = (), best: str | None = None, **rule: Any
@@ -329,98 +308,35 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
             As of :meth:`choose`; the metrics do not follow from records, or one class always
             answered costs less than any solution.
         """
-        pick = self._picked(where, best, **rule)
+        source, found = self._picked(where, best, **rule)
         if set(rule) == {"id"}:
-            return self._with_expected().promises(pick.position)
-        if pick.position >= len(pick.front):
-            raise InputError(
-                "expected: expected costs at which a solution pays, found that one class always "
-                "answered costs less; choose(...) returns that"
-            )
-        known = expectation(self._needed(pick.problem), pick.front, pick.position, **pick.rule)
-        return dict(known.of)
+            return self._with_expected().promises(found.position)
+        return dict(found.expectation(source.needed("expected")).of)
 
     def _picked(
-        self,
-        where: str | Sequence[str] = (),
-        best: str | None = None,
-        *,
-        sure: float | None = None,
-        costs: Mapping[str, float] | None = None,
-        prior: float | None = None,
-        per_unit: Mapping[str, float] | None = None,
-        prices: Mapping[str, Any] | None = None,
-        **more: Any,
-    ) -> _Pick:
-        """Return what a rule picks; the parameters are those of :meth:`choose`."""
+        self, where: str | Sequence[str] = (), best: str | None = None, **words: Any
+    ) -> tuple[Source, Pick]:
+        """Return what a rule picks; the words are those of :meth:`choose`."""
         check_is_fitted(self)
-        problem, front = self.problem_, self._front
-        if prices is not None:
-            problem = self._with_prices(prices)
-            front = scored_again(self._needed(problem), problem, front.roles, self.random_state)
-        rule = {"where": listed(where), "best": best, **more}
-        rule["within"] = listed(more.get("within"))
-        if costs is not None or prior is not None or per_unit is not None:
-            rule["expected"] = self._expected_cost(costs, prior, per_unit)
-        trivial = () if costs is None else problem.trivial_classifiers()
-        position = decide.choose(decide.with_trivial(front, trivial), **rule)
-        resampled = {name: value for name, value in rule.items() if name not in ("knee", "id")}
-        if sure is not None:
-            kept = sure_front(self._needed(problem), front, rule["where"], sure)
-            resampled["where"] = tightened(kept, rule["where"])
-            if position < len(front):  # else one label for all costs less
-                id = kept.front.ids[decide.choose(kept.front, **rule)]
-                position = int(np.searchsorted(front.ids, id))
-        return _Pick(problem, front, position, resampled)
+        source = _Fitted(self)
+        words["within"] = listed(words.get("within"))
+        return source, pick(source, where=listed(where), best=best, **words)
 
-    def _expected_cost(
-        self,
-        costs: Mapping[str, float] | None,
-        prior: float | None,
-        per_unit: Mapping[str, float] | None,
-    ) -> decide.ExpectedCost:
-        if costs is None:
-            raise InputError("prior and per_unit: expected with costs, found alone")
-        if set(costs) != {"fp", "fn"}:
-            raise InputError(f"costs: expected fp and fn, found {', '.join(map(str, costs))}")
-        prior = self._usual_prior() if prior is None else prior
-        if not 0 < prior < 1:
-            raise InputError(
-                f"prior: expected a share above 0 and below 1, found {prior:g}; where one class "
-                "never occurs, always say the other"
-            )
-        return decide.ExpectedCost(costs["fp"], costs["fn"], prior, dict(per_unit or {}))
+    def _usual_prior(self) -> float | None:
+        """Return the share of positive records where none is given; None where it must be."""
+        return None
 
-    def _usual_prior(self) -> float:
-        raise InputError("costs: expected a prior, the share of positive records to come, too")
-
-    def _id(self, pick: _Pick) -> int:
-        front = pick.front
-        return int(front.ids[pick.position]) if pick.position < len(front) else -1
-
-    def _made(self, pick: _Pick) -> Any:
+    def _made(self, source: Source, found: Pick) -> Any:
         """Return the model of what was picked."""
-        if pick.position >= len(pick.front):
-            trivial = pick.problem.trivial_classifiers()
-            kept = decide.with_trivial(pick.front, trivial).ids[pick.position]
-            one = trivial[-1 - int(kept)]
-            return ConstantClassifier.from_label(one.label, one.classes)
-        genome = pick.front.X[pick.position].astype(pick.problem.space.dtype)
-        return self._model_of(genome, pick.problem)
+        if found.always is not None:
+            return ConstantClassifier.from_label(found.always.label, found.always.classes)
+        problem = source.problem()
+        return self._model_of(found.front.X[found.position].astype(problem.space.dtype), problem)
 
-    def _evidence(self, problem: Problem) -> Evidence | None:
+    def _evidence(self, problem: Problem, **more: Any) -> Evidence | None:
         alone = self.algorithm_ is not None and self.algorithm_.front_only
         front = self._front if alone else None
-        return evidence_of(self._evaluated, problem, self.random_state, front)
-
-    def _needed(self, problem: Problem) -> Evidence:
-        found = self._evidence(problem)
-        if found is None:
-            raise InputError(
-                "expected metrics that follow from what each record contributes, found "
-                f"{', '.join(problem.metric_names)}, of which this is not known"
-            )
-        return found
+        return evidence_of(self._evaluated, problem, self.random_state, front, **more)
 
     def _with_expected(self) -> Front:
         """Return the front with what to expect of each solution, where that is known."""
@@ -538,6 +454,31 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         else:
             tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
         return tags
+
+
+class _Fitted(Source):
+    """The front of an estimator after ``fit``."""
+
+    def __init__(self, estimator: FrontEstimator[Any]) -> None:
+        super().__init__()
+        self._of = estimator
+        self.front, self.seed = estimator._front, estimator.random_state
+        self.usual_prior = estimator._usual_prior
+
+    def _searched(self) -> Problem:
+        problem: Problem = self._of.problem_
+        return problem
+
+    def _changed(
+        self, prices: Mapping[str, Any] | None, errors: Mapping[str, float] | None
+    ) -> Problem:
+        return self._of._scored_by(prices, errors)
+
+    def _roles(self, problem: Problem) -> Roles:
+        return roles_for(problem, self.front.roles.names, self._of._bounds(problem))
+
+    def _evidence(self, problem: Problem, **more: Any) -> Evidence | None:
+        return self._of._evidence(problem, **more)
 
 
 def with_former_names(**names: str) -> Callable[[type[Any]], type[Any]]:

@@ -167,7 +167,15 @@ class PoolEstimator(FrontEstimator[Model]):
     def _measured(self, X: Any) -> Any:
         return measured_costs(self.models_, X)
 
+    def _scored_by(
+        self, prices: Mapping[str, Any] | None, errors: Mapping[str, float] | None
+    ) -> Problem:
+        if errors is not None:
+            self.problem_.with_errors({}, errors)
+        return self._with_prices(prices or {})
+
     def _with_prices(self, prices: Mapping[str, Any]) -> Problem:
+        """Return the problem with other prices of models."""
         library, found = self.library_, dict(self.library_.costs)
         given = costs_by_name(prices) or {}
         if set(given) == {COST} and len(found) == 1:  # one number each, whatever it is called

@@ -17,6 +17,7 @@ from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.front import Front
 from framework.models.store import load_model
+from paretolab import RunResult
 from tests.command import small, start, write
 
 
@@ -77,10 +78,10 @@ def test_choose(finished, command, options, expected):
         (["--weights", "coverage"], "--weights: expected METRIC=NUMBER, found 'coverage'"),
         (["--best", "cost", "--knee"], "expected one of best, knee, weights, costs and id"),
         (["--id", "999999"], "id: expected a solution of the front"),
-        (["--costs", "fp=1"], "--costs: expected fp=NUMBER,fn=NUMBER"),
-        (["--costs", "fp=1,fn=2"], "--costs: expected --prior"),
-        (["--prior", "0.1"], "expected with --costs"),
-        (["--costs", "fp=1,fn=2", "--prior", "0"], "--prior: expected a share above 0"),
+        (["--costs", "fp=1"], "costs: expected fp and fn, or costs by class, found fp"),
+        (["--costs", "fp=1,fn=2"], "costs: expected a prior"),
+        (["--prior", "0.1"], "expected with costs"),
+        (["--costs", "fp=1,fn=2", "--prior", "0"], "prior: expected a share above 0"),
         (
             ["--costs", "fp=1,fn=2", "--prior", "0.1", "--per-unit", "complexity=1"],
             "the metric 'complexity'",
@@ -348,10 +349,10 @@ def test_check_says_what_speaks_against_a_max_pending(command, place):
     done = command(*base, "--set", "algorithm.max_pending=256", "--set", "workers=16")
     assert "max_pending" in done.out
     assert "would often wait" not in done.out
-    assert "costs quality" not in done.out
+    assert "cost quality" not in done.out
     done = command(*base, "--set", "algorithm.max_pending=512", "--set", "workers=256")
     assert "would often wait" in done.out
-    assert "costs quality" in done.out
+    assert "cost quality" in done.out
 
 
 def test_check(command, place):
@@ -503,6 +504,64 @@ def test_other_costs_of_errors_are_those_of_the_problem_with_these_costs(
     assert cheaper["solution"] == best_of(found, "cost")
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--costs", "0=1,1=20"], {"costs": {0: 1, 1: 20}}),
+        (["--costs", "1=3", "--where", "cost<=18"], {"costs": {"1": 3}, "where": "cost<=18"}),
+        (
+            ["--prior", "0=0.05,1=0.95", "--best", "accuracy"],
+            {"prior": {0: 0.05, 1: 0.95}, "best": "accuracy"},
+        ),
+        (
+            ["--prices", "f2=0,f5=40", "--within", "coverage=2%", "--best", "cost"],
+            {"prices": {"f2": 0, "f5": 40}, "within": "coverage=2%", "best": "cost"},
+        ),
+        (["--costs", "fp=1,fn=2", "--prior", "0.4"], {"costs": {"fp": 1, "fn": 2}, "prior": 0.4}),
+        (
+            ["--where", "coverage>=0.3", "--best", "cost", "--sure", "60"],
+            {"where": "coverage>=0.3", "best": "cost", "sure": 60},
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_python_chooses_what_the_command_chooses(
+    finished, place, monkeypatch, capsys, options, words
+):
+    monkeypatch.chdir(place)
+    said, result = told(capsys, *options), RunResult(finished.dir)
+    promises = result.expected(**words)
+    assert promises.keys() == said["metrics"].keys()
+    for name, promise in promises.items():
+        for figure in ("claimed", "expected", "low", "high"):
+            assert getattr(promise, figure) == said["metrics"][name][figure], name
+    model = result.choose(**words)
+    assert hasattr(model, "predict_table")
+    assert result.expected(best="cost")["cost"].claimed == result.front.rows.values["cost"].min()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ({"costs": {"fp": 1}}, "costs: expected fp and fn, or costs by class, found fp"),
+        ({"costs": {"fp": 1, "fn": 2}}, "costs: expected a prior, the share of positive records"),
+        ({"costs": {"fp": 1, "fn": 2}, "prior": 0}, "prior: expected a share above 0 and below 1"),
+        ({"costs": {"9": 1}}, "costs: expected a class of the data"),
+        ({"costs": {"1": -1}}, "costs: expected numbers from 0, one above it"),
+        ({"costs": {"1": float("nan")}}, "costs: expected numbers from 0, one above it"),
+        ({"costs": {"1": "much"}}, "costs: expected numbers by name"),
+        ({"prior": 0.5}, "prior and per_unit: expected with costs, found alone"),
+        ({"prior": {"0": 0, "1": 1}}, "prior: expected shares above 0 that add up to 1"),
+        ({"costs": {"1": 2}, "prior": 0.5}, "prior: expected a share of each class"),
+        ({"prices": {"f2": "much"}}, "prices: f2: expected a number from 0, found much"),
+        ({"prices": {"f9": 1}}, "prices: expected features"),
+    ],
+)
+def test_words_of_python_that_cannot_be(finished, words, sentence):
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        RunResult(finished.dir).choose(**words)
+
+
 def test_other_shares_of_classes_weigh_what_was_counted_of_each(
     finished, place, monkeypatch, capsys
 ):
@@ -540,12 +599,15 @@ def test_other_shares_of_classes_weigh_what_was_counted_of_each(
         (["--costs", "9=1"], "costs: expected a class of the data"),
         (["--costs", "0=-1,1=2"], "costs: expected numbers from 0, one above it, found 0=-1"),
         (["--costs", "0=0,1=0"], "costs: expected numbers from 0, one above it"),
-        (["--costs", "0=1,1=2", "--prior", "0.1"], "--prior: expected CLASS=SHARE,..."),
+        (
+            ["--costs", "0=1,1=2", "--prior", "0.1"],
+            "prior: expected a share of each class, CLASS=SHARE",
+        ),
         (["--prior", "0=0,1=1"], "prior: expected shares above 0 that add up to 1, found 0=0, 1=1"),
         (["--prior", "0=0.5,1=0.6"], "prior: expected shares above 0 that add up to 1"),
         (["--prior", "0=1"], "prior: expected a share of each class (0, 1), found 0=1"),
         (["--costs", "fp=1,fn=1", "--prior", "0=0.5,1=0.5"], "with fp and fn, found"),
-        (["--costs", "0=1,1=2", "--per-unit", "cost=1"], "--per-unit: expected with --costs fp"),
+        (["--costs", "0=1,1=2", "--per-unit", "cost=1"], "per_unit: expected with costs fp and fn"),
         (["--costs", "fp=1,fn=1", "--prior", "half"], "--prior: expected a share above 0"),
     ],
 )

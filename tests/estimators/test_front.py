@@ -147,7 +147,7 @@ def test_choosing_takes_conditions_costs_and_prices(cls):
     with pytest.raises(InputError, match="where"):
         search.choose(f"{first}=={promise.claimed + 0.123}")
     dear = {"a": 100.0} if cls is ParetoMultiStage else {"tree": 100.0}
-    front = search._picked(best="cost", prices=dear).front
+    front = search._picked(best="cost", prices=dear)[1].front
     assert front.rows.values["cost"].max() > search._front.rows.values["cost"].max() - 1e-9
     assert search.choose(best=first, prices=dear).predict(X).shape == (len(X),)
     with pytest.raises(InputError, match="prices"):
@@ -158,6 +158,33 @@ def test_choosing_takes_conditions_costs_and_prices(cls):
         assert (careful.predict(X) == "yes").mean() <= (bold.predict(X) == "yes").mean()
     with pytest.raises(InputError, match="expected with costs, found alone"):
         search.choose(prior=0.5)
+
+
+@each
+def test_costs_and_shares_by_class_score_all_designs_again(cls):
+    search, y = fitted(cls), records()[1]
+    first = search._front.roles.names[0]
+    if cls is ParetoMultiStage:
+        front = search._picked(costs={"yes": 5})[1].front
+        assert "error_cost" in front.roles.metrics
+        best = front.rows.values["error_cost"].min()
+        assert search.expected(costs={"yes": 5})["error_cost"].claimed == best
+    else:
+        with pytest.raises(InputError, match="costs: expected fp and fn, since costs by class"):
+            search.choose(costs={"yes": 5})
+    share = {label: float((y == label).mean()) for label in ("yes", "no")}
+    if cls in (ParetoCascade, ROCHull):
+        with pytest.raises(InputError, match="prior: expected a problem whose records have known"):
+            search.choose(best=first, prior=share)
+        return
+    same, _ = search.expected(best=first, prior=share), search.choose(best=first, prior=share)
+    assert same[first].claimed == pytest.approx(search.expected(best=first)[first].claimed)
+    if cls is PrunedVoting:  # of all that were evaluated, records of "yes" alone
+        share = {"yes": 1 - 1e-6, "no": 1e-6}
+        outcomes = search._evidence(search.problem_).resamples.outcomes
+        of_yes = outcomes.metrics((search.problem_.truth()[0] == 1)[:, None] * 1.0)["accuracy"]
+        found = search.expected(best="accuracy", prior=share)["accuracy"].claimed
+        assert found == pytest.approx(np.nanmax(of_yes), abs=1e-4)
 
 
 @each

@@ -113,4 +113,4 @@ def test_a_problem_without_outcomes_says_so(tmp_path):
     assert f"what to expect on new records is not known: {sentence}" in done.out
     refused = call("choose", "out", "--where", "f1<=0.5", "--sure", "90", cwd=tmp_path)
     assert refused.code == 2
-    assert "--sure: expected a problem that tells what each record contributes" in refused.err
+    assert "sure: expected metrics that follow from what each record contributes" in refused.err

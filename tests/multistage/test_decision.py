@@ -276,6 +276,39 @@ def test_a_front_is_never_worse_than_one_classifier_on_what_money_allows(algorit
     assert len(plain.problem_.starts()) == 0
 
 
+def test_an_estimator_is_chosen_from_with_other_costs_shares_and_prices(fitted):
+    """As the problem that had them from the start scores the designs that were evaluated."""
+    X, y = table()
+    errors, prices = {"shock": 80, "sepsis": 3}, {"c": 0.5}
+    given = {"errors": errors, "no_answer": 2}
+    twin = ParetoMultiStage(
+        costs=COSTS | prices,
+        decision=DECISION | given | {"per_stage": fitted.decision["per_stage"]},
+        remove_features=True,
+        max_stages=3,
+        measure="holdout",
+        algorithm="grid",
+        budget=1,
+    ).fit(X, y)
+    designs = np.concatenate([batch.X for batch in fitted._evaluated])
+    truth, labels = twin.problem_.truth()
+    alone = (truth[:, None] == np.arange(3)).astype(float)
+    outcomes = twin.problem_.outcomes(designs)
+    share = {"ok": 0.5, "sepsis": 0.3, "shock": 0.2}
+    shares = np.array([share[label] for label in labels])
+    total = outcomes.metrics(np.ones((len(truth), 1)))["total_cost"][:, 0]
+    weighed = outcomes.metrics(alone)["total_cost"] @ shares
+    words = {"costs": errors, "prices": prices}
+    assert fitted.expected(**words)["total_cost"].claimed == total.min()
+    claimed = fitted.expected(prior=share, **words)["total_cost"].claimed
+    assert claimed == pytest.approx(weighed.min(), rel=1e-5)
+    model = fitted.choose(**words)
+    assert model.decision_.errors[list(model.classes_).index("shock")].max() == 80
+    assert model.costs_.tolist() == [0.1, 2.0, 0.5]
+    with pytest.raises(InputError, match="costs: expected a class of the data"):
+        fitted.choose(costs={"fever": 3})
+
+
 def test_other_costs_keep_what_genes_mean(fitted):
     problem = fitted.problem_
     section = {"kind": "multistage", "decision": DECISION}

@@ -9,16 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from framework.analysis.choose import choose
 from framework.cli.progress import ProgressLines
 from framework.errors import InputError
+from framework.experiment.choice import Pick, RunSource, pick
 from framework.experiment.config import RunConfig, check_config, load_config
 from framework.experiment.execute import Options, execute, new_run, resumed_config
-from framework.experiment.expected import evidence, exact_front, expectation
-from framework.experiment.export import load_problem
 from framework.experiment.run_dir import RunDir
 from framework.front import Front, Promise
-from framework.problem import Deployable, Problem
+from framework.models.constant import ConstantClassifier
+from framework.problem import Deployable
 
 PathLike = str | os.PathLike[str]
 
@@ -58,12 +57,24 @@ class RunResult:
         self.config = self._run_dir.config()
         self.summary = self._run_dir.summary()
         self.front: Front = self._run_dir.front()
-        self._problem: Problem | None = None
+        self._source = RunSource(self._run_dir)
 
-    def choose(self, where: str | Sequence[str] = (), best: str | None = None, **rule: Any) -> Any:
+    def choose(
+        self,
+        where: str | Sequence[str] = (),
+        best: str | None = None,
+        *,
+        sure: float | None = None,
+        costs: Mapping[str, float] | None = None,
+        prior: float | Mapping[str, float] | None = None,
+        per_unit: Mapping[str, float] | None = None,
+        prices: Mapping[str, float] | None = None,
+        **rule: Any,
+    ) -> Any:
         """Return the model of one solution, fitted and ready to predict.
 
-        The data are loaded again, on the first call.
+        The words are those of ``paretolab choose``. The data are loaded again, on the first call;
+        the run's own choice stays.
 
         Parameters
         ----------
@@ -71,6 +82,20 @@ class RunResult:
             Conditions that the solution meets, such as ``coverage>=0.9``.
         best : str, optional
             The metric that it is the best in.
+        sure : float, optional
+            Per cent: the conditions all hold in so many resamples of the records.
+        costs : mapping of str to float, optional
+            Of a false positive and a false negative, ``fp`` and ``fn``: the least expected cost.
+            Where answering one class always costs less, that is what is returned. Or of errors by
+            true class, 1 for those left out: all designs scored again, where stages decide by costs
+            they decide anew; without another rule, the least total or error cost.
+        prior : float or mapping of str to float, optional
+            Share of positive records where it will run, with ``fp`` and ``fn``. Or the share of
+            each class: all designs scored again.
+        per_unit : mapping of str to float, optional
+            Cost of a unit of other metrics, with ``fp`` and ``fn``.
+        prices : mapping of str to float, optional
+            Of some features: all designs scored again.
         **rule
             Other rules of :func:`framework.analysis.choose.choose`: ``within``, ``knee``,
             ``weights``, ``id``. Without any rule: the solution nearest to the ideal point.
@@ -83,20 +108,20 @@ class RunResult:
         Raises
         ------
         InputError
-            No solution meets the conditions, a metric is unknown, the data have changed since, or
-            solutions of this problem are no models.
+            No solution meets the conditions, a metric is unknown, words that do not go together,
+            the data have changed since, or solutions of this problem are no models.
         """
-        conditions = [where] if isinstance(where, str) else list(where)
-        position = choose(self.front, where=conditions, best=best, **rule)
-        if self._problem is None:
-            self._problem = load_problem(self._run_dir)
-        if not isinstance(self._problem, Deployable):
+        words = {"sure": sure, "costs": costs, "prior": prior, "per_unit": per_unit}
+        found = self._picked(where, best, prices=prices, **words, **rule)
+        if found.always is not None:
+            return ConstantClassifier.from_label(found.always.label, found.always.classes)
+        problem = self._source.problem()
+        if not isinstance(problem, Deployable):
             raise InputError(
                 f"choose: expected solutions that are models, found those of problem "
                 f"{self.config.problem['kind']!r}; paretolab.choose(front, ...) returns a position"
             )
-        genome = self.front.X[position].astype(self._problem.space.dtype)
-        return self._problem.decode(genome)
+        return problem.decode(found.front.X[found.position].astype(problem.space.dtype))
 
     def expected(
         self, where: str | Sequence[str] = (), best: str | None = None, **rule: Any
@@ -119,26 +144,19 @@ class RunResult:
         Raises
         ------
         InputError
-            No solution meets the conditions, a metric is unknown, the data have changed since, or
-            the problem does not say what each record contributes.
+            As of :meth:`choose`; the problem does not say what each record contributes, or one
+            class always answered costs less than any solution.
         """
-        conditions = [where] if isinstance(where, str) else list(where)
-        position = choose(self.front, where=conditions, best=best, **rule)
+        found = self._picked(where, best, **rule)
         if set(rule) == {"id"}:
-            return self.front.promises(position)
-        if self._problem is None:
-            self._problem = load_problem(self._run_dir)
-        with self._run_dir.journal() as journal:
-            around = exact_front(self.config, self.front)
-            found = evidence(journal, self._problem, self.config.seed, around)
-        if found is None:
-            raise InputError(
-                "expected: expected a problem that tells what each record contributes, found "
-                f"{self.config.problem['kind']!r}, which does not"
-            )
-        asked = {name: value for name, value in rule.items() if name not in ("knee", "id")}
-        known = expectation(found, self.front, position, where=conditions, best=best, **asked)
-        return dict(known.of)
+            return self.front.promises(found.position)
+        return dict(found.expectation(self._source.needed("expected")).of)
+
+    def _picked(self, where: str | Sequence[str], best: str | None, **words: Any) -> Pick:
+        if isinstance(words.get("within"), str):
+            words["within"] = [words["within"]]
+        conditions = [where] if isinstance(where, str) else list(where)
+        return pick(self._source, where=conditions, best=best, **words)
 
     def __repr__(self) -> str:
         status = self.summary.get("status", "unfinished")

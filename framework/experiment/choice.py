@@ -1,0 +1,388 @@
+"""One choice from a front, in the words of ``paretolab choose``, for the command and for Python.
+
+With other prices of features, costs of errors or shares of classes than those that were searched
+with, the designs evaluated have other figures, and another front: it is chosen from that one.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from framework.analysis.choose import Condition, ExpectedCost, Margin, choose, with_trivial
+from framework.analysis.expectations import Expectation
+from framework.errors import InputError, ParetolabError
+from framework.experiment.expected import (
+    Evidence,
+    Sure,
+    evidence,
+    exact_front,
+    expectation,
+    scored_again,
+    sure_front,
+    tightened,
+)
+from framework.experiment.export import load_problem
+from framework.experiment.run_dir import RunDir
+from framework.experiment.single_run import make_problem, make_roles
+from framework.front import Front
+from framework.problem import Problem, TrivialClassifier
+from framework.roles import Roles
+from framework.security import say
+
+_ERRORS_OF_TWO = {"fp", "fn"}
+_SECONDS = 600.0  # of training again what decides by other costs of errors
+
+
+@dataclass(frozen=True)
+class Anew:
+    """With what all designs are scored again: prices of features, costs of errors, class shares.
+
+    Attributes
+    ----------
+    prices : mapping of str to float, or None
+        By feature; of families over models by model, or by cost and model.
+    errors, shares : mapping of str to float, or None
+        By true class; by class.
+    """
+
+    prices: Mapping[str, Any] | None = None
+    errors: Mapping[str, float] | None = None
+    shares: Mapping[str, float] | None = None
+
+    @property
+    def words(self) -> dict[str, Mapping[str, Any]]:
+        """What is given, by the words that ask for it."""
+        given = {"prices": self.prices, "costs": self.errors, "prior": self.shares}
+        return {word: value for word, value in given.items() if value is not None}
+
+
+def asked(
+    costs: Mapping[str, float] | None = None,
+    prior: float | Mapping[str, float] | None = None,
+    per_unit: Mapping[str, float] | None = None,
+    prices: Mapping[str, Any] | None = None,
+    usual_prior: Callable[[], float | None] = lambda: None,
+) -> tuple[Anew, ExpectedCost | None]:
+    """Return with what designs are scored again, and the rule of two classes' costs, if any.
+
+    Parameters
+    ----------
+    costs : mapping of str to float, optional
+        ``fp`` and ``fn``: the rule of least expected cost. By true class: scored again.
+    prior : float or mapping of str to float, optional
+        Share of positive records to come, with ``fp`` and ``fn``; or of each class: scored again.
+    per_unit : mapping of str to float, optional
+        Cost of a unit of other metrics, with ``fp`` and ``fn``.
+    prices : mapping, optional
+    usual_prior : callable, optional
+        What gives the prior where none is given, if anything does.
+
+    Raises
+    ------
+    InputError
+        They do not go together, or are no numbers.
+    """
+    own, of_class = _numbers(costs, "costs"), isinstance(prior, Mapping)
+    shares = _numbers(prior, "prior") if isinstance(prior, Mapping) else None
+    if own is not None and not set(own) & _ERRORS_OF_TWO:
+        if prior is not None and not of_class:
+            raise InputError(
+                "prior: expected a share of each class, CLASS=SHARE,..., with costs by class, "
+                f"found {prior:g}"
+            )
+        if per_unit is not None:
+            raise InputError("per_unit: expected with costs fp and fn, found others")
+        return Anew(prices, own, shares), None
+    if own is None:
+        if per_unit is not None or not (prior is None or of_class):
+            raise InputError(
+                "prior and per_unit: expected with costs, found alone; a prior of each class needs "
+                "none"
+            )
+        return Anew(prices, None, shares), None
+    if set(own) != _ERRORS_OF_TWO:
+        raise InputError(f"costs: expected fp and fn, or costs by class, found {', '.join(own)}")
+    if isinstance(prior, Mapping):
+        raise InputError(
+            "prior: expected one number, the share of positive records, with fp and fn, found "
+            + ", ".join(f"{name}={share}" for name, share in prior.items())
+        )
+    if prior is None:
+        prior = usual_prior()
+    if prior is None:
+        raise InputError("costs: expected a prior, the share of positive records to come, too")
+    if not 0 < prior < 1:
+        raise InputError(
+            f"prior: expected a share above 0 and below 1, found {prior:g}; where one class "
+            "never occurs, always say the other"
+        )
+    units = _numbers(per_unit, "per_unit") or {}
+    return Anew(prices), ExpectedCost(own["fp"], own["fn"], prior, units)
+
+
+def _numbers(given: Mapping[Any, float] | None, word: str) -> dict[str, float] | None:
+    """Return numbers by the texts of their names; None for None."""
+    if given is None:
+        return None
+    try:
+        return {str(name): float(value) for name, value in given.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise InputError(f"{word}: expected numbers by name, found {given!r}") from None
+
+
+class Source(ABC):
+    """Where a front comes from: its problem, and what resamples tell, each made when asked for."""
+
+    front: Front
+    """As it was searched."""
+    seed: int
+
+    def __init__(self) -> None:
+        self.usual_prior: Callable[[], float | None] = lambda: None
+        self.anew = Anew()
+        self._base: Problem | None = None
+        self._other: Problem | None = None
+        self._again: Front | None = None
+        self._found: Evidence | None = None
+        self._looked = False
+
+    @abstractmethod
+    def _searched(self) -> Problem:
+        """Return the problem as it was searched."""
+
+    @abstractmethod
+    def _changed(
+        self, prices: Mapping[str, Any] | None, errors: Mapping[str, float] | None
+    ) -> Problem:
+        """Return the problem with other prices or costs of errors, of the same genomes."""
+
+    @abstractmethod
+    def _roles(self, problem: Problem) -> Roles:
+        """Return the roles of the search, of a problem's metrics."""
+
+    @abstractmethod
+    def _evidence(self, problem: Problem, **more: Any) -> Evidence | None:
+        """Return what resamples tell of all designs, as a problem scores them."""
+
+    def trivial(self) -> Sequence[TrivialClassifier]:
+        """Return what one can have without a model."""
+        return self.problem().trivial_classifiers()
+
+    def base(self) -> Problem:
+        """Return the problem as it was searched."""
+        if self._base is None:
+            self._base = self._searched()
+        return self._base
+
+    def problem(self) -> Problem:
+        """Return the problem, with the prices and costs of :meth:`again`."""
+        return self.base() if self._other is None else self._other
+
+    def again(self, anew: Anew) -> Front:
+        """Score all designs again with other prices, costs or shares, and return their front.
+
+        With none of them it is the front as it was searched.
+
+        Raises
+        ------
+        InputError
+            What the problem has no metric of, or components that would take long to train again.
+        """
+        if anew != self.anew:
+            changes = anew.prices is not None or anew.errors is not None
+            self._other = self._changed(anew.prices, anew.errors) if changes else None
+            self.anew, self._again, self._looked = anew, None, False
+        if not anew.words:
+            return self.front
+        if self._again is None:
+            found, problem = self.needed(next(iter(anew.words))), self.problem()
+            roles, same = self._roles(problem), anew.shares is None
+            self._again = scored_again(found, problem, roles, self.seed, tested=same)
+        return self._again
+
+    def evidence(self) -> Evidence | None:
+        """Return what resamples tell; None where the problem has no outcomes."""
+        if not self._looked:
+            more: dict[str, Any] = {"shares": self.anew.shares}
+            if self.anew.errors is not None:  # trained anew: that was asked for
+                more["seconds"] = _SECONDS
+            self._found, self._looked = self._evidence(self.problem(), **more), True
+        return self._found
+
+    def needed(self, word: str) -> Evidence:
+        """Return what resamples tell, which a word needs.
+
+        Raises
+        ------
+        InputError
+            The problem has no outcomes.
+        """
+        found = self.evidence()
+        if found is None:
+            raise InputError(
+                f"{word}: expected metrics that follow from what each record contributes, found "
+                f"{', '.join(self.problem().metric_names)}, of which this is not known"
+            )
+        return found
+
+
+class RunSource(Source):
+    """The front of a run.
+
+    Parameters
+    ----------
+    run_dir : RunDir
+    """
+
+    def __init__(self, run_dir: RunDir) -> None:
+        super().__init__()
+        self._run_dir, self._config = run_dir, run_dir.config()
+        self.front, self.seed = run_dir.front(), self._config.seed
+
+    def _searched(self) -> Problem:
+        return load_problem(self._run_dir)
+
+    def _changed(
+        self, prices: Mapping[str, Any] | None, errors: Mapping[str, float] | None
+    ) -> Problem:
+        problem, section = self.base(), dict(self._config.problem)
+        if prices is not None:
+            section = problem.with_prices(section, prices)
+        if errors is not None:
+            section = problem.with_errors(section, errors)
+        return make_problem(self._config.model_copy(update={"problem": section}))
+
+    def _roles(self, problem: Problem) -> Roles:
+        return make_roles(self._config, problem)
+
+    def _evidence(self, problem: Problem, **more: Any) -> Evidence | None:
+        around = None if self.anew.words else exact_front(self._config, self.front)
+        with self._run_dir.journal() as journal:
+            return evidence(journal, problem, self.seed, around, **more)
+
+    def trivial(self) -> Sequence[TrivialClassifier]:
+        """Return what one can have without a model; none, and why, without the run's data."""
+        try:
+            return super().trivial()
+        except ParetolabError as error:
+            say(f"classifiers that always give one label are not looked at: {error}", sys.stderr)
+            return ()
+
+
+class Pick(NamedTuple):
+    """What a rule picked.
+
+    Attributes
+    ----------
+    front : Front
+        As it was searched, or scored again.
+    candidates : Front
+        The same, with trivial classifiers behind it where costs of two classes are given.
+    trivial : sequence of TrivialClassifier
+    position : int
+        Among the candidates.
+    plain : int
+        Where the rule without ``sure`` picks.
+    rule : mapping
+        As :class:`framework.analysis.expectations.Rule` takes it.
+    sure : Sure or None
+    expected : ExpectedCost or None
+        The rule of the costs of two classes.
+    """
+
+    front: Front
+    candidates: Front
+    trivial: Sequence[TrivialClassifier]
+    position: int
+    plain: int
+    rule: Mapping[str, Any]
+    sure: Sure | None
+    expected: ExpectedCost | None
+
+    @property
+    def id(self) -> int:
+        """The solution's; of a trivial classifier one below 0."""
+        return int(self.candidates.ids[self.position])
+
+    @property
+    def always(self) -> TrivialClassifier | None:
+        """The trivial classifier that was picked; None where a solution was."""
+        return self.trivial[-1 - self.id] if self.position >= len(self.front) else None
+
+    def expectation(self, found: Evidence) -> Expectation:
+        """Return what to expect of the solution that was picked on new records.
+
+        Raises
+        ------
+        InputError
+            No solution was, or the rule picks none in any resample.
+        """
+        if self.always is not None:
+            raise InputError(
+                "expected: expected costs at which a solution pays, found that one class always "
+                "answered costs less; choose(...) returns that"
+            )
+        return expectation(found, self.front, self.position, **self.rule)
+
+
+def pick(
+    source: Source,
+    *,
+    where: Sequence[str | Condition] = (),
+    within: Sequence[str | Margin] = (),
+    best: str | None = None,
+    knee: bool = False,
+    weights: Mapping[str, float] | None = None,
+    id: int | None = None,
+    sure: float | None = None,
+    costs: Mapping[str, float] | None = None,
+    prior: float | Mapping[str, float] | None = None,
+    per_unit: Mapping[str, float] | None = None,
+    prices: Mapping[str, Any] | None = None,
+    usual: Callable[[Front], int] | None = None,
+) -> Pick:
+    """Return what a rule picks of a front.
+
+    Parameters
+    ----------
+    source : Source
+    where, within, best, knee, weights, id
+        As of :func:`framework.analysis.choose.choose`.
+    sure : float, optional
+        Per cent: the conditions all hold in so many resamples of the records.
+    costs, prior, per_unit, prices
+        As of :func:`asked`. With costs by class and no other rule: the least of them.
+    usual : callable, optional
+        What picks from the front where there is no rule at all; else the nearest to the ideal.
+
+    Raises
+    ------
+    InputError
+        No solution meets the conditions, or words that cannot be used or do not go together.
+    """
+    anew, expected = asked(costs, prior, per_unit, prices, source.usual_prior)
+    front = source.again(anew)
+    if anew.errors is not None and best is None and not knee and weights is None and id is None:
+        known = front.roles.metrics
+        best = next(name for name in source.problem().costs_of_errors if name in known)
+    trivial = () if expected is None else source.trivial()
+    candidates = with_trivial(front, trivial)
+    rule: dict[str, Any] = {"where": where, "within": within, "best": best, "weights": weights}
+    rule["expected"] = expected
+    wish: dict[str, Any] = {**rule, "knee": knee, "id": id}
+    kept = None
+    if sure is not None:
+        kept = sure_front(source.needed("sure"), front, where, sure)
+        rule["where"] = tightened(kept, where)
+    ruled = knee or any(x is not None for x in (best, weights, id, sure, expected))
+    plain = position = choose(candidates, **wish) if ruled or usual is None else usual(front)
+    if kept is not None and plain < len(front):  # else one label for all costs less
+        chosen = kept.front.ids[choose(kept.front, **wish)]
+        position = int(np.searchsorted(front.ids, chosen))
+    return Pick(front, candidates, trivial, position, plain, rule, kept, expected)
