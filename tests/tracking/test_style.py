@@ -53,3 +53,18 @@ def test_what_no_font_has_is_said_once(capsys):
 def test_plain_names_cost_nothing(monkeypatch):
     monkeypatch.setattr(style, "_fonts_for", lambda wanted: pytest.fail("looked for fonts"))
     assert set(map(tuple, drawn("plain", "café", "زهرة").values())) == {("sans-serif",)}
+
+
+@pytest.mark.parametrize("name", ["$50_$", "$0-$50", "$\\frac{$", "$\\mathdefault{\\frac{$"])
+def test_dollar_signs_are_no_formulas(name):
+    """Names with two of them ended in a traceback, or lost what is between."""
+    figure = Figure()
+    axes = figure.subplots()
+    axes.semilogy([1, 1000], [1, 1000], label=name)
+    axes.set_xticks([1, 1000], [name, "plain"])
+    with readable(figure):
+        figure.savefig(BytesIO(), format="png")
+    assert not axes.get_xticklabels()[0].get_parse_math()
+    numbers = [label for label in axes.get_yticklabels() if "$" in label.get_text()]
+    assert numbers
+    assert all(label.get_parse_math() for label in numbers)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 import yaml
 from markdown_it import MarkdownIt
@@ -23,8 +24,14 @@ from framework.libraries.importing import from_models
 from framework.security import csv_text_value
 from tests.experiment import small
 from tests.trust.conftest import CONFIG
-from tests.trust.pages import check_page, leading
-from tracking.figures import comparison_report, run_figures, run_report, system_figures
+from tests.trust.pages import check_page, figure_markup, leading
+from tracking.figures import (
+    comparison_report,
+    html_page,
+    run_figures,
+    run_report,
+    system_figures,
+)
 from tracking.figures.run_data import read_run_data
 
 FEATURES = [
@@ -34,9 +41,11 @@ FEATURES = [
     "=cmd()|' /C calc'!A0",
     "line\n\n# break\n\n| x | y |\n| --- | --- |\r\x85",
     "\u202egnp.exe",
+    "$50_$ to $\\frac{$",
     '"><img src=x onerror=alert(1)>',
 ]
 CLASSES = ["=1+1", "<img src=x onerror=alert(1)>|\x1b[2J\n\n<script>x</script>"]
+RATE = f"recall:{CLASSES[1]}"
 DRAWN = (run_report.write_run_page, comparison_report.write_report)
 
 
@@ -50,7 +59,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pd.DataFrame(X, columns=FEATURES).assign(target=target).to_csv(folder / "t.csv", index=False)
     config = yaml.safe_load(CONFIG)
     config["problem"]["dataset"] = {"path": "t.csv"}
-    config["objectives"].append({"metric": "accuracy", "sense": "max"})
+    config["problem"]["rates"] = [RATE]
+    for name in ("accuracy", RATE):
+        config["objectives"].append({"metric": name, "sense": "max"})
     config["budget"] = {"evaluations": 40}
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     place = str(folder / "run")
@@ -109,10 +120,37 @@ def test_pages(run):
 
 def test_pages_that_lead_are_noticed(tmp_path):
     """Else the tests above could not fail."""
+    link = go.Figure(go.Bar(x=["<a href='http://evil.example'>x</a>"], y=[1]))
+    safe = html_page.figure_html(link, first=False)
+    assert not figure_markup(safe)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(html_page, "_as_text", lambda content: content)
+        assert figure_markup(html_page.figure_html(link, first=False))
     for page in ("<img src=x>", "<p onclick=x>", "<script>x</script>", "<base href=x>", "<form>"):
         (tmp_path / "page.html").write_text(f"<p>{page}</p>")
         with pytest.raises(AssertionError, match=r"page\.html"):
             check_page(tmp_path / "page.html")
+
+
+def test_page_of_a_sweep(run, tmp_path):
+    """A key has a column's name, choices are classes, and so is what is best."""
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config["problem"]["dataset"] = {"path": "t.csv", "positive": CLASSES[0]}
+    config["problem"]["costs"] = {"values": dict.fromkeys(FEATURES, 2.0)}
+    config["budget"] = {"evaluations": 8}
+    config["sweep"] = {
+        "search_space": {
+            f"problem.costs.values.{FEATURES[-1]}": {"low": 1, "high": 9},
+            "problem.dataset.positive": {"choices": CLASSES},
+        },
+        "directions": [{"metric": "hypervolume", "sense": "max"}],
+        "trials": 10,
+    }
+    (run / "sweep.yaml").write_text(yaml.safe_dump(config))
+    assert main(["sweep", str(run / "sweep.yaml"), "--out", str(tmp_path / "out")]) == 0
+    page = tmp_path / "out" / "sweep.html"
+    check_page(page, scripts=7)
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page.read_text()
 
 
 def test_answers_in_csv(run, capfd):

@@ -123,8 +123,30 @@ def write_figures_page(
 
 
 def figure_html(figure: Any, *, first: bool = True) -> str:
-    """Return a figure of plotly as HTML; the first one of a page brings plotly along."""
-    return str(figure.to_html(full_html=False, include_plotlyjs=first, config=_PLOTLY))
+    """Return a figure of plotly as HTML; the first one of a page brings plotly along.
+
+    Its texts are shown as they are: plotly would take tags in a name as markup, links too. Hover
+    texts alone have markup of ours, and names in them are escaped already; plotly takes none in
+    the ticks of parallel coordinates.
+    """
+    from plotly.io import to_html
+
+    shown = _as_text(figure.to_plotly_json())
+    return str(
+        to_html(shown, full_html=False, include_plotlyjs=first, config=_PLOTLY, validate=False)
+    )
+
+
+def _as_text(content: Any) -> Any:
+    """Return a part of a figure with its texts escaped, but for those to point at."""
+    if isinstance(content, str):
+        return html.escape(content, quote=False)  # plotly knows no &quot;
+    if isinstance(content, dict):
+        plain = {"hovertext", "ticktext"} if "label" in content else {"hovertext"}
+        return {k: v if k in plain else _as_text(v) for k, v in content.items()}
+    if isinstance(content, list | tuple) or getattr(content, "dtype", "") == "O":
+        return [_as_text(part) for part in content]
+    return content
 
 
 def section(title: str, text: str, body: str) -> str:

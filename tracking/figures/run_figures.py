@@ -330,7 +330,7 @@ def _alternatives(data: RunData) -> Iterator[Any]:
             x=one.values[x.metric],
             y=one.values[y.metric],
             mode="markers",
-            name=f"without search: {html.escape(_short(one.name))}",
+            name=f"without search: {_short(one.name)}",
             hovertext=texts,
             hoverinfo="text",
             marker={"size": 9, "color": BLACK, "symbol": symbol, "line": {"width": 1.5}},

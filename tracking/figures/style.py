@@ -5,6 +5,7 @@ Matplotlib is imported where it is used: the colours are read without it.
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -27,6 +28,9 @@ BLUE, ORANGE, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#9AA0A6"
 
 _DPI = 150
 _NO_GLYPHS = "Last Resort"  # a font that has a box for everything
+_TICK = re.compile(  # what matplotlib writes itself, as a formula
+    r"\$\\mathdefault\{[-\u2212]?[0-9.]*(\\times)?(10\^\{[-\u2212]?[0-9.]+\})?\}\$"
+)
 
 
 def display_name(metric: str) -> str:
@@ -73,16 +77,21 @@ def save(figure: Figure, path: Path) -> None:
 
 @contextmanager
 def readable(figure: Figure) -> Iterator[None]:
-    """Draw a figure's texts with further fonts where the usual one lacks a glyph.
+    """Draw a figure's texts as they are, with further fonts where the usual one lacks a glyph.
 
-    Where no font of this machine has one, that is said once, and a box is drawn.
+    Dollar signs of names are no formulas. Where no font of this machine has a glyph, that is said
+    once, and a box is drawn.
     """
     from matplotlib import font_manager
     from matplotlib.text import Text
 
     for axes in figure.axes:  # the texts of ticks are made when they are asked for
         axes.get_xticklabels(), axes.get_yticklabels()
-    texts = [text for text in figure.findobj(Text) if not text.get_text().isascii()]
+    found = figure.findobj(Text)
+    for text in found:
+        if "$" in text.get_text() and not _TICK.fullmatch(text.get_text()):
+            text.set_parse_math(False)
+    texts = [text for text in found if not text.get_text().isascii()]
     usual = _glyphs(font_manager.findfont(font_manager.FontProperties()))
     wanted = frozenset("".join(text.get_text() for text in texts)) - usual - {"\n"}
     if wanted:

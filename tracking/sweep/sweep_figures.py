@@ -390,6 +390,6 @@ def _laid_out(figure: Any, height: int) -> Any:
 def _hover_text(data: SweepData, trial: FrozenTrial) -> str:
     lines = [f"<b>trial {trial.number}</b>"]
     for direction, value in zip(data.plan.sweep.directions, trial.values, strict=True):
-        lines.append(f"{display_name(direction.metric)}: {value:.6g}")
-    lines += [f"{key}: {html.escape(shown_value(v))}" for key, v in trial.params.items()]
+        lines.append(html.escape(f"{display_name(direction.metric)}: {value:.6g}"))
+    lines += [html.escape(f"{key}: {shown_value(v)}") for key, v in trial.params.items()]
     return "<br>".join(lines)
