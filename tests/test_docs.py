@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import doctest
-import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -22,21 +21,19 @@ from framework.cli.main import command_parser, main
 from framework.experiment.config import RunConfig, load_config
 from framework.experiment.grid_load import load_grid
 from framework.libraries.config import BuildConfig
+from tests.blocks import PAGES, ROOT, blocks, missing
 from tracking.sweep.config import load_plan
 
-ROOT = Path(__file__).parents[1]
 FACE = ROOT / "algorithms" / "facade"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LIBRARIES = sorted((ROOT / "configs").rglob("library*.yaml"))
 CONFIGS = [path for path in sorted((ROOT / "configs").rglob("*.yaml")) if path not in LIBRARIES]
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"`(paretolab [a-z][^`]*)`|^(paretolab [a-z][^#\n]*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#]+)[^)]*\)")
-SLOW = {  # blocks of three seconds and more; those that people meet first stay
-    *("cascades.md-0", "decisions.md-0", "decisions.md-1", "ensembling.md-0", "ensembling.md-1"),
-    *("pruning.md-0", "python.md-1"),
+WITH_THEIR_PAGES = {  # three seconds and more, or in need of what the page did before
+    *(f"cascades.md-{number}" for number in range(4)),
+    *("decisions.md-0", "decisions.md-1", "ensembling.md-0", "ensembling.md-1"),
+    *("multistage.md-0", "pruning.md-0", "python.md-1"),
 }
-MODEL_SNIPPET = '.load_model("models/'  # needs the model that the page made before
 
 
 def load(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -48,25 +45,13 @@ def load(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     return load_config(path, overrides)
 
 
-def outputs(page: Path) -> Iterator[tuple[str, str]]:
-    """Yield the Python blocks of a page, each with the block right after it, if one is."""
-    text = page.read_text(encoding="utf-8")
-    for block in BLOCK.finditer(text):
-        if block[1] == "python":
-            after = BLOCK.match(text, block.end() + 2)
-            yield block[2], after[2] if after and not after[1] else ""
-
-
 SNIPPETS = [
-    pytest.param(
-        code,
-        shown,
-        id=f"{page.name}-{number}",
-        marks=[pytest.mark.slow] if f"{page.name}-{number}" in SLOW else [],
-    )
+    pytest.param(found[at].text, shown, id=name)
     for page in PAGES
-    for number, (code, shown) in enumerate(outputs(page))
-    if MODEL_SNIPPET not in code
+    for found in [list(blocks(page))]
+    for number, at in enumerate(i for i, block in enumerate(found) if block.kind == "python")
+    for shown in ["".join(b.text for b in found[at + 1 : at + 2] if b.kind == "output")]
+    if (name := f"{page.name}-{number}") not in WITH_THEIR_PAGES
 ]
 
 
@@ -79,84 +64,6 @@ def test_python_runs(code: str, shown: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, f"expected the snippet to run, found:\n{done.stderr}"
     assert not (lost := missing(shown, done.stdout)), f"not printed: {lost}\n{done.stdout}"
-
-
-def test_slow_blocks_are_there() -> None:
-    assert {param.id for param in SNIPPETS} >= SLOW
-
-
-MACHINE = re.compile(r"[\d,.]+/s\b|\b[\d,.]+ (s|[kMG]B)\b")  # depends on the machine
-
-
-def words(text: str) -> list[str]:
-    """Return what is printed without frames, line ends and what depends on the machine."""
-    return re.sub(r"[\u2500-\u257f]", " ", MACHINE.sub("", text)).split()
-
-
-def same(shown: str, printed: str) -> bool:
-    """Compare two words: numbers to a thousandth; an ellipsis stands for anything."""
-    try:
-        return float(shown.replace(",", "")) == pytest.approx(
-            float(printed.replace(",", "")), rel=1e-3
-        )
-    except ValueError:
-        return re.fullmatch(re.escape(shown).replace("…", ".*"), printed) is not None
-
-
-def missing(shown: str, printed: str) -> str:
-    """Return the first words shown that are not printed in this order, if any."""
-    found = iter(words(printed))
-    expected = words(shown)
-    for at, word in enumerate(expected):
-        if not any(same(word, candidate) for candidate in found):
-            return " ".join(expected[max(0, at - 8) : at + 1])
-    return ""
-
-
-@pytest.mark.parametrize(
-    ("shown", "expected"),
-    [
-        ("│ 0.8151 │ …/x.csv", ""),
-        ("12,000 evals · 7/s", ""),
-        ("│ 0.82 │", "0.82"),
-        ("x.csv 0.8151", "x.csv"),
-    ],
-)
-def test_output_is_compared(shown: str, expected: str) -> None:
-    assert missing(shown, "┃ 12,000 evals · 99/s ┃ 0.8150 /tmp/x.csv") == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "end"),
-    [
-        ("multistage.md", "## 2 "),
-        pytest.param("multistage.md", "## 6 ", marks=pytest.mark.slow),
-    ],
-)
-def test_pages_show_what_their_commands_print(name: str, end: str, tmp_path: Path) -> None:
-    """Run the commands of a page in an empty folder, up to a heading."""
-    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    printed, compared = "", 0
-    for language, code in BLOCK.findall(text[: text.index(end)]):
-        if language:
-            continue
-        if all(line.startswith(("paretolab ", "head ")) for line in code.splitlines()):
-            done = subprocess.run(
-                ["bash", "-e", "-o", "pipefail", "-c", code.replace("| head -6", "| sed -n 1,6p")],
-                cwd=tmp_path,
-                env={**os.environ, "PATH": path, "COLUMNS": "110"},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,  # in the order in which a user sees both
-                text=True,
-                check=False,
-            )
-            assert done.returncode == 0, f"{code}\n{done.stdout}"
-            printed = done.stdout
-        elif printed:
-            assert not (lost := missing(code, printed)), f"{name}: not printed: {lost}\n{printed}"
-            printed, compared = "", compared + 1
-    assert compared > 0
 
 
 EXAMPLES = sorted(

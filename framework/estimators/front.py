@@ -79,8 +79,9 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         is the same.
     random_state : int
         Seed of the search, of folds and of resamples.
-    verbose : bool
-        Whether ``fit`` shows its progress, in a notebook or a terminal.
+    verbose : bool, optional
+        Whether ``fit`` shows its progress: True in a terminal and a notebook, False nowhere. Unless
+        said, a bar appears in a terminal where a fit takes more than two seconds.
     """
 
     objectives: Sequence[str] | None = None
@@ -92,7 +93,7 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
     budget: int | Mapping[str, Any] = 5000
     workers: int | str = "serial"
     random_state: int = 0
-    verbose: bool = False
+    verbose: bool | None = None
     problem_: Any = field(init=False)
     algorithm_: Algorithm | None = field(init=False)
     model_: Model = field(init=False)

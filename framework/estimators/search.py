@@ -22,6 +22,7 @@ from framework.roles import Constraint, Objective, Roles
 from framework.run.driver import Callback, Driver, Progress
 from framework.settings import Budget
 
+_PATIENCE = 2.0  # seconds of a fit before a bar that was not asked for
 _FORMAT = "{percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
 
 
@@ -99,7 +100,7 @@ def search(
     budget: int | Mapping[str, Any],
     seed: int,
     *,
-    verbose: bool = False,
+    verbose: bool | None = False,
     workers: int | str = "serial",
 ) -> Searched:
     """Run a registered search.
@@ -114,8 +115,8 @@ def search(
     budget : int or mapping
         Number of evaluations, or a section ``budget``: ``{"generations": 50}``.
     seed : int
-    verbose : bool
-        Whether a bar shows the progress, in a notebook or a terminal.
+    verbose : bool, optional
+        Whether a bar shows the progress, as for :class:`FitProgress`; False shows none.
     workers : int or str
         As in a configuration; ``serial`` is this process.
 
@@ -139,7 +140,7 @@ def search(
     left, kept = BudgetLeft(), _Everything(roles)
     wanted = RunConfig.model_construct(workers=workers, seed=seed)
     started = evaluator_for(wanted, problem, None, left, lambda line: None)
-    shown = closing(FitProgress()) if verbose else nullcontext()
+    shown = nullcontext() if verbose is False else closing(FitProgress(always=bool(verbose)))
     with started as (evaluator, _), shown as bar:
         callbacks = [left] if bar is None else [left, bar]
         driver = Driver(problem, searched, evaluator, budget=ends, callbacks=callbacks)
@@ -148,24 +149,36 @@ def search(
 
 
 class FitProgress(Callback):
-    """A bar that fills with the budget and never goes back."""
+    """A bar that fills with the budget and never goes back.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    always : bool
+        Show it in a terminal and in a notebook, from the beginning, and leave it there. Otherwise
+        only in a terminal, once a fit takes longer than two seconds, and take it away at the end.
+    """
+
+    def __init__(self, *, always: bool = True) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # without ipywidgets a notebook has a bar of text
             from tqdm.auto import tqdm
-        shown = "ipykernel" in sys.modules or sys.stderr.isatty()
-        self._bar: Any = tqdm(total=1.0, bar_format=_FORMAT, disable=not shown)
+        shown = (always and "ipykernel" in sys.modules) or sys.stderr.isatty()
+        delay = 0.0 if always else _PATIENCE
+        self._bar: Any = tqdm(
+            total=1.0, bar_format=_FORMAT, disable=not shown, leave=always, delay=delay
+        )
 
     def on_preparation(self, work: PreparationProgress) -> None:
-        self._bar.set_postfix_str(f"{work.what}: {work.done:,} of {work.total:,}")
+        self._bar.set_postfix_str(f"{work.what}: {work.done:,} of {work.total:,}", refresh=False)
+        self._bar.update(0)
 
     def on_batch(self, progress: Progress) -> None:
         self._show(progress, progress.share or 0.0)
 
     def on_end(self, progress: Progress) -> None:
         self._show(progress, 1.0)
-        self._bar.refresh()
+        if self._bar.leave:
+            self._bar.refresh()
         self.close()
 
     def close(self) -> None:

@@ -67,7 +67,27 @@ def test_it_never_goes_back(monkeypatch):
     assert seen == [0.2, 0.6, 0.6, 0.6]
 
 
-@pytest.mark.parametrize("verbose", [True, False])
+@pytest.mark.parametrize(
+    ("seconds", "verbose", "shown"), [(0, None, True), (60, None, False), (0, False, False)]
+)
+def test_a_long_fit_is_shown_in_a_terminal_unless_it_is_not_wanted(
+    seconds, verbose, shown, monkeypatch
+):
+    monkeypatch.setattr("framework.estimators.search._PATIENCE", seconds)
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    ParetoMultiStage(budget=8, verbose=verbose).fit(*load_iris(return_X_y=True))
+    assert ("%|" in terminal.getvalue()) == shown
+    assert not terminal.getvalue().split("\r")[-1].strip()  # it was taken away
+
+
+def test_a_notebook_has_no_bar_that_was_not_asked_for(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    monkeypatch.setattr("framework.estimators.search._PATIENCE", 0)
+    ParetoMultiStage(budget=8).fit(*load_iris(return_X_y=True))
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("verbose", [True, False, None])
 def test_elsewhere_nothing_is_shown(verbose, capsys):
     ParetoMultiStage(budget=60, verbose=verbose).fit(*load_iris(return_X_y=True))
     assert capsys.readouterr() == ("", "")

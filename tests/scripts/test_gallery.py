@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_docs import missing
+from tests.blocks import missing
 
 GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
 NAMES = ["early_exit", "latency_and_serving", "own_classifiers", "cascade"]
