@@ -248,7 +248,7 @@ def new_process(folder, *arguments, after=None):
 
 @pytest.mark.slow
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="two workers")
-@pytest.mark.parametrize("name", ["multistage", "sweep", "experiment"])
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_on_two_workers(name, place):
     whole = place / f"whole {name} on ray"
     plain = SCENARIOS[name][0], f"{name}.yaml"

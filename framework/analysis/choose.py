@@ -259,8 +259,12 @@ def _narrow(
 
 
 def _first(front: Front, left: IntArray, scores: FloatArray) -> int:
-    """Return the position with the least score; ties: better objectives in order, then the id."""
-    keys = [front.ids[left], *front.losses[left].T[::-1], scores]
+    """Return the position with the least score; ties: better objectives in order, then the id.
+
+    A solution goes before a trivial classifier, which has an id below 0.
+    """
+    ids = front.ids[left]
+    keys = [ids, *front.losses[left].T[::-1], ids < 0, scores]
     return int(left[np.lexsort(keys)[0]])
 
 

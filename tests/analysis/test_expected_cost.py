@@ -146,3 +146,12 @@ def test_trivial_classifiers_meet_conditions_as_solutions_do():
     assert limited == 0
     bounded = front([(0.05, 0.4, 0.2)], [Constraint("false_negative_rate", at_most=0.5)])
     assert with_trivial(bounded, TRIVIAL).ids.tolist() == [10, -2]
+
+
+def test_a_solution_goes_before_a_trivial_classifier_that_costs_as_much():
+    """Hulls have both as solutions already: there is one to choose."""
+    both = with_trivial(ROC, TRIVIAL)
+    assert both.losses[3].tolist() in both.losses[4:].tolist()
+    assert choose(both, expected=ExpectedCost(1, 9, 0.9)) == 3
+    dear = ExpectedCost(1, 1, 0.001, {"complexity": 1})
+    assert choose(both, expected=dear) == both.ids.tolist().index(-1)
