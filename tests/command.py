@@ -100,10 +100,19 @@ def call(*arguments, cwd, env=None, timeout=300, **more):
 _READ_LATE = {"PARETOLAB_CACHE", "PARETOLAB_ALLOW", "PARETOLAB_DATA", "COLUMNS"}  # not at import
 _READ_LATE |= {"PYTEST_CURRENT_TEST", "XDG_CONFIG_HOME"}
 _SERVER = """
-import json, os, runpy, sys
+import gc, json, os, runpy, sys
+from importlib.metadata import distribution
 sys.path[0] = os.path.dirname({program!r})  # as the script has it, not the folder it is called in
-import framework.cli.run, framework.cli.choose, framework.models.store, framework.data.table_files
+import framework.models.store, framework.data.table_files, matplotlib.pyplot
 import paretolab.__main__, sklearn.linear_model, pandas
+for entry in distribution("paretolab").entry_points:
+    if entry.group.startswith("paretolab."):
+        entry.load()
+from matplotlib.figure import Figure
+figure = Figure(layout="constrained")
+figure.subplots().set_title("the fonts are read")
+figure.savefig(os.devnull, format="png")
+gc.freeze()  # else the first collection in each child copies every page
 for line in sys.stdin:
     asked = json.loads(line)
     child = os.fork()

@@ -15,6 +15,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from framework.files import write_whole
 from framework.roles import Objective, Roles
 
@@ -69,9 +71,15 @@ def plain_axes(axes: Axes, x: str | None = None, y: str | None = None, size: flo
 
 def save(figure: Figure, path: Path) -> None:
     """Write a figure as PNG; the file appears complete or not at all."""
-    content = BytesIO()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
+
+    figure.set_dpi(_DPI)
+    canvas = FigureCanvasAgg(figure)
     with readable(figure):
-        figure.savefig(content, format="png", dpi=_DPI)
+        canvas.draw()  # savefig draws twice, the first time for nothing but the layout
+    content = BytesIO()
+    Image.fromarray(np.asarray(canvas.buffer_rgba())).save(content, "PNG", dpi=(_DPI, _DPI))
     write_whole(path, content.getvalue())
 
 
