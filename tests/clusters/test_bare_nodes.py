@@ -48,6 +48,7 @@ def test_the_environment_of_the_nodes_lacks_paretolab(bare: Path) -> None:
     assert not lacks(bare, "ray")
 
 
+@pytest.mark.slow
 def test_a_sweep_on_bare_nodes(machines: Machines, tmp_path: Path) -> None:
     """Trials are made of names, so their entry points must be there, too."""
     machines.join(2)

@@ -113,7 +113,7 @@ def test_small_grids_agree_with_brute_force(points):
     check(Hull3D(array), points)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(grids, st.randoms(use_true_random=False))
 def test_points_come_and_go(points, random):
     """Corners of a cube stay; every other vertex is deleted and inserted in some order."""
@@ -136,7 +136,7 @@ def test_points_come_and_go(points, random):
         check(hull, list(alive.values()))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(grids, st.randoms(use_true_random=False))
 def test_any_point_comes_and_goes(points, random):
     """No point stays for good; what would leave a plane is refused and changes nothing."""

@@ -189,6 +189,7 @@ def staged(call):
     return call("run", "stages.yaml", "--out", "staged", "--no-plots")
 
 
+@pytest.mark.slow
 def test_its_classifier_is_checked(call):
     assert "nothing is wrong" in call("check", "stages.yaml").stdout
     wrong = call("check", "stages.yaml", "--set", "problem.classifier.sharpnes=1", code=2)
@@ -229,6 +230,7 @@ def test_its_classifier_is_exported_asked_and_logged(call, staged):
     assert "centroids" in parameters.values()
 
 
+@pytest.mark.slow
 def test_who_lacks_the_package_reads_one_sentence(call, staged):
     call("choose", "staged", "--best", "accuracy", "--export", "lent", "--no-mlflow")
     done = subprocess.run(

@@ -182,6 +182,7 @@ TOY = {
 TOKEN = "a" * 64
 
 
+@pytest.mark.slow
 def test_the_recipe_where_ray_finds_a_token(tmp_path: Path) -> None:
     """As documented: `ray start --head`, then `--address`; a token lies about from before."""
     with home_with(TOKEN) as home, ray_start(Path(home)) as address:

@@ -116,7 +116,7 @@ class SlowProblem(CountingProblem):
     """Takes so long for each row."""
 
     def evaluate(self, X, streams):
-        time.sleep(0.01 * len(X))
+        time.sleep(0.003 * len(X))
         return super().evaluate(X, streams)
 
 
@@ -138,8 +138,8 @@ def test_the_time_bounds_the_first_generation_too(tmp_path, cls, make):
     same_front(front, again, "resumed with as much time")
     assert (watched.end.evaluations, watched.end.stopped) == (recorder.end.evaluations, "seconds")
     assert sum(problem.evaluated.values()) == counted
-    whole, _ = search(Budget(evaluations=1500), None, PROBLEM, None, cls, batch=300)
-    longer, _ = search(Budget(evaluations=1500), path, PROBLEM, make(PROBLEM, 0), cls, batch=300)
+    whole, _ = search(Budget(evaluations=600), None, PROBLEM, None, cls, batch=300)
+    longer, _ = search(Budget(evaluations=600), path, PROBLEM, make(PROBLEM, 0), cls, batch=300)
     same_front(whole, longer, "resumed with more time")
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -75,7 +75,7 @@ def save(figure: Figure, path: Path) -> None:
     from PIL import Image
 
     figure.set_dpi(_DPI)
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)  # not typed
     with readable(figure):
         canvas.draw()  # savefig draws twice, the first time for nothing but the layout
     content = BytesIO()
