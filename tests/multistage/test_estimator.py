@@ -352,3 +352,42 @@ def test_groups_are_kept_together_as_an_array_or_a_column(records):
         assert (by_column.predict(new) == by_array.predict(X)).all()
     with pytest.raises(InputError, match="expected two groups or more"):
         ParetoMultiStage(budget=60).fit(X, y, groups=np.zeros(len(X)))
+
+
+def test_columns_divide_the_records_by_time_by_part_and_by_fold(records):
+    X, y = records
+    when = np.random.default_rng(0).permutation(len(X))
+    X = X.assign(when=when)  # a feature too, to see in each fold which records are where
+
+    def fitted(measure, **columns):
+        split = {name: name for name in columns}
+        search = ParetoMultiStage(budget=40, random_state=0, split=split, measure=measure)
+        search.fit(X.assign(**columns), y)
+        assert search.feature_names_in_.tolist() == X.columns.tolist()
+        assert (search.predict(X) == search.predict(X.assign(**columns))).all()
+        return search.problem_.data
+
+    def times(data):
+        return data.design[data.first[-2]], data.held[data.first[-2]]
+
+    windows = fitted({"kind": "cross_validation", "folds": 3}, time=when)
+    assert len(windows.folds) == 3
+    for fold in windows.folds:
+        before, measured = times(fold.data)
+        assert before.max() < measured.min()
+    sizes = [len(times(fold.data)[0]) for fold in windows.folds]
+    assert sizes == sorted(sizes)
+    assert len(set(sizes)) == 3  # growing windows
+
+    part = np.where(np.arange(len(X)) % 4 == 0, "validation", "train")
+    parts = fitted("holdout", part=part)
+    assert parts.n_validation == (part == "validation").sum()
+    trained = when[part == "train"]
+    rank = np.argsort(np.argsort(trained))
+    np.testing.assert_array_equal(np.argsort(np.argsort(times(parts)[0])), rank)
+
+    fold = np.arange(len(X)) % 7
+    named = fitted("cross_validation", fold=fold)
+    assert [len(one.rows) for one in named.folds] == np.bincount(fold).tolist()
+    with pytest.raises(InputError, match="train, validation"):
+        fitted("holdout", part=np.where(part == "train", "train", "later"))
