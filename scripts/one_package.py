@@ -4,15 +4,22 @@ In the repository ``framework``, ``algorithms`` and ``tracking`` are packages of
 editors, type checkers and drawings of the structure follow the imports to the files. Installed
 under these names they would hide the packages of users who call theirs the same. In the wheel they
 therefore lie below ``paretolab``, and whatever names one of their modules is rewritten: imports,
-entry points, and module paths in strings and docstrings. Editable installs and source archives are
-left as setuptools makes them.
+entry points, and module paths in strings and docstrings. Editable installs are left as setuptools
+makes them.
+
+Of a clone, wheels and source archives hold what git tracks and nothing else: no run, table,
+notebook or scratch file that somebody left in a folder of ours. Of an unpacked source archive a
+wheel holds what the archive brought.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import re
+import subprocess
+import tarfile
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -22,7 +29,6 @@ from typing import Any
 from setuptools import build_meta
 from setuptools.build_meta import (
     build_editable,
-    build_sdist,
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
@@ -41,6 +47,7 @@ __all__ = [
 
 PACKAGE = "paretolab"
 FOLDERS = ("framework", "algorithms", "tracking")
+SOURCES = Path("paretolab.egg-info/SOURCES.txt")  # of a source archive: what it holds
 
 _NAMES = "|".join(FOLDERS)
 _IMPORT = re.compile(rf"^([ \t]*(?:>>> |\.\.\. )?(?:from|import) )(?=(?:{_NAMES})[ .])", re.M)
@@ -60,11 +67,62 @@ def build_wheel(
     str
         The file name of the wheel.
     """
+    ours = own_files()
     with TemporaryDirectory(prefix="paretolab-wheel-") as folder:
         name: str = build_meta.build_wheel(folder, config_settings)
-        more = {f"{PACKAGE}/{path.as_posix()}": path.read_bytes() for path in _configurations()}
-        _move_below_one_package(Path(folder) / name, Path(wheel_directory) / name, more)
+        found = [path for path in _configurations() if ours is None or path.as_posix() in ours]
+        more = {f"{PACKAGE}/{path.as_posix()}": path.read_bytes() for path in found}
+        _move_below_one_package(Path(folder) / name, Path(wheel_directory) / name, more, ours)
     return name
+
+
+def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:
+    """Build the source archive with setuptools and take out what is not ours (PEP 517).
+
+    Returns
+    -------
+    str
+        The file name of the archive.
+    """
+    ours = own_files()
+    with TemporaryDirectory(prefix="paretolab-sdist-") as folder:
+        name: str = build_meta.build_sdist(folder, config_settings)
+        _take_out(Path(folder) / name, Path(sdist_directory) / name, ours)
+    return name
+
+
+def own_files() -> frozenset[str] | None:
+    """Return the files of this folder that are part of the package; None where nothing tells.
+
+    Returns
+    -------
+    frozenset of str, or None
+        What git tracks, else what the source archive lists that was unpacked here.
+    """
+    if Path(".git").exists():
+        listed = subprocess.run(["git", "ls-files", "-z"], capture_output=True, check=True).stdout
+        return frozenset(filter(None, listed.decode("utf-8").split("\0")))
+    if Path("PKG-INFO").is_file() and SOURCES.is_file():
+        return frozenset(SOURCES.read_text(encoding="utf-8").splitlines())
+    return None
+
+
+def _take_out(source: Path, target: Path, ours: frozenset[str] | None) -> None:
+    """Write a source archive again, without files that are neither ours nor made by setuptools."""
+    made = ("PKG-INFO", "setup.cfg")
+    with tarfile.open(source) as archive, tarfile.open(target, "w:gz") as kept:
+        for member in archive.getmembers():
+            place = member.name.partition("/")[2]
+            of_setuptools = place in made or place.startswith("paretolab.egg-info/")
+            if not member.isfile() or not (ours is None or of_setuptools or place in ours):
+                continue
+            with archive.extractfile(member) as file:  # type: ignore[union-attr]
+                data = file.read()
+            if place == SOURCES.as_posix() and ours is not None:
+                lines = data.decode("utf-8").splitlines()
+                data = "".join(f"{line}\n" for line in lines if line in ours).encode("utf-8")
+                member.size = len(data)
+            kept.addfile(member, io.BytesIO(data))
 
 
 def rewritten(text: str, modules: Iterable[str]) -> str:
@@ -93,13 +151,24 @@ def _configurations() -> list[Path]:
     return sorted(Path("configs").glob("**/*.yaml"))
 
 
-def _move_below_one_package(source: Path, target: Path, more: Mapping[str, bytes]) -> None:
+def _move_below_one_package(
+    source: Path,
+    target: Path,
+    more: Mapping[str, bytes],
+    ours: frozenset[str] | None,
+) -> None:
     """Write a wheel again, its packages below one, its names rewritten, its record made anew.
 
     ``more`` has further files, by their places in the wheel.
     """
     with zipfile.ZipFile(source) as wheel:
-        content = {info.filename: wheel.read(info) for info in wheel.infolist()}
+        content = {
+            info.filename: wheel.read(info)
+            for info in wheel.infolist()
+            if ours is None
+            or ".dist-info/" in info.filename
+            or not ours.isdisjoint({info.filename, f"algorithms/facade/{info.filename}"})
+        }
     modules = {
         path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         for path in content

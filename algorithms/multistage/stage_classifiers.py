@@ -424,8 +424,11 @@ def work(data: StageData, kind: str, columns: Any, records: float) -> Any:
 
 
 def _subset(data: StageData, features: list[int], step: int) -> StageData:
-    """Return some features of every so many records, of each class its share."""
-    rows = np.sort(np.argsort(data.y, kind="stable")[::step])
+    """Return some features of every so many records, of each class its share, and two at least."""
+    order = np.argsort(data.y, kind="stable")
+    place = np.arange(len(order))
+    of_class = place - np.searchsorted(data.y[order], data.y[order])
+    rows = np.sort(order[(place % step == 0) | (of_class < 2)])
     held = np.arange(0, len(data.y_held), step)
     columns = columns_of(data.first, pack(np.isin(np.arange(data.n_features), features)))
 

@@ -19,6 +19,17 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ("framework", "algorithms", "tracking")
 TEMPLATES = ("cascade", "ensembling", "experiment", "hull", "multistage", "pruning")
 
+STRAY = (  # what people leave in a clone
+    *(
+        "mlflow.db",
+        "mine.ipynb",
+        "runs/x-001/front.csv",
+        "framework/scratch.py",
+        "configs/mine.yaml",
+    ),
+    *("algorithms/mine/__init__.py", "framework/cli/templates/multistage/private.csv"),
+)
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
@@ -30,6 +41,11 @@ def place(tmp_path_factory):
     for name in ("pyproject.toml", "README.md", "scripts/one_package.py"):
         (source / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, source / name)
+    run("git", "init", "-q", cwd=source)
+    run("git", "add", "-A", cwd=source)
+    for name in STRAY:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).touch()
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", str(source), cwd=folder)
     run(sys.executable, "-m", "venv", "--without-pip", "env", cwd=folder)
     python = folder / "env" / "bin" / "python"
@@ -60,6 +76,8 @@ def test_one_package_is_installed(place):
     others = {"__pycache__", "_virtualenv.py", "dependencies.pth", "pip", "setuptools"}
     assert {path.name for path in packages.iterdir()} - others == ours
     assert {name.split("-")[0] for name in ours} == {"paretolab"}
+    for name in STRAY:
+        assert not list(packages.rglob(name)), name
 
 
 def test_it_is_imported_beside_packages_of_the_same_names(place):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from algorithms.multistage.stage_classifiers import work
+from algorithms.multistage.stage_classifiers import _subset, work
 from framework.cli.main import main
 from framework.components import BuildCost
 from framework.experiment import estimate as estimates
@@ -41,6 +41,15 @@ def test_demand_grows_with_the_parts_and_builds_none(table_file, classifier, mon
     assert once.bytes_stored == 8 * (1 + 2 * problem.data.words)  # a key, two bits a record
     assert problem.n_components == 0
     assert problem.build_cost(keys[:0]) == BuildCost(0.0, once.bytes_stored, once.bytes_building)
+
+
+def test_a_rare_class_is_in_the_sample_that_is_timed(table_file):
+    """To calibrate, a stage needs two records of each class, however few records are timed."""
+    data = problem_of(table_file).data
+    for step in (1, 7, len(data.y)):
+        kept = np.bincount(_subset(data, [0], step).y, minlength=len(data.thresholds))
+        assert (kept >= 2).all()
+        assert kept.sum() <= len(data.y) / step + 3 * len(kept)
 
 
 def test_work_grows_as_newtons_method_does(table_file):

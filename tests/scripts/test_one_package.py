@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import tarfile
 import tomllib
 from pathlib import Path
 
-from one_package import rewritten
+import pytest
+from one_package import SOURCES, _take_out, own_files, rewritten
 from setuptools import find_namespace_packages
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +58,29 @@ folder / "tracking.json"; self.tracking.uri; my.framework.space
 """
     modules = ["framework.space", "tracking.sweep", "algorithms.hull", "framework.registry"]
     assert rewritten(text, modules) == expected
+
+
+def test_what_git_does_not_track_stays_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert own_files() is None
+    for place in ("ours/module.py", "ours/scratch.py", "configs/private.csv", str(SOURCES)):
+        Path(place).parent.mkdir(exist_ok=True)
+        Path(place).touch()
+    SOURCES.write_text("ours/module.py\nours/scratch.py\nconfigs/private.csv\n")
+    Path("PKG-INFO").touch()
+    with tarfile.open("made.tar.gz", "w:gz") as archive:
+        for name in ("ours", "configs", SOURCES.parent, "PKG-INFO"):
+            archive.add(name, f"paretolab-1/{name}")
+    subprocess.run(["git", "init", "-q"], check=True)
+    subprocess.run(["git", "add", "ours/module.py"], check=True)
+    assert own_files() == {"ours/module.py"}
+    _take_out(Path("made.tar.gz"), Path("kept.tar.gz"), own_files())
+    with tarfile.open("kept.tar.gz") as archive:
+        archive.extractall("unpacked", filter="data")
+    monkeypatch.chdir("unpacked/paretolab-1")
+    files = {path.as_posix() for path in Path().rglob("*") if path.is_file()}
+    assert files == {"ours/module.py", "PKG-INFO", SOURCES.as_posix()}
+    assert own_files() == {"ours/module.py"}  # a wheel of the archive has it alone, too
 
 
 def test_the_changelog_begins_with_the_version() -> None:
