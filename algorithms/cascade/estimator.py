@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from algorithms.cascade.calling import CalledModel, called
 from algorithms.cascade.model import CascadeClassifier
 from algorithms.cascade.problem import Abstain, CascadeProblem
-from algorithms.cascade.router import Router, cross_fitted_scores
+from algorithms.cascade.router import Router, cross_fitted_scores, milliseconds
 from algorithms.cascade.routing import Routing
 from algorithms.cascade.stages import AnswerRule
 from framework.arrays import Array, FloatArray
@@ -162,7 +162,7 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
         cost = float(self.router_cost)
         learned = [m for m in self.router_.classifiers_.values() if not isinstance(m, float)]
         if isinstance(self.costs, str) and learned:
-            cost = float(measured_costs({"router": learned[0]}, X)["inference_time"].values[0])
+            cost = milliseconds(learned[0], X)
         return Routing(scores, {COST: cost})
 
     def _model_of(self, genome: Array, problem: Any) -> Any:

@@ -13,13 +13,14 @@ import numpy as np
 import pandas as pd
 
 from algorithms.cascade import reference
-from algorithms.cascade.router import score_of
+from algorithms.cascade.router import read_router, score_of, write_router
 from algorithms.cascade.stages import mean_of, vote_of
 from algorithms.ensembling.model import WeightedEnsembleClassifier, places_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.front import Promise
+from framework.libraries.call_files import inputs_of
 from framework.libraries.calls import CallTable
 from framework.libraries.library import Cost
 from framework.models.files import ModelFiles
@@ -29,7 +30,6 @@ from framework.models.store import cell
 POLICY_FILE, CASES_FILE, REFERENCE_FILE = "cascade.json", "conformance.json", "cascade.py"
 FORMAT = 1
 
-_ROUTER = "router_{}.skops"
 _CASES = 25
 _decide: Any = reference.decide
 _RULES = ("own", "cumulative_mean", "vote")
@@ -206,30 +206,49 @@ class CascadePolicy(DeployableModel):
     policy : Policy
     cases : sequence of mapping
         Conformance cases.
+    router : mapping of str to classifier or float, optional
+        Of each model that the router is asked about; else its scores are columns of the tables.
+    columns : sequence of str
+        What the router reads.
     """
 
     kind = "cascade_policy"
 
-    def __init__(self, policy: Policy, cases: Sequence[Mapping[str, Any]] = ()) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        cases: Sequence[Mapping[str, Any]] = (),
+        router: Mapping[str, Any] | None = None,
+        columns: Sequence[str] = (),
+    ) -> None:
         self.policy, self.cases = policy, list(cases)
+        self.router = {name: (router or {})[name] for name in policy.routed if router}
+        self.columns = list(columns) if self.router else []
 
     def take_promises(self, promises: Mapping[str, Promise]) -> None:
         self.policy = self.policy.promising(promises)
 
     def save_into(self, files: ModelFiles) -> Mapping[str, Any]:
         self.policy.write(files, self.cases)
-        return {}
+        if not self.router:
+            return {}
+        return {"router": write_router(files, self.router), "columns": self.columns}
 
     @classmethod
     def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> CascadePolicy:
-        cases = files.read_json(CASES_FILE)
-        return cls(Policy.from_json(files.read_json(POLICY_FILE)), _listed(cases, "cases"))
+        cases = _listed(files.read_json(CASES_FILE), "cases")
+        policy = Policy.from_json(files.read_json(POLICY_FILE))
+        if "router" not in description:
+            return cls(policy, cases)
+        router = read_router(files, description["router"], policy.routed)
+        return cls(policy, cases, router, _texts(description["columns"], "columns"))
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Answer a table of calls: columns ``MODEL:answer`` and ``MODEL:confidence``.
 
         For ``cumulative_mean`` columns ``MODEL:probability:CLASS`` instead. A call whose confidence
-        is missing counts as failed. A router's scores are columns ``MODEL:score``.
+        is missing counts as failed. A router's scores are columns ``MODEL:score``; where there are
+        none, it scores the columns that it reads.
 
         Returns
         -------
@@ -239,7 +258,7 @@ class CascadePolicy(DeployableModel):
         """
         policy = self.policy
         columns = {name: self._columns(name, frame) for name in policy.models}
-        scores = {name: self._numbers(f"{name}:score", frame) for name in policy.routed}
+        scores = {name: self._scores(name, frame) for name in policy.routed}
         plain = policy.to_json()
         found = []
         for i in range(len(frame)):
@@ -269,6 +288,12 @@ class CascadePolicy(DeployableModel):
         first = 0 if self.policy.answer == "cumulative_mean" else 1
         told = [frame[column].tolist() for column in wanted[:first]]
         return told + [self._numbers(column, frame) for column in wanted[first:]]
+
+    def _scores(self, name: str, frame: pd.DataFrame) -> list[float]:
+        if f"{name}:score" in frame.columns or not self.router:
+            return self._numbers(f"{name}:score", frame)
+        scores = score_of(self.router[name], inputs_of(frame, self.columns, "data"))
+        return [float(score) for score in scores]
 
     def _numbers(self, column: str, frame: pd.DataFrame) -> list[float]:
         if column not in frame.columns:
@@ -401,12 +426,7 @@ class CascadeClassifier(WeightedEnsembleClassifier):
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
         """Write members and policy; see :class:`~framework.models.model.DeployableModel`."""
         self.policy_.write(files, self.cases_)
-        constants = {}
-        for i, (name, classifier) in enumerate(self.router_.items()):
-            if isinstance(classifier, float):
-                constants[name] = classifier
-            else:
-                files.write_estimator(_ROUTER.format(i), classifier)
+        constants = write_router(files, self.router_)
         return {**super().save_into(files), **({"router": constants} if self.router_ else {})}
 
     @classmethod
@@ -418,11 +438,7 @@ class CascadeClassifier(WeightedEnsembleClassifier):
             raise InputError(f"{POLICY_FILE}: expected the members {made.names_}, found others")
         if list(policy.classes) != made.classes_.tolist():
             raise InputError(f"{POLICY_FILE}: expected the model's classes, found others")
-        constants = {str(k): float(v) for k, v in dict(description.get("router", {})).items()}
-        router = {
-            name: constants[name] if name in constants else files.read_estimator(_ROUTER.format(i))
-            for i, name in enumerate(policy.routed)
-        }
+        router = read_router(files, description.get("router", {}), policy.routed)
         made._take(policy, _listed(files.read_json(CASES_FILE), "cases"), router)
         return made
 
@@ -574,9 +590,14 @@ def cases_of(
     return cases
 
 
-def example_calls(table: CallTable) -> dict[str, list[Any]]:
-    """Return a few records of a table, as columns that a policy takes."""
+def example_calls(table: CallTable, inputs: pd.DataFrame | None = None) -> dict[str, list[Any]]:
+    """Return a few records of a table, as columns that a policy takes.
+
+    ``inputs`` are the columns that its router reads.
+    """
     columns: dict[str, list[Any]] = {}
+    if inputs is not None:
+        columns |= {str(name): inputs[name].head().tolist() for name in inputs.columns}
     for m, name in enumerate(table.ids):
         said = table.right[m, :5].astype(int).tolist()
         if table.answers is not None:

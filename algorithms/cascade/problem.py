@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from algorithms.cascade.outcomes import CascadeOutcomes, Facts, Policies
-from algorithms.cascade.routing import Routes, Routing
+from algorithms.cascade.routing import RouterConfig, Routes, Routing
 from algorithms.cascade.stages import TENS, AnswerRule, Stages
 from framework.analysis.expectations import Resamples
 from framework.arrays import Array, IntArray, WordArray
@@ -37,6 +37,8 @@ from framework.streams import CandidateStreams
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from algorithms.cascade.router import Router
 
 VERSION = 1  # raise it when a value changes for the same table
 
@@ -75,6 +77,7 @@ class CascadeConfig(Section):
     errors : what it costs to say one label of another: ``{TRUE: {SAID: cost}}``; the metric is
         ``error_cost``. What is not listed costs 0.
     no_answer : what a record without an answer costs then.
+    router : a first stage that says where to begin; with ``answer: own``.
     """
 
     calls: CallsSection
@@ -85,6 +88,7 @@ class CascadeConfig(Section):
     limit: float | None = Field(default=None, ge=0)
     errors: dict[str, dict[str, float]] | None = None
     no_answer: float = Field(default=0.0, ge=0)
+    router: RouterConfig | None = None
 
 
 class Decoded(NamedTuple):
@@ -178,14 +182,15 @@ class CascadeProblem(Problem, Deployable):
         self.test = None if test is None else self.calls.matched(test)
         _check_choice(self.calls)
         self.costs = tuple(self.calls.costs)
-        self.stages = Stages(self.calls, answer)
+        self.routes = (
+            None if routing is None else Routes.of(routing, self.calls, self.costs, answer)
+        )
+        scores = None if self.routes is None else self.routes.stacked()
+        self.stages = Stages(self.calls, answer, scores=scores)
         self._test_stages = (
             None if self.test is None else Stages(self.test, answer, tuning=self.stages)
         )
         k, n = self.calls.k, self.calls.n
-        self.routes = (
-            None if routing is None else Routes.of(routing, self.calls, self.costs, answer)
-        )
         own = answer == "own"
         ends = np.array([len(self.stages[m,].cuts) if own else n for m in range(k)])
         uppers = [ends + 1]
@@ -206,6 +211,8 @@ class CascadeProblem(Problem, Deployable):
 
     Config = CascadeConfig
     built: BuildConfig | None = None  # how its library was made, where it was made here
+    router: Router | None = None  # that a configuration asked for
+    _inputs: pd.DataFrame | None = None  # what it reads of a table of calls
 
     @classmethod
     def from_config(cls, config: CascadeConfig) -> CascadeProblem:
@@ -218,9 +225,16 @@ class CascadeProblem(Problem, Deployable):
         """
         calls, test, library = obtain_calls(config.calls, config.measure)
         others = {name: getattr(config, name) for name in type(config).model_fields}
-        for name in ("calls", "measure", "kind"):
+        for name in ("calls", "measure", "kind", "router"):
             others.pop(name, None)
-        problem = cls(calls, test=test, library=library, **others)
+        routing = router = inputs = None
+        if config.router is not None:
+            from algorithms.cascade.router import configured  # workers do without it
+
+            router, routing, inputs = configured(config.router, config.calls, config.measure, calls)
+        problem = cls(calls, test=test, library=library, routing=routing, **others)
+        problem.router = router
+        problem._inputs = inputs if library is None else None
         if config.calls.library is not None:
             problem.built = measured_as(config.calls.library, config.measure).build
         return problem
@@ -326,7 +340,7 @@ class CascadeProblem(Problem, Deployable):
             return example_records(self.library)
         from algorithms.cascade.model import example_calls
 
-        return example_calls(self.calls)
+        return example_calls(self.calls, self._inputs)
 
     def labels(self) -> Sequence[Any]:
         """Return the classes of the library's models; a table of calls has no records to ask."""
@@ -365,7 +379,13 @@ class CascadeProblem(Problem, Deployable):
         models, costs, encoder = load_members(library, chosen, list(self.costs))
         assert library.classes is not None
         return CascadeClassifier.of_policy(
-            models, bare.policy, library.classes, costs=costs, encoder=encoder, cases=bare.cases
+            models,
+            bare.policy,
+            library.classes,
+            costs=costs,
+            encoder=encoder,
+            cases=bare.cases,
+            router=bare.router,
         )
 
     def policy(self, x: Array) -> Any:
@@ -390,7 +410,11 @@ class CascadeProblem(Problem, Deployable):
             table.fingerprint,
             decoded.enter,
         )
-        return CascadePolicy(policy, cases_of(policy, table, self.routes and self.routes.scores))
+        cases = cases_of(policy, table, self.routes and self.routes.scores)
+        if self.router is None:
+            return CascadePolicy(policy, cases)
+        columns = () if self._inputs is None else self._inputs.columns.tolist()
+        return CascadePolicy(policy, cases, self.router.classifiers_, columns)
 
     def _measure(self, X: Array, table: CallTable, stages: Stages) -> dict[str, Array]:
         step = max(1, _AT_ONCE // (table.n * (2 + len(self.costs))))

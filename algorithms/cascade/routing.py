@@ -12,10 +12,30 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from framework.arrays import FloatArray, IntArray
 from framework.errors import InputError
 from framework.libraries.calls import UNIT, CallTable
+from framework.settings import Section
+
+_DIGITS = 6  # of a score that tell routers apart
+
+
+class RouterConfig(Section):
+    """A router before the first model: a logistic regression of where each model is right.
+
+    cost : what a score costs, as the first cost counts.
+    columns : of a table of calls: what the router reads, numbers as they are and texts by TF-IDF.
+        None for a library that is built here, whose features it reads.
+    folds : a record is scored by a router that was fitted on the other folds.
+    seed : of the folds.
+    """
+
+    cost: float = Field(ge=0)
+    columns: tuple[str, ...] | None = Field(default=None, min_length=1)
+    folds: int = Field(default=5, ge=2)
+    seed: int = Field(default=0, ge=0)
 
 
 class Routing(NamedTuple):
@@ -93,10 +113,15 @@ class Routes(NamedTuple):
             ]
         )
 
+    def stacked(self) -> FloatArray:
+        """Return the scores of the tuning records, shape (K, N)."""
+        return np.stack([self.scores[name] for name in self.ids])
+
     def digest(self) -> str:
         """Return a digest of the scores and costs."""
         known = hashlib.sha256(json.dumps([self.ids, self.costs]).encode())
         for part in (self.scores, self.test or {}):
             for name in self.ids:
-                known.update(np.ascontiguousarray(part.get(name, np.zeros(0))).tobytes())
+                scores = np.round(part.get(name, np.zeros(0)), _DIGITS)  # fitted anew elsewhere
+                known.update(np.ascontiguousarray(scores).tobytes())
         return known.hexdigest()

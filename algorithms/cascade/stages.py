@@ -58,6 +58,8 @@ class Stages:
         its confidence being the mean confidence of all asked, 0 for those that say otherwise.
     tuning : Stages, optional
         Those whose confidences are the thresholds; its own if None.
+    scores : numpy.ndarray of float64, shape (K, N), optional
+        A router's, by which outcomes are calibrated, too.
 
     Raises
     ------
@@ -66,9 +68,13 @@ class Stages:
     """
 
     def __init__(
-        self, table: CallTable, answer: AnswerRule = "own", tuning: Stages | None = None
+        self,
+        table: CallTable,
+        answer: AnswerRule = "own",
+        tuning: Stages | None = None,
+        scores: FloatArray | None = None,
     ) -> None:
-        self.table, self.answer, self._tuning = table, answer, tuning
+        self.table, self.answer, self._tuning, self._scores = table, answer, tuning, scores
         self._known: dict[tuple[int, ...], Stage] = {}
         self._tens: dict[tuple[int, ...], IntArray] = {}
         if answer == "cumulative_mean" and table.probabilities is None:
@@ -108,13 +114,16 @@ class Stages:
         """Return the calibrated outcomes of a stage, whole tenths from 0 to 10, shape (N,).
 
         Whether an answer is right is replaced by how probable that is, by a logistic regression on
-        the ranks of all models' confidences. What is left out is luck, which a search would take
-        for skill.
+        the ranks of all models' confidences, and of a router's scores where there is one. What is
+        left out is luck, which a search would take for skill.
         """
         if self._tuning is not None:
             raise ValueError("calibrated outcomes are of tuning records alone")
         if key not in self._tens:
-            self._tens[key] = calibrated(self.table.confidence, self[key].right)
+            known = self.table.confidence
+            if self._scores is not None:
+                known = np.concatenate([known, self._scores])
+            self._tens[key] = calibrated(known, self[key].right)
         return self._tens[key]
 
     def _state(self, key: tuple[int, ...]) -> tuple[FloatArray, Array, IntArray | None]:
@@ -157,7 +166,7 @@ def calibrated(confidence: FloatArray, right: Array) -> IntArray:
     Parameters
     ----------
     confidence : numpy.ndarray, shape (K, N)
-        Of all models.
+        Of all models, or whatever else tells where answers are right.
     right : numpy.ndarray of bool, shape (N,)
 
     Returns

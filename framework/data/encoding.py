@@ -443,6 +443,8 @@ class Encoder:
         try:
             rows = plain["features"]
             names = tuple(str(row["name"]) for row in rows)
+            if len(set(names)) < len(names):
+                raise ValueError("a feature twice")
             readings = {
                 str(name): Reading.from_json(reading)
                 for name, reading in plain.get("readings", {}).items()

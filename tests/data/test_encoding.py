@@ -92,6 +92,12 @@ def test_json_round_trip_of_categories(frame):
     assert Encoder.from_json(json.loads(json.dumps(encoder.to_json()))) == encoder
 
 
+def test_a_description_with_a_feature_twice_is_refused(frame):
+    plain = Encoder.fit(frame).to_json()
+    with pytest.raises(InputError, match="a feature twice"):
+        Encoder.from_json({**plain, "features": plain["features"] * 2})
+
+
 def test_arrays_go_by_position(frame):
     encoder = Encoder.fit(frame)
     by_position = Encoder.fit(frame.to_numpy())
