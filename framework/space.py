@@ -118,6 +118,25 @@ class Partition(Space):
     def __repr__(self) -> str:
         return f"ordered partitions of {self.n} items into at most {self.k} blocks"
 
+    def checked(self, X: Array) -> Array:
+        """Return genomes (n, d) as a writeable copy in the type of the space.
+
+        Raises
+        ------
+        ValueError
+            Another shape, or a gene beyond its bounds.
+        """
+        if X.ndim != 2 or X.shape[1] != self.d:
+            raise ValueError(f"expected genomes of shape (n, {self.d}), found {X.shape}")
+        for what, genes in (("blocks", slice(self.n)), ("levels", slice(self.n, self.d))):
+            found, low, high = X[:, genes], self.lower[genes], self.upper[genes]
+            if found.size and (found.min() < low[0] or found.max() > high[0]):
+                raise ValueError(
+                    f"expected {what} from {low[0]} to {high[0]}, found {found.min()} to "
+                    f"{found.max()}"
+                )
+        return np.array(X, dtype=self.dtype, order="C")
+
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draw every genome of the space with the same probability.
 

@@ -27,10 +27,11 @@ from bench import fastest, print_table, rate
 from sklearn.linear_model import LogisticRegression
 
 from algorithms.multistage.bit_planes import features_of, pack
-from algorithms.multistage.data import FeatureCosts, MultiStageConfig, Source, StageData
+from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.problem import MultiStageProblem
+from algorithms.multistage.records import FeatureCosts, Source, StageData
 from framework.analysis.choose import choose
 from framework.analysis.expectations import Resamples, Rule, expect
 from framework.analysis.front_expectations import expect_front

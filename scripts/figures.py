@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from algorithms.multistage.data import MultiStageConfig
+from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.papers.budgeted import CostOrdered
 from algorithms.multistage.papers.tuning import BaselineConfig, BaselineProblem, measure
 from algorithms.multistage.problem import MultiStageProblem

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
-from algorithms.multistage.data import MultiStageConfig
+from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.problem import MultiStageProblem
 from framework.analysis.choose import choose, parse_condition
 from framework.arrays import FloatArray

@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
-from algorithms.multistage.data import MultiStageConfig
+from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.problem import MultiStageProblem
 from framework.arrays import Array, FloatArray, IntArray
 from framework.data.error_costs import DecisionConfig, DecisionCosts, decision_costs

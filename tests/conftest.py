@@ -26,7 +26,7 @@ from algorithms.hull.network import NetworkProblem
 from algorithms.hull.papers.archive_peers import ARMOEA, TwoArch2
 from algorithms.hull.papers.decomposition_peers import MOEADD, MPSOD
 from algorithms.hull.searches import CHEMOA, FCHEMOA, NDFCHEMOA
-from algorithms.multistage.data import MultiStageConfig
+from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact.search import METRICS as EXACT_METRICS
 from algorithms.multistage.exact.search import Exact

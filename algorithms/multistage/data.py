@@ -1,4 +1,4 @@
-"""Data of a multi-stage problem: its settings, and how a table becomes records, costs and codes.
+"""How a table becomes the records, costs and codes of a multi-stage problem.
 
 A configuration (:class:`MultiStageConfig`) or a table in memory is split, encoded and priced by
 :func:`prepare_table`; what comes out are the arguments of
@@ -10,24 +10,24 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
-from pydantic import Field, model_validator
 
-from algorithms.multistage.bit_planes import words_for
-from algorithms.multistage.decision import StageDecision, StageDecisionConfig, decision_of
-from algorithms.multistage.kernels import decisions, logistic
-from framework.arrays import FloatArray, IntArray, frozen
+from algorithms.multistage.config import MultiStageConfig, MultiStageSettings
+from algorithms.multistage.decision import StageDecision, decision_of
+from algorithms.multistage.kernels import decisions
+from algorithms.multistage.records import FeatureCosts, Fold, Source, StageData
+from framework.arrays import FloatArray, IntArray
 from framework.data.columns import is_numeric, to_numbers
-from framework.data.costs import CostGroups, CostsConfig, cost_groups, exact_costs, feature_costs
-from framework.data.datasets import DatasetConfig
+from framework.data.costs import cost_groups, exact_costs, feature_costs
+from framework.data.datasets import load_table
 from framework.data.divisions import Division, FoldRows, about_folds, divide
 from framework.data.encoding import Encoder
 from framework.data.error_costs import per_class
-from framework.data.splits import MeasureConfig, Split, SplitConfig
+from framework.data.splits import Split, SplitConfig
 from framework.data.subgroups import subgroups
 from framework.data.tables import Table
 from framework.errors import InputError
@@ -39,320 +39,34 @@ from framework.models.classifiers import (
 )
 from framework.outcomes import whole_weights
 from framework.rates import RatedRecords, Rates
-from framework.settings import Section
 
-MOST_COLUMNS = 200  # of a table where a fit on all columns pays as a start for the others
 COMPONENTS_FORMAT = 2  # raise it when what a component holds or how it is stored changes
 INCONCLUSIVE = "inconclusive"
-
-
-MissingPolicy = Literal["impute", "ask", "inconclusive"]
-
-
-class DataConfig(Section):
-    """Where the records are."""
-
-    dataset: DatasetConfig
-
-
-class RecordsConfig(Section):
-    """How records are split, what their features cost, and when an answer counts.
-
-    split : shares of the records to train on, to search on and to test on, and what divides them.
-    costs : what each feature costs; 1 each if None.
-    threshold : confidence that a prediction needs, for all classes or by label (the paper's
-        future work); labels left out need 0.5.
-    """
-
-    split: SplitConfig = SplitConfig.model_validate({})
-    costs: CostsConfig | None = None
-    threshold: float | dict[str | int | float | bool, float] = 0.75
-
-
-class MultiStageSettings(RecordsConfig):
-    """What a multi-stage problem needs to know besides the records.
-
-    measure : whether designs are measured out-of-fold on training and validation records
-        together, or on the validation records.
-    max_stages : the paper's k; min(ceil(n / 2), 10) unless given, never above n.
-    remove_features : let a gene be -1, the feature is never acquired (the paper's future work).
-    error_costs : what a wrong answer costs, by the label of the true class; labels left out cost 1.
-    decision : costs by which stages decide, in place of the threshold: each says the class of least
-        expected cost, and stops where that is low enough.
-    rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
-        ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
-    group : column that tells subgroups apart; metrics compare them. It stays a feature if it is
-        one.
-    weights : column of numbers, how much each record counts, in training and in every metric; no
-        feature. Records of weight 0 are left out.
-    missing : what a model does where a value is missing in a stage that is reached: take the
-        median, stop and ask for it, or give no answer.
-    classifier : what is trained for each stage.
-    calibration : how confidences are calibrated, by cross-validation within the training records;
-        softmax with a decision by costs, none otherwise, unless given.
-    """
-
-    formerly: ClassVar[Mapping[str, Any]] = {"measure": {"kind": "holdout"}}
-
-    measure: MeasureConfig = MeasureConfig()
-    max_stages: int | None = Field(default=None, ge=1)
-    remove_features: bool = False
-    error_costs: dict[str | int | float | bool, Annotated[float, Field(ge=0)]] | None = None
-    decision: StageDecisionConfig | None = None
-    rates: tuple[str, ...] = ()
-    group: str | None = None
-    weights: str | None = None
-    missing: MissingPolicy = "impute"
-    classifier: ClassifierConfig = ClassifierConfig()
-    calibration: CalibrationMethod = "none"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _calibrated(cls, raw: Any) -> Any:
-        """Calibrate where costs are weighed by probabilities, unless told otherwise."""
-        if isinstance(raw, Mapping) and raw.get("decision") is not None:
-            return {"calibration": "softmax", **raw}
-        return raw
-
-    @model_validator(mode="after")
-    def _one_rule(self) -> MultiStageSettings:
-        if self.decision is None:
-            return self
-        usual = type(self).model_fields["threshold"].default
-        if self.threshold != usual:
-            raise ValueError("expected a threshold or a decision by costs, found both")
-        if self.error_costs is not None:
-            raise ValueError(
-                "expected error_costs or a decision by costs, found both; the metric risk has the "
-                "costs of the decision"
-            )
-        return self
-
-
-class MultiStageConfig(MultiStageSettings, DataConfig):  # in this order the data set comes first
-    """The ``problem`` section of kind ``multistage``: a data set and its settings."""
-
-
-@dataclass(frozen=True)
-class Fold:
-    """One fold of a cross-validation.
-
-    Attributes
-    ----------
-    data : StageData
-        Trains on the other folds; its validation records are those of this fold. Encoded by what
-        the other folds say: the number of columns may differ from fold to fold.
-    rows : int64 (records of the fold,)
-        Where they are among all records that are scored.
-    """
-
-    data: StageData
-    rows: IntArray
-
-
-@dataclass(frozen=True)
-class StageData:
-    """The records in the form in which sub-classifiers are trained and scored.
-
-    In a cross-validation, ``design`` and ``y`` are the training and validation records together,
-    on which models are fitted that are handed out; ``folds`` train those that are scored.
-
-    Attributes
-    ----------
-    design : float64 (D, training records)
-        One row per encoded column, so that sums over records run along memory.
-    y : int64 (training records,)
-        Class codes.
-    held : float64 (D, validation + test records)
-        In a cross-validation, the test records alone: the others are in the folds.
-    y_held : int64
-        Of the records that are scored, then of the test records.
-    n_validation : int
-        Records that are scored: the validation records, or each record of a cross-validation as
-        often as it is repeated (without those before the first fold, where folds follow in time).
-    first : int64 (features + 1,)
-        Feature ``i`` has the encoded columns ``first[i]`` to ``first[i + 1] - 1``.
-    thresholds : float64 (classes,)
-        Confidence that a prediction of each class needs.
-    positive : int
-        Code of the positive class, -1 for none.
-    rule : RiskRule
-        Makes the answers in place of the thresholds where errors have costs.
-    copy_of : int64 (training records,), optional
-        Equal for copies of one record and for records of one group, which the folds of a
-        calibration keep together; None: each is on its own.
-    folds : tuple of Fold
-        Of a cross-validation, those of each repeat in turn; empty where there are validation
-        records.
-    units : int64 (n_validation,), optional
-        Code of each record that is scored, from 0; a resample draws those of one code together:
-        the records of a group, the copies of a record, a record in each repeat. None: each on its
-        own.
-    class_weights : tuple of float
-        How much a training record of each class counts in the built-in logistic regression;
-        empty: all count 1.
-    codes : int
-        Bits per record that say which class an answer is; 0 where it does not matter.
-    sample_weights : float64 (training records,), optional
-        How much each counts in training, beside its class.
-    """
-
-    design: FloatArray
-    y: IntArray
-    held: FloatArray
-    y_held: IntArray
-    n_validation: int
-    first: IntArray
-    thresholds: FloatArray
-    positive: int
-    rule: decisions.RiskRule = decisions.BY_CONFIDENCE
-    copy_of: IntArray | None = None
-    folds: tuple[Fold, ...] = ()
-    units: IntArray | None = None
-    class_weights: tuple[float, ...] = ()
-    codes: int = 0
-    sample_weights: FloatArray | None = None
-    _starts: dict[float, FloatArray] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-
-    def __post_init__(self) -> None:
-        # As arrays come out of Ray's object store: kernels are compiled once for both.
-        for name in ("design", "y", "held", "y_held", "first", "thresholds"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
-
-    @cached_property
-    def weights(self) -> FloatArray:
-        """How much each training record counts in a fit: by its class, and on its own."""
-        each = np.array(self.class_weights or (1.0,) * len(self.thresholds))
-        own = 1.0 if self.sample_weights is None else self.sample_weights
-        return frozen(each[self.y] * own)
-
-    def start(self, C: float) -> FloatArray:
-        """Return where logistic regressions on subsets start: the one on all columns.
-
-        Shape (free directions, D + 1), the intercept last; zeros where it does not converge or
-        there are very many columns. Of the data alone, and fitted once.
-        """
-        if C not in self._starts:
-            basis, S = logistic.class_basis(len(self.thresholds)), with_intercept(self.design)
-            theta = np.zeros((basis.shape[1], len(S)))
-            few = len(self.design) <= MOST_COLUMNS
-            if not (few and logistic.fit(S, self.y, self.weights, basis, C, theta)):
-                theta[:] = 0.0
-            self._starts[C] = theta
-        return self._starts[C]
-
-    @cached_property
-    def refit(self) -> StageData:
-        """Of a cross-validation: what trains on all its records, and is asked about the tests."""
-        y_held = self.y_held[self.n_validation :]
-        return replace(self, y_held=y_held, n_validation=0, folds=(), units=None)
-
-    @property
-    def n_test(self) -> int:
-        """Number of test records."""
-        return len(self.y_held) - self.n_validation
-
-    @property
-    def n_features(self) -> int:
-        """Number of features, each of one encoded column or more."""
-        return len(self.first) - 1
-
-    @property
-    def answer_planes(self) -> int:
-        """Bits per record: conclusive, right, called positive where a class is, and the class."""
-        return (2 if self.positive < 0 else 3) + self.codes
-
-    @property
-    def planes(self) -> int:
-        """Bits per record: those of answers, then of errors and thresholds where these count."""
-        errors: int = self.rule.parts.shape[2]
-        return self.answer_planes + errors + max(len(self.rule.limits) - 1, 0)
-
-    @property
-    def validation_words(self) -> int:
-        """Words of 64 bits that the validation records take."""
-        return words_for(self.n_validation)
-
-    @property
-    def words(self) -> int:
-        """Words per plane: those of the validation records, then those of the test records."""
-        return self.validation_words + words_for(self.n_test)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the records take, those of folds included."""
-        own = (self.design, self.held, self.y, self.y_held)
-        return sum(a.nbytes for a in own) + sum(fold.data.nbytes for fold in self.folds)
-
-
-def with_intercept(columns: FloatArray) -> FloatArray:
-    """Return the design of a fit: columns (d, N) and the intercept's."""
-    return np.concatenate([columns, np.ones((1, columns.shape[1]))])
-
-
-@dataclass(frozen=True)
-class FeatureCosts:
-    """What features cost, as fixed-point numbers whose sums are exact.
-
-    Attributes
-    ----------
-    units : numpy.ndarray of int64, shape (n,)
-    scale : int
-        A real cost is ``units / scale``.
-    groups : CostGroups, optional
-        Features that are paid for together, with the real costs.
-    group_units : numpy.ndarray of int64, shape (m,)
-        Those costs.
-    """
-
-    units: IntArray
-    scale: int = 1
-    groups: CostGroups | None = None
-    group_units: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-
-    def __post_init__(self) -> None:
-        for name in ("units", "group_units"):
-            units = frozen(np.asarray(getattr(self, name), dtype=np.int64))
-            object.__setattr__(self, name, units)
-
-    @property
-    def total(self) -> float:
-        """Cost of all features."""
-        return float(self.units.sum() + self.group_units.sum()) / self.scale
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where the records come from, and what models and reports need to know of it.
-
-    Attributes
-    ----------
-    fingerprint : str
-        Of the records, their split and their encoding.
-    feature_names : sequence of str
-    classes : sequence
-        Labels, by class code.
-    encoder : mapping
-        ``Encoder.to_json()`` of the fitted encoder; empty where models encode for themselves.
-    description : mapping
-        See :meth:`framework.problem.Described.describe`.
-    example : mapping of str to list
-        A few raw records, as columns.
-    """
-
-    fingerprint: str
-    feature_names: Sequence[str]
-    classes: Sequence[Any]
-    encoder: Mapping[str, Any] = field(default_factory=dict)
-    description: Mapping[str, Any] = field(default_factory=dict)
-    example: Mapping[str, list[Any]] = field(default_factory=dict)
 
 
 def digest(content: Any) -> str:
     """Return the SHA-256 of something that JSON can write."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def load(config: MultiStageConfig) -> dict[str, Any]:
+    """Load the data of a configuration; return the arguments of ``MultiStageProblem``.
+
+    Raises
+    ------
+    InputError
+        Whatever is wrong with data, costs or the other keys.
+    """
+    aside = dict(config.split.columns)
+    if config.weights is None:
+        table = load_table(config.dataset, aside=aside, group=config.group)
+        return prepare_table(table, config)
+    aside["weights"] = config.weights
+    table = load_table(config.dataset, aside=aside, group=config.group)
+    weights = column_weights(table, config.weights)
+    told = f"{table.fingerprint} {digest(weights.tolist())}"
+    table = replace(table.only(weights > 0), fingerprint=told)
+    return prepare_table(table, config, weights=weights[weights > 0])
 
 
 def prepare_table(

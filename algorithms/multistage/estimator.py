@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from algorithms.multistage.data import MultiStageSettings, prepare_table
+from algorithms.multistage.config import MultiStageSettings
+from algorithms.multistage.data import prepare_table
 from algorithms.multistage.model import MultiStageClassifier
 from algorithms.multistage.problem import MultiStageProblem
 from framework.arrays import Array, FloatArray, IntArray

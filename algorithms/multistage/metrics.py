@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.multistage.bit_planes import pack
-from algorithms.multistage.data import StageData
 from algorithms.multistage.kernels import scoring
+from algorithms.multistage.records import StageData
 from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen
 from framework.data.error_costs import DecisionCosts
 from framework.outcomes import Sample

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
-from algorithms.multistage.data import MissingPolicy
+from algorithms.multistage.config import MissingPolicy
 from algorithms.multistage.decision import decision_for
 from algorithms.multistage.model_files import card_of, read_model, write_model, write_onnx
 from algorithms.multistage.routing import RoutedRecords, acquired, next_step, route

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from algorithms.multistage.data import MissingPolicy
+from algorithms.multistage.config import MissingPolicy
 from algorithms.multistage.routing import Staged, acquired
 from framework.arrays import Array
 from framework.data.costs import CostGroups

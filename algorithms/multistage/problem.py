@@ -12,32 +12,17 @@ sub-classifiers, kept as bits per record; scoring a candidate is a handful of wo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from algorithms.moves.variation import moved
-from algorithms.multistage.bit_planes import (
-    ComponentTable,
-    StageTables,
-    features_of,
-    pack,
-    words_for,
-)
-from algorithms.multistage.data import (
-    COMPONENTS_FORMAT,
-    INCONCLUSIVE,
-    FeatureCosts,
-    MissingPolicy,
-    MultiStageConfig,
-    Source,
-    StageData,
-    column_weights,
-    digest,
-    prepare_table,
-)
+from algorithms.multistage.alternatives import with_thresholds
+from algorithms.multistage.bit_planes import StageTables, pack, words_for
+from algorithms.multistage.components import SubClassifiers
+from algorithms.multistage.config import MissingPolicy, MultiStageConfig
+from algorithms.multistage.data import COMPONENTS_FORMAT, INCONCLUSIVE, digest, load
 from algorithms.multistage.decision import StageDecision
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.metrics import (
@@ -52,25 +37,15 @@ from algorithms.multistage.metrics import (
     measure,
 )
 from algorithms.multistage.outcomes import GivenOutcomes, StageOutcomes
-from algorithms.multistage.stage_classifiers import (
-    build_cost,
-    on_all_features,
-    restore,
-    train,
-    with_threshold,
-)
+from algorithms.multistage.records import FeatureCosts, Source, StageData
+from algorithms.multistage.stage_classifiers import restore
 from framework.arrays import Array, FloatArray, IntArray, WordArray, row_codes
-from framework.components import BuildCost, Components, ComponentStore
+from framework.components import BuildCost, Components
 from framework.data.costs import CostGroups
-from framework.data.datasets import load_table, memory_to_load
+from framework.data.datasets import memory_to_load
 from framework.data.error_costs import per_class
 from framework.errors import InputError
-from framework.machine import cache_dir
-from framework.models.classifiers import (
-    LOGISTIC_REGRESSION,
-    CalibrationMethod,
-    ClassifierConfig,
-)
+from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.outcomes import RecordOutcomes, Sample, WeightedOutcomes
 from framework.problem import Alternative, Deployable, Problem, TrivialClassifier
 from framework.rates import RatedOutcomes, RatedRecords, further
@@ -82,11 +57,8 @@ from framework.streams import CandidateStreams
 if TYPE_CHECKING:
     import pandas as pd
 
-THRESHOLDS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)  # of one classifier alone
-FEW_ANSWERS = 0.25  # share of records: what answers fewer is no alternative
 _AT_ONCE = 2**22  # answers of weighted records that are looked at together
 _STARTS = 50  # classifiers that a search begins with, at most
-_CHUNK = 4096  # sub-classifiers trained at a time where all of them are
 
 
 class MultiStageProblem(Problem, Deployable):
@@ -224,7 +196,6 @@ class MultiStageProblem(Problem, Deployable):
         design += [own.tolist() for own in self.counts]
         self.fingerprint = digest([self.components_fingerprint, *design])
         self._start_empty()
-        self._store: ComponentStore | None = None
 
     Config = MultiStageConfig
 
@@ -237,16 +208,7 @@ class MultiStageProblem(Problem, Deployable):
         InputError
             Whatever is wrong with data, costs or the other keys.
         """
-        aside = dict(config.split.columns)
-        if config.weights is not None:
-            aside["weights"] = config.weights
-        table, weights = load_table(config.dataset, aside=aside, group=config.group), None
-        if config.weights is not None:
-            weights = column_weights(table, config.weights)
-            told = f"{table.fingerprint} {digest(weights.tolist())}"
-            table = replace(table.only(weights > 0), fingerprint=told)
-            weights = weights[weights > 0]
-        problem = cls(**prepare_table(table, config, weights=weights))
+        problem = cls(**load(config))
         problem.open_store()
         return problem
 
@@ -255,12 +217,7 @@ class MultiStageProblem(Problem, Deployable):
         return memory_to_load(config.dataset)
 
     def open_store(self) -> None:
-        folder = cache_dir()
-        if folder is not None:
-            shape = self.data.planes, self.data.words
-            self._store = ComponentStore(
-                folder, self.components_fingerprint, *shape, self.component_name
-            )
+        self.sub_classifiers.open_store(self.components_fingerprint, self.component_name)
 
     def describe(self) -> Mapping[str, Any]:
         return self._about_data
@@ -283,7 +240,7 @@ class MultiStageProblem(Problem, Deployable):
 
     def __getstate__(self) -> dict[str, Any]:
         # Components and the disk stay with the driver; workers are sent those they lack.
-        return {**self.__dict__, "_store": None, "_table": None, "_records": None}
+        return {**self.__dict__, "sub_classifiers": None, "_records": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # The table is made here: what came through Ray's object store cannot be written.
@@ -295,7 +252,10 @@ class MultiStageProblem(Problem, Deployable):
         data, rule = self.data, scoring.BY_CONFIDENCE
         if self.decision is not None:
             rule = self.decision.rule(self.space.n, data.answer_planes)
-        self._table = ComponentTable(words_for(data.n_features), data.planes, data.words, rule)
+        setting = self.kind, self.parameters, self.calibration
+        self.sub_classifiers = SubClassifiers(
+            data, *setting, self.feature_names, self.space.k, rule
+        )
         self._records = held_out_records(data)
 
     @property
@@ -310,76 +270,41 @@ class MultiStageProblem(Problem, Deployable):
 
     @property
     def n_components(self) -> int:
-        return self._table.n
+        return self.sub_classifiers.table.n
 
     def missing_components(self, X: Array) -> WordArray:
-        items = np.ascontiguousarray(self._genomes(X)[:, : self.space.n])
-        missing = scoring.missing(items, self._table.slots, self._table.keys)
-        if self._store is not None and len(missing):
-            self._table.add(self._store.get(missing))
-            missing = scoring.missing(items, self._table.slots, self._table.keys)
-        # the largest first: they take longest, and no worker should wait for one begun last
-        sizes = np.bitwise_count(missing).sum(axis=1, dtype=np.int64)
-        return missing[np.argsort(-sizes, kind="stable")]
+        items = np.ascontiguousarray(self.space.checked(X)[:, : self.space.n])
+        return self.sub_classifiers.missing(items)
 
     def build_components(self, keys: WordArray) -> Components:
-        return train(self.data, self.kind, self.parameters, keys, self.calibration)
+        return self.sub_classifiers.build(keys)
 
     def build_cost(self, keys: WordArray) -> BuildCost:
-        return build_cost(self.data, self.kind, self.parameters, keys, self.calibration)
+        return self.sub_classifiers.build_cost(keys)
 
     def add_components(self, components: Components) -> None:
-        self._table.add(components)
-        if self._store is not None and components.models:
-            self._store.put(components)
+        self.sub_classifiers.add(components)
 
     def components_since(self, start: int) -> Components:
-        return self._table.slice(start, self.data.validation_words)
-
-    def missing_sets(self) -> WordArray:
-        """Return the feature sets whose sub-classifier :meth:`stage_tables` would have to train.
-
-        Those on disk are held afterwards.
-
-        Returns
-        -------
-        numpy.ndarray of uint64, shape (m, 1)
-            Keys of components, at most 2^n - 1; n below 64.
-        """
-        missing = np.setdiff1d(self._all_sets(), self._table.keys[: self._table.n, 0])[:, None]
-        if self._store is None:
-            return missing
-        for start in range(0, len(missing), _CHUNK):
-            self._table.add(self._store.get(missing[start : start + _CHUNK]))
-        return np.setdiff1d(missing[:, 0], self._table.keys[: self._table.n, 0])[:, None]
+        return self.sub_classifiers.since(start)
 
     def tables(self) -> MultiStageProblem:
         """Return what exact methods read: the problem itself, for its :meth:`stage_tables`."""
         return self
 
     def stage_tables(self) -> StageTables:
-        """Train the sub-classifiers that are missing, every feature set's; return all their bits.
-
-        With one stage only that of all features is there; the other rows stay empty.
+        """Return the bits of all sub-classifiers; those that are missing are trained.
 
         Raises
         ------
         InputError
-            One of them cannot be trained.
-
-        Notes
-        -----
-        2^n - 1 of them, n below 64.
+            Records that do not count alike, or one that cannot be trained.
         """
         self._refuse_weights()
-        keys, words = self._trained_sets(), self.data.validation_words
-        conclusive, right = np.zeros((2, 2**self.space.n, words), dtype=np.uint64)
-        conclusive[keys] = self._table.bits[: len(keys), 0, :words]
-        right[keys] = self._table.bits[: len(keys), 1, :words]
-        return StageTables(conclusive, right, self._records[0].everyone, self.data.n_validation)
+        return self.sub_classifiers.stage_tables(self._records[0].everyone)
 
     def stage_planes(self) -> tuple[WordArray, scoring.Rule, WordArray, int]:
-        """Return every plane of bits, where stages decide by costs; trains as :meth:`stage_tables`.
+        """Return every plane of bits, where stages decide by costs, as :meth:`stage_tables`.
 
         Returns
         -------
@@ -393,10 +318,8 @@ class MultiStageProblem(Problem, Deployable):
             Number of records.
         """
         self._refuse_weights()
-        keys, words = self._trained_sets(), self.data.validation_words
-        planes = np.zeros((2**self.space.n, self.data.planes, words), dtype=np.uint64)
-        planes[keys] = self._table.bits[: len(keys), :, :words]
-        return planes, self._table.rule, self._records[0].everyone, self.data.n_validation
+        held, everyone = self.sub_classifiers, self._records[0].everyone
+        return held.stage_planes(), held.table.rule, everyone, self.data.n_validation
 
     def _refuse_weights(self) -> None:
         """Refuse exact methods, which count each record once.
@@ -412,33 +335,6 @@ class MultiStageProblem(Problem, Deployable):
                 "local_search or emsco"
             )
 
-    def _trained_sets(self) -> IntArray:
-        """Train what is missing; return the sets of all components, in their order.
-
-        Raises
-        ------
-        InputError
-            One of those that are wanted cannot be trained.
-        """
-        n, wanted = self.space.n, self._all_sets()
-        missing = self.missing_sets()
-        for start in range(0, len(missing), _CHUNK):
-            self.add_components(self.build_components(missing[start : start + _CHUNK]))
-        keys = self._table.keys[: self._table.n, 0].astype(np.int64)
-        for number, error in self._table.errors.items():
-            if keys[number] >= wanted[0]:
-                names = [self.feature_names[f] for f in range(n) if keys[number] >> f & 1]
-                raise InputError(
-                    "problem.classifier: expected a sub-classifier of every feature set, found "
-                    f"none on {', '.join(names)}: {error}"
-                )
-        return keys
-
-    def _all_sets(self) -> WordArray:
-        """Return every feature set that a stage may have acquired, of fewer than 64 features."""
-        n = self.space.n
-        return np.arange(1 if self.space.k > 1 else 2**n - 1, 2**n, dtype=np.uint64)
-
     def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
         return self._measure(X, 0)
 
@@ -447,7 +343,7 @@ class MultiStageProblem(Problem, Deployable):
     ) -> Mapping[str, Array] | None:
         if self.data.n_test == 0:
             return None
-        if self._table.stripped:
+        if self.sub_classifiers.table.stripped:
             raise ValueError("expected components with their test records, found stripped ones")
         return self._measure(X, 1)
 
@@ -507,8 +403,8 @@ class MultiStageProblem(Problem, Deployable):
     def _outcomes(self, X: Array, part: Literal[0, 1]) -> StageOutcomes:
         """Return how genomes, whose classifiers are there, do on each record of a part."""
         return StageOutcomes(
-            self._genomes(X),
-            self._table.held,
+            self.space.checked(X),
+            self.sub_classifiers.table.held,
             self._records[part],
             self.charges,
             self.cost_scale,
@@ -565,65 +461,43 @@ class MultiStageProblem(Problem, Deployable):
     def alternatives(self) -> Sequence[Alternative]:
         """Return one classifier on all features with a reject threshold, and the largest class.
 
-        The classifier is that of the stages; where this is another, a logistic regression too.
         None as yet where stages decide by costs.
         """
         if self.decision is not None:
             return []
-        own = self.kind, self.parameters, self.calibration
-        plain = LOGISTIC_REGRESSION, dict[str, Any](), own[2]
-        data, n = self.data, self.data.n_validation
+        setting = self.kind, self.parameters, self.calibration, self.classes
         paid = int(self.costs.sum() + self.charges.of_group.sum())
-        found = []
-        for kind, parameters, calibration in (own,) if own[0] == plain[0] else (own, plain):
-            P = on_all_features(data, kind, parameters, calibration, self.classes)
-            if P is None:
-                continue
-            title = (
-                f"{kind.replace('_', ' ')} on all {self.space.n} features with a reject threshold"
-            )
-            answers = {f"threshold {t:g}": with_threshold(P, t) for t in self._thresholds()}
-            kept = {name: a for name, a in answers.items() if (a[:n] >= 0).mean() >= FEW_ANSWERS}
-            if kept:
-                found.append(self._alternative(title, list(kept), np.stack([*kept.values()]), paid))
-        largest = int(np.bincount(data.y).argmax())
-        same = np.full((1, len(data.y_held)), largest)
+        largest = int(np.bincount(self.data.y).argmax())
+        same = np.full(len(self.data.y_held), largest)
         return [
-            *found,
-            self._alternative("the largest class", [str(self.classes[largest])], same, 0),
+            *(
+                self._alternative(name, answers, paid)
+                for name, answers in with_thresholds(self.data, *setting)
+            ),
+            self._alternative("the largest class", {str(self.classes[largest]): same}, 0),
         ]
 
-    def _thresholds(self) -> list[float]:
-        """Return the thresholds of one classifier on all features: its own, and some others."""
-        return sorted({*THRESHOLDS, *np.unique(self.data.thresholds).tolist()})
-
-    def _alternative(
-        self, name: str, points: list[str], answers: IntArray, paid: int
-    ) -> Alternative:
-        """Return classifiers by their answers, (points, scored and test records)."""
+    def _alternative(self, name: str, answers: Mapping[str, IntArray], paid: int) -> Alternative:
+        """Return classifiers by their answers, (scored and test records,) each."""
         n, same = self.data.n_validation, (self.cost_scale, self.error_costs, self._own_names)
-        given = GivenOutcomes(answers[:, :n], paid, self._records[0], *same, self.data.units)
-        outcomes = self._told(given)
+        points, given = list(answers), np.stack([*answers.values()])
+        own = GivenOutcomes(given[:, :n], paid, self._records[0], *same, self.data.units)
+        outcomes = self._told(own)
         if not self.data.n_test:
             return Alternative(name, points, outcomes)
-        tested = self._told(GivenOutcomes(answers[:, n:], paid, self._records[1], *same), part=1)
+        tested = self._told(GivenOutcomes(given[:, n:], paid, self._records[1], *same), part=1)
         test = tested.metrics(np.ones((self.data.n_test, 1)))
         return Alternative(name, points, outcomes, {k: v[:, 0] for k, v in test.items()})
 
     def explain(self, x: Array) -> str | None:
-        for key in self._keys(x):
-            number = self._table.find(key)
-            if number in self._table.errors:
-                names = [self.feature_names[f] for f in features_of(key, self.space.n)]
-                return f"sub-classifier on {', '.join(names)}: {self._table.errors[number]}"
-        return None
+        return self.sub_classifiers.error_of(self._keys(x))
 
     def decode(self, x: Array) -> Any:
         """Return the fitted :class:`~algorithms.multistage.model.MultiStageClassifier`."""
         from algorithms.multistage.model import MultiStageClassifier
         from framework.data.encoding import Encoder
 
-        models = self._models(np.array(self._keys(x)))
+        models = self.sub_classifiers.models(np.array(self._keys(x)))
         x, levels = x[: self.space.n], x[self.space.n :]
         decision = None
         if self.decision is not None:
@@ -691,46 +565,6 @@ class MultiStageProblem(Problem, Deployable):
         setting = self.data, self.kind, self.parameters, self.calibration
         return walk_held_records(model, *setting)
 
-    def _models(self, keys: WordArray) -> list[bytes]:
-        """Return the models of sub-classifiers: from the disk, else trained (again)."""
-        known: dict[bytes, bytes] = {}
-        if self._store is not None:
-            stored = self._store.get(keys)
-            known = {k.tobytes(): m for k, m in zip(stored.keys, stored.models, strict=True)}
-        models = []
-        for key in keys:
-            model = known.get(key.tobytes())
-            if not model:
-                crossed = len(self.data.folds) > 0
-                data = self.data.refit if crossed else self.data
-                setting = data, self.kind, self.parameters, key[None], self.calibration
-                trained = train(*setting, keep_all=True)
-                if trained.errors:
-                    raise InputError(f"problem.classifier: {trained.errors[0]}")
-                model = trained.models[0]
-                if not crossed:  # what was fitted again says nothing of the folds
-                    self.add_components(trained)
-            models.append(model)
-        return models
-
-    def _genomes(self, X: Array) -> Array:
-        """Return a writeable copy in the space's type (one machine-code version for all)."""
-        if X.ndim != 2 or X.shape[1] != self.space.d:
-            raise ValueError(f"expected genomes of shape (n, {self.space.d}), found {X.shape}")
-        items = X[:, : self.space.n]
-        if len(X) and (items.min() < self.space.lower[0] or items.max() >= self.space.k):
-            raise ValueError(
-                f"expected stages from {self.space.lower[0]} to {self.space.k - 1}, "
-                f"found {items.min()} to {items.max()}"
-            )
-        levels = X[:, self.space.n :]
-        if levels.size and (levels.min() < 0 or levels.max() >= self.space.values):
-            raise ValueError(
-                f"expected thresholds from 0 to {self.space.values - 1}, found {levels.min()} to "
-                f"{levels.max()}"
-            )
-        return np.array(X, dtype=self.space.dtype, order="C")
-
     def _keys(self, x: Array) -> list[WordArray]:
         """Return the feature set of each stage of one genome."""
         x = x[: self.space.n]
@@ -748,8 +582,8 @@ class MultiStageProblem(Problem, Deployable):
         self._build_missing(X)
         if self.counts:
             return self._weighted(X, part)
-        table, records, errors = self._table.held, self._records[part], self.error_costs
-        found = measure(self._genomes(X), table, records, self.charges, self.cost_scale, errors)
+        of = self._records[part], self.charges, self.cost_scale, self.error_costs
+        found = measure(self.space.checked(X), self.sub_classifiers.table.held, *of)
         if self.rated:
             found |= self.rated[part].measured(len(X), self._outcomes(X, part).said)
         return {name: found[name] for name in self.metric_names}

@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from algorithms.multistage.bit_planes import pack
-from algorithms.multistage.data import MissingPolicy, StageData
+from algorithms.multistage.config import MissingPolicy
+from algorithms.multistage.records import StageData
 from algorithms.multistage.stage_classifiers import out_of_fold
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.costs import CostGroups

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from algorithms.multistage.bit_planes import features_of, pack, unpack, words_for
-from algorithms.multistage.data import MOST_COLUMNS, StageData, with_intercept
 from algorithms.multistage.kernels import decisions, logistic
+from algorithms.multistage.records import MOST_COLUMNS, StageData, with_intercept
 from framework.arrays import BoolArray, FloatArray, IntArray, WordArray
 from framework.components import BuildCost, Components
 from framework.errors import InputError
@@ -146,40 +146,6 @@ def out_of_fold(
         columns = columns_of(fold.data.first, key)
         P[fold.rows] = classifier.predict_proba(fold.data.held[columns].T)
     return P
-
-
-def on_all_features(
-    data: StageData,
-    kind: str,
-    parameters: dict[str, Any],
-    calibration: CalibrationMethod,
-    classes: Sequence[Any],
-) -> FloatArray | None:
-    """Return what one classifier on all features gives the records, (scored and tested, classes).
-
-    In a cross-validation each of the scored ones has it from the classifiers of the other folds.
-    None where one cannot be trained.
-    """
-    everything = np.ones(data.n_features, dtype=bool)
-    key, base = pack(everything), data.refit if data.folds else data
-    P = np.zeros((0, len(classes)))
-    if data.folds:
-        try:
-            P = out_of_fold(data, kind, parameters, key, calibration, classes)
-        except InputError:
-            return None
-    if len(base.y_held):
-        found = train(base, kind, parameters, key[None], calibration, keep_all=True)
-        if found.errors:
-            return None
-        one = restore(found.models[0], base, kind, calibration, classes, everything)
-        P = np.concatenate([P, one.predict_proba(base.held.T)])
-    return P
-
-
-def with_threshold(P: FloatArray, threshold: float) -> IntArray:
-    """Return the most likely class of each record, (n,), -1 where it is less likely than that."""
-    return np.where(P.max(axis=1) >= threshold - CONFIDENCE_SLACK, P.argmax(axis=1), -1)
 
 
 def _logistic(data: StageData, C: float, keys: WordArray, bits: WordArray) -> Components:

@@ -284,7 +284,7 @@ def test_the_exported_model_is_the_decoded_one(exported, finished):
     run_dir = RunDir(finished.dir)
     front = run_dir.front()
     problem = make_problem(run_dir.config())
-    problem._store = None
+    problem.sub_classifiers.store = None
     decoded = problem.decode(front.X[front.ids == id][0].astype(problem.space.dtype))
     names = list(problem.feature_names)
     table = pd.DataFrame(np.random.default_rng(1).normal(size=(80, 6)), columns=names)

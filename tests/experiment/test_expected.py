@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from algorithms.moves.variation import moved
-from algorithms.multistage.data import MultiStageConfig
+from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.problem import MultiStageProblem
 from framework.analysis.choose import parse_condition

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit
 from sklearn.naive_bayes import GaussianNB
 
-from algorithms.multistage.data import MultiStageConfig
+from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.kernels.logistic import class_basis, out_of_fold
 from algorithms.multistage.problem import MultiStageProblem
 from framework.errors import InputError

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.multistage.data import MultiStageConfig
+from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.problem import MultiStageProblem
 from algorithms.multistage.routing import calibration_error
 from framework.models.walk import Chosen, StageWalk, Walk, shares

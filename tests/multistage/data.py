@@ -6,7 +6,7 @@ import sqlite3
 
 import numpy as np
 
-from algorithms.multistage.data import MultiStageConfig
+from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.problem import MultiStageProblem
 from framework.experiment.config import check
 

@@ -124,8 +124,8 @@ def test_a_damaged_cache_does_not_change_a_run(table_file, cache, damage):
     problem = problem_of(table_file)
     X = genomes(problem)
     want = problem.evaluate(X)
-    problem._store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    problem._store._db.close()
+    problem.sub_classifiers.store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    problem.sub_classifiers.store._db.close()
     (file,) = cache.glob("*.sqlite")
     content = file.read_bytes()
     if damage == "garbage":
@@ -143,7 +143,8 @@ def test_a_damaged_cache_does_not_change_a_run(table_file, cache, damage):
     for name in problem.metric_names:
         assert np.array_equal(found[name], want[name])
     if damage == "changed":  # and is mended
-        assert problem_of(table_file)._store.get(problem.components_since(0).keys).bits.any()
+        store = problem_of(table_file).sub_classifiers.store
+        assert store.get(problem.components_since(0).keys).bits.any()
 
 
 def test_a_scorer_with_stripped_parts_gives_the_same_values(table_file):

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from algorithms.multistage.data import MultiStageSettings
+from algorithms.multistage.config import MultiStageSettings
 from algorithms.multistage.estimator import ParetoMultiStage
 from algorithms.multistage.model import MultiStageClassifier
 from framework.data.splits import SplitConfig, split_records

@@ -311,7 +311,7 @@ def test_all_sub_classifiers_are_there_once(tmp_path, monkeypatch):
     assert np.array_equal(tables.conclusive[1:], bits[:, 0, :words])
     assert np.array_equal(tables.right[1:], bits[:, 1, :words])
     again = multistage()
-    monkeypatch.setattr(again, "build_components", None)  # all come from the disk
+    monkeypatch.setattr(again.sub_classifiers, "build", None)  # all come from the disk
     assert np.array_equal(again.stage_tables().right, tables.right)
 
 
@@ -323,7 +323,7 @@ def test_a_sub_classifier_that_fails_is_named(monkeypatch):
         parts = build(keys)
         return Components(parts.keys, parts.bits, parts.models, {4: "no luck"})
 
-    monkeypatch.setattr(problem, "build_components", failing)
+    monkeypatch.setattr(problem.sub_classifiers, "build", failing)
     with pytest.raises(InputError, match="found none on f1, f3: no luck"):
         problem.stage_tables()
 

@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from algorithms.multistage.data import StageData
 from algorithms.multistage.kernels import logistic, sums
+from algorithms.multistage.records import StageData
 from algorithms.multistage.stage_classifiers import train
 
 

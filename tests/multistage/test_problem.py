@@ -265,7 +265,7 @@ def test_memory_is_that_of_the_arrays_held(table_file):
     problem = problem_of(table_file)
     held, text = problem.memory(2)
     problem.evaluate(genomes(problem))
-    table, data = problem._table, problem.data
+    table, data = problem.sub_classifiers.table, problem.data
     arrays = [data.design, data.held, data.y, data.y_held]
     part = (table.keys[:1].nbytes + table.bits[:1].nbytes) * 8  # two candidates of four stages
     assert held == sum(array.nbytes for array in arrays) + part
@@ -279,8 +279,8 @@ def test_scorers_hold_the_validation_records_alone(table_file):
     values = problem.evaluate(X)
     scorer = pickle.loads(pickle.dumps(problem))
     scorer.add_components(problem.components_since(0))
-    assert scorer._table.bits.shape[2] == problem.data.validation_words
-    assert problem._table.bits.shape[2] == problem.data.words
+    assert scorer.sub_classifiers.table.bits.shape[2] == problem.data.validation_words
+    assert problem.sub_classifiers.table.bits.shape[2] == problem.data.words
     for name, column in scorer.evaluate(X).items():
         assert np.array_equal(column, values[name])
 

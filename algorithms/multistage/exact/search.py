@@ -362,7 +362,7 @@ class Exact(Algorithm):
             ``bounds`` is false.
         """
         if self._problem is not None:
-            keys, done = self._problem.missing_sets(), 0
+            keys, done = self._problem.sub_classifiers.missing_sets(), 0
             for many in work.workers.build(keys):
                 done += many
                 work.report("training sub-classifiers", done, len(keys))

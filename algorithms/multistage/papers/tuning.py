@@ -17,19 +17,14 @@ import pandas as pd
 from pydantic import Field
 
 from algorithms.general.baselines import GridSearch
-from algorithms.multistage.data import (
-    INCONCLUSIVE,
-    DataConfig,
-    RecordsConfig,
-    Source,
-    class_thresholds,
-    source_of,
-)
+from algorithms.multistage.config import DataConfig, RecordsConfig
+from algorithms.multistage.data import INCONCLUSIVE, class_thresholds, source_of
 from algorithms.multistage.papers.budgeted import CostOrdered, SingleStage
 from algorithms.multistage.papers.cact_lasso import CaCTLasso
 from algorithms.multistage.papers.cegb import CEGB
 from algorithms.multistage.papers.cstc import CSTC
 from algorithms.multistage.papers.greedy_miser import GreedyMiser
+from algorithms.multistage.records import Source
 from framework.algorithm import Outcome
 from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated

@@ -1,0 +1,85 @@
+"""What a person would do without a search: one classifier with a reject threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from algorithms.multistage.bit_planes import pack
+from algorithms.multistage.records import StageData
+from algorithms.multistage.stage_classifiers import out_of_fold, restore, train
+from framework.arrays import FloatArray, IntArray
+from framework.errors import InputError
+from framework.models.calibration import CONFIDENCE_SLACK
+from framework.models.classifiers import LOGISTIC_REGRESSION, CalibrationMethod
+
+THRESHOLDS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)  # beside those of the data
+FEW_ANSWERS = 0.25  # share of records: what answers fewer is no alternative
+
+
+def with_thresholds(
+    data: StageData,
+    kind: str,
+    parameters: dict[str, Any],
+    calibration: CalibrationMethod,
+    classes: Sequence[Any],
+) -> Iterator[tuple[str, Mapping[str, IntArray]]]:
+    """Yield one classifier on all features with reject thresholds, by its answers.
+
+    It is that of the stages; where this is another, a logistic regression follows.
+
+    Yields
+    ------
+    str
+        Its name.
+    mapping of str to numpy.ndarray of int64, shape (scored and test records,)
+        Class codes by threshold; -1 for no answer. Those with few answers are left out.
+    """
+    own, plain = (kind, parameters), (LOGISTIC_REGRESSION, dict[str, Any]())
+    thresholds = sorted({*THRESHOLDS, *np.unique(data.thresholds).tolist()})
+    for setting in (own,) if kind == LOGISTIC_REGRESSION else (own, plain):
+        P = on_all_features(data, *setting, calibration, classes)
+        if P is None:
+            continue
+        title = f"{setting[0].replace('_', ' ')} on all {data.n_features} features"
+        found = {f"threshold {t:g}": with_threshold(P, t) for t in thresholds}
+        n = data.n_validation
+        kept = {name: a for name, a in found.items() if (a[:n] >= 0).mean() >= FEW_ANSWERS}
+        if kept:
+            yield f"{title} with a reject threshold", kept
+
+
+def on_all_features(
+    data: StageData,
+    kind: str,
+    parameters: dict[str, Any],
+    calibration: CalibrationMethod,
+    classes: Sequence[Any],
+) -> FloatArray | None:
+    """Return what one classifier on all features gives the records, (scored and tested, classes).
+
+    In a cross-validation each of the scored ones has it from the classifiers of the other folds.
+    None where one cannot be trained.
+    """
+    everything = np.ones(data.n_features, dtype=bool)
+    key, base = pack(everything), data.refit if data.folds else data
+    P = np.zeros((0, len(classes)))
+    if data.folds:
+        try:
+            P = out_of_fold(data, kind, parameters, key, calibration, classes)
+        except InputError:
+            return None
+    if len(base.y_held):
+        found = train(base, kind, parameters, key[None], calibration, keep_all=True)
+        if found.errors:
+            return None
+        one = restore(found.models[0], base, kind, calibration, classes, everything)
+        P = np.concatenate([P, one.predict_proba(base.held.T)])
+    return P
+
+
+def with_threshold(P: FloatArray, threshold: float) -> IntArray:
+    """Return the most likely class of each record, (n,), -1 where it is less likely than that."""
+    return np.where(P.max(axis=1) >= threshold - CONFIDENCE_SLACK, P.argmax(axis=1), -1)

@@ -1,0 +1,218 @@
+"""The sub-classifiers that candidates share: held as bits in this process, kept on disk as models.
+
+Which there are to be, and what exact methods read of them: the sub-classifier of every feature set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from algorithms.multistage.bit_planes import ComponentTable, StageTables, features_of, words_for
+from algorithms.multistage.kernels import scoring
+from algorithms.multistage.records import StageData
+from algorithms.multistage.stage_classifiers import build_cost, train
+from framework.arrays import Array, IntArray, WordArray
+from framework.components import BuildCost, Components, ComponentStore
+from framework.errors import InputError
+from framework.machine import cache_dir
+from framework.models.classifiers import CalibrationMethod
+
+_CHUNK = 4096  # trained at a time where all of them are
+
+
+class SubClassifiers:
+    """The sub-classifiers of a problem.
+
+    Parameters
+    ----------
+    data : StageData
+    kind, parameters, calibration
+        Of the classifiers; see :func:`~algorithms.multistage.stage_classifiers.train`.
+    feature_names : sequence of str
+    stages : int
+        Most stages of a candidate; with a single one, only that of all features is ever needed.
+    rule : Rule
+        How records go through stages.
+
+    Attributes
+    ----------
+    table : ComponentTable
+        Those that this process holds.
+    store : ComponentStore or None
+        Those on disk, with their models; None without :meth:`open_store`.
+    """
+
+    def __init__(
+        self,
+        data: StageData,
+        kind: str,
+        parameters: dict[str, Any],
+        calibration: CalibrationMethod,
+        feature_names: Sequence[str],
+        stages: int,
+        rule: scoring.Rule,
+    ) -> None:
+        self._data, self._names, self._stages = data, feature_names, stages
+        self._classifier = kind, parameters
+        self._calibration: CalibrationMethod = calibration
+        self.table = ComponentTable(words_for(data.n_features), data.planes, data.words, rule)
+        self.store: ComponentStore | None = None
+
+    def open_store(self, fingerprint: str, name: str) -> None:
+        """Also keep sub-classifiers on this machine's disk, and read those that are there."""
+        folder = cache_dir()
+        if folder is not None:
+            shape = self._data.planes, self._data.words
+            self.store = ComponentStore(folder, fingerprint, *shape, name)
+
+    def missing(self, items: Array) -> WordArray:
+        """Return the keys (m, words) of what partitions (n, features) need and nobody has yet.
+
+        Those on disk are held afterwards.
+        """
+        missing = scoring.missing(items, self.table.slots, self.table.keys)
+        if self.store is not None and len(missing):
+            self.table.add(self.store.get(missing))
+            missing = scoring.missing(items, self.table.slots, self.table.keys)
+        # the largest first: they take longest, and no worker should wait for one begun last
+        sizes = np.bitwise_count(missing).sum(axis=1, dtype=np.int64)
+        return missing[np.argsort(-sizes, kind="stable")]
+
+    def build(self, keys: WordArray) -> Components:
+        """Train those of some keys (m, words)."""
+        return train(self._data, *self._classifier, keys, self._calibration)
+
+    def build_cost(self, keys: WordArray) -> BuildCost:
+        """Return what training those of some keys (m, words) takes."""
+        return build_cost(self._data, *self._classifier, keys, self._calibration)
+
+    def add(self, components: Components) -> None:
+        """Hold sub-classifiers, and keep those on disk that come with models."""
+        self.table.add(components)
+        if self.store is not None and components.models:
+            self.store.put(components)
+
+    def since(self, start: int) -> Components:
+        """Return those with numbers from ``start`` on, as scorers need them."""
+        return self.table.slice(start, self._data.validation_words)
+
+    def error_of(self, keys: Sequence[WordArray]) -> str | None:
+        """Return why the first one of some keys that could not be trained could not; else None."""
+        for key in keys:
+            number = self.table.find(key)
+            if number in self.table.errors:
+                names = [self._names[f] for f in features_of(key, self._data.n_features)]
+                return f"sub-classifier on {', '.join(names)}: {self.table.errors[number]}"
+        return None
+
+    def models(self, keys: WordArray) -> list[bytes]:
+        """Return the models of some keys (m, words): from the disk, else trained (again).
+
+        Raises
+        ------
+        InputError
+            One of them cannot be trained.
+        """
+        known: dict[bytes, bytes] = {}
+        if self.store is not None:
+            stored = self.store.get(keys)
+            known = {k.tobytes(): m for k, m in zip(stored.keys, stored.models, strict=True)}
+        crossed = len(self._data.folds) > 0
+        data = self._data.refit if crossed else self._data
+        models = []
+        for key in keys:
+            model = known.get(key.tobytes())
+            if not model:
+                setting = *self._classifier, key[None], self._calibration
+                trained = train(data, *setting, keep_all=True)
+                if trained.errors:
+                    raise InputError(f"problem.classifier: {trained.errors[0]}")
+                model = trained.models[0]
+                if not crossed:  # what was fitted again says nothing of the folds
+                    self.add(trained)
+            models.append(model)
+        return models
+
+    def missing_sets(self) -> WordArray:
+        """Return the feature sets whose sub-classifier :meth:`stage_tables` would have to train.
+
+        Those on disk are held afterwards.
+
+        Returns
+        -------
+        numpy.ndarray of uint64, shape (m, 1)
+            Keys of components, at most 2^n - 1; n below 64.
+        """
+        missing = np.setdiff1d(self._all_sets(), self._held_sets())[:, None]
+        if self.store is None:
+            return missing
+        for start in range(0, len(missing), _CHUNK):
+            self.table.add(self.store.get(missing[start : start + _CHUNK]))
+        return np.setdiff1d(missing[:, 0], self._held_sets())[:, None]
+
+    def stage_tables(self, everyone: WordArray) -> StageTables:
+        """Train the sub-classifiers that are missing, every feature set's; return all their bits.
+
+        With one stage only that of all features is there; the other rows stay empty.
+
+        Parameters
+        ----------
+        everyone : numpy.ndarray of uint64, shape (words,)
+            One bit per validation record.
+
+        Raises
+        ------
+        InputError
+            One of them cannot be trained.
+
+        Notes
+        -----
+        2^n - 1 of them, n below 64.
+        """
+        keys, words = self._trained_sets(), self._data.validation_words
+        conclusive, right = np.zeros((2, 2**self._data.n_features, words), dtype=np.uint64)
+        conclusive[keys] = self.table.bits[: len(keys), 0, :words]
+        right[keys] = self.table.bits[: len(keys), 1, :words]
+        return StageTables(conclusive, right, everyone, self._data.n_validation)
+
+    def stage_planes(self) -> WordArray:
+        """Return every plane of bits, by feature set, shape (2^n, planes, words).
+
+        Trains as :meth:`stage_tables`.
+        """
+        keys, words = self._trained_sets(), self._data.validation_words
+        planes = np.zeros((2**self._data.n_features, self._data.planes, words), dtype=np.uint64)
+        planes[keys] = self.table.bits[: len(keys), :, :words]
+        return planes
+
+    def _trained_sets(self) -> IntArray:
+        """Train what is missing; return the sets of all components, in their order.
+
+        Raises
+        ------
+        InputError
+            One of those that are wanted cannot be trained.
+        """
+        missing, least = self.missing_sets(), int(self._all_sets()[0])
+        for start in range(0, len(missing), _CHUNK):
+            self.add(self.build(missing[start : start + _CHUNK]))
+        keys = self._held_sets().astype(np.int64)
+        for number, error in self.table.errors.items():
+            if keys[number] >= least:
+                names = [name for f, name in enumerate(self._names) if keys[number] >> f & 1]
+                raise InputError(
+                    "problem.classifier: expected a sub-classifier of every feature set, found "
+                    f"none on {', '.join(names)}: {error}"
+                )
+        return keys
+
+    def _held_sets(self) -> WordArray:
+        return self.table.keys[: self.table.n, 0]
+
+    def _all_sets(self) -> WordArray:
+        """Return every feature set that a stage may have acquired, of fewer than 64 features."""
+        n = self._data.n_features
+        return np.arange(1 if self._stages > 1 else 2**n - 1, 2**n, dtype=np.uint64)

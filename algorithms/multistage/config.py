@@ -1,0 +1,104 @@
+"""The settings of multi-stage problems, as configurations have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from algorithms.multistage.decision import StageDecisionConfig
+from framework.data.costs import CostsConfig
+from framework.data.datasets import DatasetConfig
+from framework.data.splits import MeasureConfig, SplitConfig
+from framework.models.classifiers import (
+    CalibrationMethod,
+    ClassifierConfig,
+)
+from framework.settings import Section
+
+MissingPolicy = Literal["impute", "ask", "inconclusive"]
+
+
+class DataConfig(Section):
+    """Where the records are."""
+
+    dataset: DatasetConfig
+
+
+class RecordsConfig(Section):
+    """How records are split, what their features cost, and when an answer counts.
+
+    split : shares of the records to train on, to search on and to test on, and what divides them.
+    costs : what each feature costs; 1 each if None.
+    threshold : confidence that a prediction needs, for all classes or by label (the paper's
+        future work); labels left out need 0.5.
+    """
+
+    split: SplitConfig = SplitConfig.model_validate({})
+    costs: CostsConfig | None = None
+    threshold: float | dict[str | int | float | bool, float] = 0.75
+
+
+class MultiStageSettings(RecordsConfig):
+    """What a multi-stage problem needs to know besides the records.
+
+    measure : whether designs are measured out-of-fold on training and validation records
+        together, or on the validation records.
+    max_stages : the paper's k; min(ceil(n / 2), 10) unless given, never above n.
+    remove_features : let a gene be -1, the feature is never acquired (the paper's future work).
+    error_costs : what a wrong answer costs, by the label of the true class; labels left out cost 1.
+    decision : costs by which stages decide, in place of the threshold: each says the class of least
+        expected cost, and stops where that is low enough.
+    rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
+        ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
+    group : column that tells subgroups apart; metrics compare them. It stays a feature if it is
+        one.
+    weights : column of numbers, how much each record counts, in training and in every metric; no
+        feature. Records of weight 0 are left out.
+    missing : what a model does where a value is missing in a stage that is reached: take the
+        median, stop and ask for it, or give no answer.
+    classifier : what is trained for each stage.
+    calibration : how confidences are calibrated, by cross-validation within the training records;
+        softmax with a decision by costs, none otherwise, unless given.
+    """
+
+    formerly: ClassVar[Mapping[str, Any]] = {"measure": {"kind": "holdout"}}
+
+    measure: MeasureConfig = MeasureConfig()
+    max_stages: int | None = Field(default=None, ge=1)
+    remove_features: bool = False
+    error_costs: dict[str | int | float | bool, Annotated[float, Field(ge=0)]] | None = None
+    decision: StageDecisionConfig | None = None
+    rates: tuple[str, ...] = ()
+    group: str | None = None
+    weights: str | None = None
+    missing: MissingPolicy = "impute"
+    classifier: ClassifierConfig = ClassifierConfig()
+    calibration: CalibrationMethod = "none"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _calibrated(cls, raw: Any) -> Any:
+        """Calibrate where costs are weighed by probabilities, unless told otherwise."""
+        if isinstance(raw, Mapping) and raw.get("decision") is not None:
+            return {"calibration": "softmax", **raw}
+        return raw
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> MultiStageSettings:
+        if self.decision is None:
+            return self
+        usual = type(self).model_fields["threshold"].default
+        if self.threshold != usual:
+            raise ValueError("expected a threshold or a decision by costs, found both")
+        if self.error_costs is not None:
+            raise ValueError(
+                "expected error_costs or a decision by costs, found both; the metric risk has the "
+                "costs of the decision"
+            )
+        return self
+
+
+class MultiStageConfig(MultiStageSettings, DataConfig):  # in this order the data set comes first
+    """The ``problem`` section of kind ``multistage``: a data set and its settings."""
