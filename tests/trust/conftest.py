@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from framework.cli.main import main
+from tests.cascade.tables import cascades
+from tests.experiment import small
+from tests.tracking import sweeps
 
 CONFIG = """
 name: little
@@ -28,10 +34,14 @@ tracking: null
 
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_is_drawn() -> Iterator[None]:
-    """Draw nothing: pictures take longer than all else here, and are tested elsewhere.
+    """Draw nothing, in a module, not the session: other tests of the process want pictures."""
+    with _nothing_drawn():
+        yield
 
-    Of a module, not of the session: other tests of the same process want their pictures.
-    """
+
+@contextmanager
+def _nothing_drawn() -> Iterator[None]:
+    """Draw nothing: pictures take longer than all else here, and are tested elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
         drawn = ("run_report.write_plots", "run_report.write_chosen", "run_report.write_run_page")
         for name in (*drawn, "comparison_report.write_report"):
@@ -71,6 +81,29 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def other(finished: Path) -> Path:
     """Return a second run of the same search, with another seed."""
     return finished.with_name("other")
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory, finished: Path) -> dict[str, Path]:
+    """Return a finished directory of each kind that one may receive."""
+    from framework.models.store import save_model
+    from tests.trust.test_received import little
+
+    folder = tmp_path_factory.mktemp("made")
+    sweeps.write(folder, sweeps.raw(trials=2))
+    small.write(folder, small.raw(repeats=1), "experiment.yaml")
+    with _nothing_drawn():
+        for command, config in (("sweep", "little.yaml"), ("experiment", "experiment.yaml")):
+            place = str(folder / command)
+            assert main([command, str(folder / config), "--out", place, "--quiet"]) == 0
+    little().save(folder / "library")
+    shutil.copytree(finished / "model", folder / "model")
+    problem = cascades()
+    genome = problem.space.sample(np.random.default_rng(3), 1)[0]
+    save_model(problem.policy(genome), folder / "cascade", example=pd.DataFrame(problem.example()))
+    kinds = ("sweep", "experiment", "library", "model", "cascade")
+    known = {name: folder / name for name in kinds}
+    return known | {"run": finished}
 
 
 @pytest.fixture

