@@ -10,6 +10,8 @@ import sys
 import numpy as np
 import promises
 import pytest
+from promises_report import floors_of, holds, values_of, wilson, write_pages
+from promises_splits import CASES, MEASURES, OBJECTIVES, Case, accuracies_at, measured
 from scipy.stats import binomtest
 
 from framework.batch import Evaluated
@@ -25,18 +27,16 @@ SMALL = {
 @pytest.fixture(scope="module")
 def rows():
     with pytest.MonkeyPatch.context() as patch:
-        case = promises.Case(SMALL, accuracy=0.7, large=True)
-        patch.setattr(promises, "CASES", {"synthetic": case})
+        case = Case(SMALL, accuracy=0.7, large=True)
+        patch.setitem(CASES, "synthetic", case)
         yield [
-            promises.measured("synthetic", split, measure, 200)
-            for split in range(2)
-            for measure in promises.MEASURES
+            measured("synthetic", split, measure, 200) for split in range(2) for measure in MEASURES
         ]
 
 
 def test_wilsons_width_is_that_of_scipy():
     shares, records = np.array([0.9, 0.5, 1.0]), np.array([50.0, 10.0, 20.0])
-    for share, n, width in zip(shares, records, promises.wilson(shares, records), strict=True):
+    for share, n, width in zip(shares, records, wilson(shares, records), strict=True):
         known = binomtest(round(share * n), int(n)).proportion_ci(method="wilson")
         assert width == pytest.approx(known.high - known.low, abs=1e-4)
 
@@ -44,8 +44,8 @@ def test_wilsons_width_is_that_of_scipy():
 def test_a_range_holds_with_the_noise_of_the_test_records_where_asked():
     # claimed, expected, true, low, high, standard error of true
     values = np.array([[0.9, 0.8, 0.91, 0.7, 0.9, 0.03], [0.9, 0.8, 0.95, 0.7, 0.9, 0.03]])
-    assert promises.holds(values, noise=False).tolist() == [0, 0]
-    assert promises.holds(values, noise=True).tolist() == [1, 0]
+    assert holds(values, noise=False).tolist() == [0, 0]
+    assert holds(values, noise=True).tolist() == [1, 0]
 
 
 def test_accuracy_at_a_coverage_lies_on_the_line_between_two_picks():
@@ -61,7 +61,7 @@ def test_accuracy_at_a_coverage_lies_on_the_line_between_two_picks():
     }
     test = {**values, "coverage": np.array([0.75, 0.85])}
     front = Front(Evaluated(np.arange(2), np.zeros((2, 1)), values), roles, ("a",), test)
-    at = promises.accuracies_at(front)
+    at = accuracies_at(front)
     right = (0.75 * 0.9 + 0.85 * 0.8) / 2  # half of the records are answered by each
     assert at == [pytest.approx(0.9), pytest.approx(right / 0.8), None]
 
@@ -71,7 +71,7 @@ def test_a_row_has_what_each_rule_promises_and_is_worth(rows):
         assert row["records"] == (75 if row["measure"] == "holdout" else 225)
         assert set(row["rules"]) == {"best accuracy", "least cost", "knee", "sum"}
         for answer in row["rules"].values():
-            for metric in promises.OBJECTIVES:
+            for metric in OBJECTIVES:
                 claimed, expected, _, low, high, error = answer["pick"][metric]
                 assert low <= expected <= high
                 assert error >= 0
@@ -89,13 +89,13 @@ def test_a_call_goes_on_where_one_was_stopped(rows, tmp_path):
 
 
 def test_the_page_says_which_floors_hold(rows, tmp_path):
-    promises.write_pages(rows, tmp_path)
+    write_pages(rows, tmp_path)
     text = (tmp_path / "report.md").read_text("utf-8")
     assert text.index("## Floors: cross_validation") < text.index("## What picks promise")
-    floors = promises.floors_of(rows, "synthetic", "holdout")
+    floors = floors_of(rows, "synthetic", "holdout")
     found, good = floors["95% ranges of accuracy hold in 94%"]
     values = np.concatenate(
-        [promises.values_of(rows[::2], rule, "pick", "accuracy") for rule in rows[0]["rules"]]
+        [values_of(rows[::2], rule, "pick", "accuracy") for rule in rows[0]["rules"]]
     )
     inside = (values[:, 3] <= values[:, 2]) & (values[:, 2] <= values[:, 4])
     assert (found, good) == (f"{inside.mean():.1%}", inside.mean() >= 0.94)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from simulate import Answers, EvaluationTimes, Workers, main, simulate
+from simulate import main
+from virtual_workers import Answers, EvaluationTimes, Workers, simulate
 
 from algorithms.general.baselines import RandomSearch
 from algorithms.general.pymoo_searches import NSGAII
