@@ -114,6 +114,11 @@ class Roles:
         self._signs = np.array([-1.0 if o.sense == "max" else 1.0 for o in self.objectives])
         self._turns = bool((self._signs < 0).any())
 
+    def sense(self, name: str) -> Sense:
+        """Return whether a metric is to be low or high: as an objective, else by its nature."""
+        senses = {objective.metric: objective.sense for objective in self.objectives}
+        return senses.get(name, self.metrics[name].sense)
+
     def drawn(self) -> tuple[Objective, ...]:
         """Return the objectives in the order of drawing: what a solution costs goes right.
 

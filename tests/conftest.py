@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from functools import partial
+from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from typing import Any
 
@@ -66,6 +67,14 @@ os.environ["XDG_CONFIG_HOME"] = mkdtemp(prefix="paretolab-tests-")
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return how many processes ``-n auto`` takes: one above the cores, since many tests wait."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a cache of the test's own."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("PARETOLAB_CACHE", str(folder))
+    return folder
 
 
 def multistage(**section: Any) -> MultiStageProblem:

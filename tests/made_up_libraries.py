@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,4 +49,13 @@ def made_up(k: int = 8, n: int = 60, m: int = 40, classes: int = 2, seed: int = 
         test=predictions(k, y_test, classes, rng),
         y_test=y_test,
         configs=tuple(configs),
+    )
+
+
+def repeated(library: Library, weights: np.ndarray) -> Library:
+    """Return a library with each validation record as often as it weighs."""
+    return replace(
+        library,
+        validation=np.repeat(library.validation, weights, axis=1),
+        y_validation=np.repeat(library.y_validation, weights),
     )

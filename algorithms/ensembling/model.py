@@ -379,7 +379,7 @@ class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ig
 
     @classmethod
     def _labels(cls, description: Mapping[str, Any]) -> list[Array]:
-        return [stored_labels(description["classes"], "classes")]
+        return [stored_labels(description["classes"])]
 
     def _targets(self, y: Array) -> Array:
         check_classification_targets(y)

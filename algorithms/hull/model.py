@@ -165,7 +165,7 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
             weights=files.read_array(_WEIGHTS),
             biases=files.read_array(_BIASES),
             mask=files.read_array(_MASK),
-            classes=stored_labels(description["classes"], "classes"),
+            classes=stored_labels(description["classes"]),
             threshold=description.get("threshold", 0.0),
         )
 

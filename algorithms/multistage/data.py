@@ -187,7 +187,7 @@ def prepare_table(
     }
 
 
-def column_weights(table: Table, name: str, where: str = "problem.weights") -> FloatArray:
+def column_weights(table: Table, name: str) -> FloatArray:
     """Return how much each record (n,) counts, by a column.
 
     Raises
@@ -201,11 +201,13 @@ def column_weights(table: Table, name: str, where: str = "problem.weights") -> F
     if wrong.any():
         at = int(wrong.argmax())
         raise InputError(
-            f"{where}: expected a number from 0 in each record of {name!r}, found "
+            f"problem.weights: expected a number from 0 in each record of {name!r}, found "
             f"{column.iloc[at]} in record {at + 1}"
         )
     if not weights.any():
-        raise InputError(f"{where}: expected a record that counts, found only 0 in {name!r}")
+        raise InputError(
+            f"problem.weights: expected a record that counts, found only 0 in {name!r}"
+        )
     return weights
 
 

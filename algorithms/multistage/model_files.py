@@ -103,7 +103,7 @@ def read_model(cls: Any, files: ModelFiles, plain: Mapping[str, Any]) -> Any:
     InputError
         A description that is damaged, or that does not fit together.
     """
-    classes = stored_labels(plain["classes"], "classes")
+    classes = stored_labels(plain["classes"])
     reject_label, groups = plain["reject_label"], plain.get("cost_groups")
     if reject_label is not None and not is_label(reject_label):
         raise InputError(f"reject_label: expected a label or null, found {reject_label!r}")

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from framework.analysis.expectations import Resamples, gain_share, sign_of
+from framework.analysis.expectations import Resamples, gain_share, parts, sign_of
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.front import Front
 from framework.jit import njit
@@ -29,7 +29,6 @@ _RESAMPLES = 200
 _WORK = 1e9  # candidates x records x resamples
 _FEWEST = 100  # candidates that are looked at whatever they take
 _LANDMARKS = 64  # solutions that tell how far behind the front a candidate is
-_VALUES = 1 << 17  # of a metric in memory at a time
 _LISTED = 8  # alternatives, or what runs belong to, that a sentence names
 _NORMAL = 1.96  # standard errors on each side of a range
 
@@ -165,7 +164,7 @@ def compare_alternative(
     _pick(all_records[positions, None], feasible, positions, limits_all, *chosen)
     picks = _no_picks(limits)
     needs = {*roles.names, *(constraint.metric for constraint in roles.constraints)}
-    for part in _parts(_pool(all_records, positions, outcomes.records), weights.shape[1]):
+    for part in parts(_pool(all_records, positions, outcomes.records), weights.shape[1]):
         values = outcomes.metrics(weights, part, needs)
         _pick(_losses(roles, values), _feasible(roles, values), part, limits, *picks)
     some = np.unique(np.concatenate([picks[0].ravel(), chosen[0].ravel(), positions[:1]]))
@@ -173,7 +172,7 @@ def compare_alternative(
     drawn = np.concatenate(
         [
             _losses(roles, outcomes.metrics(weights, part, roles.names))
-            for part in _parts(some, weights.shape[1])
+            for part in parts(some, weights.shape[1])
         ]
     )
     own = chosen[0][:, :, 0]
@@ -286,12 +285,6 @@ def _feasible(roles: Roles, values: Mapping[str, Array]) -> BoolArray:
     return np.asarray(kept & ~np.isnan(first))
 
 
-def _parts(candidates: IntArray, columns: int) -> Iterator[IntArray]:
-    step = max(_VALUES // columns, 1)
-    for start in range(0, len(candidates), step):
-        yield candidates[start : start + step]
-
-
 def _pool(losses: FloatArray, positions: IntArray, records: int) -> IntArray:
     """Return the candidates that are least deep behind the front, as many as there is time for.
 
@@ -383,8 +376,7 @@ def _on_test(
     if front.test is None or name not in test:
         return None
     gap = test[name][points] - front.test[name][rows]
-    senses = {objective.metric: objective.sense for objective in front.roles.objectives}
-    return float(-gap.mean() if senses[name] == "max" else gap.mean())
+    return float(sign_of(front.roles, name) * gap.mean())
 
 
 def worth_comparing(found: Sequence[Compared], front: Front) -> list[Compared]:
@@ -509,8 +501,7 @@ def _gain_text(one: Compared, front: Front) -> str:
     if not one.gains:
         return f"at none of its points the search has found anything as good; {rest}"
     name, gain = one.decisive()
-    senses = {objective.metric: objective.sense for objective in front.roles.objectives}
-    words = ("higher", "lower") if senses[name] == "max" else ("lower", "higher")
+    words = ("higher", "lower") if front.roles.sense(name) == "max" else ("lower", "higher")
     others = " and ".join(n for n in front.roles.names if n != name)
     place = f"at its {others}, " if others else ""
     return (

@@ -229,9 +229,8 @@ def loss_of(front: Front, metric: str, place: str) -> FloatArray:
         There is none of that name.
     """
     column = column_of(front, metric, place)
-    senses = {objective.metric: objective.sense for objective in front.roles.objectives}
-    sense = senses.get(metric, front.roles.metrics[metric].sense)
-    return np.asarray(-column if sense == "max" else column, dtype=np.float64)
+    turned = front.roles.sense(metric) == "max"
+    return np.asarray(-column if turned else column, dtype=np.float64)
 
 
 def _narrow(

@@ -169,19 +169,12 @@ class Rule:
 
 def constraints_of(roles: Roles) -> list[Condition]:
     """Return the run's constraints as conditions."""
-    found = []
-    for constraint in roles.constraints:
-        if constraint.at_most is not None:
-            found.append(Condition(constraint.metric, "<=", constraint.at_most))
-        if constraint.at_least is not None:
-            found.append(Condition(constraint.metric, ">=", constraint.at_least))
-    return found
+    return [Condition(*limit) for limit in roles.limits_of_constraints()]
 
 
 def sign_of(roles: Roles, name: str) -> float:
     """Return what a metric is multiplied with to be a loss: -1 where it is maximised."""
-    senses = {objective.metric: objective.sense for objective in roles.objectives}
-    return -1.0 if senses.get(name, roles.metrics[name].sense) == "max" else 1.0
+    return -1.0 if roles.sense(name) == "max" else 1.0
 
 
 @njit

@@ -182,13 +182,13 @@ def rank_sum(a: FloatArray, b: FloatArray) -> float:
     return float(stats.mannwhitneyu(ranks[: len(a)], ranks[len(a) :]).pvalue)
 
 
-def verdict(a: FloatArray, b: FloatArray, alpha: float = 0.05) -> int:
+def verdict(a: FloatArray, b: FloatArray) -> int:
     """Return 1 where ``a`` is better (smaller), -1 where ``b`` is, 0 where chance would do.
 
-    Better is who has the smaller mean rank, where :func:`rank_sum` is below ``alpha``; nothing is
+    Better is who has the smaller mean rank, where :func:`rank_sum` is below 5%; nothing is
     corrected for the number of pairs.
     """
-    if rank_sum(a, b) >= alpha:
+    if rank_sum(a, b) >= 0.05:
         return 0
     ranks = stats.rankdata(np.concatenate([a, b]))
     return 1 if ranks[: len(a)].mean() < ranks[len(a) :].mean() else -1

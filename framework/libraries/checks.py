@@ -38,7 +38,7 @@ def checked_ids(ids: Sequence[str], where: str) -> tuple[str, ...]:
     return tuple(ids)
 
 
-def checked_classes(classes: Sequence[Any] | Array | None, where: str) -> tuple[Any, ...] | None:
+def checked_classes(classes: Sequence[Any] | Array | None) -> tuple[Any, ...] | None:
     """Return two labels or more as plain Python values that JSON can hold; None for regression."""
     if classes is None:
         return None
@@ -46,11 +46,11 @@ def checked_classes(classes: Sequence[Any] | Array | None, where: str) -> tuple[
     for label in plain:
         if not isinstance(label, str | int | float):  # bool is an int
             raise InputError(
-                f"{where}: expected classes that are texts, numbers or truth values, found "
+                "classes: expected classes that are texts, numbers or truth values, found "
                 f"{label!r}"
             )
     if len(plain) < 2 or len(set(plain)) < len(plain):
-        raise InputError(f"{where}: expected two distinct classes or more, found {list(plain)}")
+        raise InputError(f"classes: expected two distinct classes or more, found {list(plain)}")
     return plain
 
 
@@ -91,13 +91,13 @@ def _finite_values(given: Array, where: str) -> FloatArray:
     return values
 
 
-def check_every_class(codes: IntArray, classes: tuple[Any, ...], where: str) -> None:
+def check_every_class(codes: IntArray, classes: tuple[Any, ...]) -> None:
     """Refuse labels in which a class is absent."""
     absent = np.flatnonzero(np.bincount(codes, minlength=len(classes)) == 0)
     if len(absent):
         raise InputError(
-            f"{where}: expected records of every class, found none of {classes[absent[0]]!r}; add "
-            "some, or leave that class out of classes and predictions"
+            "y_validation: expected records of every class, found none of "
+            f"{classes[absent[0]]!r}; add some, or leave that class out of classes and predictions"
         )
 
 

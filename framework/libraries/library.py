@@ -221,13 +221,13 @@ class Library:
             or of another model; an id that comes twice.
         """
         ids = checked_ids(ids, "ids")
-        labels = checked_classes(classes, "classes")
+        labels = checked_classes(classes)
         if (test is None) != (y_test is None):
             raise InputError("test: expected predictions and labels, found only one of the two")
         codes = class_codes(y_validation, labels, "y_validation")
         codes_test = None if y_test is None else class_codes(y_test, labels, "y_test")
         if labels is not None and every_class:
-            check_every_class(codes, labels, "y_validation")
+            check_every_class(codes, labels)
         arrays = (validation, codes, test, codes_test, _unit_codes(units, len(codes)))
         return _checked(ids, arrays, labels, costs, configs, name, normalise=normalise)
 
@@ -300,14 +300,14 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
             if array is not None and _digest_of(array) != digests[key]:
                 raise InputError(f"{key}.npy was changed since the library was written")
         costs = {key: Cost(cost["values"], cost["unit"]) for key, cost in plain["costs"].items()}
-        classes = checked_classes(plain["classes"], "classes")
+        classes = checked_classes(plain["classes"])
         codes = None if classes is None else tuple(range(len(classes)))
         for key in ("y_validation", "y_test"):
             if arrays[key] is not None:
                 arrays[key] = class_codes(arrays[key], codes, key)
         arrays["units"] = _unit_codes(arrays["units"], len(arrays["y_validation"]))
         if classes is not None:
-            check_every_class(arrays["y_validation"], classes, "y_validation")
+            check_every_class(arrays["y_validation"], classes)
         library = _checked(
             checked_ids(plain["ids"], "ids"),
             tuple(arrays.values()),

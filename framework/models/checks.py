@@ -189,7 +189,7 @@ def thresholds_for(threshold: Threshold, classes: Array) -> FloatArray:
     return found
 
 
-def stored_labels(found: Any, where: str) -> Array:
+def stored_labels(found: Any) -> Array:
     """Return the class labels (K,) that a saved model lists.
 
     Raises
@@ -199,12 +199,12 @@ def stored_labels(found: Any, where: str) -> Array:
     """
     plain = isinstance(found, list) and all(map(is_label, found))
     if not plain or not found or len({type(label) for label in found}) > 1:
-        raise InputError(f"{where}: expected a list of labels of one kind, found others")
+        raise InputError("classes: expected a list of labels of one kind, found others")
     if len(set(found)) < len(found):
-        raise InputError(f"{where}: expected different labels, found one twice")
+        raise InputError("classes: expected different labels, found one twice")
     labels = np.array(found)
     if labels.dtype.kind not in "Uibf":  # integers beyond 64 bits
-        raise InputError(f"{where}: expected labels of at most 64 bits, found larger ones")
+        raise InputError("classes: expected labels of at most 64 bits, found larger ones")
     return labels
 
 

@@ -82,7 +82,7 @@ class ConstantClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # ty
         note = description["note"]
         if not isinstance(note, str):
             raise InputError(f"note: expected a text, found {note!r}")
-        classes = stored_labels(description["classes"], "classes")
+        classes = stored_labels(description["classes"])
         return cls.from_label(description["label"], classes, note=note)
 
     def card(self) -> Card:

@@ -192,7 +192,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
     def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> ThresholdClassifier:
         """Return the classifier that ``save_into`` wrote."""
         model = files.read_estimator(_MODEL_FILE)
-        classes = stored_labels(description["classes"], "classes").tolist()
+        classes = stored_labels(description["classes"]).tolist()
         if np.asarray(getattr(model, "classes_", [])).tolist() != classes:
             raise InputError(f"classes: expected those of the model, found {classes}")
         features = description["features"]

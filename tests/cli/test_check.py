@@ -37,13 +37,6 @@ EXPERIMENT = {
 }
 
 
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    folder = tmp_path / "cache"
-    monkeypatch.setenv("PARETOLAB_CACHE", str(folder))
-    return folder
-
-
 def told(tmp_path, capsys, config, code=0):
     path = write(tmp_path / "config.yaml", config)
     assert main(["check", str(path)]) == code

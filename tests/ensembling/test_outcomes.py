@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.ensembling.scores import CLASSIFICATION, REGRESSION, Scores, Truth
 from framework.libraries.library import Library
-from tests.made_up_libraries import made_up
+from tests.made_up_libraries import made_up, repeated
 
 SCORES = {2: ("roc_auc", *CLASSIFICATION, "f1"), 3: ("roc_auc", *CLASSIFICATION), 0: (*REGRESSION,)}
 EXACT = {"accuracy", "balanced_accuracy", "f1", "memory", "inference_time", "members", "picks"}
@@ -23,14 +23,6 @@ def library_of(classes: int, *, ties: bool = False) -> Library:
     if not ties:
         return library
     return replace(library, validation=np.round(library.validation * 4).astype(np.float32) / 4)
-
-
-def repeated(library: Library, weights: np.ndarray) -> Library:
-    return replace(
-        library,
-        validation=np.repeat(library.validation, weights, axis=1),
-        y_validation=np.repeat(library.y_validation, weights),
-    )
 
 
 def ensembles(problem: EnsembleProblem, n: int = 12) -> np.ndarray:

@@ -13,7 +13,7 @@ from algorithms.general.pymoo_searches import NSGAII, NSGAIII, SMSEMOA
 from algorithms.moves import counts as moves
 from algorithms.moves.variation import variation
 from framework.roles import Constraint
-from framework.space import Bits, Counts, Space
+from framework.space import Counts, Space
 from tests.ensembling.searching import searched, two_roles
 from tests.toys import EnsembleToy
 
@@ -74,14 +74,6 @@ def test_first_rows_are_subsets_small_and_large(seed, d):
     assert sizes.min() == 1
     assert sizes.max() <= d
     assert rows.max() == 1
-
-
-@pytest.mark.parametrize("space", [Counts(3, 2, empty=False), Counts(3, 2), Bits(4)])
-def test_walks_reach_the_whole_space(space):
-    walk = variation(space)
-    rows = np.repeat(walk.scatter(1, np.random.default_rng(1)), 20_000, axis=0)
-    walk.wander(rows, 1, 12, np.random.default_rng(0))
-    assert len(np.unique(rows, axis=0)) == space.size
 
 
 def test_other_spaces_are_refused():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,15 +69,3 @@ def test_moves_stay_in_the_space(case, seed):
     assert space.contains(children).all()
     between = (children >= np.minimum(rows, others)) & (children <= np.maximum(rows, others))
     assert between.all()
-
-
-@pytest.mark.parametrize(
-    "space",
-    [Integers([0, 0, 0, 0], [1, 1, 1, 3], members=3), Integers([0, 0], [3, 2])],
-    ids=repr,
-)
-def test_walks_reach_the_whole_space(space):
-    walk = variation(space)
-    rows = np.repeat(walk.scatter(1, np.random.default_rng(1)), 20_000, axis=0)
-    walk.wander(rows, 1, 12, np.random.default_rng(0))
-    assert len(np.unique(rows, axis=0)) == space.size

@@ -1,4 +1,4 @@
-"""Operators of boxes and of bit strings: their distributions, bounds and neighbours."""
+"""Operators of boxes and of bit strings; walks, of all spaces."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from algorithms.moves import counts, partitions, reals
 from algorithms.moves.seen import Seen
 from algorithms.moves.variation import variation
-from framework.space import Bits, Box, Partition
+from framework.space import Bits, Box, Counts, Integers, Partition
 
 
 def test_sbx_keeps_half_of_the_genes_and_the_parents_mean():
@@ -146,3 +146,21 @@ def test_neighbours_change_a_level_or_the_items():
     merged = found[(found[:, :3] == 0).all(axis=1)]
     assert len(merged)
     assert not merged[:, 3:].any()
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        Counts(3, 2, empty=False),
+        Counts(3, 2),
+        Bits(4),
+        Integers([0, 0, 0, 0], [1, 1, 1, 3], members=3),
+        Integers([0, 0], [3, 2]),
+    ],
+    ids=repr,
+)
+def test_walks_reach_the_whole_space(space):
+    walk = variation(space)
+    rows = np.repeat(walk.scatter(1, np.random.default_rng(1)), 20_000, axis=0)
+    walk.wander(rows, 1, 12, np.random.default_rng(0))
+    assert len(np.unique(rows, axis=0)) == space.size

@@ -1,17 +1,10 @@
-"""A made-up table, and a cache of its own for tests that ask for it."""
+"""A made-up table."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import pytest
-
-
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    folder = tmp_path / "cache"
-    monkeypatch.setenv("PARETOLAB_CACHE", str(folder))
-    return folder
 
 
 @pytest.fixture(scope="module")

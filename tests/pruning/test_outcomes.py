@@ -12,16 +12,7 @@ from hypothesis import strategies as st
 from algorithms.pruning.diversity import NAMES
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.votes import VoteTable
-from framework.libraries.library import Library
-from tests.made_up_libraries import made_up
-
-
-def repeated(library: Library, weights: np.ndarray) -> Library:
-    return replace(
-        library,
-        validation=np.repeat(library.validation, weights, axis=1),
-        y_validation=np.repeat(library.y_validation, weights),
-    )
+from tests.made_up_libraries import made_up, repeated
 
 
 def ensembles(problem: PruningProblem, n: int = 20) -> np.ndarray:

@@ -14,3 +14,9 @@ def store(tmp_path_factory):
     client = connect(uri)
     client.search_experiments()
     return SimpleNamespace(uri=uri, client=client)
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """Draw nothing of a sweep: that takes longer than the sweep."""
+    monkeypatch.setattr("tracking.sweep.run.write_sweep_figures", lambda *_: None)

@@ -134,3 +134,11 @@ def end(run_dir: RunDir, status: str = "done") -> None:
             "versions": {"paretolab": "0.1.0", "numpy": "2.2.0"},
         }
     )
+
+
+def finished(path: Path, **changes: object) -> RunDir:
+    """Make the directory of a run of 15 batches that has ended."""
+    run_dir = start(path, **changes)
+    search(run_dir, 0, 15)
+    end(run_dir)
+    return run_dir

@@ -20,13 +20,6 @@ from tracking.figures.run_data import read_run_data
 FORGED = '</script><script>document.title="forged"</script><img src=x onerror="alert(1)">'
 
 
-def made(path, **changes) -> RunDir:
-    run_dir = made_up.start(path, **changes)
-    made_up.search(run_dir, 0, 15)
-    made_up.end(run_dir)
-    return run_dir
-
-
 def drawn(run_dir: RunDir) -> tuple[str, dict]:
     """Return the page and what its script reads."""
     path = run_dir.path / "explore.html"
@@ -42,7 +35,7 @@ def column(text: str) -> FloatArray:
 
 
 def test_the_page_has_the_whole_front_to_the_bit(tmp_path):
-    run_dir = made(tmp_path / "out")
+    run_dir = made_up.finished(tmp_path / "out")
     front, (_, content) = run_dir.front(), drawn(run_dir)
     assert content["n"] == len(front)
     np.testing.assert_array_equal(column(content["ids"]), front.ids)
@@ -55,7 +48,7 @@ def test_the_page_has_the_whole_front_to_the_bit(tmp_path):
 
 
 def test_only_our_script_runs_and_nothing_of_a_run_is_markup(tmp_path):
-    run_dir = made(tmp_path / "out")
+    run_dir = made_up.finished(tmp_path / "out")
     about = run_dir.about()
     for metric in about["metrics"]:
         metric["text"] = metric["unit"] = FORGED
@@ -100,7 +93,7 @@ def with_resamples(run_dir: RunDir, count: int) -> FloatArray:
 
 
 def test_damaged_resamples_are_none(tmp_path):
-    run_dir = made(tmp_path / "out")
+    run_dir = made_up.finished(tmp_path / "out")
     with_resamples(run_dir, 7)
     assert drawn(run_dir)[1]["draws"]["count"] == 7
     whole = run_dir.resamples_file.read_bytes()
@@ -127,7 +120,7 @@ def test_a_browser_chooses_what_the_command_chooses(tmp_path, width):
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("no Chromium on this machine")
-    run_dir = made(tmp_path / "out")
+    run_dir = made_up.finished(tmp_path / "out")
     about = run_dir.about()
     about["data"]["name"] = about["metrics"][0]["unit"] = FORGED
     about["metrics"].append({**about["metrics"][3], "name": "false_positive_rate"})

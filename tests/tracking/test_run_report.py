@@ -25,13 +25,6 @@ PLOTS = {"progress.png", "test.png"}
 FRONT = {"explore.html", "front.html", "front.png"}
 
 
-def finished(path, **changes) -> RunDir:
-    run_dir = made_up.start(path, **changes)
-    made_up.search(run_dir, 0, 15)
-    made_up.end(run_dir)
-    return run_dir
-
-
 def with_objectives(run_dir: RunDir, n: int) -> RunDir:
     """Keep the first n objectives."""
     about = run_dir.about()
@@ -41,7 +34,7 @@ def with_objectives(run_dir: RunDir, n: int) -> RunDir:
 
 
 def test_amounts_of_several_orders_of_magnitude_are_drawn_by_ratios(tmp_path):
-    data = read_run_data(finished(tmp_path / "out"))
+    data = read_run_data(made_up.finished(tmp_path / "out"))
     scales = {o.metric: data.scale(o) for o in data.roles.objectives}
     assert set(scales.values()) == {"linear"}
     cost = next(o for o in data.roles.objectives if data.roles.metrics[o.metric].kind == "ratio")
@@ -57,7 +50,7 @@ def is_a_picture(path) -> bool:
 
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory):
-    found = finished(tmp_path_factory.mktemp("plots") / "out")
+    found = made_up.finished(tmp_path_factory.mktemp("plots") / "out")
     write_plots(found)
     write_chosen(found)
     return found
@@ -123,7 +116,7 @@ def with_constraint(run_dir: RunDir, **constraint) -> RunDir:
 
 
 def test_what_breaks_a_constraint_is_not_called_dominated(tmp_path):
-    run_dir = with_constraint(finished(tmp_path / "out"), metric="accuracy", at_least=0.8)
+    run_dir = with_constraint(made_up.finished(tmp_path / "out"), metric="accuracy", at_least=0.8)
     data = read_run_data(run_dir)
     dominated, infeasible = (data.roles.losses(part) for part in data.background)
     assert len(dominated)
@@ -181,9 +174,9 @@ def test_fewer_objectives(tmp_path, n, names):
 
 
 def test_trials_have_a_line_each(tmp_path):
-    run_dir = finished(tmp_path / "out", repeats=2)
+    run_dir = made_up.finished(tmp_path / "out", repeats=2)
     for number in range(2):
-        finished(run_dir.path / "repeats" / f"{number:03d}")
+        made_up.finished(run_dir.path / "repeats" / f"{number:03d}")
     data = read_run_data(run_dir)
     assert len(data.progress) == 2
     assert "2 repeats" in data.subtitle
@@ -236,7 +229,7 @@ def with_system(run_dir: RunDir, stages: int, features: int, classes: int = 2) -
 
 @pytest.mark.parametrize(("stages", "features", "classes"), [(1, 1, 2), (10, 30, 9)])
 def test_the_chosen_system_is_drawn(tmp_path, stages, features, classes):
-    run_dir = with_system(finished(tmp_path / "out"), stages, features, classes)
+    run_dir = with_system(made_up.finished(tmp_path / "out"), stages, features, classes)
     assert {path.name for path in write_chosen(run_dir)} == FRONT | {"system.html", "system.png"}
     assert is_a_picture(run_dir.plots / "system.png")
     page = (run_dir.plots / "system.html").read_text(encoding="utf-8")
@@ -250,7 +243,7 @@ def test_the_chosen_system_is_drawn(tmp_path, stages, features, classes):
 
 
 def test_a_run_without_a_chosen_system_has_no_picture_of_it(tmp_path):
-    run_dir = finished(tmp_path / "out")
+    run_dir = made_up.finished(tmp_path / "out")
     assert {path.name for path in write_chosen(run_dir)} == FRONT
     with_system(run_dir, 2, 2)
     file = run_dir.model / "model.json"

@@ -25,7 +25,6 @@ from tests.tracking import sweeps
 from tracking.mlflow_log.store import UploadState
 from tracking.mlflow_log.tracker import MlflowTracker
 from tracking.mlflow_log.uploader import Uploader
-from tracking.sweep import run as sweep_run
 from tracking.sweep.trial_values import TrialMeter
 
 PROGRAM = Path(sys.executable).parent / "paretolab"
@@ -41,12 +40,6 @@ def done(tmp_path_factory):
 
 def of_trial(out, number):
     return RunDir(out / "trials" / f"{number:03d}")
-
-
-@pytest.fixture
-def plain(monkeypatch):
-    """Draw nothing: that takes longer than the sweep."""
-    monkeypatch.setattr(sweep_run, "write_sweep_figures", lambda *_: None)
 
 
 # --- what there is afterwards -----------------------------------------------------------------

@@ -16,17 +16,13 @@ from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.front import volume
 from tests.tracking import sweeps
-from tracking.sweep import run as sweep_run
 from tracking.sweep.report import ranked, rule
 from tracking.sweep.sampling import draw_trial
 
 TWO = [{"metric": "hypervolume", "sense": "max"}, {"metric": "wall_s", "sense": "min"}]
 
 
-@pytest.fixture(autouse=True)
-def plain(monkeypatch):
-    """Draw nothing: that takes longer than the sweep."""
-    monkeypatch.setattr(sweep_run, "write_sweep_figures", lambda *_: None)
+pytestmark = pytest.mark.usefixtures("plain")
 
 
 def told(number, values, violation=0.0):

@@ -15,7 +15,6 @@ from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from tests.tracking import sweeps
-from tracking.sweep import run as sweep_run
 from tracking.sweep.config import PruneConfig
 from tracking.sweep.sampling import pruning_limits
 
@@ -23,10 +22,7 @@ MEDIAN = {"kind": "median", "at": [20, 40], "startup": 3}
 HALVING = {"kind": "halving", "at": [10, 20, 40], "eta": 2}
 
 
-@pytest.fixture(autouse=True)
-def plain(monkeypatch):
-    """Draw nothing: that takes longer than the sweep."""
-    monkeypatch.setattr(sweep_run, "write_sweep_figures", lambda *_: None)
+pytestmark = pytest.mark.usefixtures("plain")
 
 
 def content(prune, **changes):

@@ -40,14 +40,12 @@ def marker_style(number: int) -> dict[str, Any]:
     return {"color": COLOURS[number % len(COLOURS)], "marker": _MARKERS[turn % len(_MARKERS)]}
 
 
-def panels(
-    names: Sequence[str], *, width: float = 3.7, height: float = 2.8
-) -> tuple[Figure, list[Axes]]:
+def panels(names: Sequence[str]) -> tuple[Figure, list[Axes]]:
     """Return a figure with a panel for each name, two or three in a line, and its panels."""
     columns = 2 if len(names) == 4 else min(3, len(names))
     lines = -(-len(names) // columns)
     figure = Figure(
-        figsize=(max(6.5, width * columns) + 0.4, height * lines + 0.7), layout="constrained"
+        figsize=(max(6.5, 3.7 * columns) + 0.4, 2.8 * lines + 0.7), layout="constrained"
     )
     grid = figure.subplots(lines, columns, squeeze=False).ravel().tolist()
     for axes, name in zip(grid, names, strict=False):

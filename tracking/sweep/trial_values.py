@@ -180,12 +180,10 @@ class FrontValue:
             wanted = _vectors(self.reference, self.reference)
             return len(wanted & _vectors(front.losses, self.reference)) / len(wanted)
         metric, roles = self.name.removeprefix(BEST_PREFIX), front.roles
-        senses = {objective.metric: objective.sense for objective in roles.objectives}
         column = front.rows.values[metric]
         if not len(column):
             return math.nan
-        sense = senses.get(metric, roles.metrics[metric].sense)
-        return float(column.max() if sense == "max" else column.min())
+        return float(column.max() if roles.sense(metric) == "max" else column.min())
 
 
 @dataclass
