@@ -23,11 +23,14 @@ from framework.journal import Journal
 from framework.problem import Problem
 from framework.roles import Constraint, Metric, Objective, Roles
 from framework.security import (
+    CONFIG_BYTES,
     TABLE_BYTES,
     check_no_links,
     check_sizes,
+    public_uri,
     read_bytes,
     read_object,
+    read_text,
 )
 
 if TYPE_CHECKING:
@@ -220,6 +223,15 @@ class RunDir:
                 f"{type(about['data']).__name__}"
             )
         return about
+
+    def data(self) -> dict[str, Any]:
+        """Return what :meth:`about` knows of the data; empty where nothing is written as yet."""
+        return (self.about().get("data") or {}) if self.about_file.is_file() else {}
+
+    def config_text(self) -> str:
+        """Return config.yaml, without a password that an earlier version kept in its URI."""
+        text, tracking = read_text(self.config_file, CONFIG_BYTES), self.config().tracking
+        return text if tracking is None else text.replace(tracking.uri, public_uri(tracking.uri))
 
     def roles(self) -> Roles:
         """Return the roles of the run's metrics. Raises InputError where they are damaged."""

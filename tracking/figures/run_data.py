@@ -20,7 +20,6 @@ from framework.journal import Journal
 from framework.models.walk import Chosen
 from framework.roles import Objective, Roles
 from tracking.figures.style import axis_label
-from tracking.mlflow_log.run_content import about
 
 _SERIES = ("hypervolume", "front_size")
 _POINTS, _FEWEST = 120, 30  # of a line of progress; the fewest where the front is large
@@ -195,7 +194,7 @@ def read_run_data(run_dir: RunDir) -> RunData:
     chosen = Chosen.read(run_dir.model)
     if chosen is not None and (not len(front) or chosen.solution != front.ids[position]):
         chosen = None  # of an earlier front, or choice
-    measured = (about(run_dir).get("data") or {}).get("measured")
+    measured = run_dir.data().get("measured")
     alternatives = [
         one
         for one in read_alternatives(run_dir.summary())
@@ -208,7 +207,7 @@ def read_run_data(run_dir: RunDir) -> RunData:
 
 
 def _data_text(run_dir: RunDir) -> str:
-    about_data = about(run_dir).get("data") or {}
+    about_data = run_dir.data()
     if not about_data.get("name"):
         return ""
     sizes = ", ".join(

@@ -23,7 +23,6 @@ from tracking.figures.html_page import (
 )
 from tracking.figures.run_data import RunData, read_run_data
 from tracking.figures.style import display_name
-from tracking.mlflow_log.run_content import config_text
 
 PAGE = "report.html"
 
@@ -105,7 +104,7 @@ def write_run_page(run_dir: RunDir) -> list[Path]:
         _chosen(run_dir, data),
         *_pictures(run_dir, set() if data.chosen is not None else {"system"}),
         _front(data),
-        section("Configuration", "", f"<pre>{html.escape(config_text(run_dir))}</pre>"),
+        section("Configuration", "", f"<pre>{html.escape(run_dir.config_text())}</pre>"),
     ]
     path = run_dir.path / PAGE
     write_report_page(path, data.title, data.subtitle, sections)

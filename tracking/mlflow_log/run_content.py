@@ -23,7 +23,7 @@ from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir, slug
 from framework.front import Front, expected_columns
 from framework.models.walk import Chosen
-from framework.security import CONFIG_BYTES, TABLE_BYTES, public_uri, read_bytes, read_text
+from framework.security import TABLE_BYTES, read_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,13 +53,6 @@ def parameters(run_dir: RunDir) -> dict[str, str]:
         tree["sweep"] = read_yaml(run_dir.sweep_file) | {"storage": None}
     flat = flatten(tree)
     return {legal_key(key): _cut(str(value)) for key, value in flat.items() if value is not None}
-
-
-def config_text(run_dir: RunDir) -> str:
-    """Return config.yaml, without a password that a run of an earlier version has in its URI."""
-    text = read_text(run_dir.config_file, CONFIG_BYTES)
-    tracking = run_dir.config().tracking
-    return text if tracking is None else text.replace(tracking.uri, public_uri(tracking.uri))
 
 
 def start_tags(directory: Path) -> dict[str, str]:
@@ -98,11 +91,11 @@ def subject(run_dir: RunDir, data_of: RunDir, kind: str) -> Subject:
     kind : str
         ``run``, ``sweep``, ``experiment``, or a part of one: ``repeat``, ``trial``, ``cell``.
     """
-    config, data = run_dir.config(), about(data_of).get("data") or {}
+    config, data = run_dir.config(), data_of.data()
     method = str(config.algorithm["kind"])
     if kind == "experiment":
         grid = read_yaml(run_dir.experiment_file)
-        known = [about(child).get("data") or {} for child in run_dir.children()]
+        known = [child.data() for child in run_dir.children()]
         names = list(dict.fromkeys(str(one["name"]) for one in known if one.get("name")))
         marks = {str(one.get("fingerprint") or "") for one in known}
         methods = ", ".join(map(str, grid["experiment"]["methods"]))
@@ -227,7 +220,7 @@ def rounded(metrics: Mapping[str, float]) -> dict[str, float]:
 
 def dataset_input(run_dir: RunDir) -> Any:
     """Return the data set as MLflow's entity; None where the run has none."""
-    data = about(run_dir).get("data") or {}
+    data = run_dir.data()
     if not {"name", "fingerprint", "source"} <= data.keys():
         return None
     from mlflow.entities import Dataset, DatasetInput, InputTag
@@ -241,11 +234,6 @@ def dataset_input(run_dir: RunDir) -> Any:
         profile=json.dumps(shape),
     )
     return DatasetInput(dataset, [InputTag("mlflow.data.context", "search")])
-
-
-def about(run_dir: RunDir) -> dict[str, Any]:
-    """Return about.json of a directory; empty where there is none."""
-    return run_dir.about() if run_dir.about_file.is_file() else {}
 
 
 def _is_number(value: object) -> TypeGuard[float]:
@@ -395,7 +383,7 @@ _ARROWS = {"max": "↑", "min": "↓"}
 def _search_text(run_dir: RunDir, kind: str) -> str:
     """Describe what was searched, for what, and where it lies."""
     config = run_dir.config()
-    data = about(run_dir).get("data") or {}
+    data = run_dir.data()
     sizes = [f"{data[k]:,} {k}" for k in ("records", "features", "models") if data.get(k)]
     on = _plain(str(data.get("name") or config.problem["kind"]))
     on += f" ({', '.join(sizes)})" if sizes else ""

@@ -233,7 +233,7 @@ class RunUpload:
         self._arrived("end", ended)
 
     def _log_config(self) -> None:
-        text = run_content.config_text(self.run_dir)
+        text = self.run_dir.config_text()
         if self.state.artifacts.get(_CONFIG) != zlib.crc32(text.encode()):
             self.client.log_text(self.state.run_id, text, _CONFIG)
             self._arrived(_CONFIG, zlib.crc32(text.encode()))
