@@ -259,8 +259,7 @@ class Uploader:
         kind = self._kind if parent is None else self._part
         tags = self.state.tags | run_content.run_tags(run_dir) | self._subject(run_dir, kind).tags()
         tags |= {"mlflow.user": getpass.getuser(), "kind": kind}
-        uid = run_content.about(self.run_dir).get("uid")
-        if uid:
+        if self.run_dir.about_file.is_file() and (uid := self.run_dir.about().get("uid")):
             tags["paretolab.uid"] = str(uid)
         if parent is not None:
             tags |= {kind: name, "mlflow.parentRunId": parent.state.run_id}
