@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -210,7 +210,6 @@ _LONGEST_LINE, _MOST_LINES, _LONGEST_NAME = 70, 6, 60
 _TILT = -20  # degrees: labels of axes 35 pixels apart stay clear of each other
 _LETTER = 6.5  # pixels
 _TICKS = 6
-# plotly's pages have a button that uploads the figure: nobody's data leave by a click
 
 
 def front_html(data: RunData, path: Path) -> None:
@@ -236,13 +235,19 @@ def hover_texts(front: Front) -> list[str]:
     test = front.test or {}
     texts = []
     for i, id in enumerate(front.ids.tolist()):
-        lines = [f"<b>id {id}</b>"]
-        for name, column in front.rows.values.items():
-            unseen = f" (test {test[name][i]:.4g})" if name in test else ""
-            lines.append(f"{html.escape(display_name(name))}: {column[i]:.4g}{unseen}")
+        lines = [f"<b>id {id}</b>", *_metric_lines(front.rows.values, test, i)]
         lines += [html.escape(line) for line in genome_lines(front.X[i], front.gene_names)]
         texts.append("<br>".join(lines))
     return texts
+
+
+def _metric_lines(
+    values: Mapping[str, Sequence[float] | Array], test: Mapping[str, Any], i: int
+) -> Iterator[str]:
+    """Yield a line for each metric of one point, with its value on test records."""
+    for name, column in values.items():
+        unseen = f" (test {test[name][i]:.4g})" if name in test else ""
+        yield f"{html.escape(display_name(name))}: {column[i]:.4g}{unseen}"
 
 
 def genome_lines(x: Array, names: tuple[str, ...]) -> list[str]:
@@ -322,10 +327,7 @@ def _alternatives(data: RunData) -> Iterator[Any]:
         texts = []
         for i, point in enumerate(one.points):
             lines = [f"<b>{html.escape(one.name)}</b>", html.escape(point)]
-            for name, values in one.values.items():
-                unseen = f" (test {one.test[name][i]:.4g})" if name in one.test else ""
-                lines.append(f"{html.escape(display_name(name))}: {values[i]:.4g}{unseen}")
-            texts.append("<br>".join(lines))
+            texts.append("<br>".join([*lines, *_metric_lines(one.values, one.test, i)]))
         yield go.Scatter(
             x=one.values[x.metric],
             y=one.values[y.metric],
@@ -371,8 +373,7 @@ def colour_scale(data: RunData, objective: Objective) -> dict[str, Any]:
 
 def _vertical_axis(data: RunData, name: str) -> dict[str, Any]:
     """Return a vertical axis with the better end at the top."""
-    senses = {objective.metric: objective.sense for objective in data.roles.objectives}
-    sense = senses.get(name, data.roles.metrics[name].sense)
+    sense = data.roles.sense(name)
     values = data.front.rows.values[name]
     ends = [float(np.nanmin(values)), float(np.nanmax(values))]
     if ends[0] == ends[1]:
