@@ -266,19 +266,14 @@ def test_columns_that_divide_are_no_features(table_file, tmp_path, split, capsys
 
 
 def test_a_fold_that_fails_is_named(table_file):
-    problem = problem_of(table_file, measure=FOLDS)
+    problem = problem_of(table_file, measure=FOLDS, classifier={"kind": "gaussian_nb"})
     key = problem.missing_components(genomes(problem, 1))[:1]
     broken = problem.data.folds[1].data
     object.__setattr__(broken, "held", np.full(broken.held.shape, np.nan))
-    found = MultiStageProblem.build_components(_with(problem, "gaussian_nb"), key)
+    found = problem.build_components(key)
     assert found.errors[0].startswith("fold 2: ValueError: ")
     assert not found.bits.any()
     assert found.models == [b""]
-
-
-def _with(problem, kind):
-    problem.kind, problem.parameters = kind, {}
-    return problem
 
 
 @pytest.mark.parametrize(

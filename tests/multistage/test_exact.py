@@ -317,7 +317,7 @@ def test_all_sub_classifiers_are_there_once(tmp_path, monkeypatch):
 
 def test_a_sub_classifier_that_fails_is_named(monkeypatch):
     problem = multistage()
-    build = problem.build_components
+    build = problem.sub_classifiers.build
 
     def failing(keys):
         parts = build(keys)

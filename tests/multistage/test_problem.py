@@ -153,8 +153,8 @@ def test_two_classes_have_a_false_positive_rate_and_three_without_a_positive_one
     ("X", "message"),
     [
         ([[0, 0, 0, 0]], "shape"),
-        ([[0, 1, 2, 3, 4]], "stages from 0 to 3, found 0 to 4"),
-        ([[0, -1, 0, 0, 0]], "stages from 0 to 3, found -1 to 0"),
+        ([[0, 1, 2, 3, 4]], "blocks from 0 to 3, found 0 to 4"),
+        ([[0, -1, 0, 0, 0]], "blocks from 0 to 3, found -1 to 0"),
     ],
 )
 def test_genomes_of_another_space_are_refused(table_file, X, message):
