@@ -22,6 +22,10 @@ class InputError(ParetolabError):
     """A configuration, a data set or an argument cannot be used."""
 
 
+class RecordsError(InputError, ValueError):
+    """Records or targets that an estimator cannot use: a ``ValueError`` to scikit-learn."""
+
+
 class ContractError(ParetolabError):
     """A component broke a contract of the framework (a law of ``framework.testing``)."""
 

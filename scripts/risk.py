@@ -114,7 +114,7 @@ def _priced(
     no_answer = round(min(errors[k] * float((y == k).mean()) for k in errors), 4)
     kept = pd.concat([X[names], y.rename(target)], axis=1)
     prices = dict.fromkeys(names, round(0.01 * no_answer, 6))
-    costs = None if own is None else own.to_numpy(dtype=np.float64)
+    costs = None if own is None else np.asarray(own, dtype=np.float64)
     return Case(kept, target, errors, no_answer, prices, steps, 1, costs)
 
 
@@ -239,7 +239,7 @@ def _one_model(case: Case, costs: DecisionCosts, seed: int, features: list[str])
     X = (X - mean) / np.where(spread > 0, spread, 1)
     model = LogisticRegression(max_iter=1000).fit(X[rows], case.frame[case.target].iloc[rows])
     codes, risk = costs.said(model.predict_proba(X[test]))
-    said = model.classes_[codes].astype(object)
+    said: Array = model.classes_[codes].astype(object)
     said[risk > costs.no_answer] = None
     return said
 

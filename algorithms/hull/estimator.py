@@ -25,7 +25,7 @@ from framework.analysis.choose import FALSE_NEGATIVES, FALSE_POSITIVES
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.data.columns import to_texts
-from framework.errors import InputError
+from framework.errors import InputError, RecordsError
 from framework.estimators.front import group_codes
 from framework.estimators.pool import PoolEstimator, costs_by_name, prediction_table
 from framework.estimators.search import Searched
@@ -281,6 +281,7 @@ class ROCHull(PoolEstimator[Any]):
         return self._mixtures
 
     def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> ThresholdProblem:
+        X, y = self._taken(X, y, sample_weight)
         models = self._pool(X, y)
         for name, model in models.items():
             if not is_classifier(model):
@@ -406,7 +407,10 @@ class ROCHull(PoolEstimator[Any]):
         labels = np.asarray(column_or_1d(y))
         classes = np.unique(labels)
         if len(classes) != 2:
-            raise InputError(f"y: expected two classes, found {len(classes)}")
+            raise RecordsError(
+                f"y: expected two classes, found {len(classes)}. Only binary classification is "
+                "supported."
+            )
         plain = plain_labels(classes)
         self.classes_, self.positive_ = classes, plain[1]
         if self.positive is not None:

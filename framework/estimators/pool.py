@@ -9,10 +9,11 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import clone, is_regressor
-from sklearn.utils import column_or_1d
+from sklearn.utils import check_consistent_length, get_tags
+from sklearn.utils.validation import _check_n_features
 
 from framework.arrays import Array, FloatArray
-from framework.errors import InputError
+from framework.errors import InputError, RecordsError
 from framework.estimators.front import FrontEstimator, Model, group_codes
 from framework.libraries.checks import checked_cost, plain_labels
 from framework.libraries.importing import (
@@ -23,7 +24,12 @@ from framework.libraries.importing import (
 )
 from framework.libraries.library import Library
 from framework.libraries.members import named_models
-from framework.models.checks import copies_for
+from framework.models.checks import (
+    copies_for,
+    records_as_taken,
+    targets_as_taken,
+    weights_for,
+)
 from framework.problem import Problem
 
 COST = "cost"
@@ -117,10 +123,10 @@ class PoolEstimator(FrontEstimator[Model]):
         return named_models(self.models)
 
     def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Problem:
+        X, y = self._taken(X, y, sample_weight)
         given = self._pool(X, y)
         copies = copies_for(sample_weight, y, copy_bytes(given))
         units = group_codes(groups, y)
-        y = np.asarray(column_or_1d(y, warn=True))
         self._take_features(X)
         self.models_, out_of_fold = cross_fitted(
             given, X, y, folds=self.folds, seed=self.random_state, copies=copies, groups=units
@@ -136,6 +142,23 @@ class PoolEstimator(FrontEstimator[Model]):
             out_of_fold=out_of_fold,
         )
         return self._pooled(library)
+
+    def _taken(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array]:
+        """Return records and targets that models can be asked about."""
+        X = records_as_taken(X, missing=self._take_missing)
+        y = targets_as_taken(y, classes=self._told_to_classify)
+        check_consistent_length(X, y)
+        if sample_weight is not None and self._told_to_classify:
+            counted = y[weights_for(sample_weight, y) > 0]
+            if len(counted) and (counted == counted[0]).all():
+                raise RecordsError("sample_weight: expected records of two classes that count")
+        return X, y
+
+    def _records(self, X: Any) -> Any:
+        X = records_as_taken(X, missing=self._take_missing)
+        if isinstance(X, np.ndarray) and hasattr(self, "n_features_in_"):
+            _check_n_features(self, X, reset=False)
+        return X
 
     def _take_features(self, X: Any) -> None:
         """Keep how many features there are, and their names, where records are a table."""
@@ -203,13 +226,32 @@ class PoolEstimator(FrontEstimator[Model]):
     def _has_models(self) -> bool:
         return hasattr(self, "models_")
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._take_missing
+        return tags
+
+    @property
+    def _given_models(self) -> list[Any]:
+        given = self.models.values() if isinstance(self.models, Mapping) else self.models
+        return [model[1] if isinstance(model, tuple) else model for model in given or ()]
+
+    @property
+    def _take_missing(self) -> bool:
+        """Whether no model says that it takes no missing values."""
+        known = [m for m in self._given_models if hasattr(m, "__sklearn_tags__")]
+        return all(get_tags(model).input_tags.allow_nan for model in known)
+
     @property
     def _classifies(self) -> bool:
         if hasattr(self, "library_"):
             return self.library_.classes is not None
-        given = self.models.values() if isinstance(self.models, Mapping) else self.models
-        models = [model[1] if isinstance(model, tuple) else model for model in given or ()]
-        return not any(hasattr(model, "fit") and is_regressor(model) for model in models)
+        return self._told_to_classify
+
+    @property
+    def _told_to_classify(self) -> bool:
+        """Whether the models, before they are fitted, say that they are classifiers."""
+        return not any(hasattr(m, "fit") and is_regressor(m) for m in self._given_models)
 
     def __sklearn_clone__(self) -> Self:
         """Return an unfitted copy with the same models: fitted ones stay fitted."""

@@ -18,7 +18,7 @@ from sklearn.utils import check_consistent_length
 from framework.arrays import Array, IntArray
 from framework.data.splits import fold_records
 from framework.data.table_files import read_frame
-from framework.errors import InputError
+from framework.errors import InputError, RecordsError
 from framework.libraries.checks import plain_labels
 from framework.libraries.config import ImportConfig, ModelsConfig
 from framework.libraries.library import Cost, Library, load_library
@@ -203,7 +203,7 @@ def cross_fitted(
         try:
             return clone(models[name]).fit(_safe_indexing(X, every), y[every])
         except Exception as error:  # a model of a user's may fail in any way
-            raise InputError(
+            raise RecordsError(
                 f"model {name!r}: expected one that can be fitted to the records, found "
                 f"{type(error).__name__}: {error}"
             ) from error

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.utils import check_consistent_length, column_or_1d
+from scipy.sparse import issparse
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.errors import InputError
+from framework.errors import InputError, RecordsError
 from framework.machine import machine_memory
 from framework.registry import nearest
 
@@ -70,6 +71,53 @@ def records_and_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
     else:
         X, y = validate_data(estimator, X, y, ensure_all_finite="allow-nan")
     return X, y
+
+
+def records_as_taken(X: Any, *, missing: bool) -> Any:
+    """Return records for models of any kind: numbers as an array, frames and texts as they are.
+
+    An array of numbers may have missing values (NaN) where that is said.
+
+    Raises
+    ------
+    ValueError
+        No records, or numbers that are no table of them; a sparse matrix.
+    """
+    if issparse(X):
+        raise RecordsError(
+            f"X: expected an array or a data frame, found a sparse {type(X).__name__}; "
+            "X.toarray() makes an array"
+        )
+    X = as_frame(X)
+    if isinstance(X, pd.DataFrame | pd.Series):
+        if not len(X):
+            raise RecordsError("X: expected records, found 0 of them")
+        return X
+    array = np.asarray(X)
+    if array.size and array.dtype.kind not in "biufc":
+        return X if isinstance(X, list | tuple) else array
+    finite = "allow-nan" if missing else True
+    return check_array(array, dtype=None, ensure_all_finite=finite, allow_nd=True, input_name="X")
+
+
+def targets_as_taken(y: Any, *, classes: bool) -> Array:
+    """Return classes or values, shape (n,).
+
+    Raises
+    ------
+    ValueError
+        What scikit-learn refuses; classes of one kind only.
+    """
+    found: Array = column_or_1d(y, warn=True)
+    if len(found) == 1:
+        raise RecordsError("y: expected two records or more, found one sample")
+    if found.dtype.kind in "fc":
+        assert_all_finite(found, input_name="y")
+    if classes:
+        check_classification_targets(found)
+        if len(pd.unique(pd.Series(found))) < 2:
+            raise RecordsError("y: expected labels of two classes or more, found one class")
+    return found
 
 
 def records_for(estimator: Any, X: Any) -> Any:

@@ -1,0 +1,56 @@
+"""Estimators over a pool of models keep scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from algorithms.cascade.estimator import ParetoCascade
+from algorithms.ensembling.estimator import ParetoEnsemble
+from algorithms.hull.estimator import ROCHull
+from algorithms.pruning.estimator import PrunedVoting
+
+POOL = {"loose": LogisticRegression(C=100), "tight": LogisticRegression(C=0.01)}
+VALUES = {"linear": Ridge(), "tree": DecisionTreeRegressor(max_depth=3, random_state=0)}
+VOTES = {  # never all alike
+    "most": DummyClassifier(),
+    "linear": LogisticRegression(),
+    "tree": DecisionTreeClassifier(random_state=0),
+}
+NOT_KEPT = {
+    "check_sample_weight_equivalence_on_dense_data": (
+        "it leaves one record of a class to be divided, and copies that may be on both sides; what "
+        "weights mean is in test_front.py"
+    ),
+    "check_dtype_object": (
+        "objects are texts to the models, whose matter they are: what a model says of them is told "
+        "in one sentence"
+    ),
+}
+ITS_OWN = {
+    ROCHull: {
+        "check_classifiers_train": (
+            "answers follow the threshold that the costs ask for, probabilities stay the model's: "
+            "the answer is not always the most probable class"
+        )
+    }
+}
+
+pytestmark = pytest.mark.slow
+
+
+@parametrize_with_checks(
+    [
+        ParetoEnsemble(POOL, folds=2, budget=10),
+        ParetoEnsemble(VALUES, folds=2, budget=10),
+        PrunedVoting(VOTES, folds=2),
+        ParetoCascade(POOL, costs={"loose": 2, "tight": 1}, folds=2),
+        ROCHull(POOL, folds=2),
+    ],
+    expected_failed_checks=lambda estimator: NOT_KEPT | ITS_OWN.get(type(estimator), {}),
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
