@@ -232,7 +232,7 @@
     if (where.length) args.push(`where=[${where.map(python).join(", ")}]`);
     if (byId) { words.push("--id", String(ids[chosen])); args.push(`id=${ids[chosen]}`); }
     else {
-      if (state.sure > 0 && where.length) { words.push("--sure", String(state.sure)); }
+      if (state.sure > 0 && where.length) { words.push("--sure", String(state.sure)); args.push(`sure=${state.sure}`); }
       const name = (j) => M[j].name, list = (w) => w.map(([j, x]) => `${name(j)}=${x}`).join(",");
       const dict = (w) => `{${w.map(([j, x]) => `${python(name(j))}: ${x}`).join(", ")}}`;
       if (state.rule.startsWith("best:")) {
@@ -243,9 +243,9 @@
         const c = costs();
         words.push("--costs", `fp=${c.fp},fn=${c.fn}`, "--prior", String(c.prior));
         if (c.prices.length) words.push("--per-unit", shell(list(c.prices)));
-        args.length = 0; args.push(`id=${ids[chosen]}`); // the rule of costs is one of the command
+        args.push(`costs={"fp": ${c.fp}, "fn": ${c.fn}}`, `prior=${c.prior}`);
+        if (c.prices.length) args.push(`per_unit=${dict(c.prices)}`);
       } else { words.push("--knee"); args.push("knee=True"); }
-      if (state.sure > 0 && where.length) { args.length = 0; args.push(`id=${ids[chosen]}`); }
     }
     words.push("--export", "models/chosen");
     return [words.join(" "), `import paretolab\n\nmodel = paretolab.RunResult(${python(D.directory)}).choose(${args.join(", ")})`];
