@@ -17,7 +17,8 @@ and the figure is its test accuracy, mean of the budgets:
   by calibrated outcomes, as in configs/cascade/quickstart.yaml;
 - ``pairs``: ``ParetoCascade`` as it is by default: pairs in which the last model asked answers;
 - ``routed``: as ``pairs``, each also behind a router, a logistic regression on the features;
-- ``whole``: as ``cascade``, but the whole front by raw outcomes.
+- ``whole``: as ``cascade``, but the whole front by raw outcomes;
+- ``consensus``: the whole front by outcomes that are calibrated by the consensus of all models.
 
 With ``--lazy`` the cascades that were handed out predict batches of 1,000 test records, and what
 this takes is set beside what was promised, and beside what the calls made add up to.
@@ -74,6 +75,9 @@ CASCADES: Mapping[str, Mapping[str, Any]] = {
     "routed": {},
     "whole": {
         "answer": "cumulative_mean", "max_models": 3, "outcomes": "raw", "front": "whole"
+    },
+    "consensus": {
+        "answer": "cumulative_mean", "max_models": 3, "calibrate": "consensus", "front": "whole"
     },
 }  # fmt: skip
 METHODS = ("single", "weighted", "pruned", *CASCADES)
@@ -190,6 +194,7 @@ def fronts_of(split: Split) -> Iterator[tuple[str, Problem, Array, str]]:
             calls[0],
             test=calls[1],
             answer=known.pop("answer", "own"),
+            calibrate=known.pop("calibrate", "confidences"),
             routing=split.routing if name == "routed" else None,
         )
         roles = roles_for(problem, ["calibrated_accuracy", "accuracy", "time"])

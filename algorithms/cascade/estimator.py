@@ -14,7 +14,7 @@ from algorithms.cascade.model import CascadeClassifier
 from algorithms.cascade.problem import Abstain, CascadeProblem
 from algorithms.cascade.router import Router, cross_fitted_scores, milliseconds
 from algorithms.cascade.routing import Routing
-from algorithms.cascade.stages import AnswerRule
+from algorithms.cascade.stages import AnswerRule, Calibration
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
 from framework.estimators.pool import COST, PoolEstimator
@@ -47,6 +47,8 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
     answer : {'own', 'cumulative_mean', 'vote'}
         See :class:`~algorithms.cascade.problem.CascadeProblem`.
     abstain : {'no', 'last', 'early'}
+    calibrate : {'confidences', 'consensus'}
+        What calibrated accuracy is made of; see :class:`~algorithms.cascade.problem.CascadeConfig`.
     router : classifier or 'auto', optional
         Learns, cross-fitted, from the records where each model is right; a cascade may send records
         past its first model by that, which costs a score for each. ``'auto'``: a logistic
@@ -85,6 +87,7 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
     algorithm: str | Mapping[str, Any] | None = "cascade_exact"
     answer: AnswerRule = "own"
     abstain: Abstain = "no"
+    calibrate: Calibration = "confidences"
     router: Any = None
     router_cost: float = 0.0
     _routing: Routing | None = field(init=False)
@@ -145,6 +148,7 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
             self.calls_,
             answer=self.answer,
             abstain=self.abstain,
+            calibrate=self.calibrate,
             library=library,
             routing=getattr(self, "_routing", None),
         )

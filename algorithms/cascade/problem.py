@@ -18,7 +18,7 @@ from pydantic import Field
 
 from algorithms.cascade.outcomes import CascadeOutcomes, Facts, Policies
 from algorithms.cascade.routing import RouterConfig, Routes, Routing
-from algorithms.cascade.stages import TENS, AnswerRule, Stages
+from algorithms.cascade.stages import TENS, AnswerRule, Calibration, Stages
 from framework.analysis.expectations import Resamples
 from framework.arrays import Array, IntArray, WordArray
 from framework.data.splits import MeasureConfig
@@ -78,6 +78,8 @@ class CascadeConfig(Section):
         ``error_cost``. What is not listed costs 0.
     no_answer : what a record without an answer costs then.
     router : a first stage that says where to begin; with ``answer: own``.
+    calibrate : ``calibrated_accuracy`` by all models' ``confidences``, or by the ``consensus`` of
+        their probabilities (:meth:`algorithms.cascade.stages.Stages.tens`).
     """
 
     calls: CallsSection
@@ -89,6 +91,7 @@ class CascadeConfig(Section):
     errors: dict[str, dict[str, float]] | None = None
     no_answer: float = Field(default=0.0, ge=0)
     router: RouterConfig | None = None
+    calibrate: Calibration = "confidences"
 
 
 class Decoded(NamedTuple):
@@ -141,7 +144,7 @@ class CascadeProblem(Problem, Deployable):
         Of two models or more.
     test : CallTable, optional
         Of further records.
-    order, answer, abstain, limit, errors, no_answer
+    order, answer, abstain, limit, errors, no_answer, calibrate
         See :class:`CascadeConfig`.
     library : Library, optional
         Whose models are exported.
@@ -174,6 +177,7 @@ class CascadeProblem(Problem, Deployable):
         no_answer: float = 0.0,
         library: Library | None = None,
         routing: Routing | None = None,
+        calibrate: Calibration = "confidences",
     ) -> None:
         self.library, self.source = library, calls.name
         self.order, self.answer, self.abstain, self.limit = order, answer, abstain, limit
@@ -186,7 +190,7 @@ class CascadeProblem(Problem, Deployable):
             None if routing is None else Routes.of(routing, self.calls, self.costs, answer)
         )
         scores = None if self.routes is None else self.routes.stacked()
-        self.stages = Stages(self.calls, answer, scores=scores)
+        self.stages = Stages(self.calls, answer, scores=scores, calibrate=calibrate)
         self._test_stages = (
             None if self.test is None else Stages(self.test, answer, tuning=self.stages)
         )
@@ -207,6 +211,7 @@ class CascadeProblem(Problem, Deployable):
         content = [VERSION, self.calls.fingerprint, order, answer, abstain, limit, errors]
         content += [no_answer, None if self.test is None else self.test.fingerprint]
         content += [] if self.routes is None else [self.routes.digest()]
+        content += [] if calibrate == "confidences" else [calibrate]
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     Config = CascadeConfig

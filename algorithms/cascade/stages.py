@@ -18,11 +18,13 @@ from framework.errors import InputError
 from framework.libraries.calls import CallTable
 
 AnswerRule = Literal["own", "cumulative_mean", "vote"]
+Calibration = Literal["confidences", "consensus"]
 
 TENS = 10
 """Whole numbers to a calibrated outcome of 1."""
 
 _STEPS, _LEAST = 50, 1e-6  # of Newton's method
+_FOLDS, _RARE = 5, 0.01  # of a consensus; probabilities below and above it are not told apart
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class Stages:
         Those whose confidences are the thresholds; its own if None.
     scores : numpy.ndarray of float64, shape (K, N), optional
         A router's, by which outcomes are calibrated, too.
+    calibrate : {'confidences', 'consensus'}
+        See :meth:`tens`.
 
     Raises
     ------
@@ -73,10 +77,19 @@ class Stages:
         answer: AnswerRule = "own",
         tuning: Stages | None = None,
         scores: FloatArray | None = None,
+        calibrate: Calibration = "confidences",
     ) -> None:
         self.table, self.answer, self._tuning, self._scores = table, answer, tuning, scores
         self._known: dict[tuple[int, ...], Stage] = {}
         self._tens: dict[tuple[int, ...], IntArray] = {}
+        self._consensus: FloatArray | None = None
+        if calibrate == "consensus" and tuning is None:
+            if table.probabilities is None or table.truth is None or table.truth.min() < 0:
+                raise InputError(
+                    f"{table.name}: calibrate: expected a table with probabilities of each class "
+                    "and the true ones for consensus, found none; take confidences"
+                )
+            self._consensus = consensus_of(table.probabilities, table.truth, table.groups)
         if answer == "cumulative_mean" and table.probabilities is None:
             raise InputError(
                 f"{table.name}: answer: expected a table with probabilities of each class for "
@@ -115,10 +128,17 @@ class Stages:
 
         Whether an answer is right is replaced by how probable that is, by a logistic regression on
         the ranks of all models' confidences, and of a router's scores where there is one. What is
-        left out is luck, which a search would take for skill.
+        left out is luck, which a search would take for skill. By ``consensus`` an answer counts
+        half as right or wrong, and half with its probability by all models (:func:`consensus_of`),
+        which also tells stages apart that are right as often.
         """
         if self._tuning is not None:
             raise ValueError("calibrated outcomes are of tuning records alone")
+        if key not in self._tens and self._consensus is not None:
+            stage = self[key]
+            assert stage.said is not None  # of a table with probabilities
+            told = self._consensus[np.arange(len(stage.right)), stage.said]
+            self._tens[key] = np.rint(TENS / 2 * (told + stage.right)).astype(np.int64)
         if key not in self._tens:
             known = self.table.confidence
             if self._scores is not None:
@@ -182,6 +202,61 @@ def calibrated(confidence: FloatArray, right: Array) -> IntArray:
     ranks = (rankdata(confidence, axis=1) - 0.5) / n
     features = np.log(ranks / (1 - ranks)).T
     return np.asarray(np.rint(TENS * _logistic(features, right)), dtype=np.int64)
+
+
+def consensus_of(probabilities: Array, truth: IntArray, groups: IntArray | None) -> FloatArray:
+    """Return how probable each class is by all models together, shape (N, C).
+
+    A logarithmic pool: the models' log-probabilities with a weight each, and a bias for each class,
+    fitted to the other folds by maximum likelihood with a ridge that draws the weights to the mean.
+
+    Parameters
+    ----------
+    probabilities : numpy.ndarray, shape (K, N, C)
+    truth : numpy.ndarray of int64, shape (N,)
+    groups : numpy.ndarray of int64, shape (N,), or None
+        Folds divide none.
+    """
+    logs = np.log(np.clip(probabilities.astype(np.float64), _RARE, 1 - _RARE))
+    folds = (np.arange(len(truth)) if groups is None else groups) % _FOLDS
+    found = np.zeros(logs.shape[1:])
+    for fold in np.unique(folds):
+        held = folds == fold
+        others = ~held if not held.all() else held
+        weights, bias = pool_weights(logs[:, others], truth[others])
+        found[held] = _pooled(logs[:, held], weights, bias)
+    return found
+
+
+def pool_weights(logs: FloatArray, truth: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return the weights (K,) of models and the biases (C,) of classes, the first of them 0.
+
+    ``logs`` are log-probabilities, shape (K, N, C).
+    """
+    from scipy.optimize import minimize
+
+    k, n, c = logs.shape
+
+    def loss(given: FloatArray) -> tuple[float, FloatArray]:
+        weights, bias = given[:k], np.append(0.0, given[k:])
+        shares = _pooled(logs, weights, bias)
+        missed = shares.copy()
+        missed[np.arange(n), truth] -= 1
+        pull = weights - 1 / k
+        value = -np.log(np.maximum(shares[np.arange(n), truth], 1e-300)).sum() + 0.5 * pull @ pull
+        return float(value), np.append(
+            (logs * missed[None]).sum(axis=(1, 2)) + pull, missed.sum(axis=0)[1:]
+        )
+
+    start = np.append(np.full(k, 1 / k), np.zeros(c - 1))
+    best = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200}).x
+    return best[:k], np.append(0.0, best[k:])
+
+
+def _pooled(logs: FloatArray, weights: FloatArray, bias: FloatArray) -> FloatArray:
+    sums = np.tensordot(weights, logs, 1) + bias
+    shares = np.exp(sums - sums.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 def _logistic(features: FloatArray, right: Array) -> FloatArray:

@@ -12,11 +12,12 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.naive_bayes import GaussianNB
 
+from algorithms.cascade import reference
 from algorithms.cascade.exact import ExactCascades
 from algorithms.cascade.problem import CascadeConfig, CascadeProblem
 from algorithms.cascade.router import PlainRegression, _regression
 from algorithms.cascade.routing import Routing
-from algorithms.cascade.stages import calibrated
+from algorithms.cascade.stages import calibrated, consensus_of, pool_weights
 from framework.errors import InputError
 from framework.libraries.importing import from_models
 from framework.models.store import load_model, save_model
@@ -196,6 +197,68 @@ def test_a_configuration_makes_it(tmp_path):
         )
 
 
+def test_a_consensus_is_the_best_pool_of_the_other_folds():
+    table = made_up(3, 60, 4)
+    logs = np.log(np.clip(table.probabilities.astype(float), 0.01, 0.99))
+    others = np.arange(60) % 5 != 2
+
+    def loss(weights, bias):
+        """Return the penalised loss, spelled out record by record."""
+        total = 0.5 * sum((w - 1 / 3) ** 2 for w in weights)
+        for r in np.flatnonzero(others):
+            sums = [sum(weights[m] * logs[m, r, c] for m in range(3)) + bias[c] for c in range(3)]
+            total -= sums[table.truth[r]] - np.log(sum(np.exp(s) for s in sums))
+        return total
+
+    weights, bias = pool_weights(logs[:, others], table.truth[others])
+    best = loss(weights, bias)
+    for move in np.random.default_rng(0).normal(scale=0.02, size=(20, 6)):
+        assert loss(weights + move[:3], bias + move[3:]) > best - 1e-6
+    found = consensus_of(table.probabilities, table.truth, None)
+    sums = np.einsum("m,mc->c", weights, logs[:, 7]) + bias
+    np.testing.assert_allclose(found[7], np.exp(sums) / np.exp(sums).sum(), rtol=1e-9)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    # a record's own class, and those of its group, say nothing of it
+    truth, groups = table.truth.copy(), np.arange(60) // 6
+    truth[6:12] = (truth[6:12] + 1) % 3
+    pair = [consensus_of(table.probabilities, y, groups)[6:12] for y in (table.truth, truth)]
+    np.testing.assert_array_equal(*pair)
+    assert np.isfinite(consensus_of(table.probabilities, table.truth, np.zeros(60, int))).all()
+
+
+@pytest.mark.parametrize("answer", ["own", "cumulative_mean", "vote"])
+def test_answers_count_half_as_they_were_and_half_by_the_consensus(answer):
+    table = made_up(3, 50, 2)
+    problem = CascadeProblem(table, answer=answer, calibrate="consensus")
+    told = consensus_of(table.probabilities, table.truth, None)
+    whole = CascadeProblem(table, answer=answer)
+    assert problem.fingerprint != whole.fingerprint
+    for x in problem.space.sample(np.random.default_rng(0), 6):
+        values = problem.evaluate(x[None])
+        said = twin_answers(problem, x)
+        right = said == table.truth
+        wanted = np.rint(5 * (told[np.arange(50), said] + right)).mean() / 10
+        assert values["calibrated_accuracy"][0] == pytest.approx(wanted)
+        assert values["accuracy"][0] == whole.evaluate(x[None])["accuracy"][0] == right.mean()
+
+
+def twin_answers(problem, x):
+    """Return the position of each record's answer, by the reference evaluator."""
+    bare, table = problem.policy(x).policy, problem.calls
+    said = []
+    for r in range(table.n):
+
+        def ask(name, r=r):
+            p = table.probabilities[table.ids.index(name), r]
+            if problem.answer == "cumulative_mean":
+                return [float(v) for v in p]
+            m = table.ids.index(name)
+            return table.labels[table.answers[m, r]], float(table.confidence[m, r])
+
+        said.append(table.labels.index(reference.decide(bare.to_json(), ask)[0]))
+    return np.array(said)
+
+
 def routed_tables(folder):
     """Write a table of two models, of which a question says which one knows, and one to test on."""
     for name, seed in (("calls", 0), ("later", 1)):
@@ -352,6 +415,7 @@ def free_and_right(table):
         (free_and_right, {}, "'m0' is right on every record"),
         (lambda t: flat(t, []), {"answer": "cumulative_mean"}, "take own"),
         (lambda t: flat(t, []), {"answer": "vote"}, "take own"),
+        (lambda t: flat(t, []), {"calibrate": "consensus"}, "take confidences"),
         (lambda t: t, {"errors": {"z": {"a": 1.0}}}, "found 'z'"),
         (lambda t: flat(t, []), {"errors": ERRORS}, "with answers"),
     ],
