@@ -151,7 +151,11 @@ class PoolEstimator(FrontEstimator[Model]):
         if sample_weight is not None and self._told_to_classify:
             counted = y[weights_for(sample_weight, y) > 0]
             if len(counted) and (counted == counted[0]).all():
-                raise RecordsError("sample_weight: expected records of two classes that count")
+                lost = next(iter(y[y != counted[0]].tolist()))
+                raise RecordsError(
+                    "sample_weight: expected records of two classes or more that count, found none "
+                    f"of {lost!r}"
+                )
         return X, y
 
     def _records(self, X: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from scipy.sparse import csr_array
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -330,6 +331,25 @@ def test_mistakes_are_one_sentence(cls, wrong, sentence):
         pytest.skip("a hull is found in this process")
     with pytest.raises(InputError, match=sentence):
         made(cls, **wrong).fit(*records())
+
+
+@each_pool
+def test_records_that_are_no_table_of_numbers_are_refused(cls):
+    X, y = records()
+    search, weights = made(cls), (y == "yes").astype(int)
+    for wrong, labels, more, sentence in (
+        (csr_array(X), y, {}, r"X: expected an array or a data frame, found a sparse csr_array"),
+        (np.full(X.shape, np.nan), y, {}, "Input X contains NaN"),
+        (X.to_numpy()[:, 0], y, {}, "Expected 2D array"),
+        (X[:0], y[:0], {}, "X: expected records, found 0"),
+        (X, ["yes"] * len(y), {}, "y: expected labels of two classes or more, found one class"),
+        (X, y, {"sample_weight": weights}, "classes or more that count, found none of 'no'"),
+        (X, y, {"sample_weight": weights * 0}, "a record that counts, found weights all zero"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            search.fit(wrong, labels, **more)
+    with pytest.raises(ValueError, match="X has 3 features"):
+        fitted(cls).predict(X.to_numpy()[:, :3])
 
 
 @each_pool
