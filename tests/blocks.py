@@ -27,7 +27,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"((?:^<!-- [^\n]* -->\n)*)^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NOTE = re.compile(r"<!-- ([^:]*?)(?:: (.*))? -->")
 _COMMANDS = re.compile(
-    r"(paretolab|python|pip|make|head|grep|curl|ray|mlflow|optuna-dashboard|[A-Z_]+=)\b"
+    r"(paretolab|python3?|pip|make|head|grep|curl|ray|mlflow|optuna-dashboard|[A-Z_]+=)\b"
 )
 _MACHINE = re.compile(r"[\d,.]+/s\b|\b[\d,.]+ (s|[kMG]B)\b")  # depends on the machine
 
