@@ -79,7 +79,7 @@ def threshold(options: argparse.Namespace) -> Page:
             row = {"p_hat": value, "coverage": found.coverage, "accuracy": found.accuracy}
             rows.append(row | {"cost_share": found.cost / total})
     table = pd.DataFrame(rows).groupby("p_hat", as_index=False).mean()
-    figure, axes = _panels(1, 1, 6.4, 4.2)
+    figure, axes = _panels(1, 6.4, 4.2)
     for name, label, colour in (
         ("accuracy", "conclusive accuracy", BLUE),
         ("coverage", "coverage", GREEN),
@@ -115,7 +115,7 @@ def landscape(options: argparse.Namespace) -> Page:
     X = problem.space.sample(np.random.default_rng(config.seed), SAMPLE)
     values = _values(problem, X)
     table = _objectives(values, float(values["cost"].min()))
-    figure, axes = _panels(1, 2, 11, 4.4)
+    figure, axes = _panels(2, 11, 4.4)
     x, y, colour = table["coverage"], table["accuracy"], table["inverse_cost"]
     axes[0, 0].remove()
     space = figure.add_subplot(1, 2, 1, projection="3d")
@@ -188,7 +188,7 @@ def neighbours(options: argparse.Namespace) -> Page:
     centre = members.iloc[chosen]
     for name in OBJECTIVES:
         table[f"{name}_change"] = table[name] - centre[name]
-    figure, axes = _panels(1, 3, 13, 4.2)
+    figure, axes = _panels(3, 13, 4.2)
     pairs = [("coverage", "accuracy"), ("inverse_cost", "accuracy"), ("inverse_cost", "coverage")]
     for axis, (x, y) in zip(axes[0], pairs, strict=True):
         axis.scatter(members[x], members[y], s=14, color="#c8ccd0", label="exact front")
@@ -276,11 +276,11 @@ def _rank(a: FloatArray | pd.Series[Any], b: FloatArray | pd.Series[Any]) -> flo
     return float(spearmanr(a, b).statistic)
 
 
-def _panels(rows: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
+def _panels(columns: int, width: float, height: float) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False)
+    axes = figure.subplots(1, columns, squeeze=False)
     for axis in axes.flat:
         axis.spines[["top", "right"]].set_visible(False)
     return figure, axes

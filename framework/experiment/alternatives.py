@@ -28,9 +28,8 @@ def with_alternatives(
 ) -> dict[str, Any]:
     """Compare the front of a run with the problem's alternatives; return it for its summary.
 
-    ``found`` is the evidence of the run, as what to expect of its front was made of.
-
-    Where that cannot be done, why not is reported, and nothing is returned.
+    Where that cannot be done, why not is reported, and nothing is returned. ``found`` is the
+    evidence that what to expect of the front was made of.
     """
     if not len(front):
         return {}

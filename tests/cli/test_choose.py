@@ -87,6 +87,13 @@ def test_choose(finished, command, options, expected):
             "the metric 'complexity'",
         ),
         (["--export", "small.yaml"], "expected a new directory"),
+        (["--sure", "90"], "sure: expected with at least one limit"),
+        (["--sure", "190", "--where", "coverage>=0.5"], "between 0 and 100, found 190"),
+        (
+            ["--sure", "99", "--where", "coverage>=0.99", "--where", "accuracy>=0.8"],
+            "the tightest limit that one does meet is",
+        ),
+        (["--sure", "90", "--mix", "--best", "accuracy"], "--sure: cannot go with --mix"),
     ],
 )
 def test_choose_refuses(finished, monkeypatch, capsys, options, sentence):
@@ -122,24 +129,6 @@ def test_sure_takes_limits_that_hold(finished, monkeypatch, capsys):
         chosen[percent] = int(re.search(r"chosen \(\*\): solution (\d+)", out)[1])
     front = pd.read_csv(finished.dir / "front.csv").set_index("id")
     assert front["coverage"][chosen["80"]] >= front["coverage"][chosen["5"]]
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (["--sure", "90"], "sure: expected with at least one limit"),
-        (["--sure", "190", "--where", "coverage>=0.5"], "between 0 and 100, found 190"),
-        (
-            ["--sure", "99", "--where", "coverage>=0.99", "--where", "accuracy>=0.8"],
-            "the tightest limit that one does meet is",
-        ),
-        (["--sure", "90", "--mix", "--best", "accuracy"], "--sure: cannot go with --mix"),
-    ],
-)
-def test_sure_refuses(finished, monkeypatch, capsys, options, sentence):
-    monkeypatch.chdir(finished.dir.parent)
-    assert main(["choose", "first", *options]) == 2
-    assert sentence in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
