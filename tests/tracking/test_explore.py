@@ -170,11 +170,14 @@ def test_a_browser_chooses_what_the_command_chooses(tmp_path, width):
         assert 0 < len(kept) < met.sum()
         assert chosen() == front.ids[kept][choose(front.take(kept), best="accuracy")]
         assert page.inner_text("#count").startswith(f"{len(kept)} of {len(front)} ")
+        assert 'sure=70, best="accuracy")' in page.inner_text("#commands")
         page.click("#reset")
         page.select_option("#rule", label="least expected cost of errors")
         for id, number in (("cost-fp", 1), ("cost-fn", 3), ("prior", 0.2)):
             page.fill(f"#{id}", str(number))
         assert chosen() == front.ids[choose(front, expected=ExpectedCost(1, 3, 0.2))]
+        line = '.choose(costs={"fp": 1, "fn": 3}, prior=0.2)'
+        assert line in page.inner_text("#commands")
         box = page.locator("#scatter").bounding_box()
         page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         assert not [text for text in said if not text.startswith(("file:", "blob:"))]
