@@ -256,17 +256,18 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="the first split's number")
     parser.add_argument("--sets", nargs="*", default=list(SETS))
     parser.add_argument("--lazy", action="store_true")
     parser.add_argument("--rows", help="a CSV file for every split, method and budget")
     args = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    for seed in range(args.splits):
+    for seed in range(args.first, args.first + args.splits):
         for name in args.sets:
             rows += rows_of(name, seed, args.lazy)
         if args.rows:
             pd.DataFrame(rows).to_csv(args.rows, index=False)
-        print(f"{seed + 1} splits", flush=True)
+        print(f"{seed - args.first + 1} splits", flush=True)
         _report(pd.DataFrame(rows))
 
 
