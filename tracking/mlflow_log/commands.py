@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from urllib.request import Request, urlopen
 
 from framework.cli.results import json_argument, tell
 from framework.errors import InputError, ParetolabError
+from framework.experiment.champions import champions, write_model
 from framework.experiment.run_dir import RunDir
 from framework.extras import needed
 from framework.security import (
@@ -51,7 +53,10 @@ class Sync:
             "--uri", help="another MLflow store or server than the run was to log to"
         )
         parser.add_argument(
-            "--register", metavar="NAME", help="its model becomes the next version of this one"
+            "--register",
+            metavar="NAME",
+            help="its model becomes the next version of this one; of an experiment the model of "
+            "each case's best run becomes that of NAME-CASE, its champion",
         )
         json_argument(parser)
 
@@ -101,7 +106,8 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
     uri : str, optional
         Another store than the run was to log to.
     register : str, optional
-        The registered model that the run's becomes the next version of.
+        The registered model that the run's becomes the next version of. Of an experiment the
+        champion of each case is registered, as ``REGISTER-CASE``, with the alias ``champion``.
 
     Raises
     ------
@@ -122,13 +128,22 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
             raise InputError(
                 f"{directory}: expected a whole experiment, found one of its runs; give {home}"
             )
+    best: dict[str, RunDir] = {}
+    if register and run_dir.experiment_file.is_file():
+        best = champions(run_dir)
+        for run in best.values():
+            write_model(run)
     with sole_uploader(run_dir, wait=run_dir.summary_file.is_file()):
         uploader = Uploader(run_dir, uri)
         admit(run_dir, uploader.state.uri, typed=uri is not None)
         try:
             with without_tokens(uploader.state.uri, run_dir.path):
                 ended = uploader.upload(final=True)
-                version = uploader.register(register) if register else ""
+                version = ""
+                if register and not best:
+                    version = uploader.register(register)
+                for case, run in best.items():
+                    version += uploader.register(f"{register}-{re.sub('[/:]', '-', case)}", run)
         except ParetolabError:  # a file of the run, not MLflow
             raise
         except Exception as error:  # MLflow may raise anything

@@ -245,7 +245,7 @@ class RunUpload:
         """
         results = FrontResults.read(self.run_dir)
         front = _signature(self.run_dir.front_file) if results is not None else None
-        mark = [self._end(), self.run_dir.choice(), front]
+        mark = [self._end(), self.run_dir.choice(), front, self.run_dir.model.is_dir()]
         if self.state.artifacts.get("results") != mark:
             text = description(self.run_dir, results, self.kind, self.state.run_id)
             self.client.set_tag(self.state.run_id, "mlflow.note.content", text)

@@ -139,8 +139,14 @@ class Uploader:
             return directory.path.name
         return directory.path.relative_to(self.run_dir.path).as_posix().removeprefix("cells/")
 
-    def register(self, name: str) -> str:
-        """Make the run's model the next version of a registered one; return a text on it.
+    def register(self, name: str, part: RunDir | None = None) -> str:
+        """Make a model the next version of a registered one; return a text on it.
+
+        Parameters
+        ----------
+        name : str
+        part : RunDir, optional
+            Whose model: the champion of a case, and marked as such. Unless given, the run itself.
 
         Raises
         ------
@@ -149,12 +155,17 @@ class Uploader:
         """
         from tracking.mlflow_log.deploy import register
 
-        model_id = self.state.runs[PARENT].artifacts.get("model_id")
+        member = PARENT if part is None else self._name_of(part)
+        model_id = self.state.runs[member].artifacts.get("model_id")
         if model_id is None:
+            place = self.run_dir.path if part is None else part.path
             raise InputError(
-                f"--register {name}: expected a run with a model, found none in {self.run_dir.path}"
+                f"--register {name}: expected a run with a model, found none in {place}"
             )
-        return f"; registered as {name}, version {register(self._client, name, model_id)}"
+        version = register(self._client, name, model_id)
+        if part is not None:
+            self._client.set_registered_model_alias(name, "champion", version)
+        return f"; registered as {name}, version {version}"
 
     def mark_killed(self) -> None:
         """Mark as killed what MLflow still has as going on."""

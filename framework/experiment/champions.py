@@ -1,0 +1,65 @@
+"""The best run of each case of an experiment, and its model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from framework.errors import InputError
+from framework.experiment.export import export, load_problem, marked
+from framework.experiment.run_dir import RunDir
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_BY = ("hypervolume_expected", "hypervolume")
+
+
+def champions(experiment: RunDir) -> dict[str, RunDir]:
+    """Return the run of each case with the largest hypervolume, expected on new records.
+
+    Of experiments whose fronts have no expected figures, that on the records of the search; of
+    equals the first.
+
+    Raises
+    ------
+    InputError
+        The experiment has no table of runs yet, or compares them by no hypervolume.
+    """
+    table: pd.DataFrame = experiment.listing("tables/runs")
+    by = next((name for name in _BY if name in table and table[name].notna().all()), None)
+    if by is None or not {"case", "directory"} <= set(table):
+        raise InputError(
+            f"{experiment.path}: expected an experiment with the indicator hypervolume, which "
+            f"tells the best run of each case, found the columns {', '.join(map(str, table))}"
+        )
+    own = {one.path.relative_to(experiment.path).as_posix(): one for one in experiment.children()}
+    found = {}
+    for case, runs in table.groupby("case", sort=False):
+        directory = str(runs["directory"].iloc[int(runs[by].argmax())])
+        if directory not in own:
+            raise InputError(
+                f"{experiment.path}: expected the run {directory} of its table, found no such one; "
+                "run the experiment again"
+            )
+        found[str(case)] = own[directory]
+    return found
+
+
+def write_model(run: RunDir) -> None:
+    """Write the model of a run of an experiment: of the solution chosen, else the recommended one.
+
+    Raises
+    ------
+    InputError
+        Its front is empty, or its solutions are no models, or the data are not those of the run.
+    """
+    front, config = run.front(), run.config()
+    if len(front):
+        position, problem = marked(run, front), load_problem(run)
+        about = {"run": config.name, "seed": config.seed}
+        if export(problem, front, position, run.model, about, front.promises(position)):
+            return
+    raise InputError(
+        f"{run.path}: expected a run whose solutions are models to deploy, found "
+        f"{'an empty front' if not len(front) else config.problem['kind']}"
+    )
