@@ -22,6 +22,12 @@ class InputError(ParetolabError):
     """A configuration, a data set or an argument cannot be used."""
 
 
+class NoneFeasible(InputError):
+    """A search that ended without a candidate that meets all constraints: its front is empty."""
+
+    exit_code = 3  # as of any run whose front is empty
+
+
 class RecordsError(InputError, ValueError):
     """Records or targets that an estimator cannot use: a ``ValueError`` to scikit-learn."""
 

@@ -21,7 +21,7 @@ from algorithms.pruning.searches.base import ProgramSearch
 from algorithms.pruning.votes import Weights
 from framework.algorithm import Outcome
 from framework.arrays import Array, BoolArray, FloatArray
-from framework.errors import InputError
+from framework.errors import InputError, NoneFeasible
 from framework.extras import needed
 from framework.preparation import Preparation
 from framework.problem import Problem
@@ -328,7 +328,7 @@ class PrintedProgram(ProgramSearch):
         """Return the solver's ensemble, once."""
         solution = self._solve()
         if solution.x is None:
-            raise InputError(
+            raise NoneFeasible(
                 self.none_meets()
                 if solution.status == "infeasible"
                 else f"algorithm.seconds: expected time enough for {self.solver} to find an "

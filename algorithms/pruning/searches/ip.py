@@ -23,7 +23,7 @@ from algorithms.pruning.searches.base import (
 from algorithms.pruning.searches.base import Share as UnitShare
 from framework.algorithm import Outcome
 from framework.arrays import Array
-from framework.errors import InputError
+from framework.errors import InputError, NoneFeasible
 from framework.preparation import Preparation
 from framework.problem import Problem
 from framework.rates import Share
@@ -108,7 +108,7 @@ class IntegerProgram(ProgramSearch):
         """Return the best ensemble known, once."""
         solver = self._solve(Preparation())
         if solver.incumbent is None:
-            raise InputError(self._none_found(solver))
+            raise NoneFeasible(self._none_found(solver))
         self.done, self.reason = True, self._ended(solver)
         return self.rows(solver.incumbent.x[np.newaxis], [solver.incumbent.threshold])
 

@@ -31,7 +31,7 @@ from algorithms.pruning.votes import VoteTable, Weights, weights_of
 from framework.algorithm import Outcome
 from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated
-from framework.errors import InputError
+from framework.errors import InputError, NoneFeasible
 from framework.preparation import Preparation
 from framework.problem import Problem
 from framework.registry import nearest
@@ -129,7 +129,7 @@ class ExactFront(PruningSearch):
         found = self._solve(Preparation())
         points = [(s.x, s.threshold) for s in found if s.x is not None]
         if not points:
-            raise InputError(
+            raise NoneFeasible(
                 "constraints: expected demands that some ensemble meets, "
                 + ("proved that none does" if self._exact else "found none within the iterations")
                 + f" ({self._demands}); relax one of them"
