@@ -133,7 +133,8 @@ def test_interrupted_before_anything_is_made(place):
         assert not (place / "early").exists()
 
 
-@pytest.mark.parametrize("room", [70_000, pytest.param(130_000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("room", [70_000, 130_000])
 def test_full_disk(place, reference, room):
     """No file may grow beyond ``room`` bytes: the journal meets that in the midst of the run."""
 

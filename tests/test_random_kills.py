@@ -213,9 +213,12 @@ def kill_and_compare(name, kills, seed, place, run, whole, seconds, *options):
             return
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize(
-    ("kills", "seed"), [(4, 0), pytest.param(25, 1, marks=pytest.mark.slow)], ids=["few", "many"]
+    ("kills", "seed", "name"),
+    [
+        *((4, 0, name) for name in ("multistage", "sweep", "experiment")),
+        *(pytest.param(25, 1, name, marks=pytest.mark.slow) for name in SCENARIOS),
+    ],
 )
 def test_in_this_process(name, kills, seed, place, forks):
     whole = place / f"whole {name} {seed}"

@@ -80,6 +80,7 @@ def test_ensembles_are_those_that_a_run_returns_and_its_front(whole):
             assert own.val_loss.min() <= (1 - front["roc_auc"]).min() + 1e-12
 
 
+@pytest.mark.slow
 def test_one_data_set_has_means_and_no_ranks(whole):
     rows = ensembles(compare([whole]))
     table, ranking = ranked(rows[rows.data == "made-0"], "memory", hindsight=True)
@@ -87,6 +88,7 @@ def test_one_data_set_has_means_and_no_ranks(whole):
     assert "rank (IGD+)" not in table
 
 
+@pytest.mark.slow
 def test_other_pages_read_the_same_runs(whole):
     comparison = compare([whole])
     assert "hypervolume" in costs(comparison).tables["exp5"]
@@ -94,6 +96,7 @@ def test_other_pages_read_the_same_runs(whole):
         weights(comparison)
 
 
+@pytest.mark.slow
 def test_the_best_weight_is_that_of_the_most_hypervolume(whole):
     """Methods of another experiment, named as if they were weights."""
     comparison, names = compare([whole]), {"single best": "0.50", "GES*": "0.05"}

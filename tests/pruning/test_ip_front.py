@@ -65,7 +65,10 @@ def test_the_front_is_that_of_all_genomes(threshold, cells, metric, against):
     assert search.reason == "the exact front is complete"
 
 
-@pytest.mark.parametrize(("metric", "against"), PAIRS)
+@pytest.mark.parametrize(
+    ("metric", "against"),
+    [PAIRS[0], *(pytest.param(*pair, marks=pytest.mark.slow) for pair in PAIRS[1:])],
+)
 @pytest.mark.parametrize(
     "constraint",
     [

@@ -65,6 +65,7 @@ def table(out, name):
     return pd.read_csv(out / "tables" / f"{name}.csv")
 
 
+@pytest.mark.slow
 def test_ranks_are_over_data_sets_with_folds_averaged(whole):
     runs, found = table(whole, "runs"), table(whole, "table4")
     assert found["figures"].tolist() == ["here, 2 blocks", "paper"]
@@ -74,6 +75,7 @@ def test_ranks_are_over_data_sets_with_folds_averaged(whole):
     assert found.iloc[1]["FE"] == 5.25
 
 
+@pytest.mark.slow
 def test_the_gap_of_a_proof_is_read_from_what_was_found(whole):
     runs = table(whole, "runs")
     exact = runs["method"].isin(["F1", "F2", "F3"])
@@ -85,6 +87,7 @@ def test_the_gap_of_a_proof_is_read_from_what_was_found(whole):
     assert set(ranked["indicator"]) == {"accuracy"}
 
 
+@pytest.mark.slow
 def test_claims_follow_from_the_ranks(whole):
     found, said = table(whole, "table4"), table(whole, "claims").set_index("claim")
     ranks = found.iloc[0][list(METHODS)].astype(float)
@@ -98,6 +101,7 @@ def test_claims_follow_from_the_ranks(whole):
     assert said.loc["F2 beats all benchmarks", "here"] == f"{won} of 2"
 
 
+@pytest.mark.slow
 def test_the_page_gives_gaps_of_exact_methods_alone(whole):
     page = (whole / "report.html").read_text()
     gaps = page.split("gap ↓")[2].split("</table>")[0]  # the first is of all methods

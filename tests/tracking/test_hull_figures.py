@@ -14,7 +14,8 @@ from framework.batch import Evaluated
 from framework.experiment.export import marked
 from framework.front import Front
 from framework.roles import Metric, Objective, Roles
-from tests.tracking.test_run_report import finished, is_a_picture
+from tests.tracking.made_up import finished
+from tests.tracking.test_run_report import is_a_picture
 from tracking.figures.hull_figures import rates_png, read_error_rates, read_hull
 from tracking.figures.run_data import read_run_data
 from tracking.figures.run_report import write_plots
