@@ -6,6 +6,7 @@
     python scripts/bench.py scaling [--generations N] [--repeats N]
     python scripts/bench.py ensembling [--repeats N]
     python scripts/bench.py hull [--evaluations N] [--populations N N ...]
+    python scripts/bench.py cascade [TABLE] [--repeats N]
     python scripts/bench.py pruning [--seconds S | --effort N | --workers N ...] [LIBRARY ...]
 
 The multi-stage data are the Australian credit data of the EMSCO paper (14 features, 690 records,
@@ -80,7 +81,9 @@ def main() -> int:
     resampling = family("resampling", "multistage", "what resamples of many designs take")
     resampling.add_argument("--designs", type=int, default=50000)
     ensembling = family("ensembling", "ensembling", "evaluations a second of ensembles")
-    for repeated in (emsco, exact, resampling, scaling, ensembling):
+    cascade = family("cascade", "cascade", "exact fronts and hulls of cascades")
+    cascade.add_argument("table", nargs="?", help="a file of calls; a made-up table if none")
+    for repeated in (emsco, exact, resampling, scaling, ensembling, cascade):
         repeated.add_argument("--repeats", type=int, default=3, help="the fastest counts")
     hull = family("hull", "hull", "convex-hull evolution beside the paper's times")
     hull.add_argument("--evaluations", type=int, default=30000)

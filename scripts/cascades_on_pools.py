@@ -1,6 +1,6 @@
 """Cascades beside ensembles of the same scikit-learn models at equal time per record.
 
-    python scripts/cascades_on_pools.py --splits 10
+    python scripts/cascades_on_pools.py --splits 10 [--rows FILE]
 
 needs the data that PARETOLAB_DATA names. Ten sets (two of scikit-learn's own), nine models each,
 from a small tree to forests; three quarters of the records to fit on and to choose, out-of-fold,
@@ -20,6 +20,11 @@ and the figure is its test accuracy, mean of the budgets:
 - ``whole``: as ``cascade``, but the whole front by raw outcomes;
 - ``consensus``: the whole front by outcomes that are calibrated by the consensus of all models.
 
+Printed are the means of the splits, and of each kind of cascade against each other method: by how
+much it is ahead (mean and standard error over sets), on how many sets and splits, the range of the
+splits, and what is left without the set that gives most. ``best`` is whichever of the others turns
+out best on a set, which nobody can choose beforehand. Splits that FILE has are not run again.
+
 With ``--lazy`` the cascades that were handed out predict batches of 1,000 test records, and what
 this takes is set beside what was promised, and beside what the calls made add up to.
 """
@@ -32,6 +37,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -259,43 +265,73 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first split's number")
     parser.add_argument("--sets", nargs="*", default=list(SETS))
     parser.add_argument("--lazy", action="store_true")
-    parser.add_argument("--rows", help="a CSV file for every split, method and budget")
+    parser.add_argument("--rows", help="a CSV file of every split, method and budget; it goes on")
     args = parser.parse_args()
-    rows: list[dict[str, Any]] = []
-    for seed in range(args.first, args.first + args.splits):
-        for name in args.sets:
-            rows += rows_of(name, seed, args.lazy)
-        if args.rows:
-            pd.DataFrame(rows).to_csv(args.rows, index=False)
-        print(f"{seed - args.first + 1} splits", flush=True)
-        _report(pd.DataFrame(rows))
+    wanted = range(args.first, args.first + args.splits)
+    path = None if args.rows is None else Path(args.rows)
+    frame = pd.read_csv(path) if path is not None and path.exists() else pd.DataFrame()
+    for seed in wanted:
+        if len(frame) and (frame["split"] == seed).any():
+            continue
+        rows = [row for name in args.sets for row in rows_of(name, seed, args.lazy)]
+        frame = pd.concat([frame, pd.DataFrame(rows)], ignore_index=True)
+        if path is not None:
+            frame.to_csv(path, index=False)
+        print(f"split {seed} is done", flush=True)
+    _report(frame[frame["split"].isin(wanted)])
 
 
-def _table(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean test accuracy of each method on each set."""
-    found = frame.groupby(["set", "method"])["accuracy"].mean().unstack()
-    return found.reindex(columns=[m for m in METHODS if m in found])
+def accuracies(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the test accuracy of each method, mean of the budgets, by set and split."""
+    found = frame.groupby(["set", "split", "method"])["accuracy"].mean().unstack()
+    return found[[m for m in METHODS if m in found]]
+
+
+def ahead(found: pd.DataFrame) -> pd.DataFrame:
+    """Return by how much cascades are ahead of the other methods, from :func:`accuracies`."""
+    others = [m for m in ("single", "weighted", "pruned") if m in found]
+    rows = {}
+    for method, other in itertools.product([m for m in CASCADES if m in found], [*others, "best"]):
+        if other == "best":
+            means = found[others].groupby("set").mean()
+            best = means.idxmax(axis=1)
+            rival = pd.Series([found.loc[at, best[at[0]]] for at in found.index], found.index)
+        else:
+            rival = found[other]
+        gains = (found[method] - rival).dropna()
+        by_set, by_split = gains.groupby("set").mean(), gains.groupby("split").mean()
+        rows[method, other] = {
+            "gain": by_set.mean(),
+            "error": by_set.std() / np.sqrt(len(by_set)),
+            "sets ahead": f"{(by_set > 0).sum()} of {len(by_set)}",
+            "splits ahead": f"{(by_split > 0).sum()} of {len(by_split)}",
+            "worst split": by_split.min(),
+            "best split": by_split.max(),
+            "most by": by_set.idxmax(),
+            "without it": by_set.drop(by_set.idxmax()).mean(),
+        }
+    return pd.DataFrame(rows).T
 
 
 def _report(frame: pd.DataFrame) -> None:
-    table = _table(frame)
-    print(table.round(4).to_string(), "\nmean", table.mean().round(4).to_dict())
-    rival = table[[m for m in ("single", "weighted", "pruned") if m in table]].max(axis=1)
-    for method in CASCADES:
-        gains = table[method] - rival
-        against = ", ".join(
-            f"{int((table[method] > table[m]).sum())} sets ahead of {m} ({gain:+.4f})"
-            for m in ("single", "weighted", "pruned")
-            if m in table and (gain := (table[method] - table[m]).mean()) is not None
-        )
-        print(f"{method}: {against}; {int((gains > 0).sum())} of {len(table)} ahead of the best")
+    found = accuracies(frame)
+    print(f"{frame['split'].nunique()} splits")
+    print(found.groupby("set").mean().to_string(float_format="{:.4f}".format))
+    print(ahead(found).to_string(float_format="{:+.4f}".format))
+    by_set = (found["consensus"] - found["weighted"]).groupby("set")
+    print("consensus against weighted ensembles, by set")
+    told = by_set.agg(["mean", "min", "max"]).assign(ahead=by_set.agg(lambda g: (g > 0).sum()))
+    print(told.to_string(float_format="{:+.4f}".format))
     own = frame[frame["method"].isin(CASCADES)]
     print("test time / promised:", (own["test time"] / own["time"]).describe().round(3).to_dict())
     if "lazy" in own:
         chains = own[own["models"] > 1]
+        sizes = np.array(["0 to 1", "1 to 3", "3 to 10", "from 10"])
+        size = sizes[np.digitize(chains["time"], (1, 3, 10))]
         for what in ("time", "calls"):
-            ratio = chains["lazy"] / chains[what]
-            print(f"lazy / {what}:", ratio.describe(percentiles=[0.1, 0.5, 0.9]).round(3).to_dict())
+            ratio = (chains["lazy"] / chains[what]).groupby(size)
+            print(f"measured / {'promised' if what == 'time' else 'its calls'}, by microseconds")
+            print(ratio.describe()[["count", "25%", "50%", "75%"]].round(3).to_string())
 
 
 if __name__ == "__main__":
