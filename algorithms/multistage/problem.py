@@ -39,7 +39,7 @@ from algorithms.multistage.metrics import (
 from algorithms.multistage.outcomes import GivenOutcomes, StageOutcomes
 from algorithms.multistage.records import FeatureCosts, Source, StageData
 from algorithms.multistage.stage_classifiers import restore
-from framework.arrays import Array, FloatArray, IntArray, WordArray, row_codes
+from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen, row_codes
 from framework.components import BuildCost, Components
 from framework.data.costs import CostGroups
 from framework.data.datasets import memory_to_load
@@ -146,7 +146,8 @@ class MultiStageProblem(Problem, Deployable):
         self.data = data
         self.costs, self.cost_scale = costs.units, costs.scale
         self.groups = costs.groups or CostGroups.none(n)
-        self.charges = scoring.Charges(costs.units, self.groups.of, costs.group_units)
+        charges = costs.units, self.groups.of, costs.group_units
+        self.charges = scoring.Charges(*map(frozen, charges))
         self.error_costs = None if error_costs is None else np.asarray(error_costs, np.float64)
         self.missing = missing
         self.kind, self.parameters = classifier.kind, classifier.parameters

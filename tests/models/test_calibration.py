@@ -17,6 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.kernels.logistic import class_basis, out_of_fold
 from algorithms.multistage.problem import MultiStageProblem
+from framework.arrays import frozen
 from framework.errors import InputError
 from framework.models.calibration import (
     CalibratedProbability,
@@ -62,7 +63,7 @@ def test_out_of_fold_probabilities_are_those_of_fits_on_the_other_folds(classes)
     X, y = records(classes=classes)
     folds = folds_of(y)
     S, P = np.vstack([X.T, np.ones(len(X))]), np.empty((classes, len(y)))
-    assert out_of_fold(S, y, np.ones(len(y)), folds, class_basis(classes), 2.0, P)
+    assert out_of_fold(S, frozen(y), frozen(np.ones(len(y))), folds, class_basis(classes), 2.0, P)
     for fold in range(5):
         model = LogisticRegression(C=2.0, solver="newton-cholesky", tol=1e-12)
         model.fit(X[folds != fold], y[folds != fold])

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from algorithms.multistage.kernels import logistic, sums
 from algorithms.multistage.records import StageData
 from algorithms.multistage.stage_classifiers import train
+from framework.arrays import frozen
 
 
 def table(seed, classes, n=80, numeric=3, levels=(3, 2)):
@@ -32,7 +33,7 @@ def fit(X, y, classes, C):
     S = np.ascontiguousarray(np.column_stack([X, np.ones(len(X))]).T)
     basis = logistic.class_basis(classes)
     theta = np.zeros((basis.shape[1], len(S)))
-    converged = logistic.fit(S, y, np.ones(len(y)), basis, C, theta)
+    converged = logistic.fit(S, frozen(y), frozen(np.ones(len(y))), basis, C, theta)
     P = np.empty((classes, len(X)))
     logistic.probabilities(S, theta, basis, P)
     return converged, theta, P.T
@@ -143,11 +144,10 @@ def test_subsets_are_fitted_and_scored_each_alone(seed, classes, sets, n_validat
     bits = np.zeros((len(sets), 3, sum(words)), dtype=np.uint64)
     models = np.zeros((len(sets), classes - 1, X.shape[1] + 1))
     start = scale * np.random.default_rng(seed).normal(size=models.shape[1:])
-    training = logistic.Fit(
-        np.ascontiguousarray(X[train].T), y[train], np.ones(len(y[train])), first, basis, 1.0, start
-    )
-    unseen = np.ascontiguousarray(X[held].T)
-    scored = logistic.HeldOut(unseen, y[held], n_validation, thresholds, 1, 1e-9)
+    design = np.ascontiguousarray(X[train].T), y[train], np.ones(len(y[train])), first
+    training = logistic.Fit(*map(frozen, design), basis, 1.0, start)  # types as in a search
+    unseen = frozen(np.ascontiguousarray(X[held].T)), frozen(y[held])
+    scored = logistic.HeldOut(*unseen, n_validation, frozen(thresholds), 1, 1e-9)
     keys = np.array(sets, dtype=np.uint64)[:, None]
     failed = logistic.fit_subsets(keys, training, scored, bits, models)
     assert not failed.any()
@@ -189,8 +189,8 @@ def test_where_a_fit_starts_does_not_matter(seed, C, scale):
     S = np.ascontiguousarray(np.column_stack([X, np.ones(len(X))]).T)
     basis = logistic.class_basis(2)
     cold, warm = np.zeros((1, len(S))), scale * np.random.default_rng(seed).normal(size=(1, len(S)))
-    assert logistic.fit(S, y, np.ones(len(y)), basis, C, cold)
-    assert logistic.fit(S, y, np.ones(len(y)), basis, C, warm)
+    assert logistic.fit(S, frozen(y), frozen(np.ones(len(y))), basis, C, cold)
+    assert logistic.fit(S, frozen(y), frozen(np.ones(len(y))), basis, C, warm)
     assert np.abs(gradient(X, y, warm, 2, C)).max() < 2e-9
     assert np.abs(warm - cold).max() < 1e-7
 
@@ -254,7 +254,7 @@ def test_weighted_probabilities_are_scikit_learns(seed, classes):
     S = np.ascontiguousarray(np.column_stack([X, np.ones(len(X))]).T)
     basis = logistic.class_basis(classes)
     theta = np.zeros((basis.shape[1], len(S)))
-    assert logistic.fit(S, y, weights, basis, 1.0, theta)
+    assert logistic.fit(S, frozen(y), frozen(weights), basis, 1.0, theta)
     P = np.empty((classes, len(X)))
     logistic.probabilities(S, theta, basis, P)
     solver = LogisticRegression(solver="newton-cholesky", tol=1e-10, max_iter=10_000)

@@ -9,6 +9,12 @@ import pytest
 
 from algorithms.multistage.kernels import logistic
 from algorithms.multistage.kernels.sums import solve_in_place
+from framework.arrays import frozen
+
+
+def fitted(S, y, weights, *rest):
+    """Fit as a search does: its data are read-only, and kernels are compiled for each type."""
+    return logistic.fit(S, frozen(y), frozen(weights), *rest)
 
 
 def test_steps_that_come_no_nearer_end_soon(monkeypatch):
@@ -26,8 +32,8 @@ def test_steps_that_come_no_nearer_end_soon(monkeypatch):
         assert not unwrap(logistic.binary_newton)(S, y, np.ones(len(y)), 1.0, 1e-9, theta[0].copy())
     assert logistic.PATIENCE <= len(steps) <= 4 * logistic.PATIENCE
     cold, basis = np.zeros((1, 4)), logistic.class_basis(2)
-    assert logistic.fit(S, y, np.ones(len(y)), basis, 1.0, cold)
-    assert logistic.fit(S, y, np.ones(len(y)), basis, 1.0, theta)
+    assert fitted(S, y, np.ones(len(y)), basis, 1.0, cold)
+    assert fitted(S, y, np.ones(len(y)), basis, 1.0, theta)
     assert (theta == cold).all()
 
 
@@ -56,11 +62,11 @@ def test_many_records_end_where_all_steps_on_all_of_them_do(order):
     S, y, weights = many(order)
     basis = logistic.class_basis(2)
     theta, twin, again = (np.zeros((1, 4)) for _ in range(3))
-    assert logistic.fit(S, y, weights, basis, 0.3, theta)
+    assert fitted(S, y, weights, basis, 0.3, theta)
     assert logistic._newton(S, y, weights, basis, 0.3, twin, True)
     np.testing.assert_allclose(theta, twin, rtol=0, atol=1e-11)
     again[:] = 2.0  # from another start
-    assert logistic.fit(S, y, weights, basis, 0.3, again)
+    assert fitted(S, y, weights, basis, 0.3, again)
     np.testing.assert_allclose(again, theta, rtol=0, atol=1e-11)
 
 
@@ -69,7 +75,7 @@ def test_many_records_of_three_classes():
     y = y + (S[2] > 1.0)
     basis = logistic.class_basis(3)
     theta, twin = np.zeros((2, 4)), np.zeros((2, 4))
-    assert logistic.fit(S, y, weights, basis, 1.0, theta)
+    assert fitted(S, y, weights, basis, 1.0, theta)
     assert logistic._newton(S, y, weights, basis, 1.0, twin, True)
     np.testing.assert_allclose(theta, twin, rtol=0, atol=1e-11)
 

@@ -13,6 +13,7 @@ from algorithms.multistage import metrics
 from algorithms.multistage.bit_planes import ComponentTable, features_of, pack, words_for
 from algorithms.multistage.kernels import decisions
 from algorithms.multistage.kernels import scoring as kernels
+from framework.arrays import frozen
 from framework.components import Components
 from framework.space import Partition
 from tests import oracles
@@ -68,9 +69,9 @@ def test_scores_are_those_of_records_sent_one_by_one(
         X,
         table.held,
         0,
-        kernels.Charges(costs, *charged),
-        pack(np.ones(records, dtype=bool)),
-        pack(labels != positive),
+        kernels.Charges(*map(frozen, (costs, *charged))),
+        frozen(pack(np.ones(records, dtype=bool))),
+        frozen(pack(labels != positive)),
     )
     for x, row in zip(X.tolist(), counts.tolist(), strict=True):
         want = oracles.cascade(
@@ -97,7 +98,11 @@ def test_first_word_says_where_the_records_begin():
     wide = np.concatenate([np.full_like(table.bits[:, :, :1], 2**64 - 1), table.bits], axis=2)
     costs, everyone = np.ones(4, dtype=np.int64), pack(np.ones(100, dtype=bool))
     groups = np.full(4, -1), np.zeros(0, dtype=np.int64)
-    arguments = kernels.Charges(costs, *groups), everyone, pack(labels != 1)
+    arguments = (
+        kernels.Charges(*map(frozen, (costs, *groups))),
+        frozen(everyone),
+        frozen(pack(labels != 1)),
+    )
     plain = kernels.score(X, table.held, 0, *arguments)
     shifted = kernels.score(X, table.held._replace(bits=wide), 1, *arguments)
     assert np.array_equal(plain, shifted)

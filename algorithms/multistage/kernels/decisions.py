@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from framework.arrays import Array, FloatArray
+from framework.arrays import Array, FloatArray, frozen
 from framework.jit import njit
 
 
@@ -62,7 +62,8 @@ class RiskRule(NamedTuple):
     parts: Array
 
 
-BY_CONFIDENCE = RiskRule(np.zeros((0, 0)), 0.0, np.zeros(0), np.zeros((0, 0, 0), dtype=np.bool_))
+_NONE = frozen(np.zeros((0, 0))), 0.0, frozen(np.zeros(0)), frozen(np.zeros((0, 0, 0), dtype=bool))
+BY_CONFIDENCE = RiskRule(*_NONE)
 
 
 @njit

@@ -345,33 +345,29 @@ def fit(S: Array, y: Array, weights: Array, basis: Array, C: float, theta: Array
     O(iterations * free^2 * N d^2 / 2); four to six iterations are usual.
     """
     # the loss is convex: a start decides how many steps it takes, not where they end
-    if len(y) >= LARGE:
-        some = slice(0, len(y), START_PART)
-        few = np.ascontiguousarray(S[:, some])
-        _fit(few, y[some].copy(), weights[some].copy(), basis, C * START_PART, theta)
-    return _fit(S, y, weights, basis, C, theta)
-
-
-@njit
-def _fit(S: Array, y: Array, weights: Array, basis: Array, C: float, theta: Array) -> bool:
-    warm = False
-    for j in range(theta.shape[0]):
-        for a in range(theta.shape[1]):
-            warm = warm or theta[j, a] != 0.0
-    if warm and _full_steps(S, y, weights, basis, C, theta):
-        return True
-    theta[:] = 0.0
-    if _full_steps(S, y, weights, basis, C, theta):
-        return True
-    theta[:] = 0.0
-    return _newton(S, y, weights, basis, C, theta, True)
-
-
-@njit
-def _full_steps(S: Array, y: Array, weights: Array, basis: Array, C: float, theta: Array) -> bool:
-    if len(basis) == 2:
-        return binary_newton(S, y, weights, C, _tolerance(C, weights), theta[0])
-    return _newton(S, y, weights, basis, C, theta, False)
+    done = False
+    for every in (START_PART, 1):
+        if every > 1 and len(y) < LARGE:
+            continue
+        part = slice(0, len(y), every)
+        few = S if every == 1 else np.ascontiguousarray(S[:, part])
+        classes, counts, strength = y[part].copy(), weights[part].copy(), C * every
+        warm = False
+        for j in range(theta.shape[0]):
+            for a in range(theta.shape[1]):
+                warm = warm or theta[j, a] != 0.0
+        # one place that calls each method: what is called is compiled into it
+        for attempt in range(0 if warm else 1, 3):
+            if attempt > 0:
+                theta[:] = 0.0
+            if len(basis) == 2 and attempt < 2:
+                tolerance = _tolerance(strength, counts)
+                done = binary_newton(few, classes, counts, strength, tolerance, theta[0])
+            else:
+                done = _newton(few, classes, counts, basis, strength, theta, attempt == 2)
+            if done:
+                break
+    return done
 
 
 @njit

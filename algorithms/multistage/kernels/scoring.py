@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from framework.arrays import Array, BoolArray, IntArray, WordArray
+from framework.arrays import Array, BoolArray, IntArray, WordArray, frozen
 from framework.jit import njit
 
 # columns of what score() counts
@@ -35,7 +35,7 @@ class Rule(NamedTuple):
     items: int
 
 
-BY_CONFIDENCE = Rule(np.zeros(0, dtype=np.int64), np.int64(0), 0, 0, -1)
+BY_CONFIDENCE = Rule(frozen(np.zeros(0, dtype=np.int64)), np.int64(0), 0, 0, -1)
 
 
 class Held(NamedTuple):
