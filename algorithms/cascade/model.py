@@ -23,6 +23,7 @@ from framework.front import Promise
 from framework.libraries.call_files import inputs_of
 from framework.libraries.calls import CallTable
 from framework.libraries.library import Cost
+from framework.libraries.members import shaped
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.models.store import cell
@@ -540,7 +541,8 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         """Return a member's probabilities (n, C) as a library keeps them."""
         places = places_of(self.models_[j], self.classes_, self.names_[j])
         found = np.zeros((len(records), len(self.classes_)), dtype=np.float32)
-        found[:, places] = self.models_[j].predict_proba(records)
+        given = np.asarray(self.models_[j].predict_proba(records))
+        found[:, places] = shaped(given, (len(records), len(places)))
         if found.shape[1] == 2:
             found[:, 0] = 1 - found[:, 1]
         return found

@@ -327,7 +327,8 @@ class CallTable:
         Raises
         ------
         InputError
-            It has other models or costs, or a record of this one.
+            It has other models or costs, or a record of this one; where records have no names,
+            all of them are records of this one.
         """
         lacks = [name for name in self.ids if name not in other.ids]
         if lacks:
@@ -348,6 +349,8 @@ class CallTable:
                 "seen is none"
             )
         same = other.only(self.ids)
+        if self.records is None or other.records is None:
+            self._check_new(same)
         codes = same.answers
         if codes is not None and same.labels != self.labels:
             places = {str(label): i for i, label in enumerate(self.labels)}
@@ -358,6 +361,17 @@ class CallTable:
             truth = None if same.truth is None else np.where(same.truth < 0, -1, to[same.truth])
             same = replace(same, answers=to[codes], truth=truth, labels=labels)
         return same
+
+    def _check_new(self, same: CallTable) -> None:
+        """Refuse records without names that all have the very calls of records of this table."""
+        cost = next(iter(self.costs))
+        parts = [(t.right, t.confidence, t.costs[cost].values) for t in (self, same)]
+        mine, theirs = (set(map(bytes, np.vstack(part).T.astype(float))) for part in parts)
+        if theirs <= mine and 2 * len(mine) > self.n:  # calls that hardly ever come twice
+            raise InputError(
+                f"{same.name}: expected records that are not in {self.name}, found each of its "
+                f"{same.n} there, by its calls; a promise on records that a search has seen is none"
+            )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CallTable) and self.fingerprint == other.fingerprint

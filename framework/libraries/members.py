@@ -150,19 +150,35 @@ def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Ar
     Raises
     ------
     ValueError
-        The model knows other classes.
+        The model knows other classes, or returns another number of rows or columns.
     """
+    n = np.shape(records)[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # models fitted on arrays that predict arrays
         if classes is None:
-            return np.asarray(model.predict(records), dtype=np.float64)
+            found = np.asarray(model.predict(records), dtype=np.float64)
+            return shaped(found, (n,))
         found = np.asarray(model.predict_proba(records), dtype=np.float64)
     known = plain_labels(model.classes_)
+    shaped(found, (n, len(known)))
     if sorted(map(str, known)) != sorted(map(str, classes)):
         raise ValueError(f"expected a model of the classes {list(classes)}, found {known}")
     names = [str(label) for label in known]
     found = found[:, [names.index(str(label)) for label in classes]]
     return found[:, 1] if len(known) == 2 else found
+
+
+def shaped(found: Array, shape: tuple[int, ...]) -> Array:
+    """Return what a model predicted, if it has the shape (n,) or (n, C) that was expected.
+
+    Raises
+    ------
+    ValueError
+        It has another, which numpy might repeat over the records.
+    """
+    if found.shape != shape:
+        raise ValueError(f"predictions of shape {found.shape} where {shape} was expected")
+    return found
 
 
 class Members(NamedTuple):

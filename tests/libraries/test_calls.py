@@ -155,6 +155,17 @@ def test_records_in_both_tables_are_refused():
     assert calls_of(wide()).matched(calls_of(wide(record=["a", "b", "c"]))).n == 3
 
 
+def test_records_without_names_are_known_by_their_calls():
+    tuning = calls_of(wide().drop(columns="record"))
+    for rows in ([0, 1, 2], [2, 0]):
+        with pytest.raises(InputError, match=f"found each of its {len(rows)} there"):
+            tuning.matched(calls_of(wide().drop(columns="record").iloc[rows]))
+    assert tuning.matched(calls_of(wide(**{"small:confidence": [1, 2, 0.4]}))).n == 3
+    few = wide(**{f"{m}:{w}": 1 for m in ("small", "large") for w in ("confidence", "cost")})
+    few = pd.concat([few.drop(columns="record")] * 3)  # such calls come again and again
+    assert calls_of(few).matched(calls_of(few[:2])).n == 2
+
+
 def test_taking_records_and_models():
     table = calls_of(wide())
     part = table.take(np.array([2, 0])).only(["large"])

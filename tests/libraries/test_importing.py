@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from skops import io
 from framework.errors import InputError
 from framework.experiment.config import check
 from framework.libraries.config import ImportConfig, TabRepoConfig
-from framework.libraries.importing import from_models, import_library, measured_costs
+from framework.libraries.importing import cross_fitted, from_models, import_library, measured_costs
 from framework.libraries.library import Library, load_library
 from framework.libraries.measure import UNITS
 from framework.libraries.members import load_member, named_models, predictions
@@ -233,6 +234,22 @@ def test_models_that_cannot_be_taken(fitted: dict[str, Any], tmp_path: Path) -> 
         from_models({"r": RidgeClassifier().fit(X, y)}, X, y)
     with pytest.raises(InputError, match="a fitted model or more"):
         from_models({}, X, y)
+
+
+@pytest.mark.parametrize("cut", [np.s_[:-1], np.s_[:1], np.s_[:, :1]])
+@pytest.mark.parametrize("is_fitted", [True, False])
+def test_predictions_of_another_shape_are_refused(cut: Any, is_fitted: bool) -> None:
+    class Short(LogisticRegression):
+        def predict_proba(self, X: Any) -> Any:
+            return super().predict_proba(X)[cut]
+
+    X, y = np.arange(12.0)[:, None], np.arange(12) % 2
+    models = {"fine": LogisticRegression(), "short": Short()}
+    for model in models.values() if is_fitted else ():
+        model.fit(X, y)
+    take = from_models if is_fitted else partial(cross_fitted, folds=3, seed=0)
+    with pytest.raises(InputError, match=r"model 'short': .* found ValueError: predictions of sh"):
+        take(models, X, y)
 
 
 class Stranger:
