@@ -8,7 +8,7 @@ import numpy as np
 
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.metrics import POSITIVE, RISKS, HeldOutRecords, by_class, of_positive
-from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, frozen
 from framework.outcomes import RecordOutcomes, weighted_sums
 from framework.rates import FAILED, NO_ANSWER
 
@@ -106,6 +106,29 @@ class StageOutcomes(RecordOutcomes):
         said[planes[_ANSWERED] == 0] = NO_ANSWER
         said[failed] = FAILED
         return said
+
+    def reached(self, most: int) -> IntArray:
+        """Return how many records of each class come to each of ``most`` stages.
+
+        Shape (most, classes, n).
+        """
+        X, of = np.ascontiguousarray(self._X), self._of
+        features, n = len(self._charges.of_feature), len(X)
+        one = np.ones(features, dtype=np.int64), np.full(features, -1), np.zeros(0, dtype=np.int64)
+        each = scoring.Charges(*map(frozen, one))  # what is paid is the number of features
+        paid = scoring.record_outcomes(X, self._table, of.first_word, each, self.records)[1]
+        rows = np.arange(n)
+        cells = (rows[:, None] * of.classes + of.labels) * (features + 1) + paid
+        shape = n, of.classes, features + 1
+        counts = np.bincount(cells.ravel(), minlength=n * of.classes * (features + 1))
+        upwards = counts.reshape(shape)[..., ::-1].cumsum(axis=-1)[..., ::-1]
+        stages = X[:, :features]
+        found = np.zeros((most, of.classes, n), dtype=np.int64)
+        for stage in range(most):
+            known = ((stages >= 0) & (stages <= stage)).sum(axis=1)
+            there = (stages == stage).any(axis=1)
+            found[stage, :, there] = upwards[rows[there], :, known[there]]
+        return found
 
     def _losses(self, planes: Array) -> IntArray:
         """Return what errors and no answers cost, by record; fixed point, (n, records)."""

@@ -35,6 +35,7 @@ def test_run_directory(finished):
     assert names == {
         ".lock",
         "about.json",
+        "by_class.npz",
         "config.yaml",
         "front.csv",
         "journal.sqlite",

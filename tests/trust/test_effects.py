@@ -194,15 +194,34 @@ def test_forged_tables_of_calls_do_nothing_outside(ending, watched, times):
     attempt()
 
 
-FORGED_ARRAYS: dict[str, Callable[[dict[str, Any]], object]] = {
-    "objects": lambda kept: kept.update(low=np.array([Opens()], dtype=object)),
-    "other shapes": lambda kept: kept.update(steps=kept["steps"][:, :, :0]),
-    "metrics that are none": lambda kept: kept.update(metrics=kept["metrics"] + 10**9),
-    "metrics below zero": lambda kept: kept.update(metrics=kept["metrics"] - 10),
-    "texts": lambda kept: kept.update(ids=np.array(["<script>"] * len(kept["ids"]))),
-    "numbers that are none": lambda kept: kept.update(low=kept["low"] * np.nan),
-    "a bomb": lambda kept: kept.update(steps=np.zeros((1, 10**4, 6000), np.uint16)),
-    "names that lead out": lambda kept: kept.update({"../../../elsewhere/x": kept["low"]}),
+Forged = tuple[str, Callable[[dict[str, Any]], object]]
+RESAMPLES, CLASSES = "resamples.npz", "by_class.npz"
+FORGED_ARRAYS: dict[str, Forged] = {
+    "objects": (RESAMPLES, lambda kept: kept.update(low=np.array([Opens()], dtype=object))),
+    "other shapes": (RESAMPLES, lambda kept: kept.update(steps=kept["steps"][:, :, :0])),
+    "metrics that are none": (RESAMPLES, lambda kept: kept.update(metrics=kept["metrics"] + 10**9)),
+    "metrics below zero": (RESAMPLES, lambda kept: kept.update(metrics=kept["metrics"] - 10)),
+    "texts": (RESAMPLES, lambda kept: kept.update(ids=np.array(["<script>"] * len(kept["ids"])))),
+    "numbers that are none": (RESAMPLES, lambda kept: kept.update(low=kept["low"] * np.nan)),
+    "a bomb": (RESAMPLES, lambda kept: kept.update(steps=np.zeros((1, 10**4, 6000), np.uint16))),
+    "names that lead out": (
+        RESAMPLES,
+        lambda kept: kept.update({"../../../elsewhere/x": kept["low"]}),
+    ),
+    "objects for labels": (
+        CLASSES,
+        lambda kept: kept.update(labels=np.array([Opens()] * 2, dtype=object)),
+    ),
+    "labels that are markup": (
+        CLASSES,
+        lambda kept: kept.update(labels=np.array(["</script><img src=x>", "b"])),
+    ),
+    "a step that nobody comes to": (CLASSES, lambda kept: kept.update(steps=kept["steps"] + 100)),
+    "classes without records": (CLASSES, lambda kept: kept.update(counts=kept["counts"] * 0)),
+    "a bomb of classes": (
+        CLASSES,
+        lambda kept: kept.update(sums_0=np.zeros((2, 10**4, 6000), np.uint16)),
+    ),
 }
 
 
@@ -213,23 +232,24 @@ class Opens:
         return os.system, ("touch forged",)
 
 
-@pytest.mark.parametrize("what", [*FORGED_ARRAYS, "bytes"])
-def test_forged_resamples_do_nothing_outside(what, made, watched, times):
-    with np.load(made["run"] / "resamples.npz") as file:
+@pytest.mark.parametrize("what", [*FORGED_ARRAYS, RESAMPLES, CLASSES])
+def test_forged_arrays_do_nothing_outside(what, made, watched, times):
+    name, change = FORGED_ARRAYS.get(what, (what, None))
+    with np.load(made["run"] / name) as file:
         kept = dict(file)
 
-    @trying(4 * times if what == "bytes" else 1)
+    @trying(1 if change else 4 * times)
     @given(st.data())
     def attempt(data: st.DataObject) -> None:
         place = watched.folder() / "run"
         shutil.copytree(made["run"], place)
-        if what == "bytes":
-            content = data.draw(forged_bytes((place / "resamples.npz").read_bytes()))
-            (place / "resamples.npz").write_bytes(content)
+        if change is None:
+            content = data.draw(forged_bytes((place / name).read_bytes()))
+            (place / name).write_bytes(content)
         else:
             arrays = dict(kept)
-            FORGED_ARRAYS[what](arrays)
-            np.savez_compressed(place / "resamples.npz", allow_pickle=True, **arrays)
+            change(arrays)
+            np.savez_compressed(place / name, allow_pickle=True, **arrays)
         said = watched.call("choose", place, "--best", "cost", "--no-mlflow", pages=True)
         check(said, what)
         assert said.code == 0, said
