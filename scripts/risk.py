@@ -5,12 +5,13 @@ sets on several splits and prints a table of each. A row is a set of features: *
 logistic regression on all of them, which says the class of least expected cost, or nothing where
 that cost is above that of no answer. *by cost* and *plain* are the designs of two searched fronts
 that have the least risk, measured out-of-fold, and acquire no more than the set costs: stages that
-decide by costs, and the paper's, which wait for a confidence of .75. All are fitted on the training
-and validation records of the split, and all figures are those of the test records: means over the
-splits, with the least and the greatest. The rows of each split are kept in the folder ``--out``: a
-command that was stopped goes on. ``churn``, ``bank`` and ``credit`` are read from the package
-``empulse``; their errors cost the mean of their class, and *own* is what the records' own costs
-make of the answers.
+decide by costs, and the paper's, which wait for a confidence of .75. *simple* is the design of the
+former front with the fewest stages among those whose risk is within 2% of the least. All are fitted
+on the training and validation records of the split, and all figures are those of the test records:
+means over the splits, with the least and the greatest. The rows of each split are kept in the
+folder ``--out``: a command that was stopped goes on. ``churn``, ``bank`` and ``credit`` are read
+from the package ``empulse``; their errors cost the mean of their class, and *own* is what the
+records' own costs make of the answers.
 
     python scripts/risk.py table --out configs/multistage/patients.csv
     python scripts/risk.py compare patients german --splits 10 --budget 1500
@@ -33,16 +34,23 @@ from sklearn.linear_model import LogisticRegression
 
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.problem import MultiStageProblem
+from framework.analysis.choose import Condition, choose
 from framework.arrays import Array, FloatArray, IntArray
+from framework.data.datasets import DatasetConfig, load_table
+from framework.data.divisions import divide
 from framework.data.error_costs import DecisionConfig, DecisionCosts, decision_costs
-from framework.data.splits import SplitConfig, split_records
+from framework.data.splits import MeasureConfig, SplitConfig
 from framework.estimators.search import roles_for, search
 from framework.experiment.config import load_config
+from framework.front import Front
 
 _RECORDS = 20_000
 _SOME, _FEATURES = 10_000, 6  # records of the large sets, features of those that are no patients
 _CONFIG = Path(__file__).parents[1] / "configs" / "multistage" / "risk.yaml"
 _WORSE = 0.005  # share of the other's risk from which on a difference is called one
+_TITLES = {"model": "one model", "by_cost": "by cost", "simple": "simple", "plain": "plain"}
+_WITHIN = "risk=2%"  # of the least: what counts as no worse
+_NOTHING = 1e-9  # of a price: rounding
 
 
 class Case(NamedTuple):
@@ -119,8 +127,6 @@ def _priced(
 
 
 def _german() -> Case:
-    from framework.data.datasets import DatasetConfig, load_table
-
     table = load_table(DatasetConfig(name="german"))
     frame = table.features.assign(target=table.labels)
     return _priced(frame, "target", {1: 5.0, 0: 1.0})
@@ -188,25 +194,31 @@ def _problem(case: Case, path: Path, seed: int, section: dict[str, Any]) -> Mult
     return MultiStageProblem.from_config(MultiStageConfig.model_validate(raw))
 
 
-def _searched(
-    problem: MultiStageProblem, objectives: Sequence[str], budget: int, no_answer: float
-) -> tuple[Array, FloatArray, FloatArray]:
-    """Return the front, with its risk and cost as they were measured."""
+def _searched(problem: MultiStageProblem, objectives: Sequence[str], budget: int) -> Front:
     kind = {"kind": "local_search", "neighbours": 10}
-    roles = roles_for(problem, objectives)
-    front = search(problem, roles, kind, budget, 0).front
-    values = front.rows.values
-    risk = values.get("risk")
-    if risk is None:
-        risk = values["error_cost"] + no_answer * values["inconclusive_rate"]
-    return front.X, risk, values["cost"]
+    return search(problem, roles_for(problem, objectives), kind, budget, 0).front
 
 
-def _parts(case: Case, seed: int) -> tuple[IntArray, IntArray]:
-    """Return the records to fit on and those to test on, as the problem divides them."""
-    labels = np.unique(case.frame[case.target], return_inverse=True)[1]
-    split = split_records(labels, SplitConfig(seed=seed))
-    return np.concatenate([split.train, split.validation]), split.test
+def _picks(front: Front, case: Case, price: float) -> dict[str, int]:
+    """Return what is picked of a front for at most a price, by the name of the rule."""
+    limit, values = [Condition("cost", "<=", price + _NOTHING)], front.rows.values
+    if "risk" in values:
+        least = choose(front, where=limit, best="risk")
+        few = choose(front, where=limit, within=[_WITHIN], best="stages")
+        return {"by_cost": least, "simple": few}
+    risk = values["error_cost"] + case.no_answer * values["inconclusive_rate"]
+    fits = np.flatnonzero(limit[0].holds(values["cost"]))
+    return {"plain": int(fits[np.argmin(risk[fits])])} if len(fits) else {}
+
+
+def _parts(case: Case, path: Path, seed: int) -> tuple[IntArray, IntArray]:
+    """Return the records to fit on and those to test on, as the problem divides them.
+
+    It keeps records together whose features are all equal.
+    """
+    table = load_table(DatasetConfig(path=path, target=case.target))
+    split = divide(table, SplitConfig(seed=seed), MeasureConfig()).split
+    return split.pooled, split.test
 
 
 def _judged(
@@ -230,9 +242,10 @@ def _judged(
     return {name: float(value) for name, value in found.items()}
 
 
-def _one_model(case: Case, costs: DecisionCosts, seed: int, features: list[str]) -> Array:
-    """Return what one logistic regression says of the test records, deciding by the costs."""
-    rows, test = _parts(case, seed)
+def _one_model(
+    case: Case, costs: DecisionCosts, rows: IntArray, test: IntArray, features: list[str]
+) -> Array:
+    """Return what one logistic regression says of test records, deciding by the costs."""
     X = case.frame[features].to_numpy(dtype=float)
     X = np.where(np.isnan(X), np.nanmedian(X[rows], axis=0), X)
     mean, spread = X[rows].mean(axis=0), X[rows].std(axis=0)
@@ -253,28 +266,24 @@ def measured(case: Case, path: Path, seed: int, budget: int) -> pd.DataFrame:
     by_cost = _problem(case, path, seed, decision)
     plain = _problem(case, path, seed, {"error_costs": case.errors})
     usual = ("coverage", "accuracy", "cost", "error_cost")
-    fronts = {
-        "by_cost": (by_cost, _searched(by_cost, ("risk", "cost"), budget, case.no_answer)),
-        "plain": (plain, _searched(plain, usual, budget, case.no_answer)),
-    }
-    _, test = _parts(case, seed)
-    assert len(test) == by_cost.data.n_test
+    fronts = [
+        (by_cost, _searched(by_cost, ("risk", "cost", "stages"), budget)),
+        (plain, _searched(plain, usual, budget)),
+    ]
+    rows, test = _parts(case, path, seed)
     frame = case.frame.iloc[test].drop(columns=case.target)
     found = []
     for features in case.steps:
         price = sum(case.prices[f] for f in features)
         row: dict[str, Any] = {"split": seed, "features": len(features), "price": price}
-        row |= _judged(case, costs, test, _one_model(case, costs, seed, features), "model")
-        for kind, (problem, (X, risk, cost)) in fronts.items():
-            fits = np.flatnonzero(cost <= price + 1e-9)
-            if len(fits) == 0:
-                continue
-            best = fits[np.argmin(risk[fits])]
-            table = problem.decode(X[best]).predict_table(frame)
-            said = np.array(table["label"], dtype=object)
-            said[said == "inconclusive"] = None
-            row |= _judged(case, costs, test, said, kind)
-            row[f"{kind}_paid"] = float(table["cost"].mean())
+        row |= _judged(case, costs, test, _one_model(case, costs, rows, test, features), "model")
+        for problem, front in fronts:
+            for kind, position in _picks(front, case, price).items():
+                table = problem.decode(front.X[position]).predict_table(frame)
+                said = np.array(table["label"], dtype=object)
+                said[said == "inconclusive"] = None
+                row |= _judged(case, costs, test, said, kind)
+                row[f"{kind}_paid"] = float(table["cost"].mean())
         found.append(row)
     return pd.DataFrame(found)
 
@@ -286,7 +295,7 @@ def compare(name: str, splits: int, budget: int, out: Path) -> pd.DataFrame:
         path = Path(folder) / f"{name}.csv"
         case.frame.to_csv(path, index=False)
         for seed in range(splits):
-            kept = out / f"risk_{name}_{budget}_{seed}.csv"
+            kept = out / f"{name}_{budget}_{seed}.csv"
             if not kept.is_file():
                 rows, begun = measured(case, path, seed, budget), kept.with_suffix(".part")
                 rows.to_csv(begun, index=False)
@@ -307,16 +316,19 @@ def summary(rows: pd.DataFrame) -> str:
     for price, of in rows.groupby("price"):
         splits = len(of)
         line = {"features": str(of["features"].iloc[0]), "price": f"{price:.3g}"}
-        for kind, title in (("model", "one model"), ("by_cost", "by cost"), ("plain", "plain")):
+        for kind, title in _TITLES.items():
             line[f"{title}: risk"] = shown(of[f"{kind}_risk"])
             line[f"{title}: recall"] = shown(of[f"{kind}_recall"])
             if f"{kind}_paid" in of:
                 line[f"{title}: paid"] = f"{of[f'{kind}_paid'].mean():.3f}"
             if f"{kind}_own" in of:
                 line[f"{title}: own"] = shown(of[f"{kind}_own"])
-        gap, limit = of["by_cost_risk"] - of["model_risk"], _WORSE * of["model_risk"]
-        line["by cost - one model"] = shown(gap)
-        line["worse, better"] = f"{(gap > limit).sum()}, {(gap < -limit).sum()} of {splits}"
+        for kind in ("by_cost", "simple"):
+            title = f"{_TITLES[kind]} - one model"
+            gap, limit = of[f"{kind}_risk"] - of["model_risk"], _WORSE * of["model_risk"]
+            line[title] = shown(gap)
+            worse = f"{(gap > limit).sum()}, {(gap < -limit).sum()} of {splits}"
+            line[f"{title}: worse, better"] = worse
         lines.append(line)
     titles = list(lines[0])
     ruled = [titles, ["---"] * len(titles), *([line[t] for t in titles] for line in lines)]

@@ -23,6 +23,7 @@ from framework.errors import InputError
 from framework.experiment.config import check
 
 _HALVINGS = 7  # values of the grid where none is given
+_APART = 2**0.5  # ratio of the nearest thresholds to the risk of the best constant answer
 
 
 class StageDecisionConfig(DecisionConfig):
@@ -32,8 +33,10 @@ class StageDecisionConfig(DecisionConfig):
         answers, or one by the label that is said. What is left out costs 1.
     no_answer : what it costs to give none; after the last stage it is the threshold.
     thresholds : risks at which a stage may stop, a grid; unless given, seven values, each half of
-        the one before, from what no answer costs or, where that is less, from the risk of the best
-        answer that needs no feature.
+        the one before. The greatest is 1.41 times the risk of the best answer that needs no
+        feature, or, where no answer costs less than that, no_answer or .71 times that risk, the
+        lesser. None is near that risk itself: all records have about that at a stage that knows
+        little, and small changes of its classifier would decide whether they leave.
     per_stage : a threshold for each stage but the last, rather than one for all of them.
     """
 
@@ -173,7 +176,10 @@ def decision_of(
     if config.thresholds is None:
         shares = np.bincount(y, weights, minlength=len(classes))
         shares = shares / shares.sum()
-        top = min(costs.no_answer, costs.constant(shares))
+        risk = costs.constant(shares)
+        top = _APART * risk
+        if costs.no_answer < top:
+            top = min(costs.no_answer, risk / _APART)
         return costs, np.unique(top * 0.5 ** np.arange(_HALVINGS))
     grid = np.unique(np.array(config.thresholds, dtype=np.float64))
     if grid[-1] > costs.no_answer:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from algorithms.multistage.decision import StageDecisionConfig, decision_of
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.estimator import ParetoMultiStage
 from algorithms.multistage.model import MultiStageClassifier
@@ -165,16 +166,32 @@ def test_what_a_walk_advises_is_no_threshold_of_confidence(fitted):
     assert type(walk).from_json(walk.to_json()) == walk
 
 
-def test_thresholds_halve_from_the_risk_of_the_best_constant_answer():
-    X, y = table()
-    few = ParetoMultiStage(
-        costs=COSTS, decision={"errors": {"shock": 50, "sepsis": 5}, "no_answer": 1000}, budget=5
-    ).fit(X, y)
-    grid = few.problem_.decision.thresholds
-    shares = np.bincount(few.problem_.data.y, minlength=3) / len(few.problem_.data.y)
-    assert grid[-1] == pytest.approx(min(shares @ few.problem_.decision.costs.errors))
+@pytest.mark.parametrize(
+    ("no_answer", "greatest"),
+    [(1000.0, 2**0.5), (1.5, 2**0.5), (1.4, 0.5**0.5), (0.8, 0.5**0.5), (0.5, 0.5)],
+)
+def test_thresholds_halve_on_both_sides_of_the_risk_of_the_best_constant_answer(
+    no_answer, greatest
+):
+    """Costs of no answer, and the greatest threshold, as multiples of that risk."""
+    y = np.repeat([0, 1], [90, 10])  # always "well": 10% are ill, at 5 each
+    config = StageDecisionConfig(errors={"ill": 5}, no_answer=0.5 * no_answer)
+    _, grid = decision_of(config, ["well", "ill"], y, "decision")
+    assert grid[-1] == pytest.approx(0.5 * greatest)
     assert grid[1:] / grid[:-1] == pytest.approx(np.full(6, 2.0))
-    assert (few.front_["coverage"] == 1).all()  # no answer is dearer than any
+    assert np.abs(np.log2(grid / 0.5)).min() > 0.49
+
+
+def test_of_a_stage_that_knows_nothing_all_records_leave_or_none():
+    """Their risks are about that of the best constant answer, near which is no threshold."""
+    X, _ = table(1000)
+    X["b"] = np.random.default_rng(1).permutation(X["b"])
+    y = np.where(X["a"] + X["c"] > 1.5, "shock", "ok")
+    decision = {"errors": {"shock": 20}, "no_answer": 100}
+    problem = ParetoMultiStage(costs=COSTS, decision=decision, budget=5).fit(X, y).problem_
+    X = np.array([[1, 0, 1, level] for level in range(7)], dtype=problem.space.dtype)
+    paid = problem.evaluate(X)["cost"]
+    assert paid == pytest.approx(np.array([14.1] * 6 + [2.0]))
 
 
 def test_an_estimator_of_given_stages_decides_by_costs():

@@ -9,7 +9,10 @@ import pandas as pd
 import pytest
 import risk
 
+from framework.batch import Evaluated
 from framework.data.error_costs import DecisionConfig, decision_costs
+from framework.front import Front
+from framework.roles import Metric, Objective, Roles
 
 
 def case(own=None):
@@ -42,6 +45,7 @@ def test_splits_that_are_there_are_not_measured_again(tmp_path, monkeypatch):
         gap = [-0.1, 0.0, 0.2][seed]
         row = {"split": seed, "features": 1, "price": 1.0, "model_risk": 1.0, "model_recall": 0.5}
         row |= {"by_cost_risk": 1 + gap, "by_cost_recall": 0.5, "by_cost_paid": 1.0}
+        row |= {"simple_risk": 1.0, "simple_recall": 0.5, "simple_paid": 1.0}
         return pd.DataFrame([row | {"plain_risk": 2.0, "plain_recall": 0.0, "plain_paid": 1.0}])
 
     monkeypatch.setattr(risk, "measured", measured)
@@ -51,7 +55,36 @@ def test_splits_that_are_there_are_not_measured_again(tmp_path, monkeypatch):
     assert asked == [0, 1, 2]
     line = table.splitlines()[-1]
     assert "| 1.033 (0.900 to 1.200) |" in line
-    assert "| 0.033 (-0.100 to 0.200) | 1, 1 of 3 |" in line
+    assert "| 0.033 (-0.100 to 0.200) | 1, 1 of 3 | 0.000 (0.000 to 0.000) | 0, 0 of 3 |" in line
+
+
+def test_all_are_judged_by_records_that_none_of_them_has_seen(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.permutation(200) // 2})
+    frame["ill"] = np.where(frame["a"] + rng.normal(0, 20, 200) > 60, "yes", "no")
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    given = case()._replace(frame=frame, prices={"a": 1.0})
+    decision = {"decision": {"errors": given.errors, "no_answer": 2.5}}
+    problem = risk._problem(given, tmp_path / "table.csv", 1, {"max_stages": 1, **decision})
+    rows, test = risk._parts(given, tmp_path / "table.csv", 1)
+    data, known = problem.data, frame["a"].to_numpy()
+    assert not set(known[rows]) & set(known[test])  # copies stay together
+    assert np.array_equal(
+        np.argsort(data.held[0], kind="stable"), np.argsort(known[test], kind="stable")
+    )
+    assert np.array_equal(
+        np.argsort(data.design[0], kind="stable"), np.argsort(known[rows], kind="stable")
+    )
+
+
+def test_the_simple_design_has_the_fewest_stages_of_those_with_about_the_least_risk():
+    metrics = [Metric(name, "min") for name in ("risk", "cost", "stages")]
+    values = {"risk": [1.0, 1.01, 1.1, 0.5], "cost": [2.0, 2.0, 1.0, 9.0], "stages": [3, 2, 1, 1]}
+    columns = {name: np.array(column, dtype=float) for name, column in values.items()}
+    roles = Roles(metrics, [Objective(metric.name, "min") for metric in metrics])
+    front = Front(Evaluated(np.arange(4), np.zeros((4, 1)), columns), roles, ("a",))
+    assert risk._picks(front, case(), 2.0) == {"by_cost": 0, "simple": 1}
+    assert risk._picks(front, case(), 1.0) == {"by_cost": 2, "simple": 2}
 
 
 @pytest.mark.skipif(find_spec("empulse") is None, reason="its tables are not installed")
