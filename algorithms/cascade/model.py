@@ -420,6 +420,10 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         """Return how many models are asked, (n,), for records (n, d)."""
         return self._run(self._records(X)).calls
 
+    def failures(self) -> Mapping[str, int]:
+        """Return ``failures_``."""
+        return self.failures_
+
     def take_promises(self, promises: Mapping[str, Promise]) -> None:
         """Keep what to expect on new records, for ``cascade.json``."""
         self.policy_ = self.policy_.promising(promises)

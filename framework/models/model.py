@@ -109,6 +109,10 @@ class DeployableModel(ABC):
         Called before a solution of a run is saved. The README says it of every model.
         """
 
+    def failures(self) -> Mapping[str, int]:
+        """Return of each part how many records it failed on, of kinds that then ask another."""
+        return {}
+
     def answers(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return ``predict_table`` behind the columns of the table that are kept.
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
@@ -37,7 +38,8 @@ _REMEMBERED = 1000  # answers that percentiles are of
 _CALLS = {
     "GET /": "what this is",
     "GET /health": "whether it answers",
-    "GET /metrics": "how long its last 1,000 answers to each call took, as Prometheus reads it",
+    "GET /metrics": "how long its last 1,000 answers to each call took and what parts of the model "
+    "failed on, as Prometheus reads it",
     "GET /openapi.json": "these calls, as OpenAPI describes them",
     "POST /predict": "records as JSON, {'records': [{...}, ...]}, or as text/csv; answers alike",
     "POST /next": "one record as JSON, what is known of it; the answer, or what to acquire next",
@@ -196,8 +198,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif path == "/health":
             self._send(HTTPStatus.OK, {"status": "ok", "model": model.card().title})
         elif path == "/metrics":
-            text = self.server.timings.text().encode()
-            self._write(HTTPStatus.OK, "text/plain; version=0.0.4", text)
+            text = self.server.timings.text() + _failures(model.failures())
+            self._write(HTTPStatus.OK, "text/plain; version=0.0.4", text.encode())
         elif path == "/openapi.json":
             self._send(HTTPStatus.OK, openapi(model))
         else:
@@ -288,6 +290,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: the terminal is the user's."""
+
+
+def _failures(counts: Mapping[str, int]) -> str:
+    """Return how many records each part of a model failed on, in Prometheus's text format."""
+    name = "paretolab_failed_records_total"
+    lines = [f"# HELP {name} That a part failed on; another was asked.", f"# TYPE {name} counter"]
+    for part, count in counts.items():
+        label = json.dumps(part, ensure_ascii=False)  # escapes what Prometheus has escaped
+        lines.append(f"{name}{{part={label}}} {count}")
+    return "\n".join(lines) + "\n" if counts else ""
 
 
 def _json(body: bytes) -> Any:

@@ -126,6 +126,15 @@ def test_metrics_are_the_percentiles_of_the_last_answers(service):
     assert "/else" not in ask(service, "/metrics")[1].decode()
 
 
+def test_metrics_count_what_a_part_failed_on(service, monkeypatch):
+    name = "paretolab_failed_records_total"
+    assert name not in ask(service, "/metrics")[1].decode()
+    monkeypatch.setattr(service.model, "failures", lambda: {"tree": 3, 'a "b"\\': 0})
+    found = ask(service, "/metrics")[1].decode()
+    assert f'{name}{{part="tree"}} 3\n' in found
+    assert f'{name}{{part="a \\"b\\"\\\\"}} 0\n' in found
+
+
 def test_another_kind_of_request_is_a_sentence(service):
     request = urllib.request.Request(f"{service.address}/predict", method="DELETE")
     with pytest.raises(urllib.error.HTTPError) as caught:
