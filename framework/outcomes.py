@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -167,7 +168,8 @@ def weighted_sums(plane: Array, weights: Array) -> FloatArray:
     -----
     Sums below 2^24 are a matrix product in float32, those below 2^53 in float64: exact whatever
     the order of adding, so the same on each machine and with each number of threads. Above that,
-    the product is one of int64.
+    the product is one of int64. One thread multiplies: the matrices are small, and threads that
+    wait for each other took three times the processor time.
     """
     highest = int(plane.max(initial=0)) * int(weights.sum(axis=0, dtype=np.float64).max(initial=0))
     kind: type = np.int64
@@ -176,8 +178,19 @@ def weighted_sums(plane: Array, weights: Array) -> FloatArray:
     sums: Array = np.zeros((len(plane), weights.shape[1]), dtype=kind)
     for start in range(0, len(weights), _TOGETHER):
         some = slice(start, start + _TOGETHER)
-        sums += plane[:, some].astype(kind, copy=False) @ weights[some].astype(kind, copy=False)
+        left: Array = plane[:, some].astype(kind, copy=False)
+        right: Array = weights[some].astype(kind, copy=False)
+        with _blas().limit(limits=1):
+            sums += left @ right
     return sums.astype(np.float64)
+
+
+@cache
+def _blas() -> Any:
+    """Return what sets the number of NumPy's threads; to look for them takes milliseconds."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
 
 
 def resample_weights(units: IntArray, resamples: int, rng: np.random.Generator) -> Array:

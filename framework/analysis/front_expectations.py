@@ -27,7 +27,7 @@ from framework.analysis.expectations import (
 )
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.front import FIRM, GROUP, Front, expected_columns
-from framework.jit import njit
+from framework.jit import njit, njit_ieee
 from framework.roles import Roles
 
 _WORK = 2e9  # candidates x records x resamples: about a second of one core
@@ -250,21 +250,24 @@ class _Spots:
         return leaders
 
 
-@njit
+@njit_ieee
 def depths(losses: FloatArray, members: FloatArray, span: FloatArray) -> FloatArray:
     """Return how deep candidates (objectives, n, b) are below members (objectives, f, b): (n, b).
 
     That is the greatest over the members of the least scaled loss beyond theirs; 0 at least.
     """
     m, n, resamples = losses.shape
-    depths = np.zeros((n, resamples))
+    depths, least = np.zeros((n, resamples)), np.empty(resamples)
     for i in range(n):
+        deepest = depths[i]
         for f in range(members.shape[1]):
+            least[:] = np.inf
+            for k in range(m):  # resamples innermost: such loops run on vectors
+                own, theirs = losses[k, i], members[k, f]
+                for b in range(resamples):
+                    least[b] = min(least[b], (own[b] - theirs[b]) / span[k])
             for b in range(resamples):
-                least = np.inf
-                for k in range(m):
-                    least = min(least, (losses[k, i, b] - members[k, f, b]) / span[k])
-                depths[i, b] = max(depths[i, b], least)
+                deepest[b] = max(deepest[b], least[b])
     return depths
 
 
