@@ -123,12 +123,17 @@ class WeightedOutcomes(RecordOutcomes):
     base : RecordOutcomes
     units : numpy.ndarray of int64, shape (records,)
         How often each record counts: see :func:`whole_weights`.
+
+    Attributes
+    ----------
+    counted : numpy.ndarray of int64, shape (records,)
+        These.
     """
 
     def __init__(self, base: RecordOutcomes, units: IntArray) -> None:
         super().__init__(base.candidates, base.records, base.names, base.units)
         self.refitted = base.refitted
-        self._base, self._units = base, units
+        self._base, self.counted = base, units
 
     def metrics(
         self,
@@ -136,7 +141,7 @@ class WeightedOutcomes(RecordOutcomes):
         candidates: slice | IntArray = slice(None),
         names: Collection[str] | None = None,
     ) -> Mapping[str, FloatArray]:
-        drawn = weights.astype(np.float64) * self._units[:, None]
+        drawn = weights.astype(np.float64) * self.counted[:, None]
         return self._base.metrics(drawn, candidates, names)
 
 

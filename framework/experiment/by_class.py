@@ -130,7 +130,7 @@ def _sums(
     columns, weights = [np.ones(len(codes))], [np.ones(classes)]
     for ramp in (np.arange(classes) + 1.0, (classes - np.arange(classes)) ** 2.0):
         wanted = dict(zip(labels, (counts * ramp / (counts @ ramp)).tolist(), strict=True))
-        columns.append(class_weights(problem, wanted).astype(np.float64))
+        columns.append(class_weights(problem, wanted, outcomes).astype(np.float64))
         weights.append(columns[-1][first])
     alone = (codes[:, None] == np.arange(classes)).astype(np.float32)
     drawn = some[np.unique(np.linspace(0, len(some) - 1, _TRIED).round().astype(np.int64))]

@@ -18,13 +18,14 @@ from framework.errors import InputError
 from framework.experiment.config import RunConfig
 from framework.front import Archive, Front, Promise, expected_columns
 from framework.journal import Journal
-from framework.outcomes import WeightedOutcomes, whole_weights
+from framework.outcomes import RecordOutcomes, WeightedOutcomes
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.streams import CandidateStreams
 
 _NEIGHBOURS, _LANDMARKS = 2000, 64  # of an exact front; solutions that tell how near they are
 _ROUNDED = 1e-6  # by which shares may miss 1
+_LEAST_TOTAL, _FOR_A_RECORD = 2**24, 2**16  # units that records of classes have together
 _MOST_SECONDS = 30.0  # of training components again, for figures that only inform
 
 
@@ -122,7 +123,7 @@ def evidence_of(
     if outcomes is None:
         return None
     if shares is not None:
-        outcomes = WeightedOutcomes(outcomes, class_weights(problem, shares))
+        outcomes = WeightedOutcomes(outcomes, class_weights(problem, shares, outcomes))
     values = {
         name: np.concatenate([piece.values[name] for piece in pieces])[order]
         for name in pieces[0].values
@@ -160,8 +161,12 @@ def _neighbours(problem: Problem, front: Front, X: Array, seed: int) -> Array:
     return found[np.sort(np.argsort(deep, kind="stable")[:_NEIGHBOURS])]
 
 
-def class_weights(problem: Problem, shares: Mapping[str, float]) -> IntArray:
+def class_weights(
+    problem: Problem, shares: Mapping[str, float], outcomes: RecordOutcomes
+) -> IntArray:
     """Return how often each record of the outcomes counts so that classes have certain shares.
+
+    Where records count differently already, that stays so within each class.
 
     Raises
     ------
@@ -183,11 +188,15 @@ def class_weights(problem: Problem, shares: Mapping[str, float]) -> IntArray:
     wanted = np.array([shares[name] for name in names])
     if not (wanted > 0).all() or abs(wanted.sum() - 1) > _ROUNDED:
         raise InputError(f"prior: expected shares above 0 that add up to 1, found {given}")
-    counts = np.bincount(truth, minlength=len(names))
+    counted = outcomes.counted if isinstance(outcomes, WeightedOutcomes) else None
+    counts = np.bincount(truth, counted, minlength=len(names))
     if not counts.all():
         missing = names[int(counts.argmin())]
         raise InputError(f"prior: expected records of each class, found none of {missing!r}")
-    return whole_weights((wanted / counts)[truth])
+    each = wanted / counts
+    total = max(_LEAST_TOTAL, _FOR_A_RECORD * len(truth))
+    whole = np.rint(each * (total / float(each @ np.bincount(truth))))
+    return np.maximum(whole, 1).astype(np.int64)[truth]
 
 
 def scored_again(

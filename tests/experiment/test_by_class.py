@@ -58,8 +58,9 @@ def twin(kept, metrics, anew):
     """Return every metric that follows of each design, by loops over designs and classes."""
     each = [1] * len(kept.labels)
     if anew.shares is not None:
+        units = max(2**24, 2**16 * kept.counts.sum())
         each = [
-            max(round(anew.shares[label] / count * 2**24), 1)
+            max(round(anew.shares[label] / count * units), 1)
             for label, count in zip(kept.labels, kept.counts.tolist(), strict=True)
         ]
     total = sum(w * n for w, n in zip(each, kept.counts.tolist(), strict=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from algorithms.multistage.exact.search import Exact
 from framework.errors import InputError
 from framework.estimators.search import roles_for
+from framework.experiment.expected import class_weights
 from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
@@ -117,6 +120,25 @@ def test_weights_of_1_change_nothing(file, measure):
             np.testing.assert_array_equal(found[name], column, err_msg=name)
     for one, two in zip(ones.trivial_classifiers(), plain.trivial_classifiers(), strict=True):
         assert one == two
+
+
+def test_other_shares_of_classes_keep_the_weights_within_a_class(file):
+    problem = weighted(file)
+    outcomes, (truth, labels) = problem.outcomes(sampled(problem)), problem.truth()
+    own = outcomes.metrics((truth[:, None] == [0, 1]).astype(np.float64))
+    shares = dict(zip(map(str, labels), (0.05, 0.95), strict=True))
+    weights = class_weights(problem, shares, outcomes)[:, None]
+    found = outcomes.metrics(weights)
+    for name in ("coverage", "cost"):
+        expected = own[name] @ [0.05, 0.95]
+        assert found[name][:, 0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_shares_of_classes_are_exact_in_large_tables():
+    codes = np.repeat([0, 1], [980_000, 20_000])
+    problem = SimpleNamespace(truth=lambda: (codes, ["ok", "ill"]))
+    weights = class_weights(problem, {"ok": 0.5, "ill": 0.5}, SimpleNamespace())
+    assert weights[codes == 1].sum() / weights.sum() == pytest.approx(0.5, abs=1e-4)
 
 
 def test_outcomes_of_weights_of_1_are_what_evaluate_says(file):

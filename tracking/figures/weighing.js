@@ -11,7 +11,8 @@ function weighing(A, M, objectives, other) {
 
   function counting() { // how much a record of each class counts, in whole numbers as the command has them
     if (!other.shares) return A.counts.map(() => 1);
-    return other.shares.map((s, c) => Math.max(1, Math.round((s / A.counts[c]) * 2 ** 24)));
+    const units = Math.max(2 ** 24, 2 ** 16 * A.counts.reduce((s, x) => s + x, 0));
+    return other.shares.map((s, c) => Math.max(1, Math.round((s / A.counts[c]) * units)));
   }
   function added(sums, weights) {
     const out = new Float64Array(A.n);
