@@ -5,7 +5,6 @@
 // A: the designs, as explore.py writes them; M: the run's metrics; other: what is other than searched:
 // shares by class or null, prices by number of the feature, and what errors cost, by class.
 function weighing(A, M, objectives, other) {
-  const STEADY = 12; // digits: how sums are rounded on the way must not tell designs apart
   const [ACCURACY, ERRORS] = ["accuracy", "error_cost"].map((name) => M.findIndex((m) => m.name === name));
   const UNKNOWN = 0, OF_SOME = 2, SAME = 3; // how a metric follows; else it is a mean over records
 
@@ -25,6 +24,12 @@ function weighing(A, M, objectives, other) {
       for (let i = 0, at = c * A.n; i < A.n; i++, at++) out[i] += w * (answered[at] - right[at]) * other.errors[c] + w * (A.counts[c] - answered[at]) * noAnswer;
     });
     return out;
+  }
+  function steady(values) { // to 12 digits: how sums are rounded on the way must not tell designs apart
+    let most = 0;
+    for (const v of values) most = Math.max(most, Math.abs(v));
+    const scale = most > 0 ? 10 ** (12 - Math.ceil(Math.log10(most))) : 1;
+    return values.map((v) => Math.round(v * scale) / scale);
   }
   function priceChange(weights) {
     const p = A.prices, out = new Float64Array(A.n), come = [];
@@ -50,27 +55,32 @@ function weighing(A, M, objectives, other) {
         return own.map((v, i) => v / Math.max(some[i], 1));
       }
       const moves = more && A.prices.metrics.includes(j);
-      return own.map((v, i) => +((moves ? v + more[i] : v) / total).toPrecision(STEADY));
+      return steady(own.map((v, i) => (moves ? v + more[i] : v) / total));
     });
   }
   function frontOf(values) { // positions of the designs that meet the constraints and that none dominates, by id
-    const able = [], losses = objectives.map((j) => (M[j].sense === "max" ? values[j].map((v) => -v) : values[j]));
+    const able = [], m = objectives.length, losses = new Float64Array(A.n * m); // row by row
+    objectives.forEach((j, k) => {
+      const sign = M[j].sense === "max" ? -1 : 1;
+      for (let i = 0; i < A.n; i++) losses[i * m + k] = sign * values[j][i];
+    });
     for (let i = 0; i < A.n; i++) {
       const met = A.limits.every(([j, sign, limit]) => (sign === "<=" ? values[j][i] <= limit : values[j][i] >= limit));
-      if (met && losses.every((of) => !Number.isNaN(of[i]))) able.push(i);
+      if (met && objectives.every((j) => !Number.isNaN(values[j][i]))) able.push(i);
     }
     able.sort((a, b) => {
-      for (const of of losses) if (of[a] !== of[b]) return of[a] - of[b];
+      for (let k = 0; k < m; k++) if (losses[a * m + k] !== losses[b * m + k]) return losses[a * m + k] - losses[b * m + k];
       return a - b;
     });
-    const kept = [], recent = [];
-    const better = (a, b) => { for (const of of losses) if (of[a] > of[b]) return false; return true; };
+    const kept = [], recent = []; // the latter dominated others lately, and are asked first
+    const beats = (a, b) => { for (let k = 0; k < m; k++) if (losses[a * m + k] > losses[b * m + k]) return false; return true; };
+    const first = (some, i) => { for (let at = 0; at < some.length; at++) if (beats(some[at], i)) return at; return -1; };
     for (const i of able) { // who comes later dominates nobody before it
-      let by = recent.findIndex((k) => better(k, i));
+      let by = first(recent, i);
       if (by < 0) {
-        const k = kept.find((k) => better(k, i));
-        if (k === undefined) { kept.push(i); continue; }
-        by = recent.push(k) - 1;
+        const at = first(kept, i);
+        if (at < 0) { kept.push(i); continue; }
+        by = recent.push(kept[at]) - 1;
         if (recent.length > 24) { recent.shift(); by--; }
       }
       if (by > 0) [recent[by - 1], recent[by]] = [recent[by], recent[by - 1]];
