@@ -375,8 +375,9 @@ def _raw_case(
     change = {key: value for key, value in change.items() if key != "methods"}
     place = path
     if "config" in change:
-        place = path.parent / str(change.pop("config"))
-        note("read", str(place.absolute()), "config", place, here=True)
+        name = str(change.pop("config"))
+        place = path.parent / name
+        note("read", str(place.absolute()), "config", name, here=True)
         ask_now()
         given = read_yaml(place)
         own = _over({key: given[key] for key in _OF_A_FILE if key in given}, own)

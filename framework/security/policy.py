@@ -94,20 +94,28 @@ class Received:
 
     def key_of(self, effect: Effect) -> str:
         """Return the whole key at which an effect stands; its last part where that is not found."""
-        keys = [
-            key
+        return next(iter(self._keys_of(effect)), effect.key)
+
+    def _keys_of(self, effect: Effect) -> list[str]:
+        """Return the keys at which an effect may stand: those of its name, with its value if any.
+
+        Names of files are given as :class:`~pathlib.Path` writes them.
+        """
+        named = {
+            key: str(value)
             for key, value in _flat(self.raw)
             if key.rpartition(".")[2] == effect.key or f".{effect.key}." in f".{key}."
-        ]
-        values = dict(_flat(self.raw))
-        exact = [key for key in keys if str(values[key]) == effect.given]
-        ends = [key for key in keys if Path(effect.given).match(str(values[key]) or " ")]
-        return next(iter([*exact, *ends, *keys]), effect.key)
+        }
+        alike = [key for key, v in named.items() if effect.given in (v, str(Path(v)))]
+        return alike or list(named)
 
     def is_granted(self, effect: Effect) -> bool:
-        """Return whether the user granted it, in whatever way."""
-        key = self.key_of(effect)
-        typed = any(key == name or key.startswith(f"{name}.") for name in self.typed)
+        """Return whether the user granted it, in whatever way.
+
+        What stands at several keys was typed where each of them was: a file could repeat a name.
+        """
+        keys = self._keys_of(effect) or [effect.key]
+        typed = all(any(k == n or k.startswith(f"{n}.") for n in self.typed) for k in keys)
         return typed or _is_among(effect, [*_session(), *grants.of_file(self.file)])
 
     def is_free(self, effect: Effect) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -111,12 +112,12 @@ def forged(draw: st.DrawFn, value: Any) -> Any:
             del node[last]
         elif what == 1 and isinstance(node, dict):
             key, section = draw(st.sampled_from(SECTIONS))
-            node[key] = section
+            node[key] = deepcopy(section)  # what is forged next may lie in it
         elif what == 2 and isinstance(node, dict):
             name = draw(st.sampled_from([v for v in HOSTILE if isinstance(v, str)]))
             node[name] = node.pop(last)
         else:
-            node[last] = draw(st.sampled_from(HOSTILE))
+            node[last] = deepcopy(draw(st.sampled_from(HOSTILE)))
     return copy
 
 

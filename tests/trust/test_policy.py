@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from framework.cli.main import main
+from framework.effects import Effect
 from framework.errors import InputError
 from framework.security import (
     address_of,
@@ -17,6 +18,7 @@ from framework.security import (
     read_bytes,
     terminal_text,
 )
+from framework.security.policy import Received
 from tests.experiment import small
 from tests.trust.conftest import CONFIG
 from tracking.mlflow_log.store import check_artifacts
@@ -201,3 +203,21 @@ def test_names_stay_text():
     )
     assert csv_text_value("=HYPERLINK(1)") == "'=HYPERLINK(1)"
     assert csv_text_value("yes") == "yes"
+
+
+def test_what_is_typed_grants_nothing_that_ends_alike(tmp_path):
+    case = {"problem.dataset.path": "./../secret/data.csv"}
+    raw = {"problem": {"dataset": {"path": "data.csv"}}, "experiment": {"cases": {"a": case}}}
+    reading = Received(tmp_path / "sent.yaml", ["problem.dataset.path"], raw=raw)
+    typed = Effect("read", str(tmp_path / "data.csv"), "path", "data.csv")
+    sent = Effect("read", "/secret/data.csv", "path", str(Path(case["problem.dataset.path"])))
+    assert reading.is_granted(typed)
+    assert not reading.is_granted(sent)
+    assert reading.key_of(sent) == "experiment.cases.a.problem.dataset.path"
+
+
+@pytest.mark.parametrize("modules", [".", "", "*", "/"])
+def test_whatever_stands_in_a_section_is_refused_in_a_sentence(tmp_path, capsys, modules):
+    file = configured(tmp_path / "in", cluster={"py_modules": [modules]})
+    code, said = refused(capsys, "check", file)
+    assert (code, said) == (0, "") or (code == 2 and said.count("\n") == 1), said
