@@ -9,7 +9,7 @@ from pathlib import Path
 from framework.cli.results import json_argument, tell
 from framework.errors import InputError, ParetolabError
 from framework.files import write_whole
-from framework.security import csv_text_value, terminal_text
+from framework.security import csv_text_value, say, terminal_text
 
 
 class Predict:
@@ -52,6 +52,10 @@ class Predict:
             raise
         except OSError as error:
             raise InputError(f"--out {args.out}: cannot be written: {error.strerror}") from error
+        for part, count in model.failures().items():
+            if count:
+                sentence = f"{part} failed on {count:,} of {len(records):,} records"
+                say(f"paretolab: {sentence}; what else the model has was asked", sys.stderr)
         return 0
 
 

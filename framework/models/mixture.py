@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -100,15 +101,15 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         raise InputError("fit: a mixture is made of models of a run, it is not trained here")
 
     def predict(self, X: pd.DataFrame | Array) -> Array:
-        """Return the label (n,) that each record's member gives; no other member is asked."""
+        """Return the label (n,) that each record's member gives, or None; no other is asked."""
         check_is_fitted(self)
         X = X if isinstance(X, pd.DataFrame) else np.asarray(X)
         drawn = self._drawn(X)
-        labels = np.empty(len(drawn), dtype=self.classes_.dtype)
+        labels = np.empty(len(drawn), dtype=object)
         for number, rows in self._shares(drawn):
             chosen = X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows]
             labels[rows] = self.members_[number].predict(chosen)
-        return labels
+        return self._labels(labels)
 
     def predict_proba(self, X: pd.DataFrame | Array) -> FloatArray:
         """Return the chances of each label (n, C) before lots are drawn; all members are asked."""
@@ -119,17 +120,26 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
             total += weight * (answers[:, np.newaxis] == self.classes_)
         return total
 
+    def _labels(self, found: Array) -> Array:
+        """Return labels as the classes are, unless there are records without an answer."""
+        return found if pd.isna(found).any() else found.astype(self.classes_.dtype)
+
+    def failures(self) -> Mapping[str, int]:
+        """Return those of all members."""
+        return sum((Counter(member.failures()) for member in self.members_), Counter())
+
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return ``label`` and ``confidence`` as the member drawn gives them, and ``member``."""
         check_is_fitted(self)
         drawn = self._drawn(frame)
-        labels = np.empty(len(drawn), dtype=self.classes_.dtype)
+        labels = np.empty(len(drawn), dtype=object)
         confidences = np.full(len(drawn), np.nan)
         for number, rows in self._shares(drawn):
             answers = self.members_[number].predict_table(frame.iloc[rows])
             labels[rows] = answers["label"].to_numpy()
             if "confidence" in answers:
                 confidences[rows] = answers["confidence"].to_numpy()
+        labels = self._labels(labels)
         return pd.DataFrame(
             {"label": labels, "confidence": confidences, "member": drawn}, index=frame.index
         )

@@ -27,6 +27,7 @@ from framework.analysis.expectations import Resamples
 from framework.errors import InputError
 from framework.libraries.calls import CallTable
 from framework.libraries.importing import from_models
+from framework.models.mixture import MixtureClassifier
 from framework.models.store import load_model, save_model
 from framework.testing import check_model
 from tests.cascade.tables import made_up
@@ -134,6 +135,34 @@ def test_a_model_that_fails_is_passed_over_and_counted():
     models["a"].cut = slice(1)  # one row, which numpy would repeat over the records
     np.testing.assert_array_equal(model.predict(X[250:]), models["b"].predict(X[250:]))
     assert model.failures_["a"] == 250
+
+
+@pytest.mark.parametrize("names", [[0, 1, 2], ["red", "green", "blue"]])
+def test_a_mixture_keeps_what_its_cascades_do_not_answer(names):
+    X, y, _ = fitted()
+    X, y = pd.DataFrame(X).add_prefix("x"), np.array(names)[y]
+    models = {n: Counting(max_depth=d).fit(X, y) for n, d in (("a", 2), ("b", 4))}
+    accepts = (-np.inf, 0.9)
+    members = [
+        CascadeClassifier.of_policy(
+            models,
+            Policy(("a", "b"), (0.7, last), (None, None), abstains=True),
+            models["a"].classes_,
+        )
+        for last in accepts
+    ]
+    mixture = MixtureClassifier.from_fitted(members, [0.5, 0.5], seed=1)
+    found = mixture.predict_table(X)
+    told = [member.predict(X) for member in members]
+    wanted = [told[m][r] for r, m in enumerate(found["member"])]
+    assert None in wanted
+    assert mixture.predict(X).tolist() == wanted
+    assert [None if pd.isna(label) else label for label in found["label"]] == wanted
+    models["a"].broken = True
+    before = mixture.failures()
+    mixture.predict(X)
+    assert before == {}
+    assert mixture.failures() == {"a": len(X)}
 
 
 def test_models_survive_saving_and_nothing_forged_gets_through(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import urllib.request
 import warnings
 
@@ -82,6 +83,18 @@ def test_predict_asks_the_models(place):
     pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(done.out)), answers)
     assert answers["calls"].nunique() == 3
     assert answers["label"].isna().any()
+
+
+def test_predict_says_which_model_failed(place):
+    folder, answers = place
+    records = pd.read_csv(folder / "model" / "example.csv")
+    records["x0"] = np.where(answers["calls"] > 1, np.nan, records["x0"])  # only trees take it
+    records.to_csv(folder / "gaps.csv", index=False)
+    done = call("predict", "model", "gaps.csv", cwd=folder)
+    assert done.code == 0
+    assert len(pd.read_csv(io.StringIO(done.out))) == len(records)
+    count = re.search(r"^paretolab: linear failed on (\d+) of 30 records", done.err, re.M)
+    assert 0 < int(count[1]) <= 30
 
 
 @pytest.mark.slow
