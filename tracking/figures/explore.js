@@ -347,7 +347,7 @@
   function showAnew() {
     const weigh = isAnew(), note = [];
     if (!A) note.push(D.anew ? "This browser is too old to unpack them." : "Not in this page, which has no sums by class of this run; choose --prior, --costs and --prices take them where there are classes and prices.");
-    if (weigh) note.push(`${A.whole ? "The front of all" : "The front of"} ${A.n.toLocaleString("en-US")} designs evaluated, weighed anew. What to expect of them and test figures are known for the search's own shares and prices only, and left out here; the command says what to expect.`);
+    if (weigh) note.push(`${A.whole ? "The front of all" : "The front of"} ${A.n.toLocaleString("en-US")} designs evaluated, weighed anew. What to expect of them and test figures are known for the search's own shares and prices only, and left out here; the command says what to expect of the pick of a rule.`);
     if (weigh && !A.whole) note.push(`The run evaluated ${A.evaluated.toLocaleString("en-US")} designs, too many for this page, which has those of its front; the command looks at all of them and may find a better one.`);
     if (A && state.rule === "costs") note.push("This rule has a share of positive records of its own.");
     $("anew-note").textContent = note.join(" ");
