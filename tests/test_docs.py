@@ -55,6 +55,7 @@ SNIPPETS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "shown"), SNIPPETS)
 def test_python_runs(code: str, shown: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "configs", tmp_path / "configs")

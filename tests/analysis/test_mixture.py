@@ -152,6 +152,7 @@ workers: serial
 """
 
 
+@pytest.mark.slow
 def test_a_mixture_is_chosen_exported_and_asked(tmp_path):
     def paretolab(*arguments):
         return call(*arguments, cwd=tmp_path, env={"PARETOLAB_CACHE": str(tmp_path / "cache")})

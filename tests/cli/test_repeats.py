@@ -51,6 +51,7 @@ def three_repeats(command, place):
     return done
 
 
+@pytest.mark.slow
 def test_trials_one_by_one(three_repeats, finished):
     check_repeats(three_repeats.dir)
     assert three_repeats.err.count("evaluations, front") == 3

@@ -46,6 +46,7 @@ def test_a_killed_command(whole, tmp_path, last, again):
         assert_each_row_once(journal)
 
 
+@pytest.mark.slow
 def test_killed_again_and_again(whole, tmp_path):
     """Each time it gets a little further, and in the end through."""
     small.write(tmp_path, small.raw())

@@ -125,6 +125,7 @@ def test_its_function_is_a_problem(call):
     assert "found 'bow'; did you mean 'bowl'?" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_a_run_has_its_front_report_callback_and_returned_set(call, run):
     front = pd.read_csv(call.place / "first" / "front.csv")
     assert (front["right"] > 0.5).all()
@@ -178,6 +179,7 @@ def logged(call, directory, experiment):
     return client.search_runs([client.get_experiment_by_name(experiment).experiment_id])
 
 
+@pytest.mark.slow
 def test_mlflow_has_the_run(call, run):
     found = logged(call, "first", "votes")
     assert found

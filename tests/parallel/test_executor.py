@@ -87,6 +87,7 @@ def nap(shared, number):
     return os.getpid()
 
 
+@pytest.mark.slow
 def test_long_task_moves_to_ray_when_that_pays(monkeypatch):
     monkeypatch.setattr(module, "_TRIED_SECONDS", 0.1)
     monkeypatch.setattr(module, "ray_pays", lambda workers, left: workers == "auto" and left > 0.1)

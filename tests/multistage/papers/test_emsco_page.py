@@ -53,6 +53,7 @@ def test_everyone_answers_with_one_solution_on_test_records(whole):
     assert (asking["cost"] > 0).all()
 
 
+@pytest.mark.slow
 def test_the_page_has_claims_and_figures(whole):
     said = pd.read_csv(whole / "tables" / "claims.csv").set_index("claim")
     means = pd.read_csv(whole / "tables" / "groups.csv")
