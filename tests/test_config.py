@@ -117,6 +117,8 @@ WORKERS = "workers: expected 'auto', 'serial', 'all'"
 MISTAKES = [
     # unknown keys
     (put("budgett", 1), "budgett: unknown key; expected one of name, ", "mean 'budget'?"),
+    (put("int", 1), "int: unknown key; expected one of name, ", "found 'int'"),
+    (put("tracking", {"[/bold]": 1}), "tracking.[/bold]: unknown key;", "found '[/bold]'"),
     (put("budget.generation", 1), "budget.generation: unknown key;", "mean 'generations'?"),
     (
         put("algorithm.bach", 1),

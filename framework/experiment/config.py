@@ -533,7 +533,9 @@ def _keys_of(detail: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the keys that lead to an error, without the steps that name a union's branch."""
     branches = {"int", "str", "float", "bool", "constrained-int", "constrained-float"}
     steps = [str(step) for step in detail["loc"]]
-    return tuple(step for step in steps if "[" not in step and step not in branches)
+    own = steps[-1:] if detail["type"] == "extra_forbidden" else []  # a key, whatever its name
+    above = steps[: len(steps) - len(own)]
+    return (*(step for step in above if "[" not in step and step not in branches), *own)
 
 
 def _error_line(

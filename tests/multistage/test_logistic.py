@@ -144,8 +144,9 @@ def test_subsets_are_fitted_and_scored_each_alone(seed, classes, sets, n_validat
     bits = np.zeros((len(sets), 3, sum(words)), dtype=np.uint64)
     models = np.zeros((len(sets), classes - 1, X.shape[1] + 1))
     start = scale * np.random.default_rng(seed).normal(size=models.shape[1:])
-    design = np.ascontiguousarray(X[train].T), y[train], np.ones(len(y[train])), first
-    training = logistic.Fit(*map(frozen, design), basis, 1.0, start)  # types as in a search
+    seen = frozen(np.ascontiguousarray(X[train].T)), frozen(y[train])  # types as in a search
+    ones = frozen(np.ones(len(y[train])))
+    training = logistic.Fit(*seen, ones, frozen(first), basis, 1.0, start)
     unseen = frozen(np.ascontiguousarray(X[held].T)), frozen(y[held])
     scored = logistic.HeldOut(*unseen, n_validation, frozen(thresholds), 1, 1e-9)
     keys = np.array(sets, dtype=np.uint64)[:, None]
