@@ -67,10 +67,10 @@ def blocks(page: Path) -> Iterator[Block]:
 def missing(shown: str, printed: str, *, machine: bool = False) -> str:
     """Return the first words shown that are not printed in this order, if any.
 
-    With ``machine`` any number stands for any other.
+    With ``machine`` any number stands for any other, and any line of a table may have the star.
     """
     found = iter(_words(printed))
-    expected = _words(shown)
+    expected = [word for word in _words(shown) if not (machine and word == "*")]
     for at, word in enumerate(expected):
         if not any(_same(word, candidate, machine) for candidate in found):
             return " ".join(expected[max(0, at - 8) : at + 1])
