@@ -10,6 +10,7 @@ import gzip
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import threading
@@ -27,7 +28,7 @@ from tests.trust.conftest import CONFIG
 from tracking.mlflow_log import store
 
 WATCHING = Path(__file__).with_name("watching")
-SECRETS = ("t0ken", "us3r", "passw0rd", "dXMzcjpwYXNzdzByZA", "fr0mfile")
+SECRETS = ("t0ken", "us3r", "passw0rd", "dXMzcjpwYXNzdzByZA", "fr0mfile", "ZnIwbWZpbGU")
 
 
 class Hostile(ThreadingHTTPServer):
@@ -322,8 +323,12 @@ def test_a_server_that_drips_keeps_no_prompt_waiting(place, servers):
 
 @pytest.mark.slow
 def test_a_host_that_the_user_named_is_told_the_token(place, servers):
-    """Else the tests above could not fail."""
+    """Else the tests above could not fail; .netrc goes before the environment, as ever."""
     server = Hostile()
     servers.append(server)
+    run_sent(place, server, MLFLOW_TRACKING_URI=server.uri)
+    assert any("ZnIwbWZpbGU" in heard for heard in server.heard)
+    (place / "home/.netrc").unlink()
+    shutil.rmtree(place / "out/run")
     run_sent(place, server, MLFLOW_TRACKING_URI=server.uri)
     assert any("dXMzcjpwYXNzdzByZA" in heard for heard in server.heard)
