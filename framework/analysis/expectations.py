@@ -397,6 +397,7 @@ def expect(resamples: Resamples, rule: Rule, position: int) -> Expectation:
             float(column[0]), gains[name], own[name][0], rule.metrics[name], outcomes.refitted
         )
         for name, column in resamples.claimed(np.array([position])).items()
+        if name in rule.metrics  # the description of a run that was sent may lack one
     }
     return Expectation(
         of,

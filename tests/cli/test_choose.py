@@ -335,7 +335,7 @@ def test_predict_names_a_column_that_lacks(exported, command, place):
 @pytest.mark.slow
 def test_check_says_what_speaks_against_a_max_pending(command, place):
     base = ["check", "small.yaml", "--set", "budget={evaluations: 10000}"]
-    done = command(*base, "--set", "algorithm.max_pending=256", "--set", "workers=16")
+    done = command(*base, "--set", "algorithm.max_pending=64", "--set", "workers=16")
     assert "max_pending" in done.out
     assert "would often wait" not in done.out
     assert "cost quality" not in done.out
