@@ -222,12 +222,15 @@ class Resamples:
     Attributes
     ----------
     weights : numpy.ndarray of float32, shape (records, resamples)
+    units : int
+        How many units are drawn in each.
     """
 
     def __init__(self, outcomes: RecordOutcomes, seed: int, resamples: int | None = None) -> None:
         if resamples is None:
             resamples = max(min(RESAMPLES, _DRAWN // outcomes.records), FEWEST_RESAMPLES)
         self.outcomes, self.count = outcomes, resamples
+        self.units = int(outcomes.units.max()) + 1
         self.weights = resample_weights(outcomes.units, resamples, resample_stream(seed))
         self._everyone = np.ones((outcomes.records, 1), dtype=np.float32)
 
@@ -394,7 +397,12 @@ def expect(resamples: Resamples, rule: Rule, position: int) -> Expectation:
     own = outcomes.metrics(resamples.weights, np.array([position]))
     of = {
         name: promised(
-            float(column[0]), gains[name], own[name][0], rule.metrics[name], outcomes.refitted
+            float(column[0]),
+            gains[name],
+            own[name][0],
+            rule.metrics[name],
+            outcomes.refitted,
+            resamples.units,
         )
         for name, column in resamples.claimed(np.array([position])).items()
         if name in rule.metrics  # the description of a run that was sent may lack one
@@ -509,20 +517,26 @@ def expect_mixture(
         figures = chances @ ours[name] + rest
         gained = np.array(gains[name])
         of[name] = promised(
-            mixture.expected[name], gained, figures, roles.metrics[name], outcomes.refitted
+            mixture.expected[name],
+            gained,
+            figures,
+            roles.metrics[name],
+            outcomes.refitted,
+            resamples.units,
         )
     return of, 1 - met / weights.shape[1]
 
 
 def promised(
-    claimed: float, gained: FloatArray, own: FloatArray, metric: Metric, refitted: bool
+    claimed: float, gained: FloatArray, own: FloatArray, metric: Metric, refitted: bool, units: int
 ) -> Promise:
     """Return what a solution claims in one metric, what to expect of it, and a 95% range.
 
     The range is centred at what to expect. Its variance is that of the solution's own figure over
     resamples, and half of that of the gain of choosing; where the model that is handed out is
     fitted anew, twice the latter: it was not itself measured. These shares are what
-    held in 94% and more on the sets of docs/promises.md.
+    held in 94% and more on the sets of docs/promises.md. Of a share that is 0 or 1 in every
+    resample they say nothing: its range is Wilson's for so many units, as if all had a part in it.
 
     Parameters
     ----------
@@ -535,12 +549,17 @@ def promised(
         No figure lies outside its limits.
     refitted : bool
         As ``RecordOutcomes`` has it.
+    units : int
+        How many units are drawn in a resample.
     """
     gained = gained[~np.isnan(gained)]
     if not len(gained):
         return Promise(claimed, math.nan, math.nan, math.nan)
     optimism, gain_variance = _moments(gained)
-    half = _NORMAL * math.sqrt(_moments(own)[1] + gain_share(refitted) * gain_variance)
+    own_variance = _moments(own)[1]
+    half = _NORMAL * math.sqrt(own_variance + gain_share(refitted) * gain_variance)
+    if not own_variance and metric.kind == "bounded" and claimed in (metric.low, metric.high):
+        half = max(half, (metric.high - metric.low) * _NORMAL**2 / (units + _NORMAL**2))
     expected = claimed - optimism
     figures = (expected, expected - half, expected + half)
     return Promise(claimed, *(min(max(x, metric.low), metric.high) for x in figures))

@@ -119,7 +119,7 @@ class _Spots:
     def __init__(
         self, resamples: Resamples, roles: Roles, claimed: Values, positions: IntArray
     ) -> None:
-        self.outcomes, self.roles = resamples.outcomes, roles
+        self.outcomes, self.roles, self._units = resamples.outcomes, roles, resamples.units
         self.claimed, self.positions = claimed, positions
         # a very large front has fewer resamples: each spot looks at the front of each of them
         count = int(min(max(_PAIRS / len(positions) ** 2, _FEWEST), resamples.count))
@@ -222,7 +222,7 @@ class _Spots:
             claimed = self.claimed[name][self.positions]
             gained = drawn[name] - self.claimed[name][picks]
             found = [
-                promised(*of, self.roles.metrics[name], refitted=outcomes.refitted)[1:]
+                promised(*of, self.roles.metrics[name], outcomes.refitted, self._units)[1:]
                 for of in zip(claimed.tolist(), gained, self.own[name], strict=True)
             ]
             columns |= zip(wanted[name], np.array(found).T.copy(), strict=True)

@@ -127,7 +127,7 @@ def test_what_to_expect_of_a_mixture_is_that_of_mixtures_found_anew(operator, li
         at = np.append(ids, 40)[mixture.positions]
         figures.append(mixture.chances @ there["misses"][at])
     wanted = promised(
-        mixture.expected["misses"], np.array(gains), np.array(figures), METRICS[0], False
+        mixture.expected["misses"], np.array(gains), np.array(figures), METRICS[0], False, 1
     )
     assert tuple(of["misses"]) == pytest.approx(tuple(wanted))
     assert unmet == 0
