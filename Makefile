@@ -41,7 +41,7 @@ style: $(TEST)
 tests: $(TEST)
 	$(BIN)/pytest $(QUICK) -n auto --dist loadfile
 
-# To count the lines that ran takes 13 minutes instead of 10, so it is done where time is taken.
+# To count the lines that ran takes a third longer, so it is done where time is taken.
 test-all: QUICK := --hypothesis-profile thorough --cov=framework --cov=algorithms --cov=tracking \
 	--cov=paretolab --cov-report=term:skip-covered --cov-fail-under=80
 test-all: test

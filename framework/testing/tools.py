@@ -192,6 +192,9 @@ class WrappedProblem(Problem):
     def tables(self) -> Any:
         return self.problem.tables()
 
+    def starts(self) -> Array:
+        return self.problem.starts()
+
     def anchors(self, metrics: Sequence[str]) -> Sequence[Sequence[float]] | None:
         return self.problem.anchors(metrics)
 
