@@ -10,8 +10,9 @@ from sklearn.base import clone
 from sklearn.utils.multiclass import check_classification_targets
 
 from algorithms.cascade.calling import CalledModel, called
+from algorithms.cascade.config import Abstain
 from algorithms.cascade.model import CascadeClassifier
-from algorithms.cascade.problem import Abstain, CascadeProblem
+from algorithms.cascade.problem import CascadeProblem
 from algorithms.cascade.router import Router, cross_fitted_scores, milliseconds
 from algorithms.cascade.routing import Routing
 from algorithms.cascade.stages import AnswerRule, Calibration
@@ -48,7 +49,7 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
         See :class:`~algorithms.cascade.problem.CascadeProblem`.
     abstain : {'no', 'last', 'early'}
     calibrate : {'confidences', 'consensus'}
-        What calibrated accuracy is made of; see :class:`~algorithms.cascade.problem.CascadeConfig`.
+        What calibrated accuracy is made of; see :class:`~algorithms.cascade.config.CascadeConfig`.
     router : classifier or 'auto', optional
         Learns, cross-fitted, from the records where each model is right; a cascade may send records
         past its first model by that, which costs a score for each. ``'auto'``: a logistic

@@ -10,28 +10,25 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
+from algorithms.cascade.config import Abstain, CascadeConfig, Order, obtain_calls
 from algorithms.cascade.outcomes import CascadeOutcomes, Facts, Policies
-from algorithms.cascade.routing import RouterConfig, Routes, Routing
+from algorithms.cascade.routing import Routes, Routing
 from algorithms.cascade.stages import TENS, AnswerRule, Calibration, Stages
 from framework.analysis.expectations import Resamples
 from framework.arrays import Array, IntArray, WordArray
-from framework.data.splits import MeasureConfig
 from framework.errors import InputError
 from framework.libraries.calls import UNIT, CallTable
-from framework.libraries.config import BuildConfig, CallsSection, measured_as
+from framework.libraries.config import BuildConfig, measured_as
 from framework.libraries.library import Library
-from framework.libraries.members import call_times, example_records, has_members, load_members
+from framework.libraries.members import example_records, has_members, load_members
 from framework.libraries.selection import describe, known_records
 from framework.outcomes import Sample
 from framework.problem import Deployable, Problem
 from framework.roles import Metric
-from framework.settings import Section
 from framework.space import Integers
 from framework.streams import CandidateStreams
 
@@ -41,9 +38,6 @@ if TYPE_CHECKING:
     from algorithms.cascade.router import Router
 
 VERSION = 1  # raise it when a value changes for the same table
-
-Abstain = Literal["no", "last", "early"]
-Order = Literal["price", "free"]
 
 _AT_ONCE = 4_000_000  # records times cascades that are walked at once
 
@@ -60,38 +54,6 @@ _CALLS = Metric("models_asked", "min", "ratio", text="models asked, mean of a re
 _MODELS = Metric("chain_length", "min", "ratio", text="models in the cascade", size=True)
 _OVER = Metric("over_limit", "min", text="share of records that cost more than limit", mixes=True)
 _ERRORS = Metric("error_cost", "min", "ratio", text="mean cost of the answers", mixes=True)
-
-
-class CascadeConfig(Section):
-    """The ``problem`` section of kind ``cascade``.
-
-    calls : ``{path: FILE}``, a table of calls, or ``{library: {...}}``.
-    measure : what the models of a library that is built are measured on: out-of-fold on all records
-        but the test records, or a holdout; as the build's own keys say unless given.
-    order : ``price`` (by mean cost on the tuning records) or ``free`` (genes say).
-    answer : ``own`` (of the model asked last), ``cumulative_mean`` (of the probabilities of all
-        asked so far) or ``vote``.
-    abstain : ``no``; ``last``: the last model's answer needs its threshold too, else there is none;
-        ``early``: each model may end a record without an answer, below a second threshold.
-    limit : of the first cost; the metric ``over_limit`` is the share of records above it.
-    errors : what it costs to say one label of another: ``{TRUE: {SAID: cost}}``; the metric is
-        ``error_cost``. What is not listed costs 0.
-    no_answer : what a record without an answer costs then.
-    router : a first stage that says where to begin; with ``answer: own``.
-    calibrate : ``calibrated_accuracy`` by all models' ``confidences``, or by the ``consensus`` of
-        their probabilities (:meth:`algorithms.cascade.stages.Stages.tens`).
-    """
-
-    calls: CallsSection
-    measure: MeasureConfig | None = None
-    order: Order = "price"
-    answer: AnswerRule = "own"
-    abstain: Abstain = "no"
-    limit: float | None = Field(default=None, ge=0)
-    errors: dict[str, dict[str, float]] | None = None
-    no_answer: float = Field(default=0.0, ge=0)
-    router: RouterConfig | None = None
-    calibrate: Calibration = "confidences"
 
 
 class Decoded(NamedTuple):
@@ -343,7 +305,7 @@ class CascadeProblem(Problem, Deployable):
     def example(self) -> Mapping[str, list[Any]]:
         if self.library is not None:
             return example_records(self.library)
-        from algorithms.cascade.model import example_calls
+        from algorithms.cascade.policy import example_calls
 
         return example_calls(self.calls, self._inputs)
 
@@ -395,7 +357,8 @@ class CascadeProblem(Problem, Deployable):
 
     def policy(self, x: Array) -> Any:
         """Return the bare policy of a genome, which answers tables of calls."""
-        from algorithms.cascade.model import CascadePolicy, Policy, cases_of
+        from algorithms.cascade.model import CascadePolicy
+        from algorithms.cascade.policy import Policy, cases_of
 
         decoded, table = self.decoded(x), self.calls
         values = self.evaluate(np.asarray(x)[None])
@@ -535,61 +498,6 @@ class CascadeProblem(Problem, Deployable):
                 f"named {twice!r}; rename it"
             )
         return tuple(found)
-
-
-def obtain_calls(
-    section: CallsSection, measure: MeasureConfig | None = None
-) -> tuple[CallTable, CallTable | None, Library | None]:
-    """Return the tables that a section describes, tuning and test, and the library they are of.
-
-    Raises
-    ------
-    InputError
-        They cannot be read, or the library cannot be built.
-    """
-    from framework.libraries.build import obtain_library  # workers do without it
-    from framework.libraries.call_files import read_calls
-
-    library = None
-    test: CallTable | None = None
-    if section.library is None and measure is not None:
-        raise InputError(
-            "problem.measure: expected together with problem.calls.library.build, found a table in "
-            "a file; what it is of was decided when it was made, so leave measure out"
-        )
-    if section.library is not None:
-        built = measured_as(section.library, measure)
-        library = obtain_library(built, where="problem.calls.library")
-        times = call_times(library)
-        fixed = None if times is None else {"inference_time": times}
-        calls = CallTable.of(library, costs=section.costs, fixed=fixed)
-        if library.test is not None:
-            test = CallTable.of(library, "test", section.costs, fixed)
-    else:
-
-        def read(path: Path) -> CallTable:
-            return read_calls(path, section.layout, section.prices)
-
-        assert section.path is not None  # the section says so
-        calls = read(section.path)
-        test = None if section.test is None else read(section.test)
-        if section.costs is not None:
-            calls = _with_costs(calls, section.costs)
-    if section.models is not None:
-        calls = calls.only(section.models)
-    return calls, test, library
-
-
-def _with_costs(calls: CallTable, names: Sequence[str]) -> CallTable:
-    from dataclasses import replace
-
-    for name in names:
-        if name not in calls.costs:
-            raise InputError(
-                f"problem.calls.costs: expected costs of the table ({', '.join(calls.costs)}), "
-                f"found {name!r}"
-            )
-    return replace(calls, costs={name: calls.costs[name] for name in names})
 
 
 def _by_price(calls: CallTable) -> CallTable:

@@ -19,7 +19,8 @@ from sklearn.tree import DecisionTreeClassifier
 from algorithms.cascade import reference
 from algorithms.cascade.calling import CalledModel
 from algorithms.cascade.estimator import ParetoCascade
-from algorithms.cascade.model import CascadeClassifier, Policy
+from algorithms.cascade.model import CascadeClassifier
+from algorithms.cascade.policy import Policy
 from algorithms.cascade.problem import CascadeProblem
 from algorithms.cascade.router import Router
 from algorithms.cascade.routing import Routing

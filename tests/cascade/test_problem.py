@@ -13,8 +13,9 @@ from sklearn.datasets import load_iris
 from sklearn.naive_bayes import GaussianNB
 
 from algorithms.cascade import reference
+from algorithms.cascade.config import CascadeConfig
 from algorithms.cascade.exact import ExactCascades
-from algorithms.cascade.problem import CascadeConfig, CascadeProblem
+from algorithms.cascade.problem import CascadeProblem
 from algorithms.cascade.router import PlainRegression, _regression
 from algorithms.cascade.routing import Routing
 from algorithms.cascade.stages import calibrated, consensus_of, pool_weights

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from algorithms.cascade.model import CascadeClassifier, Policy
+from algorithms.cascade.model import CascadeClassifier
+from algorithms.cascade.policy import Policy
 from framework.libraries.call_files import read_calls
 from framework.libraries.calls import UNIT
 from framework.models.store import save_model

@@ -1,0 +1,108 @@
+"""The ``problem`` section of cascades, and the tables of calls that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from algorithms.cascade.routing import RouterConfig
+from algorithms.cascade.stages import AnswerRule, Calibration
+from framework.data.splits import MeasureConfig
+from framework.errors import InputError
+from framework.libraries.calls import CallTable
+from framework.libraries.config import CallsSection, measured_as
+from framework.libraries.library import Library
+from framework.libraries.members import call_times
+from framework.settings import Section
+
+Abstain = Literal["no", "last", "early"]
+Order = Literal["price", "free"]
+
+
+class CascadeConfig(Section):
+    """The ``problem`` section of kind ``cascade``.
+
+    calls : ``{path: FILE}``, a table of calls, or ``{library: {...}}``.
+    measure : what the models of a library that is built are measured on: out-of-fold on all records
+        but the test records, or a holdout; as the build's own keys say unless given.
+    order : ``price`` (by mean cost on the tuning records) or ``free`` (genes say).
+    answer : ``own`` (of the model asked last), ``cumulative_mean`` (of the probabilities of all
+        asked so far) or ``vote``.
+    abstain : ``no``; ``last``: the last model's answer needs its threshold too, else there is none;
+        ``early``: each model may end a record without an answer, below a second threshold.
+    limit : of the first cost; the metric ``over_limit`` is the share of records above it.
+    errors : what it costs to say one label of another: ``{TRUE: {SAID: cost}}``; the metric is
+        ``error_cost``. What is not listed costs 0.
+    no_answer : what a record without an answer costs then.
+    router : a first stage that says where to begin; with ``answer: own``.
+    calibrate : ``calibrated_accuracy`` by all models' ``confidences``, or by the ``consensus`` of
+        their probabilities (:meth:`algorithms.cascade.stages.Stages.tens`).
+    """
+
+    calls: CallsSection
+    measure: MeasureConfig | None = None
+    order: Order = "price"
+    answer: AnswerRule = "own"
+    abstain: Abstain = "no"
+    limit: float | None = Field(default=None, ge=0)
+    errors: dict[str, dict[str, float]] | None = None
+    no_answer: float = Field(default=0.0, ge=0)
+    router: RouterConfig | None = None
+    calibrate: Calibration = "confidences"
+
+
+def obtain_calls(
+    section: CallsSection, measure: MeasureConfig | None = None
+) -> tuple[CallTable, CallTable | None, Library | None]:
+    """Return the tables that a section describes, tuning and test, and the library they are of.
+
+    Raises
+    ------
+    InputError
+        They cannot be read, or the library cannot be built.
+    """
+    from framework.libraries.build import obtain_library  # workers do without it
+    from framework.libraries.call_files import read_calls
+
+    library = None
+    test: CallTable | None = None
+    if section.library is None and measure is not None:
+        raise InputError(
+            "problem.measure: expected together with problem.calls.library.build, found a table in "
+            "a file; what it is of was decided when it was made, so leave measure out"
+        )
+    if section.library is not None:
+        built = measured_as(section.library, measure)
+        library = obtain_library(built, where="problem.calls.library")
+        times = call_times(library)
+        fixed = None if times is None else {"inference_time": times}
+        calls = CallTable.of(library, costs=section.costs, fixed=fixed)
+        if library.test is not None:
+            test = CallTable.of(library, "test", section.costs, fixed)
+    else:
+
+        def read(path: Path) -> CallTable:
+            return read_calls(path, section.layout, section.prices)
+
+        assert section.path is not None  # the section says so
+        calls = read(section.path)
+        test = None if section.test is None else read(section.test)
+        if section.costs is not None:
+            calls = _with_costs(calls, section.costs)
+    if section.models is not None:
+        calls = calls.only(section.models)
+    return calls, test, library
+
+
+def _with_costs(calls: CallTable, names: Sequence[str]) -> CallTable:
+    for name in names:
+        if name not in calls.costs:
+            raise InputError(
+                f"problem.calls.costs: expected costs of the table ({', '.join(calls.costs)}), "
+                f"found {name!r}"
+            )
+    return replace(calls, costs={name: calls.costs[name] for name in names})

@@ -1,0 +1,271 @@
+"""Policies of cascades: which models are asked, when an answer is taken, and their file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from algorithms.cascade import reference
+from framework.arrays import FloatArray
+from framework.errors import InputError
+from framework.front import Promise
+from framework.libraries.calls import CallTable
+from framework.models.files import ModelFiles
+from framework.models.store import cell
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+POLICY_FILE, CASES_FILE, REFERENCE_FILE = "cascade.json", "conformance.json", "cascade.py"
+FORMAT = 1
+
+_CASES = 25
+decide: Any = reference.decide
+_RULES = ("own", "cumulative_mean", "vote")
+_FIGURES = ("claimed", "expected", "low", "high", "budget")
+_TEXT = """\
+It asks {first} first. A model's answer is taken from its confidence on; else the next one is
+asked{end}
+
+{rows}
+
+`cascade.json` says the same to any program: `cascade.py` beside it evaluates it in plain Python,
+and `conformance.json` has cases to test an evaluator of your own with."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Which models are asked, in which order, and when an answer is taken.
+
+    Attributes
+    ----------
+    models : tuple of str
+    accept : tuple of float
+        From which confidence on; -inf always, NaN never.
+    refuse : tuple of float or None
+        Up to which confidence a record is given up.
+    answer : str
+        ``own``, ``cumulative_mean`` or ``vote``.
+    abstains : bool
+        Whether there may be no answer.
+    classes : tuple
+        Labels in the order of probabilities; empty where they are not known.
+    promises : mapping of str to mapping of str to float
+        Of each metric what is ``claimed`` on the tuning records; where it is known, what is
+        ``expected`` on new ones and a 95% range of it, from ``low`` to ``high``; of a mean cost the
+        ``budget`` that is kept in 95% of the resamples of the records.
+    table : str
+        Digest of the table of calls that it was chosen on.
+    enter : tuple of float or None
+        Router's score from which on a record begins with a model, else with the next one; None
+        where the router is not asked. Empty without a router.
+    """
+
+    models: tuple[str, ...]
+    accept: tuple[float, ...]
+    refuse: tuple[float | None, ...]
+    answer: str = "own"
+    abstains: bool = False
+    classes: tuple[Any, ...] = ()
+    promises: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    table: str = ""
+    enter: tuple[float | None, ...] = ()
+
+    @property
+    def routed(self) -> tuple[str, ...]:
+        """The models that the router is asked about."""
+        pairs = zip(self.models, self.enter, strict=False)
+        return tuple(name for name, enter in pairs if enter is not None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values, as ``cascade.json`` has it."""
+        return {
+            "format": FORMAT,
+            "models": list(self.models),
+            "accept": [_plain(value) for value in self.accept],
+            "refuse": [None if value is None else _plain(value) for value in self.refuse],
+            "answer": self.answer,
+            "abstains": self.abstains,
+            "classes": list(self.classes),
+            "promises": {name: dict(figures) for name, figures in self.promises.items()},
+            "table": self.table,
+            **({"enter": list(self.enter)} if self.routed else {}),
+        }
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Policy:
+        """Return the policy of :meth:`to_json`, checked.
+
+        Raises
+        ------
+        InputError
+            The parts do not fit together.
+        KeyError, TypeError, ValueError
+            It is something else.
+        """
+        if plain["format"] != FORMAT:
+            raise InputError(f"{POLICY_FILE}: expected format {FORMAT}, found {plain['format']!r}")
+        models = texts(plain["models"], "models")
+        accept = tuple(_number(value) for value in listed(plain["accept"], "accept"))
+        refuse = tuple(
+            None if value is None else _number(value) for value in listed(plain["refuse"], "refuse")
+        )
+        if not models or len({len(models), len(accept), len(refuse)}) > 1:
+            raise InputError(
+                f"{POLICY_FILE}: expected a model or more with thresholds each, found "
+                f"{len(models)} models, {len(accept)} and {len(refuse)} thresholds"
+            )
+        if plain["answer"] not in _RULES:
+            raise InputError(
+                f"{POLICY_FILE}: answer: expected {', '.join(_RULES)}, found {plain['answer']!r}"
+            )
+        if not isinstance(plain["abstains"], bool) or not isinstance(plain["table"], str):
+            raise InputError(f"{POLICY_FILE}: expected abstains true or false and table a text")
+        enter = tuple(
+            None if value is None else _number(value)
+            for value in listed(plain.get("enter", []), "enter")
+        )
+        if enter and (len(enter) != len(models) or enter[-1] is not None):
+            raise InputError(
+                f"{POLICY_FILE}: enter: expected {len(models)} scores or null, one a model, null "
+                f"for the last, found {list(enter)}"
+            )
+        classes = tuple(listed(plain["classes"], "classes"))
+        if not all(isinstance(label, str | int | float) for label in classes):
+            raise InputError(f"{POLICY_FILE}: classes: expected texts or numbers, found others")
+        promises = {
+            str(name): {figure: float(figures[figure]) for figure in _FIGURES if figure in figures}
+            for name, figures in dict(plain["promises"]).items()
+        }
+        return cls(
+            models,
+            accept,
+            refuse,
+            str(plain["answer"]),
+            plain["abstains"],
+            classes,
+            promises,
+            plain["table"],
+            enter,
+        )
+
+    def promising(self, promises: Mapping[str, Promise]) -> Policy:
+        """Return the policy with what to expect of it on new records, by metric."""
+        told = {name: promise._asdict() for name, promise in promises.items()}
+        known = {name: {**figures, **told.get(name, {})} for name, figures in self.promises.items()}
+        return replace(self, promises=known)
+
+    def write(self, files: ModelFiles, cases: Sequence[Mapping[str, Any]]) -> None:
+        """Write it with its evaluator and its cases, for whoever wants no dependency."""
+        files.write_json(POLICY_FILE, self.to_json())
+        files.write_json(CASES_FILE, list(cases))
+        files.write(REFERENCE_FILE, Path(reference.__file__).read_bytes())
+
+    def rows(self) -> str:
+        """Return the models with their thresholds as a Markdown table."""
+        lines = ["| model | its answer is taken | given up |", "| --- | --- | --- |"]
+        for name, accept, refuse in zip(self.models, self.accept, self.refuse, strict=True):
+            taken = f"from confidence {accept:.6g} on"
+            if accept == -math.inf:
+                taken = "always"
+            elif math.isnan(accept):
+                taken = "never"
+            up = "" if refuse is None else f"up to {refuse:.6g}"
+            lines.append(f"| {cell(name)} | {taken} | {up} |")
+        return "\n".join(lines)
+
+    def text(self) -> str:
+        """Return what a README says of it."""
+        end = "; what none is sure of gets no answer." if self.abstains else "."
+        for name, enter in zip(self.models, self.enter, strict=False):
+            if enter is not None:
+                end += (
+                    f" Records that its router gives less than {enter:.6g} for\n{cell(name)} begin "
+                )
+                end += "with the next model."
+        return _TEXT.format(first=cell(self.models[0]), end=end, rows=self.rows())
+
+
+def cases_of(
+    policy: Policy, table: CallTable, scores: Mapping[str, FloatArray] | None = None
+) -> list[dict[str, Any]]:
+    """Return calls of a table with what becomes of them, for evaluators to be tested with.
+
+    ``scores`` are the router's, (N,) by model.
+    """
+    plain, cases = policy.to_json(), []
+    for r in range(min(_CASES, table.n)):
+        calls = {name: _call(policy, table, table.ids.index(name), r) for name in policy.models}
+        routed = {name: float((scores or {})[name][r]) for name in policy.routed}
+        answer, _, model, asked = decide(plain, calls.get, routed)
+        expected = {"answer": answer, "model": model, "asked": asked}
+        if all(math.isfinite(v) for call in calls.values() for v in _floats(call)):
+            case = {"calls": calls, **({"scores": routed} if routed else {}), "expected": expected}
+            cases.append(case)
+    return cases
+
+
+def example_calls(table: CallTable, inputs: pd.DataFrame | None = None) -> dict[str, list[Any]]:
+    """Return a few records of a table, as columns that a policy takes.
+
+    ``inputs`` are the columns that its router reads.
+    """
+    columns: dict[str, list[Any]] = {}
+    if inputs is not None:
+        columns |= {str(name): inputs[name].head().tolist() for name in inputs.columns}
+    for m, name in enumerate(table.ids):
+        said = table.right[m, :5].astype(int).tolist()
+        if table.answers is not None:
+            said = [table.labels[code] for code in table.answers[m, :5].tolist()]
+        columns[f"{name}:correct" if table.answers is None else f"{name}:answer"] = said
+        columns[f"{name}:confidence"] = table.confidence[m, :5].tolist()
+        for c, label in enumerate(table.labels if table.probabilities is not None else ()):
+            assert table.probabilities is not None
+            columns[f"{name}:probability:{label}"] = table.probabilities[m, :5, c].tolist()
+    return columns
+
+
+def _call(policy: Policy, table: CallTable, m: int, r: int) -> list[Any]:
+    if policy.answer == "cumulative_mean":
+        assert table.probabilities is not None
+        return [float(p) for p in table.probabilities[m, r]]
+    said: Any = int(table.right[m, r])
+    if table.answers is not None:
+        said = table.labels[int(table.answers[m, r])]
+    return [said, float(table.confidence[m, r])]
+
+
+def _floats(call: Sequence[Any]) -> list[float]:
+    return [value for value in call if isinstance(value, float)]
+
+
+def count_of(policy: Policy) -> str:
+    return f"{len(policy.models)} models" if len(policy.models) > 1 else "one model"
+
+
+def _plain(value: float) -> float | str:
+    return value if math.isfinite(value) else str(float(value))
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise InputError(f"{POLICY_FILE}: expected a number as threshold, found {value!r}")
+    if isinstance(value, str) and value not in ("-inf", "inf", "nan"):
+        raise InputError(f"{POLICY_FILE}: expected a number as threshold, found {value!r}")
+    return float(value)
+
+
+def listed(found: Any, what: str) -> list[Any]:
+    if not isinstance(found, list):
+        raise InputError(f"{POLICY_FILE}: {what}: expected a list, found {type(found).__name__}")
+    return found
+
+
+def texts(found: Any, what: str) -> tuple[str, ...]:
+    names = listed(found, what)
+    if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+        raise InputError(f"{POLICY_FILE}: {what}: expected different names, found {names}")
+    return tuple(names)
