@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from promises_splits import CASES, COVERAGES, MEASURES, OBJECTIVES, SURE, Row, rules_of
+from promises_splits import CASES, COVERAGES, MEASURES, OBJECTIVES, SURE, Row, holds, rules_of
 
 from framework.analysis.choose import parse_condition
 from framework.arrays import FloatArray
@@ -49,15 +49,6 @@ def lucks(rows: Sequence[Row], rule: str, metric: str) -> FloatArray:
     if metric != "cost":
         return 100 * luck
     return np.asarray(-100 * luck / values_of(rows, rule, "pick", metric)[:, 2])
-
-
-def holds(values: FloatArray, noise: bool) -> FloatArray:
-    """Return which ranges hold the truth, with the noise of the test records where asked."""
-    _, expected, true, low, high, error = values.T
-    more = (1.96 * error) ** 2 if noise else 0.0
-    low = expected - np.sqrt((expected - low) ** 2 + more)
-    high = expected + np.sqrt((high - expected) ** 2 + more)
-    return np.asarray((low - 1e-12 <= true) & (true <= high + 1e-12), dtype=np.float64)
 
 
 def wilson(shares: FloatArray, records: FloatArray) -> FloatArray:
@@ -126,6 +117,34 @@ def promises_table(rows: Sequence[Row]) -> Table:
         "claim."
     )
     return Table("What picks promise", text, headings, lines)
+
+
+def members_table(rows: Sequence[Row]) -> Table:
+    headings = ["set", "measure", "metric", "claimed - true", "expected - true"]
+    headings += ["expected - true, less the luck of the split", "range holds"]
+    headings += ["with the noise of the test", "width"]
+    lines = []
+    for name in names_of(rows):
+        for measure in MEASURES:
+            own = of(rows, name, measure)
+            for metric in OBJECTIVES:
+                values = np.array([row["members"][metric] for row in own]).reshape(-1, 8)
+                both = [gaps(values, column, metric) for column in (0, 1)]
+                luck = 100 * np.array([row["luck"][metric] for row in own])
+                widths = 100 * (values[:, 4] - values[:, 3])
+                if metric == "cost":
+                    luck, widths = -luck / values[:, 2], widths / values[:, 2]
+                lines.append(
+                    [name, measure, metric]
+                    + [mean_of(gap) for gap in (*both, both[1] - luck)]
+                    + [f"{values[:, column].mean():.2f}" for column in (6, 7)]
+                    + [f"{widths.mean():.1f}"]
+                )
+    text = (
+        "All solutions of a front, each by its own expected figures and range: the mean over a "
+        "front, and over the splits. Units as above."
+    )
+    return Table("What all solutions of a front promise", text, headings, lines)
 
 
 def sure_table(rows: Sequence[Row]) -> Table:
@@ -306,7 +325,7 @@ def names_of(rows: Sequence[Row]) -> list[str]:
 def write_pages(rows: Sequence[Row], out: Path) -> None:
     """Write ``report.md`` and ``report.html``."""
     tables = [floors_table(rows, measure) for measure in reversed(MEASURES)]
-    tables += [make(rows) for make in (promises_table, sure_table, equal_table)]
+    tables += [make(rows) for make in (promises_table, members_table, sure_table, equal_table)]
     splits = ", ".join(
         f"{name} {len({row['split'] for row in rows if row['set'] == name})}"
         for name in names_of(rows)

@@ -152,6 +152,7 @@ def measured(name: str, split: int, measure: str, evaluations: int) -> Row:
     rules = rules_of(case)
     row["rules"] = {key: picked(rule, front, found, true, row) for key, rule in rules.items()}
     row["equal"] = accuracies_at(front)
+    row["members"] = members(front, found, row)
     drawn = found.ids < DRAWN
     row["luck"] = {
         metric: float(np.nanmean(found.values[metric][drawn] - true[metric][drawn]))
@@ -218,6 +219,41 @@ def worth(
         ]
         for metric in OBJECTIVES
     }
+
+
+def members(front: Front, found: Evidence, row: Row) -> dict[str, list[float]]:
+    """Return of each objective what :func:`worth` says, as means over all solutions of a front.
+
+    To the six figures come the shares of the ranges that hold the truth, without and with the noise
+    of the test records.
+    """
+    over = found.resamples.outcomes.metrics(found.resamples.weights, found.positions(front.ids))
+    fewer = math.sqrt(row["records"] / row["tested"])
+    assert front.test is not None
+    assert front.expected is not None
+    means = {}
+    for metric in OBJECTIVES:
+        known = [
+            front.expected[name]
+            for name in (f"expected_{metric}", f"{metric}_low", f"{metric}_high")
+        ]
+        true, error = front.test[metric], over[metric].std(axis=1) * fewer
+        values = np.column_stack(
+            [front.rows.values[metric], known[0], true, known[1], known[2], error]
+        )
+        values = values[~np.isnan(true)]  # an accuracy without an answer is none
+        held = [holds(values, noise) for noise in (False, True)]
+        means[metric] = [float(column.mean()) for column in (*values.T, *held)]
+    return means
+
+
+def holds(values: FloatArray, noise: bool) -> FloatArray:
+    """Return which ranges hold the truth, with the noise of the test records where asked."""
+    _, expected, true, low, high, error = values.T
+    more = (1.96 * error) ** 2 if noise else 0.0
+    low = expected - np.sqrt((expected - low) ** 2 + more)
+    high = expected + np.sqrt((high - expected) ** 2 + more)
+    return np.asarray((low - 1e-12 <= true) & (true <= high + 1e-12), dtype=np.float64)
 
 
 def accuracies_at(front: Front) -> list[float | None]:

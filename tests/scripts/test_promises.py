@@ -10,8 +10,8 @@ import sys
 import numpy as np
 import promises
 import pytest
-from promises_report import floors_of, holds, values_of, wilson, write_pages
-from promises_splits import CASES, MEASURES, OBJECTIVES, Case, accuracies_at, measured
+from promises_report import floors_of, values_of, wilson, write_pages
+from promises_splits import CASES, MEASURES, OBJECTIVES, Case, accuracies_at, holds, measured
 from scipy.stats import binomtest
 
 from framework.batch import Evaluated
@@ -76,6 +76,11 @@ def test_a_row_has_what_each_rule_promises_and_is_worth(rows):
                 assert low <= expected <= high
                 assert error >= 0
                 assert metric == "cost" or claimed <= 1
+        for metric in OBJECTIVES:
+            _, expected, _, low, high, error, held, with_noise = row["members"][metric]
+            assert low <= expected <= high
+            assert error >= 0
+            assert 0 <= held <= with_noise <= 1
         answer = row["rules"]["best accuracy"]
         assert answer["pick broken"] == (answer["pick"]["coverage"][2] < 0.85)
 
