@@ -495,17 +495,27 @@ def _listed(texts: Sequence[str], between: str = ", ") -> str:
 def _gain_text(one: Compared, front: Front) -> str:
     """Return the gain that decides, in words."""
     rest = (
-        f"{one.dominated:,} of the {len(front):,} solutions are in nothing better than one of its "
-        "points"
+        f"; {one.dominated:,} of the {len(front):,} solutions are in nothing better than one of "
+        "its points"
+        if one.dominated
+        else ""
     )
     if not one.gains:
-        return f"at none of its points the search has found anything as good; {rest}"
+        return f"at none of its points the search has found anything as good{rest}"
     name, gain = one.decisive()
     words = ("higher", "lower") if front.roles.sense(name) == "max" else ("lower", "higher")
+
+    def difference(amount: float) -> str:
+        return f"{abs(amount):.3g} {words[amount < 0]}"
+
     others = " and ".join(n for n in front.roles.names if n != name)
     place = f"at its {others}, " if others else ""
+    reached = (
+        ""
+        if gain.points == len(one.points)
+        else f" at {gain.points} of its {len(one.points)} points"
+    )
     return (
-        f"{place}{name} is expected to be {words[gain.expected < 0]} by "
-        f"{abs(gain.expected):.3g} of {gain.of:.3g}, 95% range of the gain {gain.low:.3g} to "
-        f"{gain.high:.3g}, at {gain.points} of its {len(one.points)} points; {rest}"
+        f"{place}{name} is expected to be {difference(gain.expected)} than its {gain.of:.3g}"
+        f"{reached}, in a 95% range from {difference(gain.low)} to {difference(gain.high)}{rest}"
     )

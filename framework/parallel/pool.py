@@ -204,8 +204,8 @@ class WorkerPool:
         elif now - self._without_workers_since > _SILENT_SECONDS and not self._warned:
             self._warned = True
             _LOG.warning(
-                "no Ray worker has started for %.0f s%s: the cluster has no room for one of %s, or "
-                "its machines are slow; waiting for it",
+                "no Ray worker has started for %.0f s%s: the machines are busy, or have no room "
+                "for one of %s; waiting for it",
                 _SILENT_SECONDS,
                 f", and {self._failed_text()}" if self._failed_starts else "",
                 self._config.resources.shape(),

@@ -238,4 +238,8 @@ def test_one_objective_is_compared_too():
     luck = own.mean() - (at - theirs[:, None]).mean()
     assert found.gains["accuracy"].expected == pytest.approx(found.gains["accuracy"].claimed - luck)
     text = verdict([found], front)
-    assert text.startswith("the search beats a guess (accuracy is expected to be higher by ")
+    gain = found.gains["accuracy"]
+    assert text == (
+        f"the search beats a guess (accuracy is expected to be {gain.expected:.3g} higher than its "
+        f"{gain.of:.3g}, in a 95% range from {gain.low:.3g} higher to {gain.high:.3g} higher)"
+    )
