@@ -20,7 +20,7 @@ from framework.parallel.worker import Worker
 from framework.run.evaluator import SerialEvaluator
 from tests.clusters.machines import Machines, bare_python, lacks
 from tests.clusters.test_bare_nodes import COMPARED, SWEPT, fronts
-from tests.clusters.test_elastic import collect_until, evaluator_on, rest
+from tests.clusters.test_elastic import evaluator_on, rest
 from tests.command import call, write
 from tests.parallel.asking import assert_same, genomes
 from tests.ray_toys import Needy, Orphan, Sphere
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 # a machine of its own disks: it does not see the driver's folder, and has little room
 _HIDE = (
-    'mount -t tmpfs -o size=64k tmpfs "$1" && mkdir "$1/tmp" && export TMPDIR="$1/tmp" && shift '
+    'mount -t tmpfs -o size=%s tmpfs "$1" && mkdir "$1/tmp" && export TMPDIR="$1/tmp" && shift '
     '&& exec "$@"'
 )
 
@@ -47,7 +47,7 @@ def full(tmp_path: Path) -> tuple[str, ...]:
     """Return what a command is started with to see a full disk in place of ``tmp_path``."""
     if sys.platform != "linux" or shutil.which("unshare") is None:
         pytest.skip("no mount namespaces here")
-    return ("unshare", "-m", "sh", "-c", _HIDE, "sh", str(tmp_path))
+    return ("unshare", "-m", "sh", "-c", _HIDE % "64k", "sh", str(tmp_path))
 
 
 def test_a_node_that_lacks_a_library(
@@ -129,9 +129,10 @@ def test_rows_at_a_full_disk(
     machines.join(1, prefix=full)
     X = genomes(40)
     with evaluator_on(machines, Needy(seconds=0.05), 2, shipped) as evaluator:
-        evaluator.submit(np.arange(40), X)
-        collect_until(evaluator, [], 1)
+        wait_for_nodes(2)
         machines.join(1)
+        wait_for_nodes(3)
+        evaluator.submit(np.arange(40), X)
         batch = rest(evaluator, [], 40)
         assert evaluator.incidents()["environment_failures"] >= 1
     assert_same(batch, score(X))
@@ -139,11 +140,22 @@ def test_rows_at_a_full_disk(
 
 @pytest.mark.parametrize(("command", "config"), [("sweep", SWEPT), ("experiment", COMPARED)])
 def test_whole_runs_at_a_full_disk(
-    machines: Machines, tmp_path: Path, full: tuple[str, ...], command: str, config: dict
+    machines: Machines,
+    tmp_path: Path,
+    room: Path,
+    full: tuple[str, ...],
+    command: str,
+    config: dict,
 ) -> None:
     """Where that is all there is they say so, and `resume` does exactly those on a better node."""
     write(tmp_path / "config.yaml", config)
-    node = machines.join(2, prefix=full)
+    # Python takes another folder for temporary files where it cannot write to the one that is named
+    (stubborn := room / "stubborn").mkdir(exist_ok=True)
+    (stubborn / "sitecustomize.py").write_text(
+        "import os, tempfile; tempfile.tempdir = os.environ['TMPDIR']"
+    )
+    smaller = (*full[:4], _HIDE % "16k", *full[5:])  # not even one journal fits
+    node = machines.join(2, prefix=smaller, env={"PYTHONPATH": str(stubborn)})
     done = machines.call(command, "config.yaml", "--out", "far", "--workers", 2, cwd=tmp_path)
     assert done.code == 3, done.err
     assert "could not be run" in done.err

@@ -101,8 +101,10 @@ class Watch:
             text = text.removeprefix("file://").partition("?")[0]
             if text in ("", ":memory:") or "?mode=ro" in os.fsdecode(path):
                 return True
-        if event == "ctypes.dlopen":  # whatever the system and its packages have
-            return not self.is_below(text, self.received)
+        if (
+            event == "ctypes.dlopen"
+        ):  # whatever the system and its packages have; a bare name is that
+            return os.sep not in text or not self.is_below(text, self.received)
         if text.startswith(("/dev/null", "/dev/shm", "/proc/self", "/dev/tty")):
             return True
         caches = ("__pycache__" in text or text.endswith((".pyc", ".nbi", ".nbc"))) and not (
