@@ -140,6 +140,7 @@ def stages_config(source: dict[str, Any], costs: list[int], stages: int) -> Mult
         "costs": {"classes": costs, "factor": 10},
         "threshold": 0.75,
         "max_stages": stages,
+        "measure": {"kind": "holdout"},
     }
     return MultiStageConfig.model_validate(section)
 

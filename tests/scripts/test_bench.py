@@ -8,7 +8,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from algorithms.multistage.problem import MultiStageProblem
 from framework.libraries.library import Library
+from framework.streams import CandidateStreams
 
 
 @pytest.fixture
@@ -54,6 +56,19 @@ def test_the_cost_of_a_search_is_measured_on_made_up_stages(monkeypatch):
     seconds, end = bench_multistage.search(bench_multistage.MadeUp(6, 400), 20, 2)
     assert seconds > 0.0
     assert end.evaluations > 40
+
+
+def test_the_loop_that_emsco_is_compared_with_scores_the_same(monkeypatch):
+    monkeypatch.syspath_prepend("scripts")
+    import bench_multistage as bench
+
+    source = {"synthetic": {"samples": 200, "features": 5, "informative": 3}}
+    problem = MultiStageProblem.from_config(bench.stages_config(source, [1, 2, 3, 1, 2], 3))
+    children = bench.late_children(problem, 4)
+    found = problem.evaluate(children, CandidateStreams(0, np.arange(4)))
+    plain = np.array([bench.plain_evaluation(problem, x) for x in children]).T
+    for name, values in zip(("coverage", "accuracy", "cost"), plain, strict=True):
+        assert found[name] == pytest.approx(values, abs=0.02), name  # two solvers, one model
 
 
 def test_the_obvious_step_scores_every_kind_of_target(bench, monkeypatch):
