@@ -69,7 +69,8 @@ def estimate(problem: Problem, algorithm: Algorithm, candidates: int | None) -> 
         most = problem.memory(candidates)[0]
         return Estimate(max(peak, most), most)
     share = (algorithm.evaluations_per_generation or len(X)) / len(X)
-    all_parts = (problem.n_components + len(keys)) * max(1.0, (candidates or len(X)) / len(X))
+    # what an earlier run of the process has built is in the memory that is taken already
+    all_parts = len(keys) * max(1.0, (candidates or len(X)) / len(X))
     more = cost.bytes_building + int(all_parts) * cost.bytes_stored
     peak = max(peak, resident_memory()[0] + more)
     return Estimate(peak, more, round(share * len(keys)), share * cost.seconds)

@@ -77,6 +77,10 @@ def test_the_first_generation_is_told_where_it_takes_long(tmp_path, monkeypatch)
     assert (needs.parts, needs.seconds, needs.more) == (wanted, 5.0 * wanted, 3 * 8 * wanted)
     assert needs.time("things").startswith(f"{wanted} things to build, about 0:0")
     assert not estimates.Estimate(10, 10, 5, 3.0).time("things")
+    problem.add_components(problem.build_components(problem.missing_components(first)))
+    assert problem.n_components == wanted
+    needs = estimate(problem, make_algorithm(config, problem, roles), 90)  # of another repeat
+    assert (needs.parts, needs.seconds, needs.more) == (0, 0.0, 0)
 
 
 def test_exact_searches_are_not_asked_ahead(tmp_path):
