@@ -104,8 +104,9 @@ def main() -> int:
     )
     pruning.add_argument("--gap", type=float, default=0.01, help="(bound - value) / value")
     args = parser.parse_args()
-    with threadpool_limits(1):  # scikit-learn's best here: its matrices are small
-        getattr(import_module(f"bench_{args.module}"), args.function)(args)
+    bench = getattr(import_module(f"bench_{args.module}"), args.function)
+    with threadpool_limits(1):  # scikit-learn's best here, and of what is loaded by now alone
+        bench(args)
     return 0
 
 
