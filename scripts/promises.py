@@ -41,7 +41,8 @@ def read_rows(path: Path, evaluations: int) -> list[Row]:
             row = json.loads(line)
         except ValueError:  # it was being written when the call was stopped
             continue
-        if row["evaluations"] == evaluations and row["set"] in CASES:
+        known = "members" in row  # earlier versions did not measure these
+        if known and row["evaluations"] == evaluations and row["set"] in CASES:
             rows.append(row)
     return rows
 

@@ -15,7 +15,7 @@ import yaml
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.problem import MultiStageProblem
 from framework.analysis.choose import choose, parse_condition
-from framework.arrays import FloatArray
+from framework.arrays import FloatArray, IntArray
 from framework.errors import InputError
 from framework.estimators.search import roles_for
 from framework.experiment.expected import (
@@ -205,9 +205,7 @@ def worth(
     The last is that of so many test records, by the spread over resamples of the records searched.
     """
     known = expectation(found, front, position, **rule).of
-    at = found.positions(front.ids[position : position + 1])
-    over = found.resamples.outcomes.metrics(found.resamples.weights, at)
-    fewer = math.sqrt(row["records"] / row["tested"])
+    errors = test_errors(found, front.ids[position : position + 1], row)
     assert front.test is not None
     return {
         metric: [
@@ -215,10 +213,17 @@ def worth(
             float(front.test[metric][position]),
             known[metric].low,
             known[metric].high,
-            float(over[metric][0].std() * fewer),
+            float(errors[metric][0]),
         ]
         for metric in OBJECTIVES
     }
+
+
+def test_errors(found: Evidence, ids: IntArray, row: Row) -> dict[str, FloatArray]:
+    """Return the standard errors of designs on the test records, by their spread over resamples."""
+    over = found.resamples.outcomes.metrics(found.resamples.weights, found.positions(ids))
+    fewer = math.sqrt(row["records"] / row["tested"])
+    return {metric: over[metric].std(axis=1) * fewer for metric in OBJECTIVES}
 
 
 def members(front: Front, found: Evidence, row: Row) -> dict[str, list[float]]:
@@ -227,8 +232,7 @@ def members(front: Front, found: Evidence, row: Row) -> dict[str, list[float]]:
     To the six figures come the shares of the ranges that hold the truth, without and with the noise
     of the test records.
     """
-    over = found.resamples.outcomes.metrics(found.resamples.weights, found.positions(front.ids))
-    fewer = math.sqrt(row["records"] / row["tested"])
+    errors = test_errors(found, front.ids, row)
     assert front.test is not None
     assert front.expected is not None
     means = {}
@@ -237,10 +241,8 @@ def members(front: Front, found: Evidence, row: Row) -> dict[str, list[float]]:
             front.expected[name]
             for name in (f"expected_{metric}", f"{metric}_low", f"{metric}_high")
         ]
-        true, error = front.test[metric], over[metric].std(axis=1) * fewer
-        values = np.column_stack(
-            [front.rows.values[metric], known[0], true, known[1], known[2], error]
-        )
+        claimed, true = front.rows.values[metric], front.test[metric]
+        values = np.column_stack([claimed, known[0], true, *known[1:], errors[metric]])
         values = values[~np.isnan(true)]  # an accuracy without an answer is none
         held = [holds(values, noise) for noise in (False, True)]
         means[metric] = [float(column.mean()) for column in (*values.T, *held)]

@@ -47,7 +47,12 @@ def full(tmp_path: Path) -> tuple[str, ...]:
     """Return what a command is started with to see a full disk in place of ``tmp_path``."""
     if sys.platform != "linux" or shutil.which("unshare") is None:
         pytest.skip("no mount namespaces here")
-    return ("unshare", "-m", "sh", "-c", _HIDE % "64k", "sh", str(tmp_path))
+    return hidden_by(tmp_path, "64k")
+
+
+def hidden_by(folder: Path, room: str) -> tuple[str, ...]:
+    """Return what starts a command that sees an empty disk with so much room as a folder."""
+    return ("unshare", "-m", "sh", "-c", _HIDE % room, "sh", str(folder))
 
 
 def test_a_node_that_lacks_a_library(
@@ -143,7 +148,7 @@ def test_whole_runs_at_a_full_disk(
     machines: Machines,
     tmp_path: Path,
     room: Path,
-    full: tuple[str, ...],
+    full: tuple[str, ...],  # it skips where nothing can be hidden
     command: str,
     config: dict,
 ) -> None:
@@ -154,7 +159,7 @@ def test_whole_runs_at_a_full_disk(
     (stubborn / "sitecustomize.py").write_text(
         "import os, tempfile; tempfile.tempdir = os.environ['TMPDIR']"
     )
-    smaller = (*full[:4], _HIDE % "16k", *full[5:])  # not even one journal fits
+    smaller = hidden_by(tmp_path, "16k")  # not even one journal fits
     node = machines.join(2, prefix=smaller, env={"PYTHONPATH": str(stubborn)})
     done = machines.call(command, "config.yaml", "--out", "far", "--workers", 2, cwd=tmp_path)
     assert done.code == 3, done.err

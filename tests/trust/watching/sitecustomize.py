@@ -101,9 +101,7 @@ class Watch:
             text = text.removeprefix("file://").partition("?")[0]
             if text in ("", ":memory:") or "?mode=ro" in os.fsdecode(path):
                 return True
-        if (
-            event == "ctypes.dlopen"
-        ):  # whatever the system and its packages have; a bare name is that
+        if event == "ctypes.dlopen":  # of the system and its packages, as each bare name is
             return os.sep not in text or not self.is_below(text, self.received)
         if text.startswith(("/dev/null", "/dev/shm", "/proc/self", "/dev/tty")):
             return True
