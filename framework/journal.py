@@ -65,7 +65,6 @@ _NOT_DAMAGE = {
 FileError = (sqlite3.Error, UnicodeError)
 
 BatchRow = tuple[int, int, bytes, bytes, str, float, int]
-_OLD_KEYS = {"algorithm.lookahead": "algorithm.max_pending"}  # of earlier versions
 
 
 class Journal:
@@ -80,8 +79,6 @@ class Journal:
         while another process writes to it.
     metrics : sequence of str, d, dtype
         Shape of the evaluations; needed to make a new journal.
-    formerly : mapping, optional
-        Keys that the identity did not have in earlier versions, and what they meant there.
 
     Raises
     ------
@@ -98,7 +95,6 @@ class Journal:
         metrics: tuple[str, ...] = (),
         d: int = 0,
         dtype: np.dtype[Any] | None = None,
-        formerly: Mapping[str, Any] | None = None,
     ) -> None:
         self.path = Path(path)
         self.salvaged: int | None = None
@@ -122,7 +118,7 @@ class Journal:
             advice = "; `paretolab resume` keeps what is whole" if torn else ""
             raise JournalError(f"{self.path}: cannot use the journal: {error}{advice}") from error
         with damaged(self.path, "the journal of a run"):
-            self._check(identity, formerly or {})
+            self._check(identity)
             self._run = _meta_checksum(self.meta)
             self.metric_names: tuple[str, ...] = tuple(map(str, self.meta["metrics"]))
             self.d = int(self.meta["d"])
@@ -146,7 +142,7 @@ class Journal:
             raise JournalError(f"{self.path}: {_DAMAGED}")
         return meta
 
-    def _check(self, identity: Mapping[str, Any] | None, formerly: Mapping[str, Any]) -> None:
+    def _check(self, identity: Mapping[str, Any] | None) -> None:
         if self.meta.get("format") != FORMAT:
             raise JournalError(
                 f"{self.path}: expected journal format {FORMAT}, found {self.meta.get('format')}; "
@@ -155,8 +151,7 @@ class Journal:
         if identity is None:
             return
         ours = json.loads(json.dumps(dict(identity)))
-        theirs = {_OLD_KEYS.get(key, key): value for key, value in self.meta["identity"].items()}
-        theirs = {**formerly, **theirs}
+        theirs = self.meta["identity"]
         differ = sorted(k for k in {*theirs, *ours} if theirs.get(k) != ours.get(k))
         if differ:
             shown = "; ".join(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
@@ -53,15 +52,7 @@ Rate = Annotated[float, Field(ge=0, le=1)]
 
 
 class Section(BaseModel):
-    """Base of every part of a configuration: unknown keys are mistakes, values are frozen.
-
-    ``renamed`` maps keys of earlier versions to those of this one, for the message that they get.
-    ``formerly`` has what keys meant before there were any: a run's directory names all keys of its
-    version, so one that lacks such a key is older.
-    """
-
-    renamed: ClassVar[Mapping[str, str]] = {}
-    formerly: ClassVar[Mapping[str, Any]] = {}
+    """Base of every part of a configuration: unknown keys are mistakes, values are frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -86,8 +77,6 @@ class Budget(Section):
     patience : number of generations in a row without a change of the Pareto front.
     max_failed_share : share of failed evaluations above which the run stops, from the 50th on.
     """
-
-    renamed: ClassVar[Mapping[str, str]] = {"failures": "max_failed_share"}
 
     generations: int | None = Field(default=None, ge=0)
     evaluations: int | None = Field(default=None, ge=1)

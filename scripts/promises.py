@@ -41,8 +41,7 @@ def read_rows(path: Path, evaluations: int) -> list[Row]:
             row = json.loads(line)
         except ValueError:  # it was being written when the call was stopped
             continue
-        known = "members" in row  # earlier versions did not measure these
-        if known and row["evaluations"] == evaluations and row["set"] in CASES:
+        if row["evaluations"] == evaluations and row["set"] in CASES:
             rows.append(row)
     return rows
 

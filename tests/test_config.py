@@ -9,15 +9,8 @@ import pytest
 import yaml
 
 from algorithms.general.baselines import RandomSearch
-from framework.cli.main import main
 from framework.errors import InputError
-from framework.experiment import config
 from framework.experiment.config import check, flatten, load_config, parameters
-from framework.experiment.grid_load import load_grid
-from framework.experiment.run_dir import RunDir
-from framework.libraries.config import ModelsConfig
-from tests import command
-from tracking.sweep.config import load_plan
 
 GOOD = {
     "name": "try",
@@ -128,24 +121,6 @@ MISTAKES = [
     (put("problem.nois", 1), "problem.nois: unknown key;", "mean 'noise'?"),
     (put("objectives.0.sens", 1), "objectives.0.sens: unknown key;", "mean 'sense'?"),
     (put("algorithm.kind", "randon"), "algorithm.kind: expected one of ", "mean 'random'?"),
-    # keys of earlier versions
-    (put("trials", 3), "trials: is now called 'repeats'", ""),
-    (put("budget.failures", 0.5), "budget.failures: is now called 'max_failed_share'", ""),
-    (
-        put("problem", {"kind": "ensemble", "library": {"path": "lib"}, "most": 5}),
-        "problem.most: is now called 'max_count'",
-        "",
-    ),
-    (
-        put("algorithm", {"kind": "local_search", "kick": 2}),
-        "algorithm.kick: is now called 'perturbation'",
-        "",
-    ),
-    (
-        put("algorithm", {"kind": "multi_ges", "charge": "mean"}),
-        "algorithm.charge: is now called 'cost_charging'",
-        "",
-    ),
     # missing
     (drop("budget"), "budget: expected a value, found nothing", ""),
     (put("objectives", [{"sense": "min"}]), "objectives.0.metric: expected a value, found no", ""),
@@ -197,13 +172,6 @@ def test_a_mistake_is_one_line(write, change, start, end):
     assert "\n" not in message
     assert message.startswith(f"try.yaml: {start}")
     assert message.endswith(end)
-
-
-def test_a_key_that_is_an_option_now():
-    given = {"folder": "models", "validation": "data.csv", "trusted": ["mine.Model"]}
-    with pytest.raises(InputError) as caught:
-        check(ModelsConfig, given, "library.yaml: import.models")
-    assert str(caught.value) == "library.yaml: import.models.trusted: is now the option --trust"
 
 
 def test_options_of_a_search_inherit():
@@ -280,47 +248,3 @@ def test_a_missing_file_is_said(tmp_path):
     assert "cannot read the configuration" in complaint(tmp_path)
     (tmp_path / "config.yaml").touch()
     assert "`resume` goes on with it" in complaint(tmp_path)
-
-
-def test_an_old_name_of_a_parameter_works_and_is_told_once(tmp_path, capsys, monkeypatch):
-    """In a run, a resumed run of an earlier version, an experiment and a sweep."""
-    monkeypatch.setattr(config, "_warned", set())
-    raw = command.small(algorithm={"kind": "emsco", "population": 30, "lookahead": 8})
-    told = "algorithm.lookahead is now called algorithm.max_pending\n"
-    path = command.write(tmp_path / "old.yaml", raw)
-    assert load_config(path).algorithm["max_pending"] == 8
-    assert capsys.readouterr().err == told
-    plain = command.write(tmp_path / "plain.yaml", command.small())
-    changed = load_config(plain, ["algorithm.lookahead=4"])
-    assert changed.algorithm["max_pending"] == 4
-    assert "lookahead" not in changed.algorithm
-    assert capsys.readouterr().err == ""
-
-    def old_identity(self):
-        return {key.replace("max_pending", "lookahead"): v for key, v in identity(self).items()}
-
-    out, identity = tmp_path / "out", config.RunConfig.identity
-    words = ["--no-mlflow", "--no-plots", "--quiet"]
-    with monkeypatch.context() as earlier:
-        earlier.setattr(config.RunConfig, "identity", old_identity)
-        earlier.setattr("framework.journal._OLD_KEYS", {})
-        assert main(["run", str(path), "--out", str(out), *words]) == 0
-    text = (out / "config.yaml").read_text()
-    (out / "config.yaml").write_text(text.replace("max_pending:", "lookahead:"))
-    assert RunDir(out).config().algorithm["max_pending"] == 8
-    assert main(["resume", str(out), "--set", "budget.generations=5", *words]) == 0
-    assert RunDir(out).summary()["generations"] == 5
-
-    method = {"kind": "emsco", "population": 30, "lookahead": 8}
-    own = {key: value for key, value in raw.items() if key != "algorithm"}
-    path = command.write(
-        tmp_path / "experiment.yaml", own | {"experiment": {"methods": {"a": method}}}
-    )
-    assert load_grid(path).section.methods["a"]["max_pending"] == 8
-
-    space = {"search_space": {"algorithm.lookahead": {"choices": [1, 4]}}, "trials": 2}
-    directions = [{"metric": "hypervolume", "sense": "max"}]
-    sweep = own | {"algorithm": {"kind": "emsco"}, "sweep": space | {"directions": directions}}
-    assert list(load_plan(command.write(tmp_path / "sweep.yaml", sweep)).space) == [
-        "algorithm.max_pending"
-    ]

@@ -11,13 +11,11 @@ import numpy as np
 from algorithms.ensembling.model import WeightedEnsemble
 from algorithms.ensembling.problem import EnsembleProblem
 from framework.arrays import Array
-from framework.estimators.front import with_former_names
 from framework.estimators.pool import PoolEstimator
 from framework.front import Front
 from framework.libraries.library import Library
 
 
-@with_former_names(score="metric")
 @dataclass(eq=False, repr=False, kw_only=True)
 class ParetoEnsemble(PoolEstimator[WeightedEnsemble]):
     """Search the weighted ensembles of models for the front of loss against costs.

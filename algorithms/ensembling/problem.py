@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -81,8 +81,6 @@ class EnsembleConfig(Section):
     group : column of the data set of ``library.build`` that tells subgroups apart; metrics compare
         them.
     """
-
-    renamed: ClassVar[Mapping[str, str]] = {"most": "max_count"}
 
     library: LibrarySection
     measure: MeasureConfig | None = None

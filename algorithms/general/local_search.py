@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -78,7 +77,6 @@ class ParetoLocalSearch(Algorithm):
     """
 
     spaces = SPACES
-    renamed: ClassVar[Mapping[str, str]] = {"kick": "perturbation"}
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -62,8 +62,6 @@ class MultiStageSettings(RecordsConfig):
     calibration : how confidences are calibrated, by cross-validation within the training records;
         softmax with a decision by costs, none otherwise, unless given.
     """
-
-    formerly: ClassVar[Mapping[str, Any]] = {"measure": {"kind": "holdout"}}
 
     measure: MeasureConfig = MeasureConfig()
     max_stages: int | None = Field(default=None, ge=1)

@@ -370,7 +370,6 @@ def source_of(table: Table, shares: SplitConfig, found: Division) -> Source:
     about, split = table.about(), found.split
     if notes := (*table.notes, *found.notes):
         about["notes"] = list(notes)
-    # keys that are not given are left out, as before there were any: caches stay good
     parts = [table.fingerprint, shares.model_dump_json(exclude_none=True), found.fingerprint]
     return Source(
         fingerprint=" ".join(filter(None, parts)),

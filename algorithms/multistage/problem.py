@@ -179,7 +179,7 @@ class MultiStageProblem(Problem, Deployable):
             data.thresholds.tolist(),
             data.positive,
         ]
-        if calibration != "none":  # without it, as before there was any: caches stay good
+        if calibration != "none":
             answers.append(calibration)
         if decision is not None:
             answers.append(decision.plain())

@@ -68,7 +68,6 @@ def config_arguments(parser: argparse.ArgumentParser) -> None:
     config_argument(parser)
     set_argument(parser)
     parser.add_argument("--repeats", type=int, help="repetitions with other seeds")
-    parser.add_argument("--trials", type=_now_repeats, help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int)
     workers_argument(parser)
 
@@ -122,11 +121,6 @@ def config_of(args: argparse.Namespace) -> RunConfig:
         seed=args.seed,
         workers=workers_of(args.workers),
     )
-
-
-def _now_repeats(text: str) -> int:
-    """Refuse the option that ``--repeats`` was called once."""
-    raise argparse.ArgumentTypeError(f"is now called --repeats; write --repeats {text}")
 
 
 def workers_of(text: str | None) -> str | int | None:

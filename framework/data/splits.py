@@ -43,7 +43,7 @@ class SplitConfig(Section):
     part : a column that names the part of each record: train, validation or test.
     fold : a column that names the fold of each record of a cross-validation.
     copies : whether records whose features are all equal stay together. Unless given they do in a
-        cross-validation, and do not where there are validation records, as before there was one.
+        cross-validation, and do not where there are validation records.
     """
 
     train: float = Field(default=0.5, gt=0, lt=1)

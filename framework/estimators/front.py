@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
+from functools import cached_property
 from html import escape
 from numbers import Integral
 from pathlib import Path
@@ -480,36 +480,6 @@ class _Fitted(Source):
 
     def _evidence(self, problem: Problem, **more: Any) -> Evidence | None:
         return self._of._evidence(problem, **more)
-
-
-def with_former_names(**names: str) -> Callable[[type[Any]], type[Any]]:
-    """Let an estimator take parameters by the names of an earlier release, with a warning.
-
-    Parameters
-    ----------
-    **names : str
-        The present name, by the former one.
-    """
-
-    def decorated(cls: type[Any]) -> type[Any]:
-        init = cls.__init__
-
-        @wraps(init)
-        def renaming(self: Any, *args: Any, **parameters: Any) -> None:
-            for former in names.keys() & parameters.keys():
-                warnings.warn(
-                    f"{cls.__name__}: {former} is now called {names[former]}; the former name "
-                    "works until 0.4",
-                    FutureWarning,
-                    stacklevel=2,
-                )
-                parameters[names[former]] = parameters.pop(former)
-            init(self, *args, **parameters)
-
-        cls.__init__ = renaming  # its signature, which scikit-learn reads, is the class's own
-        return cls
-
-    return decorated
 
 
 def listed(words: str | Sequence[str] | None) -> list[str]:

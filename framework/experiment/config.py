@@ -9,13 +9,12 @@ from __future__ import annotations
 import inspect
 import os
 import reprlib
-import sys
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Union
+from typing import Annotated, Any, Literal, Union
 
 import yaml
 from pydantic import (
@@ -125,8 +124,6 @@ class RunConfig(Section):
     The sections ``problem`` and ``algorithm`` are checked by the class that their ``kind`` names.
     """
 
-    renamed: ClassVar[Mapping[str, str]] = {"trials": "repeats"}
-
     name: FolderName
     problem: dict[str, Any]
     objectives: list[ObjectiveConfig] = Field(min_length=1)
@@ -139,11 +136,6 @@ class RunConfig(Section):
     memory_limit: float | None = Field(default=None, gt=0)
     tracking: TrackingConfig | None = TrackingConfig()
     cluster: ClusterConfig = ClusterConfig()
-
-    @field_validator("algorithm", mode="before")
-    @classmethod
-    def _current_names(cls, raw: Any) -> Any:
-        return with_current_names(raw) if isinstance(raw, dict) else raw
 
     def objective_roles(self) -> list[Objective]:
         return [Objective(o.metric, o.sense, o.worst) for o in self.objectives]
@@ -170,8 +162,6 @@ class RunConfig(Section):
 def load_config(
     path: str | os.PathLike[str],
     overrides: Sequence[str] = (),
-    *,
-    whole: bool = False,
     **top_level: Any,
 ) -> RunConfig:
     """Read a configuration, override some of its keys, and check it. Data are not loaded.
@@ -183,8 +173,6 @@ def load_config(
     overrides : sequence of str
         Assignments ``dotted.key=value``, with values in YAML. Items of lists are addressed by
         their number: ``objectives.0.sense=min``.
-    whole : bool
-        Whether it was written with all keys: one that is missing means what it did before.
     **top_level
         Values of top-level keys (``seed``, ``repeats``, ``workers``); None is ignored.
 
@@ -206,37 +194,11 @@ def load_config(
             raise InputError(
                 f"{path}: expected a run, found {article} {name}; use `paretolab {name} {path}`"
             )
-    if whole:
-        raw = as_formerly(raw)
     for text in overrides:
         override(raw, text)
     raw |= {key: value for key, value in top_level.items() if value is not None}
     with received(path, overrides, raw):
         return check_config(raw, path)
-
-
-def as_formerly(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration that names all keys of its version with those that it did not have.
-
-    See ``formerly`` of :class:`~framework.settings.Section`.
-    """
-    filled = dict(raw)
-    for key, group in _KINDS.items():
-        own = raw.get(key)
-        if isinstance(own, dict) and own.get("kind") in registry.names(group):
-            model = parameters(registry.load(group, str(own["kind"])))
-            filled[key] = {**own, **{k: v for k, v in _formerly(model).items() if k not in own}}
-    return filled
-
-
-def _formerly(model: type[BaseModel]) -> Mapping[str, Any]:
-    return getattr(model, "formerly", {})
-
-
-def formerly(config: RunConfig) -> dict[str, Any]:
-    """Return the dotted keys that earlier versions did not have, and what they meant there."""
-    cls = registry.load("problems", str(config.problem["kind"]))
-    return flatten({"problem": _formerly(parameters(cls))})
 
 
 def check_config(raw: Mapping[str, Any], path: Path) -> RunConfig:
@@ -260,43 +222,6 @@ def check_config(raw: Mapping[str, Any], path: Path) -> RunConfig:
         raise InputError("\n".join(found))
     sections["algorithm"] = with_horizon(sections["algorithm"], config.budget)
     return config.model_copy(update=sections)
-
-
-_OLD_NAMES = {"lookahead": "max_pending"}  # of parameters of searches
-_warned: set[str] = set()
-
-
-def with_current_names(algorithm: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a section ``algorithm`` in which parameters have the names that they have now.
-
-    A search that has a parameter of such a name itself keeps it. The user is told once.
-    """
-    renamed = dict(algorithm)
-    for old, new in _OLD_NAMES.items():
-        if old not in renamed or "kind" not in renamed:
-            continue
-        known = parameters(registry.load("algorithms", str(renamed["kind"]))).model_fields
-        if old in known or new not in known:
-            continue
-        renamed[new] = renamed.pop(old)  # also where both are given: what is typed comes last
-        _warn(old, new)
-    return renamed
-
-
-def current_key(key: str, config: RunConfig) -> str:
-    """Return a dotted key of a configuration by the name that it has now."""
-    section, _, old = key.partition(".")
-    new = _OLD_NAMES.get(old, "")
-    if section != "algorithm" or new not in config.algorithm or old in config.algorithm:
-        return key
-    _warn(old, new)
-    return f"algorithm.{new}"
-
-
-def _warn(old: str, new: str) -> None:
-    if old not in _warned:
-        _warned.add(old)
-        print(f"algorithm.{old} is now called algorithm.{new}", file=sys.stderr)
 
 
 def with_horizon(algorithm: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
@@ -400,8 +325,6 @@ def section(
             f"{where}.kind: expected {raw['kind']!r} to be registered for a subclass of "
             f"{base.__name__}, found {_shown(cls)}; repair or remove its package"
         )
-    if group == "algorithms":
-        raw = with_current_names(raw)
     rest = {key: value for key, value in raw.items() if key != "kind"}
     checked = check(parameters(cls), rest, where, context)
     return {"kind": raw["kind"], **checked.model_dump(mode="json")}
@@ -433,9 +356,7 @@ def parameters(cls: type) -> type[BaseModel]:
         fields = keys | fields  # the base's keys come first, but the subclass's types win
         if all(p.kind is not p.VAR_KEYWORD for p in known):
             break
-    model = create_model(f"{cls.__name__}Config", __base__=Section, **fields)
-    model.renamed = getattr(cls, "renamed", {})
-    return model
+    return create_model(f"{cls.__name__}Config", __base__=Section, **fields)
 
 
 def check(
@@ -547,11 +468,6 @@ def _error_line(
     if kind == "extra_forbidden":
         models = _models_at(model, place[:-1])
         known = list(dict.fromkeys(name for found in models for name in found.model_fields))
-        for found in models:
-            if place[-1] in getattr(found, "renamed", {}):
-                new = found.renamed[place[-1]]
-                option = new.startswith("--")
-                return f"{start}: is now " + (f"the option {new}" if option else f"called {new!r}")
         listed = f"one of {', '.join(known)}" if known else "no key"
         hint = registry.nearest(place[-1], known)
         return f"{start}: unknown key; expected {listed}; found {place[-1]!r}{hint}"

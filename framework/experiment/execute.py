@@ -309,7 +309,7 @@ def resumed_config(
     InputError
         An override cannot be used, or makes the budget smaller than what is spent of it.
     """
-    config = load_config(run_dir.config_file, overrides, whole=True, workers=workers)
+    config = load_config(run_dir.config_file, overrides, workers=workers)
     _refuse_smaller(config, run_dir)
     given = {text.partition("=")[0].strip().removeprefix(_PREFIX) for text in overrides}
     if not given & _LENGTHS:

@@ -27,7 +27,6 @@ from framework.security import (
     TABLE_BYTES,
     check_no_links,
     check_sizes,
-    public_uri,
     read_bytes,
     read_object,
     read_text,
@@ -231,9 +230,8 @@ class RunDir:
         return (self.about().get("data") or {}) if self.about_file.is_file() else {}
 
     def config_text(self) -> str:
-        """Return config.yaml, without a password that an earlier version kept in its URI."""
-        text, tracking = read_text(self.config_file, CONFIG_BYTES), self.config().tracking
-        return text if tracking is None else text.replace(tracking.uri, public_uri(tracking.uri))
+        """Return the content of config.yaml."""
+        return read_text(self.config_file, CONFIG_BYTES)
 
     def roles(self) -> Roles:
         """Return the roles of the run's metrics. Raises InputError where they are damaged."""

@@ -17,7 +17,7 @@ import numpy as np
 from framework import extras, registry
 from framework.algorithm import Algorithm, make
 from framework.errors import InputError, ParetolabError
-from framework.experiment.config import RunConfig, as_formerly, check, formerly, parameters
+from framework.experiment.config import RunConfig, check, parameters
 from framework.experiment.estimate import (
     candidates_of,
     estimate,
@@ -51,7 +51,7 @@ def make_problem(config: RunConfig, address: str | None = None) -> Problem:
     What it is made of, a library say, is built by the configuration's workers, or those of the
     Ray cluster at ``address``.
     """
-    raw = as_formerly({"problem": config.problem})["problem"]
+    raw = dict(config.problem)
     cls = registry.load("problems", str(raw.pop("kind", None)))
     section = check(parameters(cls), raw, "problem")
     refuse_too_large(cls.memory_to_load(section), config.memory_limit, "needed to load the table")
@@ -225,7 +225,6 @@ class SingleRun:
                     metrics=problem.metric_names,
                     d=problem.space.d,
                     dtype=problem.space.dtype,
-                    formerly=formerly(config),
                 )
             )
             checkpoints = stack.enter_context(closing(Checkpoints(run_dir.notes_file, owner)))

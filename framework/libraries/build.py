@@ -59,10 +59,6 @@ _LINE_EVERY = 5.0  # seconds between plain lines
 
 _PACKAGES = ("lightgbm", "numpy", "scikit-learn")
 _PARTS = ("validation", "test")
-_LATER = {  # keys that earlier versions did not have
-    "build": ("balanced", "measured", "latency", "keep_models", "repeats"),
-    "split": ("folds", "fold", "validation", "group", "time", "window"),
-}
 
 
 class BuildLines:
@@ -229,17 +225,10 @@ def build_library(
 
 def _identity(config: BuildConfig, about: Mapping[str, Any]) -> dict[str, Any]:
     """Return what decides the predictions: of equal ones, one is enough."""
-    chosen = config.model_dump(mode="json", exclude={"dataset", "name"})
-    defaults = BuildConfig(name=config.name, dataset=config.dataset).model_dump(mode="json")
-    for part, keys in _LATER.items():  # a build of an earlier version is one without them
-        own, default = (chosen, defaults) if part == "build" else (chosen[part], defaults[part])
-        for key in keys:
-            if own[key] == default[key]:
-                del own[key]
     return {
         "format": FORMAT,
         "name": config.name,
-        "build": chosen,
+        "build": config.model_dump(mode="json", exclude={"dataset", "name"}),
         "data": dict(about),
         "versions": extras.versions(_PACKAGES),
     }

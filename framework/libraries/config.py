@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -248,8 +247,6 @@ class ModelsConfig(Section):
     validation, test : tables with the features' columns and the target's.
     costs, units : as for arrays, beside those that are measured.
     """
-
-    renamed: ClassVar[Mapping[str, str]] = {"trusted": "--trust"}
 
     folder: PlacedPath
     validation: PlacedPath

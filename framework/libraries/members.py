@@ -61,7 +61,7 @@ def call_times(library: Library) -> FloatArray | None:
         for name in library.ids:
             about = read_object(library.folder / MODELS / name / ABOUT_FILE, "a model")
             found.append(float(about["costs"]["call_time"]))
-    except (InputError, OSError, *DAMAGED):  # of an earlier version, or imported
+    except (InputError, OSError, *DAMAGED):  # imported, say
         return None
     return np.clip(np.nan_to_num(found), 0.0, library.costs["inference_time"].values)
 

@@ -211,7 +211,7 @@ class Chosen:
 
     @classmethod
     def read(cls, directory: Path) -> Chosen | None:
-        """Return it; None where there is no such model, or one made before there were walks."""
+        """Return it; None where there is no such model."""
         try:
             plain = read_object(directory / "model.json", "a model's description")
             return cls(int(plain["about"]["solution"]), Walk.from_json(plain["walk"]))

@@ -399,13 +399,6 @@ def test_regressors_are_no_classifiers():
     assert search.score(X.drop(columns="a"), X["a"] + X["b"]) > 0
 
 
-def test_a_former_name_works_with_a_warning():
-    with pytest.warns(FutureWarning, match="score is now called metric"):
-        search = ParetoEnsemble(MODELS, score="accuracy")
-    assert search.metric == "accuracy"
-    assert "score" not in search.get_params(deep=False)
-
-
 def test_keys_of_data_sets_are_parameters():
     X, y = records()
     X = X.assign(a=X["a"].round(1).astype(str).where(X.index % 9 > 0, "none"), kind=X.index % 3)

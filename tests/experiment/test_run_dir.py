@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from framework.errors import InputError
-from framework.experiment.config import as_formerly, check_config
+from framework.experiment.config import check_config
 from framework.experiment.execute import new_run
 from framework.experiment.run_dir import RunDir
 from tests.command import call, small, start, write
@@ -94,13 +94,3 @@ def test_what_a_killed_process_has_left_is_removed_once_it_is_old(tmp_path):
     with new_run(CONFIG, str(tmp_path / "run")) as run_dir:
         run_dir.write_summary({})
     assert sorted(p.name for p in tmp_path.iterdir()) == [".paretolab-new", "run"]
-
-
-def test_a_directory_without_a_key_is_of_a_version_that_had_none():
-    old = {"problem": {"kind": "multistage", "dataset": {"sklearn": "iris"}}}
-    assert as_formerly(old)["problem"]["measure"] == {"kind": "holdout"}
-    said = {"problem": {**old["problem"], "measure": {"kind": "cross_validation"}}}
-    assert as_formerly(said) == said
-    assert (
-        as_formerly({"problem": {"kind": "function", "name": "zdt1"}})["problem"]["name"] == "zdt1"
-    )

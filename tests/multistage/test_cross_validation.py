@@ -181,8 +181,7 @@ def test_measures_share_no_cache(table_file, cache):
     assert len(list(cache.glob("*.sqlite"))) == len(measures)
 
 
-def test_holdout_is_as_before_there_was_any_other(table_file):
-    """Caches and runs of earlier versions stay good."""
+def test_holdout_is_what_is_measured_unless_given(table_file):
     plain = problem_of(table_file)
     assert plain.fingerprint == problem_of(table_file, measure={"kind": "holdout"}).fingerprint
     assert "measured" not in plain.describe()

@@ -137,9 +137,6 @@ def resplit(config: RunConfig, repeat: int) -> RunConfig:
     return config.model_copy(update={"problem": raw["problem"]})
 
 
-FORMER_HALVING = "hyperband"  # which it is not: brackets have no budgets of their own
-
-
 class PruneConfig(Section):
     """Section ``sweep.prune``: which trials are too bad to go on.
 
@@ -158,13 +155,6 @@ class PruneConfig(Section):
     at: list[int] = Field(min_length=1)
     startup: int | None = Field(default=None, ge=1)
     eta: int | None = Field(default=None, ge=2)
-
-    @field_validator("kind", mode="before")
-    @classmethod
-    def _renamed(cls, kind: Any) -> Any:
-        if kind == FORMER_HALVING:
-            raise ValueError("is now called 'halving'")
-        return kind
 
     @field_validator("at")
     @classmethod

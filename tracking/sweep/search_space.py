@@ -18,7 +18,6 @@ from framework.experiment.config import (
     RunConfig,
     check,
     check_config,
-    current_key,
     flatten,
     noting,
     put,
@@ -145,8 +144,7 @@ def dimensions(
     where = f"{path}: sweep.search_space"
     found: list[str] = []
     read: dict[str, Dimension] = {}
-    for old, raw in search_space.items():
-        key = current_key(old, config)
+    for key, raw in search_space.items():
         with noting(found):
             read[key] = check(Dimension, raw, f"{where}.{key}")
     if found:

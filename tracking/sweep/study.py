@@ -23,7 +23,7 @@ from optuna.trial import FrozenTrial, TrialState
 from framework.errors import InputError, ParetolabError
 from framework.roles import Sense
 from framework.security import expanded, public_uri, redacted
-from tracking.sweep.config import FORMER_HALVING, SweepPlan
+from tracking.sweep.config import SweepPlan
 from tracking.sweep.sampling import LIMITS, directions, draw_trial
 from tracking.sweep.trial_runs import TrialOutcome
 
@@ -210,8 +210,6 @@ def _open(plan: SweepPlan, storage: optuna.storages.BaseStorage, name: str) -> S
     )
     identity = json.loads(json.dumps(plan.identity()))
     known = study.user_attrs.get(_IDENTITY)
-    if known is not None and known.get("sweep.prune.kind") == FORMER_HALVING:
-        known = known | {"sweep.prune.kind": "halving"}
     if known is None:
         study.set_metric_names([direction.metric for direction in plan.sweep.directions])
         study.set_user_attr(_IDENTITY, identity)

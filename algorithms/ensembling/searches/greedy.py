@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -148,7 +147,6 @@ class MultiGES(GES):
     HAPEns paper, Appendix A.1 and Algorithm 2.
     """
 
-    renamed: ClassVar[Mapping[str, str]] = {"charge": "cost_charging"}
     ends_at_best = False  # a cheaper one may follow
 
     def __init__(
