@@ -1,32 +1,67 @@
 """Speed, as ratios against a named baseline measured in the same process.
 
-    python scripts/bench.py emsco [--generations N] [--no-ray] [--no-mlflow]
-    python scripts/bench.py multistage [--repeats N]
-    python scripts/bench.py resampling [--designs N] [--repeats N]
-    python scripts/bench.py scaling [--generations N] [--repeats N]
-    python scripts/bench.py ensembling [--repeats N]
-    python scripts/bench.py hull [--evaluations N] [--populations N N ...]
-    python scripts/bench.py cascade [TABLE] [--repeats N]
-    python scripts/bench.py pruning [--seconds S | --effort N | --workers N ...] [LIBRARY ...]
+    python scripts/bench.py NAME
+
+``emsco``: generations of EMSCO a second, beside a loop that trains with scikit-learn.
+``multistage``: exact fronts, beside a loop over candidates in numpy on the same bits.
+``ensembling``: ROC AUC of ensembles and HAPEns, beside numpy and scikit-learn.
+``pruning``: gap and bound of the strong form, beside the program as printed, on the same pools.
+``hull``: convex-hull evolution on ZED1, beside the paper's times.
+``resampling``: what to expect of many designs, beside every design in every resample.
 
 The multi-stage data are the Australian credit data of the EMSCO paper (14 features, 690 records,
 k = 4), taken from PARETOLAB_DATA; without them a synthetic set of the same shape stands in, and the
-table says so. Libraries of models are made up. What runs in this process is timed by its CPU, so
-that ratios hold on a busy machine too; what runs on Ray, by the clock.
+table says so. Libraries of models are made up. Everything is timed by the CPU of this process, with
+numerical libraries on one thread, so that ratios hold on a busy machine too.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import pickle
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
+
+from algorithms.ensembling.kernels.auc import RankTable, auc, rank_table
+from algorithms.ensembling.kernels.multiplicities import multiplicities_of
+from algorithms.ensembling.problem import EnsembleProblem
+from algorithms.hull.searches import CHEMOA, FCHEMOA
+from algorithms.multistage.config import MultiStageConfig
+from algorithms.multistage.emsco import EMSCO
+from algorithms.multistage.exact.search import Exact
+from algorithms.multistage.problem import MultiStageProblem
+from algorithms.pruning.branch_and_bound.instance import Instance
+from algorithms.pruning.branch_and_bound.solver import BranchAndBound, share_of_gap
+from algorithms.pruning.papers.printed_program import Program
+from algorithms.pruning.problem import PruningProblem
+from algorithms.pruning.votes import weights_of
+from framework import registry
+from framework.algorithm import Algorithm
+from framework.analysis.choose import choose
+from framework.analysis.expectations import Resamples, Rule, expect
+from framework.analysis.front_expectations import expect_front
+from framework.arrays import Array, FloatArray
+from framework.batch import Evaluated
+from framework.front import Front
+from framework.libraries.library import Cost, Library, load_library
+from framework.problem import Problem
+from framework.problems.functions import FunctionProblem
+from framework.roles import Objective, Roles
+from framework.run.driver import search
+from framework.run.evaluator import SerialEvaluator, evaluate_candidates
+from framework.settings import Budget
 
 _LEAST_SECONDS = 0.3  # of one measurement, so that the clock's resolution does not matter
 
@@ -49,64 +84,415 @@ def fastest(repeats: int, measure: Callable[[], tuple[float, Any]]) -> tuple[flo
     return min((measure() for _ in range(repeats)), key=lambda pair: pair[0])
 
 
-def print_table(
-    title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 0
-) -> None:
-    """Print a table, its first ``left`` columns of words, the others of numbers."""
+def print_table(title: str, heads: str, rows: Iterable[Sequence[str]], words: int = 1) -> None:
+    """Print a table, its first columns of words, the others of numbers."""
     table = Table(title=title, title_justify="left")
-    for i, name in enumerate(columns):
-        table.add_column(name, justify="left" if i < left else "right")
+    for i, name in enumerate(heads.split(",")):
+        table.add_column(name, justify="left" if i < words else "right")
     for row in rows:
         table.add_row(*row)
     Console(width=130).print(table)
 
 
+def print_rates(title: str, rates: Sequence[tuple[str, float]]) -> None:
+    """Print what is done in a second; the first row is what the others are compared with."""
+    first = rates[0][1]
+    rows = ((name, f"{value:,.3g}", f"{value / first:,.1f}") for name, value in rates)
+    print_table(title, ",a second,times the first", rows)
+
+
+def asked(algorithm: Algorithm) -> Array:
+    """Return what a search that goes on asks for."""
+    X = algorithm.ask()
+    assert X is not None
+    return X
+
+
+# --- multi-stage classifiers ------------------------------------------------------------------
+
+POPULATION = 300
+COSTS = [2, 2, 2, 1, 2, 1, 2, 3, 1, 2, 1, 1, 1, 2]
+HEART_COSTS = [1, 2, 2, 2, 2, 2, 2, 1, 2, 2, 1, 1]
+OBJECTIVES = [Objective("coverage", "max"), Objective("accuracy", "max"), Objective("cost", "min")]
+
+
+def source(name: str, samples: int, features: int, informative: int) -> dict[str, Any]:
+    """Return the data set: the real one where it is there, else one of its shape."""
+    folder = os.environ.get("PARETOLAB_DATA")
+    if folder and (Path(folder) / f"{name}.csv").is_file():
+        return {"name": name}
+    sizes = {"samples": samples, "features": features, "informative": informative, "classes": 2}
+    return {"synthetic": sizes}
+
+
+def credit() -> dict[str, Any]:
+    """Return the credit data of the paper, or their like."""
+    return source("australian", 690, 14, 8)
+
+
+def stages(dataset: dict[str, Any], costs: list[int], most: int) -> MultiStageProblem:
+    """Return the problem of a data set as in the paper, with so many stages at most."""
+    section = {
+        "dataset": dataset,
+        "costs": {"classes": costs, "factor": 10},
+        "threshold": 0.75,
+        "max_stages": most,
+        "measure": {"kind": "holdout"},
+    }
+    return MultiStageProblem.from_config(MultiStageConfig.model_validate(section))
+
+
+def bench_emsco(args: argparse.Namespace) -> None:
+    """Print generations of EMSCO a second."""
+    os.environ["PARETOLAB_CACHE"] = "off"
+    n = args.generations
+    make = partial(stages, credit(), COSTS, 4)
+
+    def cold() -> tuple[float, MultiStageProblem]:
+        problem = make()
+        return generations(problem, n), problem
+
+    generations(make(), 5)  # compile
+    cold_seconds, problem = fastest(args.repeats, cold)
+    warm_seconds, _ = fastest(args.repeats, lambda: (generations(problem, n), None))
+    rates = [
+        ("scikit-learn loop, trained per chromosome, no cache", plain_loop(make())),
+        (f"EMSCO, cold cache ({problem.n_components:,} trained)", n / cold_seconds),
+        ("EMSCO, warm cache", n / warm_seconds),
+    ]
+    print_rates(f"Generations of {POPULATION}, {credit()}, k = 4", rates)
+
+
+def generations(problem: MultiStageProblem, n: int) -> float:
+    """Return the CPU seconds of so many generations of EMSCO."""
+    roles = Roles(problem.metrics, OBJECTIVES)
+    algorithm = EMSCO(problem, roles, seed=0, population=POPULATION, beta=2.5)
+    start = time.process_time()
+    search(problem, algorithm, SerialEvaluator(problem), budget=Budget(generations=n))
+    return time.process_time() - start
+
+
+def plain_loop(problem: MultiStageProblem, chromosomes: int = 60) -> float:
+    """Return the generations per second of the obvious program, with scikit-learn's defaults.
+
+    For each child it trains a LogisticRegression a stage and passes the validation records on.
+    Only evaluation is timed (a generation is 240 children at the least elite share), on children
+    of a real run, so the figure flatters the loop.
+    """
+    children = late_children(problem, chromosomes)
+    start = time.process_time()
+    for x in children:
+        plain_evaluation(problem, x)
+    seconds = (time.process_time() - start) / chromosomes
+    return 1.0 / (seconds * 0.8 * POPULATION)
+
+
+def late_children(problem: MultiStageProblem, n: int) -> Array:
+    """Return children that EMSCO asks for after 20 generations."""
+    algorithm = EMSCO(problem, Roles(problem.metrics, OBJECTIVES), seed=0, beta=2.5)
+    first, X = 0, np.zeros((0, 0), dtype=np.int8)
+    for _ in range(21):
+        X = asked(algorithm)
+        ids, first = np.arange(first, first + len(X)), first + len(X)
+        algorithm.tell(Evaluated(ids, X, dict(problem.evaluate(X))))
+    return X[:n]
+
+
+def plain_evaluation(problem: MultiStageProblem, x: Array) -> tuple[float, float, float]:
+    """Return coverage, accuracy and cost of one chromosome, as the paper describes it."""
+    data = problem.data
+    n = data.n_validation
+    X_train, X = data.design.T, data.held.T[:n]
+    waiting = np.ones(n, dtype=bool)
+    right = cost = 0
+    for stage in range(int(x.max()) + 1):
+        columns = np.flatnonzero(x <= stage)
+        model = LogisticRegression().fit(X_train[:, columns], data.y)
+        cost += int(problem.costs[x == stage].sum()) * int(waiting.sum())
+        P = model.predict_proba(X[:, columns])
+        leaving = waiting & (P.max(axis=1) >= data.thresholds[0])
+        right += int((P.argmax(axis=1)[leaving] == data.y_held[:n][leaving]).sum())
+        waiting &= ~leaving
+    answered = n - int(waiting.sum())
+    return answered / n, right / max(answered, 1), cost / n / problem.cost_scale
+
+
+def bench_multistage(args: argparse.Namespace) -> None:
+    """Print what exact fronts take, beside a loop over candidates in numpy on the same bits."""
+    os.environ["PARETOLAB_CACHE"] = "off"
+    heart, rows = source("heart_failure", 299, 12, 6), []
+    for name, data, costs, sizes in (
+        ("heart", heart, HEART_COSTS, (4, 12)),
+        ("credit", credit(), COSTS, (4, 14)),
+    ):
+        for k in sizes:
+            problem = stages(data, costs, k)
+            loop = numpy_loop(problem)
+            exact_front(problem)  # compile
+            seconds, (method, front) = fastest(args.repeats, partial(exact_front, problem))
+            each = seconds / problem.space.size * 1e9
+            label = name if "name" in data else f"like {name}"
+            figures = f"{front}", f"{seconds:.3f}", f"{each:.2g}", f"{loop / each:,.0f}"
+            rows.append((label, method, str(k), f"{problem.space.size:,}", *figures))
+    heads = "data,method,k,candidates,front,CPU s,ns each,times a numpy loop"
+    print_table("Exact fronts, one core, sub-classifiers trained", heads, rows, 2)
+
+
+def exact_front(problem: MultiStageProblem) -> tuple[float, tuple[str, int]]:
+    """Return the CPU seconds of an exact front, its method and its size."""
+    algorithm = Exact(problem, Roles(problem.metrics, OBJECTIVES), seed=0)
+    pickle.dumps(algorithm)  # makes it look at the sub-classifiers
+    start = time.process_time()
+    X = asked(algorithm)
+    return time.process_time() - start, (algorithm.method, len(X))
+
+
+def numpy_loop(problem: MultiStageProblem, candidates: int = 1000) -> float:
+    """Return the nanoseconds a candidate of a loop over candidates with boolean vectors."""
+    tables, weights = problem.stage_tables(), 1 << np.arange(problem.space.n)
+    sure, right = (
+        np.unpackbits(rows.view(np.uint8), axis=1, count=tables.records, bitorder="little") == 1
+        for rows in (tables.conclusive, tables.right)
+    )
+    X = problem.space.sample(np.random.default_rng(0), candidates)
+    start = time.process_time()
+    for x in X:
+        waiting = np.ones(tables.records, dtype=bool)
+        answered = good = cost = 0
+        for stage in range(int(x.max()) + 1):
+            key = int(weights[x <= stage].sum())
+            cost += int(problem.costs[x == stage].sum()) * int(waiting.sum())
+            answered += int((waiting & sure[key]).sum())
+            good += int((waiting & right[key]).sum())
+            waiting &= ~sure[key]
+    return (time.process_time() - start) / candidates * 1e9
+
+
+def bench_resampling(args: argparse.Namespace) -> None:
+    """Print what resamples of many designs take, beside every design in every resample."""
+    made = {"samples": 900, "features": 9, "informative": 6, "class_sep": 1.5, "seed": 1}
+    section = {
+        "dataset": {"synthetic": made},
+        "split": {"train": 1 / 3, "validation": 2 / 3, "test": 0.0},
+        "measure": {"kind": "holdout"},
+        "max_stages": 4,
+    }
+    problem = MultiStageProblem.from_config(MultiStageConfig.model_validate(section))
+    X = problem.space.sample(np.random.default_rng(0), 2 * args.designs)
+    X = np.unique(X, axis=0)[: args.designs]
+    values, ids = problem.evaluate(X), np.arange(len(X))
+    roles = Roles(problem.metrics, OBJECTIVES)
+    front = Front.of([Evaluated(ids, X, dict(values))], roles, problem.gene_names)
+    outcomes, where = problem.outcomes(X), ["coverage>=0.8"]
+    resamples = Resamples(outcomes, 0)
+    at = int(front.ids[choose(front, where=where, best="accuracy")])
+    rule = Rule(front, where=where, best="accuracy")
+    whole = partial(expect_front, resamples, roles, values, front.ids, front.ids)
+
+    def everything() -> None:
+        for start in range(0, len(X), 1000):
+            outcomes.metrics(resamples.weights, slice(start, start + 1000), roles.names)
+
+    works: list[tuple[str, Callable[[], object]]] = [
+        ("every design in every resample", everything),
+        ("what to expect of a rule's pick", lambda: expect(resamples, rule, at)),
+        (f"what to expect of all {len(front)} solutions", whole),
+    ]
+    title = f"{len(X):,} designs, {outcomes.records} records, {resamples.count} resamples"
+    print_rates(title, [(name, rate(work, 1, args.repeats)) for name, work in works])
+
+
+# --- ensembles --------------------------------------------------------------------------------
+
+MODELS, BATCH, PICKS, EVALUATIONS = 60, 40, 5, 3000
+
+
+def bench_ensembling(args: argparse.Namespace) -> None:
+    """Print evaluations of ensembles a second, and those of HAPEns from end to end."""
+    for records in (1000, 10_000):
+        library = made_up(records)
+        problem, X = EnsembleProblem(library), random_rows(BATCH)
+        table = rank_table(library.validation, library.y_validation)
+        one_more = random_rows(1, 2 * PICKS) + np.eye(MODELS, dtype=np.int32)
+
+        def of(work: Callable[..., object], X: Array, *data: object) -> float:
+            return rate(partial(work, *data, X), len(X), args.repeats)
+
+        rates = [
+            ("scikit-learn, a candidate at a time", of(one_at_a_time, X, library)),
+            ("numpy, all candidates at once", of(numpy_auc, X, library)),
+            ("integer keys", of(by_keys, X, table)),
+            ("integer keys, a parent and one more", of(by_keys, one_more, table)),
+            ("the problem: AUC, costs, diversity", of(problem.evaluate, X)),
+            ("HAPEns, end to end", max(hapens(problem) for _ in range(args.repeats + 1))),
+        ]
+        print_rates(f"ROC AUC of ensembles of {MODELS} models, {records:,} records", rates)
+
+
+def made_up(records: int) -> Library:
+    """Return predictions that know the truth by noise, and costs."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, records)
+    skill = rng.uniform(0.2, 0.7, (MODELS, 1, 1))
+    scores = 1.5 * rng.normal(size=(MODELS, records, 2)) + skill * np.eye(2)[y]
+    P = np.exp(scores) / np.exp(scores).sum(axis=2, keepdims=True)
+    costs = {
+        "memory": Cost(rng.lognormal(0, 1.5, MODELS), "MB"),
+        "inference_time": Cost(rng.lognormal(0, 1.5, MODELS), "s/1000 rows"),
+    }
+    configs = tuple({"family": j % 7, "size": int(rng.integers(9))} for j in range(MODELS))
+    names = tuple(f"model_{j}" for j in range(MODELS))
+    return Library(names, P[:, :, 1].astype(np.float32), y, (0, 1), costs, configs=configs)
+
+
+def random_rows(n: int, picks: int = PICKS) -> Array:
+    """Return so many ensembles of ``picks`` drawn models, (n, models)."""
+    draws = np.random.default_rng(1).integers(0, MODELS, (n, picks))
+    return np.stack([np.bincount(row, minlength=MODELS) for row in draws]).astype(np.int32)
+
+
+def one_at_a_time(library: Library, X: Array) -> FloatArray:
+    """Return the ROC AUC of each ensemble by a call of scikit-learn."""
+    P = np.asarray(library.validation, dtype=np.float64)
+    return np.array([roc_auc_score(library.y_validation, x / x.sum() @ P) for x in X])
+
+
+def numpy_auc(library: Library, X: Array) -> FloatArray:
+    """Return the ROC AUC of all ensembles by sorting means of 31 bits, each before its label."""
+    y, P = np.asarray(library.y_validation), np.asarray(library.validation, dtype=np.float64)
+    means = X / X.sum(axis=1, keepdims=True) @ P
+    labels = np.sort((means * (2**31 - 1)).astype(np.uint32) << 1 | y.astype(np.uint32)) & 1
+    n1 = int(y.sum())
+    above = labels @ np.arange(len(y), dtype=np.float64) - n1 * (n1 - 1) / 2
+    return np.asarray(above / (n1 * (len(y) - n1)))
+
+
+def by_keys(table: RankTable, X: Array) -> FloatArray:
+    """Return the ROC AUC of all ensembles by our kernel."""
+    return auc(table, multiplicities_of(X))
+
+
+def hapens(problem: EnsembleProblem) -> float:
+    """Return the evaluations a second of HAPEns: asking, evaluating and telling."""
+    roles = Roles(problem.metrics, [Objective("roc_auc", "max"), Objective("memory", "min")])
+    algorithm = registry.load("algorithms", "hapens")(problem, roles, seed=0)
+    start, rows = time.process_time(), 0
+    while rows < EVALUATIONS and (X := algorithm.ask()) is not None:
+        algorithm.tell(evaluate_candidates(problem, 0, np.arange(rows, rows + len(X)), X))
+        rows += len(X)
+    return rows / (time.process_time() - start)
+
+
+# --- pruned ensembles -------------------------------------------------------------------------
+
+# gaps of the paper (K = 100, CPLEX 12.8, 8 cores, 300 s), by what a library's name holds
+GAPS = {"messidor": 4.3, "spambase": 0.0, "default_credit": 6.7, "bank_marketing": 5.4}
+GAPS |= dict.fromkeys(("breast_cancer", "parkinsons", "musk", "qsar"), 0.0)
+
+
+def bench_pruning(args: argparse.Namespace) -> None:
+    """Print value, bound and gap of both forms, each solved for as many seconds of CPU."""
+    rows = []
+    for library in [load_library(path) for path in args.libraries] or [made_up_pool()]:
+        problem = PruningProblem(library)
+        strong(problem, args.weights, 0.0)  # compiles
+        paper = next((f"{gap:.1f}%" for name, gap in GAPS.items() if name in library.name), "")
+        for form, solve in (("as printed, HiGHS", printed), ("strong", strong)):
+            value, bound, spent = solve(problem, args.weights, args.seconds)
+            gap = share_of_gap(bound, value) if np.isfinite(value) else float("inf")
+            figures = f"{value:g}", f"{bound:.6g}", f"{gap:.2%}", f"{spent:.1f}", paper
+            rows.append((library.name, form, *figures))
+    print_table("Pruned ensembles", "pool,form,value,bound,gap,CPU s,paper's gap", rows, 2)
+
+
+def made_up_pool(k: int = 40, n: int = 600) -> Library:
+    """Return a pool whose members fail together on some records."""
+    rng = np.random.default_rng(0)
+    y, hard = rng.random(n) < 0.4, rng.random(n)
+    right = rng.random((k, n)) < np.where(hard < 0.3, 0.45, rng.uniform(0.7, 0.9, (k, 1)))
+    P = np.where(np.where(right, y, ~y), 0.9, 0.1)
+    names = [f"m{i}" for i in range(k)]
+    return Library.from_arrays(names, P, y.astype(int), [0, 1], name="made_up")
+
+
+def strong(problem: PruningProblem, weights: str, seconds: float) -> tuple[float, float, float]:
+    """Return value, bound and processor seconds of the strong form."""
+    start = time.process_time()
+    solver = BranchAndBound(Instance.of(problem.votes, weights_of(weights, *problem.votes.totals)))
+    while not solver.done and time.process_time() - start < seconds:
+        solver.step()
+    assert solver.incumbent is not None
+    return solver.incumbent.value, solver.bound, time.process_time() - start
+
+
+def printed(problem: PruningProblem, weights: str, seconds: float) -> tuple[float, float, float]:
+    """Return value, bound and processor seconds of the program as printed, by HiGHS."""
+    start = time.process_time()
+    P, y = np.asarray(problem.library.validation), np.asarray(problem.library.y_validation)
+    votes = P > 0.5 if problem.positive == 1 else P < 0.5
+    program = Program(votes, y == problem.positive, weights_of(weights, *problem.votes.totals))
+    solution = program.solve(seconds=seconds)
+    return solution.value, solution.bound, time.process_time() - start
+
+
+# --- convex hulls -----------------------------------------------------------------------------
+
+PAPER = {100: (360, 2640), 300: (553, 19300), 1000: (1100, 272000)}  # seconds: 3DFCH, 3DCH
+
+
+def bench_hull(args: argparse.Namespace) -> None:
+    """Print CPU seconds of searches on ZED1 beside the paper's."""
+    rows, whole = [], args.evaluations
+    for n in args.populations:
+        fast, slow = (f"{t:,}" for t in PAPER[n]) if n in PAPER else ("", "")
+        few = whole if n <= 1000 else min(whole, n + 500)  # a sample, where it is slow
+        for name, (vas, seconds), scale, paper in (
+            ("3DFCH-EMOA", searched(FCHEMOA, n, whole), 1.0, fast),
+            (f"3DCH-EMOA (of {few:,})", searched(CHEMOA, n, few), whole / few, slow),
+        ):
+            rows.append((name, str(n), f"{vas:.5f}", f"{seconds * scale:.2f}", paper))
+    print_table(f"ZED1, {whole:,} evaluations: CPU seconds", "search,n,VAS,here,paper", rows)
+
+
+def searched(cls: Callable[..., FCHEMOA | CHEMOA], n: int, evaluations: int) -> tuple[float, float]:
+    """Return VAS and the CPU seconds of a search through ask and tell, evaluation left out."""
+    problem: Problem = FunctionProblem("zed1")
+    roles = Roles(problem.metrics, [Objective(name, "min") for name in problem.metric_names])
+    vas = seconds = 0.0
+    for seed, stop in ((1, n + 20), (0, evaluations)):  # the first one compiles
+        algorithm, first, outside = cls(problem, roles, seed=seed, population=n), 0, 0.0
+        begun = time.process_time()
+        while first < stop:
+            X = asked(algorithm)
+            since = time.process_time()
+            ids, first = np.arange(first, first + len(X)), first + len(X)
+            batch = evaluate_candidates(problem, 0, ids, X)
+            outside += time.process_time() - since
+            algorithm.tell(batch)
+        seconds = time.process_time() - begun - outside
+        vas = float(algorithm.outcome().findings["vas"])
+    return vas, seconds
+
+
 def main() -> int:
-    """Run the benchmark of one family, with numerical libraries on one thread."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    families = parser.add_subparsers(required=True, metavar="FAMILY")
-
-    def family(name: str, module: str, text: str) -> argparse.ArgumentParser:
-        added = families.add_parser(name, help=text)
-        added.set_defaults(module=module, function=f"bench_{name}")
-        return added
-
-    emsco = family("emsco", "multistage", "generations per second of EMSCO on the credit data")
-    emsco.add_argument("--generations", type=int, default=500)
-    emsco.add_argument("--no-ray", action="store_true")
-    emsco.add_argument("--no-mlflow", action="store_true")
-    exact = family("multistage", "multistage", "exact fronts: candidates a second")
-    scaling = family("scaling", "multistage", "cost against features, records, population")
-    scaling.add_argument("--generations", type=int, default=20)
-    resampling = family("resampling", "multistage", "what resamples of many designs take")
-    resampling.add_argument("--designs", type=int, default=50000)
-    ensembling = family("ensembling", "ensembling", "evaluations a second of ensembles")
-    cascade = family("cascade", "cascade", "exact fronts and hulls of cascades")
-    cascade.add_argument("table", nargs="?", help="a file of calls; a made-up table if none")
-    for repeated in (emsco, exact, resampling, scaling, ensembling, cascade):
-        repeated.add_argument("--repeats", type=int, default=3, help="the fastest counts")
-    hull = family("hull", "hull", "convex-hull evolution beside the paper's times")
-    hull.add_argument("--evaluations", type=int, default=30000)
-    hull.add_argument("--populations", type=int, nargs="+", default=[100, 300, 1000])
-    pruning = family("pruning", "pruning", "gaps of integer programs beside the paper's")
-    pruning.add_argument("libraries", nargs="*", help="folders; a made-up pool if none")
-    pruning.add_argument("--seconds", type=float, default=20.0, help="a solve, of the processor")
-    pruning.add_argument("--weights", default="accuracy")
-    pruning.add_argument(
-        "--effort", type=int, metavar="N", help="gaps by K and records after N iterations instead"
-    )
-    pruning.add_argument(
-        "--workers",
-        type=int,
-        nargs="+",
-        metavar="N",
-        help="time to --gap on so many workers instead; 0 is this process",
-    )
-    pruning.add_argument("--gap", type=float, default=0.01, help="(bound - value) / value")
+    """Run one benchmark, with numerical libraries on one thread."""
+    parser = argparse.ArgumentParser(description="Speed, as ratios against a named baseline.")
+    names = parser.add_subparsers(required=True, metavar="NAME")
+    of = {}
+    for name, bench in ((k[6:], v) for k, v in globals().items() if k.startswith("bench_")):
+        of[name] = names.add_parser(name, help=bench.__doc__)
+        of[name].set_defaults(bench=bench)
+        of[name].add_argument("--repeats", type=int, default=3, help="the fastest counts")
+    of["emsco"].add_argument("--generations", type=int, default=500)
+    of["resampling"].add_argument("--designs", type=int, default=50000)
+    of["hull"].add_argument("--evaluations", type=int, default=30000)
+    of["hull"].add_argument("--populations", type=int, nargs="+", default=[100, 300, 1000])
+    of["pruning"].add_argument("libraries", nargs="*", help="folders; a made-up pool if none")
+    of["pruning"].add_argument("--seconds", type=float, default=20.0, help="of CPU, for each solve")
+    of["pruning"].add_argument("--weights", default="accuracy")
     args = parser.parse_args()
-    bench = getattr(import_module(f"bench_{args.module}"), args.function)
     with threadpool_limits(1):  # scikit-learn's best here, and of what is loaded by now alone
-        bench(args)
+        args.bench(args)
     return 0
 
 
