@@ -10,7 +10,6 @@ import numpy as np
 from pydantic import Field
 
 from algorithms.cascade.enumeration import Point, Sweeps, best_of, hull, undominated
-from algorithms.cascade.prices import corners_of, fits
 from algorithms.cascade.problem import CascadeProblem
 from algorithms.cascade.stages import TENS
 from framework.algorithm import Algorithm, Outcome
@@ -25,7 +24,6 @@ from framework.roles import Roles
 from framework.space import Integers
 
 _ALWAYS = 2  # sweeps that are enumerated whatever the number of records: chains of three
-_ENUMERATED = _ALWAYS + 1  # models of the chains that are enumerated for a hull, too
 ROUTER = -1  # before the models of a chain
 _CELLS = 40_000_000  # numbers of answers times sums of gains
 
@@ -48,14 +46,13 @@ class ExactCascades(Algorithm):
         holds more on new records.
     front : {'hull', 'whole'}, optional
         Corners of the convex hull alone, or every best compromise. The hull if None and outcomes
-        are calibrated, for what lies between its corners is luck, or where longer chains than of
-        three have more than ``policies``. With abstention always whole.
+        are calibrated, for what lies between its corners is luck. With abstention always whole.
     max_models : int
         Models in a cascade, at most. Chains of two are the best on new records; longer ones fit
         the luck of the tuning records.
     policies : int
         Policies to enumerate of a chain, at most, where it has more than three models (of two
-        with early abstention). The hull needs no enumeration of longer chains.
+        with early abstention).
 
     Raises
     ------
@@ -105,13 +102,8 @@ class ExactCascades(Algorithm):
         self._records = source.calls.n
         self._k = source.calls.k
         self._task = Task(source, self.against, outcomes == "calibrated")
-        longest = self._task.sweeps_of(tuple(range(self.max_models)))
-        # what all models asked of all records cost bounds every chain
-        self._by_price = self.abstain == "no" and fits(longest)
-        many = len(longest.level) > _ALWAYS and longest.policies > policies
-        default = "hull" if outcomes == "calibrated" or (many and self._by_price) else "whole"
+        default = "hull" if outcomes == "calibrated" else "whole"
         self.front = "whole" if self.abstain != "no" else front or default
-        self._by_price &= self.front == "hull"
         self._chains = [
             chain
             for length in range(1, self.max_models + 1)
@@ -119,7 +111,7 @@ class ExactCascades(Algorithm):
         ]
         if source.routes is not None and self.max_models > 1:
             self._chains += [(ROUTER, *c) for c in itertools.combinations(range(self._k), 2)]
-        self._check(policies, longest)
+        self._check(policies, self._task.sweeps_of(tuple(range(self.max_models))))
         self._found: list[Point] | None = None
 
     def prepare(self, work: Preparation) -> None:
@@ -175,15 +167,11 @@ class ExactCascades(Algorithm):
 
     def _check(self, policies: int, sweeps: Sweeps) -> None:
         always = _ALWAYS if self.abstain == "no" else 0
-        if not self._by_price and len(sweeps.level) > always and sweeps.policies > policies:
-            instead = ""
-            if self.abstain == "no":
-                larger = "give the cost in a larger unit"
-                instead = f", or {larger if self.front == 'hull' else 'take front: hull'}"
+        if len(sweeps.level) > always and sweeps.policies > policies:
             raise InputError(
                 f"algorithm.max_models: expected at most {policies:,} policies of a chain "
                 f"(algorithm.policies), found up to {sweeps.policies:.3g} with {self.max_models} "
-                f"models and {self._records:,} records; lower max_models{instead}"
+                f"models and {self._records:,} records; lower max_models, or take another search"
             )
         cells = (self._records + 1) * (self._each * self._records + 1)
         if self.abstain != "no" and cells > _CELLS:
@@ -199,11 +187,8 @@ class ExactCascades(Algorithm):
             for length in range(1, self.max_models + 1):
                 at = [i for i, chain in enumerate(self._chains) if _models(chain) == length]
                 left = [i for i in at if known[i] is None]
-                corners: list[Point] | None = None
-                if self._by_price and length > _ENUMERATED:  # only what shorter chains lack
-                    corners = hull([p for i in range(at[0]) for p in known[i] or ()])
                 pieces = [self._chains[i] for i in left]
-                results = work.workers.map(solve_chain, (self._task, corners), pieces)
+                results = work.workers.map(solve_chain, self._task, pieces)
                 for i, points in zip(left, results, strict=True):
                     work.checkpoints[f"chain {i}"] = json.dumps(points).encode()
                     known[i] = points
@@ -337,13 +322,9 @@ def _models(chain: tuple[int, ...]) -> int:
     return len(chain) - (chain[0] == ROUTER)
 
 
-def solve_chain(given: tuple[Task, list[Point] | None], chain: tuple[int, ...]) -> list[Point]:
-    """Return the best policies of a chain; those that a hull lacks, where one is given."""
-    task, corners = given
-    sweeps = task.sweeps_of(chain)
-    if corners is not None:
-        return corners_of(sweeps, chain, corners)
-    return best_of(sweeps, chain, task.abstain != "no")
+def solve_chain(task: Task, chain: tuple[int, ...]) -> list[Point]:
+    """Return the best policies of a chain."""
+    return best_of(task.sweeps_of(chain), chain, task.abstain != "no")
 
 
 def noted(content: bytes | None) -> list[Point] | None:

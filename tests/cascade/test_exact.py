@@ -8,13 +8,10 @@ import json
 import numpy as np
 import pytest
 
-from algorithms.cascade.enumeration import Point, hull
-from algorithms.cascade.exact import ExactCascades, Task, solve_chain
-from algorithms.cascade.prices import corners_of
+from algorithms.cascade.exact import ExactCascades
 from algorithms.cascade.problem import CascadeProblem
 from algorithms.cascade.routing import Routing
 from framework.errors import InputError
-from framework.libraries.calls import CallTable
 from framework.pareto import nondominated
 from framework.preparation import Preparation
 from framework.roles import Objective, Roles
@@ -127,80 +124,6 @@ def test_the_hull_has_the_corners_of_the_front():
     assert {tuple(c) for c in corners} <= {tuple(w) for w in whole}
 
 
-def hull_of(problem, corners_only, calibrated):
-    """Return gains and costs of the hull of all chains, by enumeration or by prices."""
-    task, points = Task(problem, "cost", calibrated), []
-    for length in range(1, problem.calls.k + 1):
-        known = hull(points) if corners_only and length > 2 else None
-        for chain in itertools.combinations(range(problem.calls.k), length):
-            points = points + solve_chain((task, known), chain)
-    return [(point.gain, point.cost) for point in hull(points)]
-
-
-@pytest.mark.parametrize(
-    ("answer", "tables"),
-    [
-        ("own", 60),
-        pytest.param("own", 200, marks=pytest.mark.slow),
-        ("cumulative_mean", 30),
-    ],
-)
-def test_prices_find_the_hull_of_every_policy(answer, tables):
-    sizes = (10, 18, 26) if answer == "own" else (7, 12)
-    longer = 0
-    for seed in range(tables):
-        tied = seed % 3 == 0  # and infinite
-        more = {"infinite": answer == "own"} if tied else {}
-        if seed % 5 == 1:
-            more["fixed"] = {"cost": [0.001, 0.003, 0.002, 0.01][: 3 + seed % 2]}
-        table = made_up(3 + seed % 2, sizes[seed % len(sizes)], seed, tied=tied, **more)
-        problem = CascadeProblem(table, answer=answer)
-        wanted = hull_of(problem, False, seed % 4 == 0)
-        assert hull_of(problem, True, seed % 4 == 0) == wanted
-        longer += wanted != hull_of(CascadeProblem(table.only(table.ids[:2])), False, seed % 4 == 0)
-    assert longer > tables / 2
-
-
-def test_a_long_chain_is_searched_by_prices_and_says_so():
-    problem = CascadeProblem(made_up(5, 60, 3))
-    roles = roles_of(problem, "accuracy", "cost")
-    names = ["accuracy", "cost"]
-    found = {}
-    for front in ("whole", "hull", None):
-        search = ExactCascades(
-            problem,
-            roles,
-            seed=0,
-            outcomes="raw",
-            max_models=4,
-            front=front,
-            policies=10 if front is None else 10**9,
-        )
-        found[front] = losses_of(problem, search.best(), names)
-        assert search.front == (front or "hull")
-    np.testing.assert_array_equal(found["hull"], found[None])
-    for weight in np.geomspace(1e-3, 1e3, 40):
-        best = (found["whole"] @ [1, weight]).min()
-        assert (found["hull"] @ [1, weight]).min() == pytest.approx(best)
-
-
-def test_sums_that_do_not_fit_are_not_multiplied():
-    table = made_up(4, 30)
-    dear = CallTable.from_arrays(
-        table.ids,
-        table.right,
-        table.confidence,
-        {"cost": table.costs["cost"].values / 10.0},
-    )
-    problem = CascadeProblem(dear)
-    sweeps = Task(problem, "cost", False).sweeps_of((0, 1, 2, 3))
-    with pytest.raises(OverflowError):
-        corners_of(sweeps, (0, 1, 2, 3), [Point(30, 0, 0, (0,), ())])
-    roles = roles_of(problem, "accuracy", "cost")
-    with pytest.raises(InputError, match="lower max_models, or give the cost in a larger"):
-        ExactCascades(problem, roles, seed=0, max_models=4, policies=100)
-
-
 def test_four_models_agree_with_shorter_sweeps_of_every_threshold():
     """A chain of four against a loop over every pair of cuts before a chain of two."""
     table = made_up(4, 14, 3, tied=True)
@@ -279,7 +202,7 @@ def test_a_resumed_enumeration_goes_on_from_its_checkpoints():
         (
             {"max_models": 5, "policies": 1000, "outcomes": "raw", "front": "whole"},
             {},
-            "lower max_models, or take front: hull",
+            "lower max_models, or take another search",
         ),
     ],
 )
