@@ -1,21 +1,10 @@
-"""Tables of calls in files: wide and long tables, and the layouts in which others publish theirs.
+"""Tables of calls in files: wide and long tables.
 
 ``wide``: one row per record; ``MODEL:correct`` (or ``MODEL:answer`` and a column ``truth``),
 ``MODEL:confidence``, and any other ``MODEL:NAME`` is a cost, such as ``MODEL:cost`` and
 ``MODEL:latency_ms``. ``long``: one row per call: ``record``, ``model``, ``correct``
 (or ``answer`` and ``truth``), ``confidence``, and any other number as a cost. Columns ``record``
 and ``group`` name records and what belongs together.
-
-Published layouts, none of which has confidences (add them as columns of the name in brackets):
-
-- ``routerbench`` (Hu et al. 2024): ``sample_id``, ``MODEL`` (a score from 0 to 1),
-  ``MODEL|total_cost``, ``MODEL|model_response`` [``MODEL|confidence``];
-- ``routellm`` (Ong et al. 2024, the files of its evaluations): ``MODEL`` (true or false),
-  ``MODEL_response``, no costs (give ``prices``) [``MODEL_confidence``];
-- ``llmrouterbench``: a folder ``MODEL/TIME.json``, each a list ``records`` of objects with
-  ``index``, ``score``, ``cost``, ``prediction`` [``confidence``].
-
-A score of at least 1/2 counts as right.
 """
 
 from __future__ import annotations
@@ -28,12 +17,11 @@ import numpy as np
 import pandas as pd
 
 from framework.data.table_files import read_frame
-from framework.errors import InputError, damaged
+from framework.errors import InputError
 from framework.libraries.calls import CallTable
 from framework.registry import nearest
-from framework.security import read_object
 
-CallFormat = Literal["wide", "long", "routerbench", "routellm", "llmrouterbench"]
+CallFormat = Literal["wide", "long"]
 
 _RIGHT, _SURE, _ANSWER = "correct", "confidence", "answer"
 _RECORD, _MODEL, _TRUTH, _GROUP = "record", "model", "truth", "group"
@@ -51,7 +39,7 @@ def read_calls(
     Parameters
     ----------
     path : path
-        CSV, also gzipped, or Parquet; for ``llmrouterbench`` a folder.
+        CSV, also gzipped, or Parquet.
     layout : str, optional
         See the module; ``long`` where there are columns ``record`` and ``model``, else ``wide``.
     prices : mapping of str to float, optional
@@ -65,17 +53,11 @@ def read_calls(
         It cannot be read, lacks a column or a call, or holds what is no number.
     """
     title = name or path.name
-    if layout == "llmrouterbench":
-        frame = _from_folder(path)
-        layout = "long"
-    else:
-        frame = read_frame(path)
+    frame = read_frame(path)
     if layout is None:
         layout = "long" if {_RECORD, _MODEL} <= set(frame.columns) else "wide"
     if layout == "long":
         frame = _widened(frame, path)
-    elif layout != "wide":
-        frame = _renamed(frame, layout, path)
     return calls_of(frame, prices=prices, name=title, where=str(path))
 
 
@@ -85,12 +67,8 @@ def read_inputs(path: Path, columns: Sequence[str], layout: CallFormat | None) -
     Raises
     ------
     InputError
-        It cannot be read, lacks a column, or has a layout without such columns.
+        It cannot be read, or lacks a column.
     """
-    if layout == "llmrouterbench":
-        raise InputError(
-            f"{path}: expected a table whose columns describe the records, found a folder of calls"
-        )
     frame = read_frame(path)
     if layout == "long" or (layout is None and {_RECORD, _MODEL} <= set(frame.columns)):
         frame = frame.drop_duplicates(_RECORD)
@@ -244,49 +222,3 @@ def _widened(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
         for column in others:
             wide[f"{model}:{column}"] = placed[column].to_numpy()
     return pd.DataFrame(wide)
-
-
-def _renamed(frame: pd.DataFrame, layout: str, path: Path) -> pd.DataFrame:
-    """Return a published table in the names of a wide one."""
-    mark, of_cost = ("|", "|total_") if layout == "routerbench" else ("_", "_")
-    answer = "model_response" if layout == "routerbench" else "response"
-    names = [str(c) for c in frame.columns]
-    models = [c[: -len(mark + answer)] for c in names if c.endswith(mark + answer)]
-    models = [m for m in models if m in names]
-    if not models:
-        raise InputError(
-            f"{path}: expected a table of {layout}, with columns MODEL and MODEL{mark}{answer}, "
-            f"found {', '.join(names[:6])}"
-        )
-    wide: dict[str, Any] = {}
-    if "sample_id" in names:
-        wide[_RECORD] = frame["sample_id"]
-    for model in models:
-        score = _truth_value(frame[model])
-        wide[f"{model}:{_RIGHT}"] = (score >= 0.5).astype(float).where(score.notna())
-        for source, what in ((f"{of_cost}cost", "cost"), (f"{mark}{_SURE}", _SURE)):
-            if model + source in names:
-                wide[f"{model}:{what}"] = frame[model + source]
-    return pd.DataFrame(wide)
-
-
-def _from_folder(folder: Path) -> pd.DataFrame:
-    """Return the calls in ``MODEL/TIME.json``, the last file of each model, as a long table."""
-    files = {path.parent.name: path for path in sorted(folder.glob("*/*.json"))}
-    if not files:
-        raise InputError(f"{folder}: expected a folder with files MODEL/TIME.json, found none")
-    rows = []
-    for model, path in files.items():
-        plain = read_object(path, "the calls of a model")
-        with damaged(path, "a list of records with index, score and cost"):
-            for record in plain["records"]:
-                row = {
-                    _RECORD: str(record["index"]),
-                    _MODEL: model,
-                    _RIGHT: float(float(record["score"]) >= 0.5),
-                    "cost": float(record["cost"]),
-                }
-                if _SURE in record:
-                    row[_SURE] = float(record[_SURE])
-                rows.append(row)
-    return pd.DataFrame(rows)

@@ -187,8 +187,7 @@ class CallsSection(Section):
     """Where a table of calls is: in a file, or what a library's models answered.
 
     path, test : tables of calls, of the records to choose on and of others; see ``layout``.
-    layout : ``wide``, ``long``, ``routerbench``, ``routellm`` or ``llmrouterbench``; recognised
-        between the first two if None (:mod:`framework.libraries.call_files`).
+    layout : ``wide`` or ``long``; recognised if None (:mod:`framework.libraries.call_files`).
     prices : what a call of each model costs, where the tables do not say.
     library : instead of ``path``: a library of classifiers, whose validation records become the
         calls and whose test records the test.
@@ -198,7 +197,7 @@ class CallsSection(Section):
 
     path: PlacedPath | None = None
     test: PlacedPath | None = None
-    layout: Literal["wide", "long", "routerbench", "routellm", "llmrouterbench"] | None = None
+    layout: Literal["wide", "long"] | None = None
     prices: dict[str, float] | None = None
     library: LibrarySection | None = None
     models: tuple[str, ...] | None = Field(default=None, min_length=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 from framework.errors import InputError
 from framework.libraries.call_files import calls_of, read_calls
-from framework.libraries.calls import UNIT, CallTable
+from framework.libraries.calls import CallTable
 from tests.made_up_libraries import made_up
 
 
@@ -71,43 +70,6 @@ def test_answers_and_the_truth_say_what_is_right():
     table = calls_of(plain)
     assert table.right.tolist() == [[True, False, True], [True, True, False]]
     assert table.labels == ("a", "b", "c")
-
-
-def test_the_published_layouts_are_read(tmp_path):
-    bench = pd.DataFrame({"sample_id": ["x", "y"], "prompt": ["?", "?"], "eval_name": ["e", "e"]})
-    for model, score, cost in (
-        ("a/b", [1.0, 0.25], [1e-5, 2e-5]),
-        ("gpt", [0.5, 1.0], [1e-3, 1e-3]),
-    ):
-        bench[model], bench[f"{model}|model_response"] = score, ["s", "t"]
-        bench[f"{model}|total_cost"] = cost
-    bench["oracle_model_to_route_to"] = "gpt"
-    bench = bench.rename(columns={c: c.replace("a/b", "a-b") for c in bench.columns})
-    bench.to_csv(tmp_path / "bench.csv", index=False)
-    table = read_calls(tmp_path / "bench.csv", "routerbench")
-    assert table.right.tolist() == [[True, False], [True, True]]
-    assert table.costs["cost"].values.tolist() == [[10_000, 20_000], [10**6, 10**6]]
-    route = pd.DataFrame(
-        {"prompt": ["p", "q"], "mixtral": [True, False], "gpt-4": [True, True]}
-        | {"mixtral_response": ["x", "y"], "gpt-4_response": ["x", "z"]}
-    )
-    route.to_csv(tmp_path / "route.csv", index=False)
-    prices = {"mixtral": 0.001, "gpt-4": 0.02}
-    table = read_calls(tmp_path / "route.csv", "routellm", prices)
-    assert table.right.tolist() == [[True, False], [True, True]]
-    assert table.costs["cost"].values[1].tolist() == [UNIT // 50] * 2
-    with pytest.raises(InputError, match="none of 'gpt-4'"):
-        read_calls(tmp_path / "route.csv", "routellm", {"mixtral": 1})
-    for model, score in (("m1", 0.0), ("m2", 1.0)):
-        (tmp_path / "llm" / model).mkdir(parents=True)
-        record = {"index": 1, "score": score, "cost": 0.002, "prediction": "x", "confidence": 0.5}
-        text = json.dumps({"performance": score, "records": [record, {**record, "index": 2}]})
-        (tmp_path / "llm" / model / "20250101.json").write_text(text)
-    table = read_calls(tmp_path / "llm", "llmrouterbench")
-    assert table.right.tolist() == [[False, False], [True, True]]
-    (tmp_path / "llm" / "m1" / "20250101.json").write_text('{"records": [{"index": 1}]}')
-    with pytest.raises(InputError, match="damaged"):
-        read_calls(tmp_path / "llm", "llmrouterbench")
 
 
 @pytest.mark.parametrize("classes", [2, 3])
