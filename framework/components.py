@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from framework.arrays import Array, WordArray
+from framework.files import opened_database
 
 _PATIENCE = 10.0  # seconds to wait for another process
 _CHUNK = 500  # keys a query: SQLite's limit on variables is 999 where it is least
@@ -255,7 +256,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     """
     deadline = time.monotonic() + _PATIENCE
     while True:
-        db = sqlite3.connect(path, timeout=_PATIENCE)
+        db = opened_database(path)
         try:
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=OFF")  # a lost component is trained again

@@ -15,8 +15,10 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from framework.errors import InputError
+from framework.reading import open_regular
 
 _PATIENCE = 30.0  # seconds that a SQLite file is waited for
+_NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # how a journal ends that names another file
 _MOST_VALUE = 10**9  # bytes of one value in it; SQLite's own limit
 
 
@@ -48,9 +50,11 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def check_database(path: Path) -> None:
-    """Refuse links in the place of a SQLite file and of those that SQLite writes beside it.
+    """Refuse what has SQLite change other files than the one that is to be opened for writing.
 
-    Whoever sent a folder may have laid them to other files, which would be overwritten.
+    Whoever sent a folder may have laid links in its place and in that of the files that SQLite
+    writes beside it. And a rollback journal may end with the name of another file, of several
+    databases that are changed at once: SQLite removes that file. Nobody here does so.
 
     Raises
     ------
@@ -63,14 +67,30 @@ def check_database(path: Path) -> None:
                 f"{file}: expected a file of the folder, found a link to {file.readlink()}; put "
                 "the file in its place, or remove the link"
             )
+    journal = path.with_name(f"{path.name}-journal")
+    if journal.is_file() and _end_of(journal, len(_NAMES_ANOTHER)) == _NAMES_ANOTHER:
+        raise InputError(
+            f"{journal}: expected a journal of {path.name} alone, found one that has SQLite remove "
+            "another file; remove the journal if the folder is from someone else"
+        )
+
+
+def _end_of(path: Path, count: int) -> bytes:
+    """Return the last bytes of a file."""
+    with open_regular(path) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - count))
+        return file.read(count)
 
 
 def opened_database(path: Path | str, **options: Any) -> sqlite3.Connection:
     """Open a SQLite file that anyone may have made, by its path or as a URI ``file:...``.
 
     Functions that its own tables and triggers name do not run, and no value is taken that is
-    larger than a machine holds, whatever an expression of its own would make.
+    larger than a machine holds, whatever an expression of its own would make. A path, which may be
+    written to, is checked first (:func:`check_database`).
     """
+    if isinstance(path, Path):
+        check_database(path)
     uri = isinstance(path, str) and path.startswith("file:")
     db: sqlite3.Connection = sqlite3.connect(path, timeout=_PATIENCE, uri=uri, **options)
     db.execute("PRAGMA trusted_schema=OFF")

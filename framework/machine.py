@@ -29,6 +29,9 @@ _SQLITE_ERRORS = frozenset(  # a disk without room is any of these, by what it h
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
 )
 
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""With it, Python imports nothing from the working folder, which someone may have sent."""
+
 
 def cache_dir() -> Path | None:
     """Return the folder in which expensive results are kept between runs.
@@ -43,6 +46,11 @@ def cache_dir() -> Path | None:
         return Path(given)
     root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(root) / "paretolab"
+
+
+def child_environment(**variables: str) -> dict[str, str]:
+    """Return the environment of a process that is started: with ``SAFE_PATH``, as its own have."""
+    return os.environ | SAFE_PATH | variables
 
 
 def resident_memory() -> tuple[int, int]:

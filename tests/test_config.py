@@ -75,13 +75,18 @@ def test_workers(write, workers):
 def test_overrides_are_yaml(write):
     config = load_config(
         write(),
-        ["algorithm.batch=7", "objectives.1.sense=max", "tracking.uri=x", "budget={seconds: 2}"],
+        [
+            "algorithm.batch=7",
+            "objectives.1.sense=max",
+            "tracking.uri=file:x",
+            "budget={seconds: 2}",
+        ],
         seed=4,
         repeats=None,
     )
     assert config.algorithm["batch"] == 7
     assert config.objectives[1].sense == "max"
-    assert config.tracking.uri == "x"
+    assert config.tracking.uri == "file:x"
     assert (config.budget.seconds, config.budget.generations) == (2.0, None)
     assert (config.seed, config.repeats) == (4, 1)
 

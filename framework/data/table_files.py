@@ -10,6 +10,7 @@ import csv
 import io
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -214,10 +215,10 @@ def _check_header(names: list[str], path: Path) -> None:
                 f"{path}: expected a name for each column, found none for column {position}; "
                 "name it or leave it out"
             )
-    repeated = [name for i, name in enumerate(names) if name in names[:i]]
-    if repeated:
+    repeated, times = Counter(names).most_common(1)[0]
+    if times > 1:
         raise InputError(
-            f"{path}: expected distinct column names, found {repeated[0]!r} more than once; "
+            f"{path}: expected distinct column names, found {repeated!r} more than once; "
             "rename one of them"
         )
 

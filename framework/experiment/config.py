@@ -240,25 +240,38 @@ def noting(found: list[str]) -> Iterator[None]:
         found.append(str(error))
 
 
+_MOST_ERRORS = 50  # that are said of one section
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_MOST_DIGITS = 100  # of a number; sixties (1:59:59) take a time that grows with their square
+
+
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, except that it refuses a key that comes twice, and says where a value is.
+    """YAML's safe loader, which also refuses a key that comes twice, and what takes long to make.
 
     A date or number that is none would be told without its place, in words of Python's.
     """
 
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            return super().construct_object(node, deep)
-        except (ValueError, TypeError, AttributeError) as error:
-            if not isinstance(node, yaml.ScalarNode):
-                raise
-            kind = node.tag.rpartition(":")[2]
-            raise yaml.constructor.ConstructorError(
-                problem=f"{_shown(node.value)}, which is no {kind}; put a text in quotes",
-                problem_mark=node.start_mark,
-            ) from error
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._values = 0
+        self._values_of: dict[yaml.Node, int] = {}
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Count the values before any is made; those of an alias or of a merge each time."""
+        is_alias, before = self.check_event(yaml.AliasEvent), self._values
+        node = super().compose_node(parent, index)
+        if node is not None and is_alias and node not in self._values_of:
+            raise ValueError("an alias within what it stands for")
+        self._values += self._values_of[node] if node is not None and is_alias else 1
+        if self._values > CONFIG_VALUES:
+            raise ValueError(f"more than {CONFIG_VALUES:,} values")
+        if node is not None:
+            self._values_of[node] = self._values - before
+        return node
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Refuse keys that are no texts, or come twice."""
+        node = super().compose_mapping_node(anchor)
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key.value, str):
@@ -269,9 +282,22 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(
                     problem=f"key {key.value!r} twice", problem_mark=key.start_mark
                 )
-            if key.tag != "tag:yaml.org,2002:merge":
-                seen.add(str(key.value))
-        return super().construct_mapping(node, deep)
+            seen.add(key.value)
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            if node.tag in _NUMBERS and len(node.value) > _MOST_DIGITS:
+                raise ValueError
+            return super().construct_object(node, deep)
+        except (ValueError, TypeError, AttributeError) as error:
+            if not isinstance(node, yaml.ScalarNode):
+                raise
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(
+                problem=f"{_shown(node.value)}, which is no {kind}; put a text in quotes",
+                problem_mark=node.start_mark,
+            ) from error
 
 
 _ODD = (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError)
@@ -436,13 +462,12 @@ def _error_lines(model: type[BaseModel], error: ValidationError, where: str) -> 
     by_place: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for detail in error.errors():
         by_place.setdefault(_keys_of(detail), []).append(detail)
-    deepest = [
-        place
-        for place in by_place
-        # a branch of the union got further in: the others do not matter
-        if not any(other[: len(place)] == place and other != place for other in by_place)
-    ]
-    return [_error_line(model, by_place[place], place, where) for place in deepest]
+    # where a branch of a union got further in, the others do not matter
+    passed = {place[:i] for place in by_place for i in range(len(place))}
+    deepest = [place for place in by_place if place not in passed]
+    more = len(deepest) - _MOST_ERRORS
+    lines = [_error_line(model, by_place[place], place, where) for place in deepest[:_MOST_ERRORS]]
+    return [*lines, f"{where}: {more:,} more errors"] if more > 0 else lines
 
 
 def _shown(value: Any) -> str:

@@ -41,7 +41,7 @@ import numpy as np
 from framework.errors import ParetolabError
 from framework.extras import installed, needed
 from framework.libraries.members import as_taken
-from framework.machine import resident_memory
+from framework.machine import child_environment, resident_memory
 from framework.security import ESTIMATOR_BYTES, load_estimator, read_bytes
 
 BATCH = 1000
@@ -103,13 +103,13 @@ def measure(
             "trusted": list(trusted),
             "latency": latency,
         }
-        command = [sys.executable, "-P", "-m", "framework.libraries.measure"]
+        command = [sys.executable, "-m", "framework.libraries.measure"]
         with subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=_one_thread(),
+            env=child_environment(**{f"{name}_THREADS": "1" for name in _THREADS}),
             start_new_session=True,  # Ctrl-C is for whoever asks
         ) as process:
             try:
@@ -130,10 +130,6 @@ def measure(
                 f"the costs of the models: the measuring process ended with code "
                 f"{process.returncode}; run the command again to go on"
             )
-
-
-def _one_thread() -> dict[str, str]:
-    return {**os.environ, **{f"{name}_THREADS": "1" for name in _THREADS}}
 
 
 def _write_records(records: Any, folder: Path) -> str:

@@ -32,6 +32,7 @@ import psutil
 from framework.errors import ClusterError
 from framework.extras import needed
 from framework.files import locked
+from framework.machine import SAFE_PATH, child_environment
 from framework.parallel.config import ClusterConfig
 from framework.parallel.nodes import Nodes
 from framework.parallel.shipping import runtime_env
@@ -154,7 +155,7 @@ def _token() -> str:
 def _start(workers: int | None, config: ClusterConfig) -> Iterator[str]:
     """Start a cluster on this machine; on exit end it, with its logs and sockets."""
     own = {} if any(name in os.environ for name in _AUTH) else {"RAY_AUTH_TOKEN": _token()}
-    with session_folder() as folder, _authenticated(own):
+    with session_folder() as folder, _authenticated(SAFE_PATH | own):
         with _loopback(), runtime_env(config, packages=False) as env:
             _init(
                 "Ray cannot start on this machine",
@@ -178,7 +179,7 @@ def _start(workers: int | None, config: ClusterConfig) -> Iterator[str]:
 @contextmanager
 def _authenticated(variables: Mapping[str, str]) -> Iterator[None]:
     """Have Ray's variables so meanwhile; undo afterwards what it did to the whole process."""
-    before = {name: os.environ.get(name) for name in _AUTH}
+    before = {name: os.environ.get(name) for name in (*_AUTH, *variables)}
     os.environ.update(variables)
     _read_variables()
     try:
@@ -330,7 +331,7 @@ def _refusal(address: str, mode: str) -> str | None:
             text=True,
             timeout=_PROBE_SECONDS,
             check=False,
-            env=os.environ | {_AUTH_MODE: mode},
+            env=child_environment(**{_AUTH_MODE: mode}),
         )
     except subprocess.TimeoutExpired:
         return f"no answer in {_PROBE_SECONDS:g} s"

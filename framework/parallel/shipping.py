@@ -20,6 +20,7 @@ from typing import Any
 
 from framework.errors import InputError
 from framework.jit import SHIPPED
+from framework.machine import SAFE_PATH
 from framework.parallel.config import ClusterConfig
 from framework.security import is_cluster_trusted
 
@@ -62,6 +63,7 @@ def runtime_env(config: ClusterConfig, *, packages: bool) -> Iterator[dict[str, 
         inherited = _HANDED_ON if packages else ()
         handed = {name: os.environ[name] for name in inherited if name in os.environ}
         if packages:
+            handed |= SAFE_PATH
             handed[SHIPPED] = " ".join([_digest(Path(room)), *(path.stem for path in shipped)])
         env_vars = {**handed, **checked.pop("env_vars", {})}
         yield {

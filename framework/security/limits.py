@@ -17,11 +17,11 @@ ESTIMATOR_BYTES = 4 * 10**9
 ARRAY_BYTES = 10**11
 """Of an array of a library, which is never in memory as a whole."""
 
-CONFIG_BYTES = 4 * 10**6
+CONFIG_BYTES = 10**6
 """Of a YAML file."""
 
-CONFIG_VALUES = 10**6
-"""Values in a YAML file, its aliases written out."""
+CONFIG_VALUES = 10**5
+"""Values in a YAML file, its aliases written out; some seconds to read."""
 
 TABLE_BYTES = 10**9
 """Of a CSV file, unpacked."""

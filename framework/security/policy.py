@@ -27,7 +27,7 @@ from typing import Any
 
 from framework.effects import KINDS, NOTED, Effect, note
 from framework.errors import InputError
-from framework.machine import cache_dir
+from framework.machine import cache_dir, child_environment
 from framework.security import grants
 from framework.security.escaping import terminal_text
 from framework.security.uris import TRACKING, address_of, is_loopback, public_uri
@@ -350,7 +350,7 @@ def is_named(uri: str, folder: Path) -> bool:
 
 def environment_for(uri: str, folder: Path) -> dict[str, str]:
     """Return the environment of a process that logs: without tokens for hosts nobody named."""
-    kept = dict(os.environ)
+    kept = child_environment()
     if not is_named(uri, folder):
         for name in _TOKENS:
             kept.pop(name, None)

@@ -77,8 +77,8 @@ def address_of(uri: str, kinds: Collection[str] = TRACKING) -> Address:
     ValueError
         It is none of the kinds, or cannot be read in one way alone.
     """
-    scheme = _SCHEME.match(uri)
-    name = scheme[1] if scheme else "file"
+    scheme = _SCHEME.match(uri)  # without one, a library may read what none of us sees in it
+    name = scheme[1] if scheme else uri
     kind = "database" if _DATABASE.fullmatch(name) else name.partition("+")[0]
     if kind not in kinds:
         raise ValueError(
@@ -130,9 +130,9 @@ def _file_of(uri: str, scheme: str) -> str:
             raise ValueError(f"expected a folder of this machine, found {uri!r}")
     else:
         path = uri.partition(":")[2].removeprefix("///")
-        if not uri.startswith(f"{scheme}:///"):
+        if not uri.startswith("sqlite:///"):
             raise ValueError(f"expected sqlite:///FILE, found {uri!r}")
-    if not path or path.startswith("file:") or set(path) & set("?#\0\n\r") or "%" in path:
+    if not path or path.startswith("file:") or re.search(r"[?#%\x00-\x1f]", path):
         raise ValueError(f"expected the plain path of a file, found {uri!r}")
     return path
 

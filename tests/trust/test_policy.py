@@ -132,12 +132,34 @@ def test_a_case_elsewhere_is_read_once_the_experiment_is_trusted(tmp_path, capsy
         "file://evil.example/x",
         "hdfs://x/y",
         "grpc://x:1",
+        " http://evil.example",  # of which MLflow reads another address than a strict grammar
+        "ht\ttp://evil.example",
+        "\x01http://evil.example",
+        "data\tbricks://x",
+        "databricks-uc",
+        "uc",
+        "mlruns",
+        "sqlite+pysqlite:///m.db",
+        "sqlite:///m\t.db",
         "",
     ],
 )
 def test_addresses_that_can_be_read_in_two_ways_are_none(uri):
     with pytest.raises(ValueError, match="expected "):
         address_of(uri)
+
+
+def test_databricks_is_no_folder(tmp_path, capsys):
+    """MLflow takes the bare word for the user's workspace, with the user's token."""
+    from mlflow.tracking._tracking_service import utils
+
+    words = set(utils._tracking_store_registry._registry) - {"file"}
+    for word in words:
+        code, said = refused(capsys, "check", configured(tmp_path, tracking={"uri": word}))
+        assert (code, "tracking.uri: " in said) == (2, True), word
+    databricks = configured(tmp_path, tracking={"uri": "databricks"})
+    assert "connects to databricks, which you have not" in refused(capsys, "check", databricks)[1]
+    assert main(["check", databricks, "--allow", "host=databricks"]) == 0
 
 
 def test_stores_and_paths_that_are_free(tmp_path, monkeypatch, capsys):

@@ -6,11 +6,13 @@ import argparse
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import quote
 from urllib.request import Request, urlopen
@@ -20,6 +22,8 @@ from framework.errors import InputError, ParetolabError
 from framework.experiment.champions import champions, write_model
 from framework.experiment.run_dir import RunDir
 from framework.extras import needed
+from framework.files import check_database
+from framework.machine import child_environment
 from framework.security import (
     check_address,
     expanded,
@@ -192,9 +196,9 @@ class Ui:
         needed("mlflow")
         environment = _environment(args.uri)
         _check_port(args.host, args.port)
+        library = Path(import_module("mlflow").__path__[0]).parent
         command = [
             sys.executable,
-            "-P",  # a file of the folder called like a module is not taken for it
             "-m",
             "mlflow",
             "ui",
@@ -205,7 +209,8 @@ class Ui:
             "--workers",
             "1",
             "--uvicorn-opts",
-            "--log-level warning",
+            # else uvicorn puts the working folder before the installed packages
+            f"--log-level warning --app-dir {shlex.quote(str(library))}",
         ]
         # in a session of its own, so that Ctrl-C ends it once, through us, with all it started
         server = subprocess.Popen(
@@ -242,6 +247,8 @@ def _environment(uri: str) -> dict[str, str]:
             f"--uri: expected the store that runs log to, found no file {file}; start a run first, "
             "go where runs were started, or give --uri sqlite:///PATH"
         )
+    if file is not None:
+        check_database(file.resolve())
     root = store.artifact_root(uri)
     chosen = {
         "MLFLOW_BACKEND_STORE_URI": expanded(uri),
@@ -251,7 +258,7 @@ def _environment(uri: str) -> dict[str, str]:
     }
     if root is not None:
         chosen["MLFLOW_DEFAULT_ARTIFACT_ROOT"] = f"file://{quote(root.as_posix())}"
-    return os.environ | chosen
+    return child_environment(**chosen)
 
 
 def _check_port(host: str, port: int) -> None:

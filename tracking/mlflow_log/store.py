@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote, urlsplit
 from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.extras import needed
-from framework.files import locked, write_whole
+from framework.files import check_database, locked, write_whole
 from framework.security import (
     NO_CREDENTIALS,
     address_of,
@@ -88,6 +88,7 @@ def connect(uri: str) -> Any:
     file = sqlite_file(uri)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
+        check_database(file.resolve())
     address = expanded(uri)
     _guard_artifacts()
     _guard_credentials()

@@ -97,9 +97,8 @@ class MlflowTracker(Callback):
         if without := absent("mlflow"):
             self._problem = str(without)
             return
-        # -P: a file of the user's called like a module of ours is not taken for it
-        command = [sys.executable, "-P", "-m", "tracking.mlflow_log.tracker"]
-        command.append(str(self.run_dir.path.absolute()))
+        place = str(self.run_dir.path.absolute())
+        command = [sys.executable, "-m", "tracking.mlflow_log.tracker", place]
         try:
             self._process = subprocess.Popen(
                 command,

@@ -13,7 +13,7 @@ from framework.experiment.execute import Options, followed, uid_of
 from framework.experiment.many_runs import Problems, RunExecutor
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, make_roles
-from framework.files import check_database, write_whole
+from framework.files import write_whole
 from framework.problem import Problem
 from framework.roles import Roles
 from tracking.sweep.config import SweepPlan
@@ -74,7 +74,6 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
         if not out.about_file.is_file():
             out.write_about(problem, roles, uid=uid)  # the study's name rests on it
         own = out.path / "optuna.db"
-        check_database(own)
         url = plan.sweep.storage or f"sqlite:///{own.absolute().as_posix()}"
         name = plan.config.name if plan.sweep.join else f"{plan.config.name}-{uid[:8]}"
         study = stack.enter_context(open_study(plan, url, name))

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import optuna
@@ -21,6 +22,7 @@ from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
 from framework.errors import InputError, ParetolabError
+from framework.files import check_database
 from framework.roles import Sense
 from framework.security import expanded, public_uri, redacted
 from tracking.sweep.config import SweepPlan
@@ -35,6 +37,7 @@ BEAT, LOST, RETRY, SURPLUS = "beat", "lost", "retry_of", "surplus"  # see tracki
 
 _IDENTITY = "paretolab"  # user attribute of the study
 _LEAST_FOR_IMPORTANCE = 10
+_SQLITE = "sqlite:///"
 _PROXY, _PORT = "grpc://", 13000
 _PATIENCE = 60  # seconds for a store that is busy
 _MEANWHILE = 2.0  # seconds in which the tables of a new store are made
@@ -197,7 +200,10 @@ def _connected(url: str) -> optuna.storages.BaseStorage:
         proxy = optuna.storages.GrpcStorageProxy(host=host, port=int(port or _PORT))
         proxy.wait_server_ready(timeout=_PATIENCE)
         return proxy
-    patient = {"connect_args": {"timeout": _PATIENCE}} if url.startswith("sqlite:") else {}
+    patient = {}
+    if url.startswith(_SQLITE):
+        check_database(Path(url.removeprefix(_SQLITE)))
+        patient = {"connect_args": {"timeout": _PATIENCE}}
     with suppress(sqlalchemy.exc.SQLAlchemyError):
         return optuna.storages.RDBStorage(url, engine_kwargs=patient)
     time.sleep(_MEANWHILE)  # another process may have been making the tables

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 from paretolab.hiding import check_packages
@@ -20,7 +21,9 @@ def main() -> int:
         print(f"paretolab: {error}", file=sys.stderr)
         return 2
     from framework.cli.main import main as command
+    from framework.machine import SAFE_PATH
 
+    os.environ.update(SAFE_PATH)  # for all that is started, by libraries too
     return command()
 
 

@@ -62,7 +62,7 @@ class Watch:
         if event in STARTING:
             command = given[1] if event == "subprocess.Popen" else given[0]
             words = [command] if isinstance(command, str | bytes) else list(map(str, command))
-            ours = words[:3] == [sys.executable, "-P", "-m"] and words[3] in (
+            ours = words[:2] == [sys.executable, "-m"] and words[2] in (
                 "tracking.mlflow_log.tracker",
                 "framework.libraries.measure",
             )

@@ -1,0 +1,79 @@
+"""Databases that someone sent, beside a journal that names a file of the user's for SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from framework.errors import InputError
+from framework.files import opened_database
+from framework.preparation import Checkpoints
+from tests.tracking import sweeps
+from tracking.mlflow_log.commands import _environment
+from tracking.mlflow_log.store import connect
+from tracking.sweep.study import open_study
+
+MAGIC = bytes.fromhex("d9d505f920a163d7")
+
+
+def hot_journal(database: Path, victim: bytes) -> Path:
+    """Lay a journal beside a database that names a victim; return its path."""
+    if not database.is_file():
+        with closing(sqlite3.connect(database)) as db:
+            db.execute("CREATE TABLE t (x)")
+            db.commit()
+    pages = database.stat().st_size // 4096
+    head = (MAGIC + struct.pack(">IIIII", 0, 0, pages, 512, 4096)).ljust(512, b"\0")
+    named = (
+        struct.pack(">I", 262145) + victim + struct.pack(">II", len(victim), sum(victim)) + MAGIC
+    )
+    journal = database.with_name(f"{database.name}-journal")
+    journal.write_bytes(head + (named if victim else b""))
+    return journal
+
+
+def opened_study(file: Path) -> None:
+    plan = sweeps.plan_of(file.parent, sweeps.raw(trials=1))
+    with open_study(plan, f"sqlite:///{file}", "x"):
+        pass
+
+
+OPENING: dict[str, Callable[[Path], object]] = {
+    "notes of a run": lambda file: Checkpoints(file, "me"),
+    "any of ours": opened_database,
+    "MLflow's store": lambda file: connect(f"sqlite:///{file}"),
+    "MLflow's pages": lambda file: _environment(f"sqlite:///{file}"),
+    "a sweep": opened_study,
+}
+
+
+@pytest.mark.parametrize("what", OPENING)
+def test_a_journal_that_names_a_victim_is_refused(what, tmp_path):
+    victim = tmp_path / "precious"
+    victim.write_text("precious")
+    hot_journal(tmp_path / "x.db", bytes(victim))
+    with pytest.raises(InputError, match=r"expected a journal of x\\.db alone"):
+        OPENING[what](tmp_path / "x.db")
+    assert victim.exists()
+
+
+def test_sqlite_removes_what_a_journal_names(tmp_path):
+    """Else the tests above could not fail."""
+    victim = tmp_path / "precious"
+    victim.write_text("precious")
+    hot_journal(tmp_path / "x.db", bytes(victim))
+    with closing(sqlite3.connect(tmp_path / "x.db")) as db:
+        db.execute("SELECT * FROM t").fetchall()
+    assert not victim.exists()
+
+
+def test_the_journal_that_a_killed_process_leaves_is_taken(tmp_path):
+    journal = hot_journal(tmp_path / "x.db", b"")
+    with closing(opened_database(tmp_path / "x.db")) as db:
+        assert db.execute("SELECT * FROM t").fetchall() == []
+    assert not journal.exists()
