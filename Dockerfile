@@ -18,7 +18,7 @@ COPY framework framework
 COPY algorithms algorithms
 COPY tracking tracking
 COPY configs configs
-RUN pip install --no-cache-dir -c constraints.txt ".[boosting,parquet,plots,pymoo,solvers]" \
+RUN pip install --no-cache-dir -c constraints.txt ".[boosting,parquet,plots,pymoo,serve,solvers]" \
     && rm -rf /opt/paretolab
 
 RUN useradd --create-home --uid 1000 paretolab

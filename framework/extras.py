@@ -30,6 +30,8 @@ EXTRAS = {
     "pyarrow": "parquet",
     "pymoo": "pymoo",
     "shtab": "completion",
+    "fastapi": "serve",
+    "uvicorn": "serve",
     "skl2onnx": "onnx",
     "onnxruntime": "onnx",
 }

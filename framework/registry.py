@@ -9,12 +9,13 @@ configuration as soon as it is installed::
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
-from framework.errors import InputError
+from framework.errors import InputError, RecordsError
 from framework.extras import missing
 
 Group = Literal[
@@ -80,6 +81,22 @@ def load(group: Group, name: str) -> Any:
             f"it, found that it cannot be imported ({type(error).__name__}: {error}); repair or "
             "remove that package"
         ) from error
+
+
+def check_names(needed: Iterable[str], names: Collection[str]) -> None:
+    """Check that a table has the columns that are needed.
+
+    Raises
+    ------
+    RecordsError
+        One is missing; the name most like it is suggested.
+    """
+    known = set(names)
+    for name in needed:
+        if name not in known:
+            raise RecordsError(
+                f"data: expected a column {name!r}, found none of that name{nearest(name, names)}"
+            )
 
 
 def nearest(word: str, known: Any) -> str:

@@ -24,7 +24,6 @@ from framework.models.checks import as_frame, records_and_targets, stored_labels
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.models.store import cell
-from framework.registry import nearest
 
 MEMBERS, MEMBER_FILE = "members", "model.skops"
 
@@ -184,19 +183,8 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
             A column is missing, or a value cannot be used.
         """
         check_is_fitted(self)
+        self.check_columns(frame.columns)
         names = getattr(self, "feature_names_in_", None)
-        for name in () if names is None else names:
-            if name not in frame.columns:
-                raise InputError(
-                    f"data: expected a column {name!r}, found none of that name"
-                    f"{nearest(name, frame.columns)}"
-                )
-        width = getattr(self, "n_features_in_", frame.shape[1])
-        if names is None and frame.shape[1] != width:
-            raise InputError(
-                f"data: expected {width} columns, the features in their order, found "
-                f"{frame.shape[1]}"
-            )
         records: Any = frame if names is None else frame[list(names)]
         if names is None and self.encoder_ is None:
             records = records.to_numpy()  # what was fitted without names is asked without

@@ -17,7 +17,6 @@ from framework.errors import InputError
 from framework.models.checks import stored_labels
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
-from framework.registry import nearest
 
 _WEIGHTS, _BIASES, _MASK = "weights.npy", "biases.npy", "mask.npy"
 
@@ -135,6 +134,7 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         the less probable one.
         """
         check_is_fitted(self)
+        self.check_columns(frame.columns)
         records = _features(frame, self.encoder_)
         proba = self.predict_proba(records)
         answered = self._answered(self._outputs(self.encoder_.transform(records)))
@@ -227,16 +227,5 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
 def _features(frame: pd.DataFrame, encoder: Encoder) -> pd.DataFrame:
     """Return the columns of a table that are features, in order."""
     if not encoder.named:
-        if frame.shape[1] != len(encoder.feature_names):
-            raise InputError(
-                f"data: expected {len(encoder.feature_names)} columns, the features in their "
-                f"order, found {frame.shape[1]}"
-            )
         return frame.set_axis(list(encoder.feature_names), axis=1)
-    for name in encoder.feature_names:
-        if name not in frame.columns:
-            raise InputError(
-                f"data: expected a column {name!r}, found none of that name"
-                f"{nearest(name, frame.columns)}"
-            )
     return frame[list(encoder.feature_names)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -33,7 +33,7 @@ from framework.models.checks import (
 )
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
-from framework.registry import nearest
+from framework.registry import check_names
 
 
 @dataclass(eq=False, repr=False)
@@ -283,6 +283,14 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         """
         return route(self, records_for(self, X))
 
+    def check_columns(self, names: Collection[str]) -> None:
+        """Check that each feature that a stage acquires is there, if missing ones are imputed."""
+        if not self.encoder_.named:
+            super().check_columns(names)
+        elif self.missing == "impute":
+            features = self.encoder_.feature_names
+            check_names((features[i] for i in np.concatenate(self.stages_)), names)
+
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Predict records of a table, whatever else is in it.
 
@@ -306,13 +314,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
             A column is missing, or a value cannot be used.
         """
         check_is_fitted(self)
-        for position in np.concatenate(self.stages_) if self.encoder_.named else ():
-            name = self.encoder_.feature_names[position]
-            if name not in frame.columns and self.missing == "impute":
-                raise InputError(
-                    f"data: expected a column {name!r}, found none of that name"
-                    f"{nearest(name, frame.columns)}"
-                )
+        self.check_columns(frame.columns)
         outcome = route(self, frame, stop=self.missing != "impute")
         missing = self._missing_values(frame, outcome)
         stopped = (missing != "") & (self.missing != "impute")

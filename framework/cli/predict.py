@@ -75,11 +75,11 @@ class Serve:
         from framework.models.service import Service, is_loopback
         from framework.models.store import load_model
 
-        with Service(load_model(args.model), args.host, args.port) as service:
-            if not is_loopback(args.host):
-                print("whoever reaches this address may ask the model: there is no password")
-            print(f"serving at {service.address}, until Ctrl-C", flush=True)
-            service.serve_forever()
+        service = Service(load_model(args.model), args.host, args.port)
+        if not is_loopback(args.host):
+            print("whoever reaches this address may ask the model: there is no password")
+        print(f"serving at {service.address}, until Ctrl-C", flush=True)
+        service.run()
         return 0
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, frozen
 from framework.data.columns import Reading, category_text, is_date, is_numeric, to_numbers, to_texts
 from framework.errors import InputError
-from framework.registry import nearest
+from framework.registry import check_names, nearest
 
 _DAY = 86_400.0  # seconds
 _YEAR = 365.2425  # days
@@ -411,10 +411,7 @@ class Encoder:
         name = self.feature_names[i]
         if isinstance(data, pd.DataFrame) and self.named:
             if name not in data.columns:
-                raise InputError(
-                    f"data: expected a column {name!r}, found none of that name"
-                    f"{nearest(name, data.columns)}"
-                )
+                check_names([name], data.columns)
             return data[name]
         if data.shape[1] != len(self.feature_names):
             raise InputError(

@@ -11,7 +11,7 @@ import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,14 +115,22 @@ def _wanted(columns: Sequence[str] | None, names: Sequence[str], path: Path) -> 
     return [name for name in names if name in columns]
 
 
-def parse_csv(text: str, path: Path, options: FileOptions = PLAIN) -> pd.DataFrame:
+def parse_csv(
+    text: str,
+    path: Path,
+    options: FileOptions = PLAIN,
+    check: Callable[[list[str]], None] | None = None,
+) -> pd.DataFrame:
     """Return the table that is written in a text, as :func:`read_frame` reads it from a file.
 
-    ``path`` is where the text comes from, for messages.
+    ``path`` is where the text comes from, for messages; ``check`` may refuse the names of its
+    columns before there is a table.
     """
     separator = options.separator or _separator(text)
     rows = _rows(text, path, separator)
     _, names = next(rows)
+    if check is not None:
+        check(names)
     wanted = _wanted(options.columns, names, path)
     for _ in rows:  # each is looked at
         pass

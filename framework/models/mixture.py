@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -127,6 +127,11 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
     def failures(self) -> Mapping[str, int]:
         """Return those of all members."""
         return sum((Counter(member.failures()) for member in self.members_), Counter())
+
+    def check_columns(self, names: Collection[str]) -> None:
+        """Check what each member needs."""
+        for member in self.members_:
+            member.check_columns(names)
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return ``label`` and ``confidence`` as the member drawn gives them, and ``member``."""

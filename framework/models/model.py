@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from framework.errors import InputError
 from framework.models.files import ModelFiles
+from framework.registry import check_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,6 +103,25 @@ class DeployableModel(ABC):
         InputError
             A column is missing, or a value cannot be used.
         """
+
+    def check_columns(self, names: Collection[str]) -> None:
+        """Check the names of the columns of a table, which need not be there yet.
+
+        Every one of ``feature_names_in_`` must be among them; a model without those that has
+        ``n_features_in_`` takes so many columns by their order.
+
+        Raises
+        ------
+        InputError
+            A column is missing, or their number is another.
+        """
+        needed = getattr(self, "feature_names_in_", None)
+        if needed is not None:
+            check_names(needed, names)
+        elif len(names) != (width := getattr(self, "n_features_in_", len(names))):
+            raise InputError(
+                f"data: expected {width} columns, the features in their order, found {len(names)}"
+            )
 
     def take_promises(self, promises: Mapping[str, Promise]) -> None:  # noqa: B027
         """Keep what to expect on new records, by metric, where a format of its own says it.

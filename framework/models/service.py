@@ -1,94 +1,207 @@
-"""A model behind HTTP: whole tables, or one record step by step. Standard library alone."""
+"""A model behind HTTP, by FastAPI and uvicorn: whole tables, or one record step by step."""
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import json
 import math
+import socket
 import sys
-import threading
 import time
-from collections import deque
-from collections.abc import Mapping
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any, Literal
 
+import h11
+import numpy as np
 import pandas as pd
+import uvicorn
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException as RoutingError
+from starlette.requests import ClientDisconnect
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from framework.data.table_files import csv_text, parse_csv
 from framework.errors import InputError, ParetolabError
 from framework.models.model import DeployableModel
-from framework.security import parse_json, say
+from framework.security import say
 
-MOST_BYTES = 64 * 10**6
-"""Of the body of a request."""
-
-MOST_CONNECTIONS = 32
-"""That are served at a time, each by a thread; others wait until one ends."""
+MOST_BYTES = 8 * 10**6  # of the body of a request
+MOST_RECORDS = 50_000  # of a request
+MOST_NAMES = 50_000  # in the records of a request
+MOST_VALUES = 4 * 10**6  # of a request's table: its records times the names in them
+MOST_CONNECTIONS = 256
+MOST_RECEIVED = 128 * 10**6  # bytes of all requests that are not answered yet
+SECONDS = 60.0  # for a whole request, until its answer is made
+THREADS = 4  # in which the model computes; further requests wait for one
 
 _BODY = Path("body")  # as messages call a request's
-_SECONDS = 30  # that a client may take between two pieces of a request
-_WAITING = 128  # connections that the machine keeps waiting
-_LOOK = 0.2  # seconds between looks whether the service ends, while all threads are busy
-_REMEMBERED = 1000  # answers that percentiles are of
-_CALLS = {
-    "GET /": "what this is",
-    "GET /health": "whether it answers",
-    "GET /metrics": "how long its last 1,000 answers to each call took and what parts of the model "
-    "failed on, as Prometheus reads it",
-    "GET /openapi.json": "these calls, as OpenAPI describes them",
-    "POST /predict": "records as JSON, {'records': [{...}, ...]}, or as text/csv; answers alike",
-    "POST /next": "one record as JSON, what is known of it; the answer, or what to acquire next",
-}
+_READING = Lock()  # of JSON, which may take 30 times its size: one body at a time
+_CLOSE = {"Connection": "close"}
 _NULL = (
     "null where there is none: no label for a record that is not answered yet, no confidence where "
     "too little was known of it to compute one; an empty field in CSV"
 )
 
+_Cell = float | str | bool | None
+_Record = dict[str, _Cell]
+
+
+class _Records(BaseModel):
+    records: list[_Record] = Field(min_length=1, max_length=MOST_RECORDS)
+
+
+class _Answers(BaseModel):
+    answers: list[_Record] = Field(description=f"A value is {_NULL}.")
+
+
+class _Step(BaseModel, extra="allow"):
+    status: Literal["answer", "inconclusive", "acquire"]
+    label: _Cell = Field(description=_NULL)
+    confidence: float | None = Field(description=_NULL)
+
+
+class _Mistake(BaseModel):
+    error: str = Field(description="A sentence that says what was expected.")
+
 
 class Timings:
-    """How long the answers to each call took: the last 1,000, and the sum of all.
-
-    From when a request has come in whole until its answer is made: no network, no waiting for a
-    thread.
-    """
+    """How long the model took for each call: the last 1,000 answers, and the sum of all."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._last: dict[str, deque[float]] = {}
-        self._sums: dict[str, tuple[int, float]] = {}
+        self._last: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=1000))
+        self._total: Counter[str] = Counter()
+        self._sums: defaultdict[str, float] = defaultdict(float)
 
     def add(self, call: str, seconds: float) -> None:
         """Note an answer."""
-        with self._lock:
-            self._last.setdefault(call, deque(maxlen=_REMEMBERED)).append(seconds)
-            count, total = self._sums.get(call, (0, 0.0))
-            self._sums[call] = count + 1, total + seconds
+        self._last[call].append(seconds)
+        self._total[call] += 1
+        self._sums[call] += seconds
 
-    def text(self) -> str:
-        """Return the median and the 95th percentile of each call, in Prometheus's text format."""
-        name = "paretolab_answer_seconds"
+    def text(self, failures: Mapping[str, int]) -> str:
+        """Return the median and the 95th percentile of each call, as Prometheus reads it.
+
+        ``failures`` says how many records each part of the model failed on.
+        """
+        name, failed = "paretolab_answer_seconds", "paretolab_failed_records_total"
         lines = [
-            f"# HELP {name} Of the last {_REMEMBERED} answers; sum and count are of all.",
+            f"# HELP {name} Of the last 1000 answers; sum and count are of all.",
             f"# TYPE {name} summary",
         ]
-        with self._lock:
-            for call, last in sorted(self._last.items()):
-                ranked, (count, total) = sorted(last), self._sums[call]
-                for share in (0.5, 0.95):
-                    value = ranked[math.ceil(share * len(ranked)) - 1]
-                    lines.append(f'{name}{{call="{call}",quantile="{share:g}"}} {value:.9f}')
-                lines.append(f'{name}_sum{{call="{call}"}} {total:.9f}')
-                lines.append(f'{name}_count{{call="{call}"}} {count}')
+        for call, last in sorted(self._last.items()):
+            for share in (0.5, 0.95):
+                value = np.quantile(last, share, method="inverted_cdf")
+                lines.append(f'{name}{{call="{call}",quantile="{share:g}"}} {value:.9f}')
+            lines.append(f'{name}_sum{{call="{call}"}} {self._sums[call]:.9f}')
+            lines.append(f'{name}_count{{call="{call}"}} {self._total[call]}')
+        if failures:
+            lines.append(f"# HELP {failed} That a part failed on; another was asked.")
+            lines.append(f"# TYPE {failed} counter")
+        for part, records in failures.items():  # JSON escapes what Prometheus has escaped
+            lines.append(f"{failed}{{part={json.dumps(part, ensure_ascii=False)}}} {records}")
         return "\n".join(lines) + "\n"
 
 
-class Service(ThreadingHTTPServer):
-    """Serves one model.
+class _Connection(H11Protocol):
+    """A connection that no client can hold for long, or with much.
+
+    uvicorn waits for the rest of a request as long as bytes of it come, and for ever for a client
+    to read its answer. Here both have a time, and where there are too many connections, or too much
+    was received, the one is closed that has waited longest for the rest of a request.
+    """
+
+    since, received = 0.0, 0
+    timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._begin()
+        self._make_room()
+
+    def data_received(self, data: bytes) -> None:
+        if self.conn.our_state is not h11.DONE:  # else it belongs to a body that was refused
+            self.received += len(data)
+        self._make_room()
+        if not self.transport.is_closing():
+            super().data_received(data)
+
+    def on_response_complete(self) -> None:
+        self._begin()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no request of HTTP as every mistake is answered."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            body = json.dumps({"error": "expected a request of HTTP/1.1, found something else"})
+            head = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close"
+            self.transport.write(f"{head}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+        self.transport.close()
+
+    def _begin(self) -> None:
+        """Start the time of a request; a service has the first word when it is over."""
+        if self.timer is not None:
+            self.timer.cancel()
+        self.since, self.received = self.loop.time(), 0
+        self.timer = self.loop.call_later(SECONDS + 5, self._cut)
+
+    def _make_room(self) -> None:
+        all_ = [
+            connection for connection in self.connections if isinstance(connection, _Connection)
+        ]
+        if len(all_) > MOST_CONNECTIONS or sum(one.received for one in all_) > MOST_RECEIVED:
+            waiting = [one for one in all_ if one.waits()]
+            min(waiting, key=lambda one: one.since, default=self)._cut()
+
+    def waits(self) -> bool:
+        """Return whether the rest of a request has not come yet."""
+        return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
+
+    def _cut(self) -> None:
+        self.connections.discard(self)
+        self.transport.abort()
+
+
+class _Threads:
+    """A few threads that end with the process, whatever they compute: Ctrl-C waits for none."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
+        for _ in range(THREADS):
+            Thread(target=self._work, daemon=True).start()
+
+    async def call(self, work: Callable[[], Any]) -> Any:
+        future: Future[Any] = Future()
+        self._calls.put((future, work))
+        return await asyncio.wrap_future(future)
+
+    def _work(self) -> None:
+        while True:
+            future, work = self._calls.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(work())
+                except Exception as error:
+                    future.set_exception(error)
+            del future, work  # what a request took is not kept until the next one
+
+
+class Service(uvicorn.Server):
+    """Serves one model: ``run`` until a signal, or until ``should_exit`` is set.
 
     Parameters
     ----------
@@ -104,208 +217,232 @@ class Service(ThreadingHTTPServer):
         The address cannot be listened at.
     """
 
-    daemon_threads = True
-    request_queue_size = _WAITING
-
     def __init__(self, model: DeployableModel, host: str = "127.0.0.1", port: int = 0) -> None:
-        self.model, self.host, self.timings = model, host, Timings()
-        self._free = threading.Semaphore(MOST_CONNECTIONS)
-        self._ends = False
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            super().__init__((host, port), _Handler)
-        except OSError as error:
+            self.socket = socket.create_server((host, port), family=family)
+        except (OSError, OverflowError, UnicodeError) as error:
             raise InputError(
                 f"--host {host} --port {port}: expected an address to listen at, found: "
-                f"{error.strerror}"
+                f"{getattr(error, 'strerror', None) or error}"
             ) from error
+        name = f"[{host}]" if ":" in host else host
+        self.address = f"http://{name}:{self.socket.getsockname()[1]}"
+        settings = uvicorn.Config(
+            application(model, host),
+            http=_Connection,
+            loop="asyncio",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="critical",  # the terminal is the user's
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        super().__init__(settings)
 
-    @property
-    def address(self) -> str:
-        """The address, as a browser takes it."""
-        return f"http://{self.host}:{self.server_address[1]}"
-
-    def allows(self, host: str) -> bool:
-        """Return whether a request for this host may be answered.
-
-        A service for this machine alone answers to its own names only: a page in a browser
-        that points a name of its own here is refused.
-        """
-        name = host.rsplit(":", 1)[0].strip("[]")
-        return not is_loopback(self.host) or name == self.host or is_loopback(name)
-
-    @property
-    def busy(self) -> bool:
-        """Whether as many connections are served as may be."""
-        if self._free.acquire(blocking=False):
-            self._free.release()
-            return False
-        return True
-
-    def shutdown(self) -> None:
-        """End :meth:`serve_forever`, also where it waits for a thread."""
-        self._ends = True
-        super().shutdown()
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread, as soon as one is free."""
-        while not self._free.acquire(timeout=_LOOK):
-            if self._ends:
-                self.shutdown_request(request)
-                return
-        try:
-            super().process_request(request, client_address)
-        except BaseException:
-            self._free.release()  # the machine starts no more threads
-            raise
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection; then its thread is free."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say in a line what went wrong; nothing where the client is gone."""
-        error = sys.exc_info()[1]
-        if not isinstance(error, ConnectionError | TimeoutError):
-            say(f"paretolab: a request failed: {type(error).__name__}: {error}", sys.stderr)
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until a signal comes or ``should_exit`` is set."""
+        with self.socket:
+            super().run(sockets or [self.socket])
 
 
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach a host."""
-    if host == "localhost":
-        return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: Service
-    timeout = _SECONDS
-    protocol_version = "HTTP/1.1"
-    _began: float | None = None  # when the request that is answered had come in whole
+def application(model: DeployableModel, host: str) -> FastAPI:
+    """Return the calls of the service of a model that listens at a host."""
+    card, timings, threads = model.card(), Timings(), _Threads()
 
-    def do_GET(self) -> None:
-        self._began = None
-        if self._refused():
-            return
-        model, path = self.server.model, urlsplit(self.path).path
-        if path == "/":
-            self._send(HTTPStatus.OK, {"model": model.card().title, "calls": _CALLS})
-        elif path == "/health":
-            self._send(HTTPStatus.OK, {"status": "ok", "model": model.card().title})
-        elif path == "/metrics":
-            text = self.server.timings.text() + _failures(model.failures())
-            self._write(HTTPStatus.OK, "text/plain; version=0.0.4", text.encode())
-        elif path == "/openapi.json":
-            self._send(HTTPStatus.OK, openapi(model))
-        else:
-            self._send(HTTPStatus.NOT_FOUND, {"error": _unknown(f"GET {self.path}")})
+    async def check(request: Request) -> None:
+        name = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]")
+        if is_loopback(host) and name != host and not is_loopback(name):
+            # a page in a browser that points a name of its own at this machine
+            raise HTTPException(403, f"Host: expected this machine, found {name!r}", _CLOSE)
+        if {"transfer-encoding", "content-length"} <= set(request.headers):
+            sentence = "headers: expected Content-Length or Transfer-Encoding, found both"
+            raise HTTPException(400, sentence, _CLOSE)
 
-    def do_POST(self) -> None:
-        self._began = None
-        if self._refused():
-            return
-        path = urlsplit(self.path).path
+    app = FastAPI(
+        title=card.title,
+        version=version("paretolab"),
+        openapi_url=None,  # a call like the others, below
+        dependencies=[Depends(check)],
+        responses={"4XX": {"model": _Mistake}},
+    )
+
+    def calls() -> dict[str, str]:
+        paths = app.openapi()["paths"]
+        return {
+            f"{method.upper()} {path}": call["description"]
+            for path, methods in paths.items()
+            for method, call in methods.items()
+        }
+
+    @app.exception_handler(RoutingError)
+    async def refused(request: Request, error: RoutingError) -> Response:
+        sentence = error.detail
+        if error.status_code in (404, 405):
+            known = ", ".join(calls())
+            sentence = f"expected one of {known}; found {request.method} {request.url.path}"
+        return JSONResponse({"error": sentence}, error.status_code, error.headers)
+
+    @app.exception_handler(Exception)
+    async def failed(request: Request, error: Exception) -> Response:
+        say(f"paretolab: a request failed: {type(error).__name__}: {error}", sys.stderr)
+        return JSONResponse({"error": "expected an answer; the service failed"}, 500)
+
+    @app.get("/")
+    async def root() -> dict[str, Any]:
+        """What this is."""
+        return {"model": card.title, "calls": calls()}
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        """Whether it answers."""
+        return {"status": "ok", "model": card.title}
+
+    @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}})
+    async def metrics() -> Response:
+        """How long the last 1,000 answers took, and what parts of the model failed on."""
+        return Response(timings.text(model.failures()), media_type="text/plain; version=0.0.4")
+
+    @app.get("/openapi.json")
+    async def openapi() -> dict[str, Any]:
+        """These calls, as OpenAPI describes them."""
+        return app.openapi()
+
+    async def answer(request: Request, work: Callable[[DeployableModel, bytes], str]) -> str:
+        def compute() -> tuple[str, float] | HTTPException:
+            began = time.perf_counter()
+            try:
+                return work(model, body), time.perf_counter() - began
+            except ParetolabError as error:
+                sentence = str(error)
+            except Exception as error:  # the model may be anyone's
+                expected = "expected records that the model can answer"
+                sentence = f"{expected}, found {type(error).__name__}: {error}"
+            return HTTPException(400, sentence)  # not raised: a traceback would keep the records
+
         try:
-            body = self._body()
-            self._began = time.perf_counter()
-            if path == "/predict":
-                self._predict(body)
-            elif path == "/next":
-                record = _json(body)
-                if not isinstance(record, dict):
-                    raise InputError("body: expected one record, an object of names and values")
-                self._send(HTTPStatus.OK, self.server.model.next_features(record))
-            else:
-                self._send(HTTPStatus.NOT_FOUND, {"error": _unknown(f"POST {self.path}")})
-        except ParetolabError as error:
-            self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
-        except ConnectionError:  # nobody is there to be answered
-            raise
-        except Exception as error:  # the model may be anyone's
-            sentence = f"expected records that the model can answer, found {type(error).__name__}"
-            self._send(HTTPStatus.BAD_REQUEST, {"error": f"{sentence}: {error}"})
-
-    def _predict(self, body: bytes) -> None:
-        if self.headers.get_content_type() == "text/csv":
-            records = parse_csv(csv_text(body, _BODY), _BODY)
-            answers = self.server.model.answers(records)
-            self._write(HTTPStatus.OK, "text/csv", answers.to_csv(index=False).encode())
-            return
-        plain = _json(body)
-        rows = plain.get("records") if isinstance(plain, dict) else plain
-        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows) or not rows:
-            raise InputError("body: expected {'records': [{...}, ...]}, one object a record")
-        answers = self.server.model.answers(pd.DataFrame(rows))
-        self._send(HTTPStatus.OK, {"answers": _plain(answers.to_dict(orient="records"))})
-
-    def _body(self) -> bytes:
-        length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > MOST_BYTES:
-            self.close_connection = True
-            raise InputError(
-                f"body: expected a Content-Length of at most {MOST_BYTES:,} bytes, found "
-                f"{length or 'none'}"
-            )
-        try:
-            body = self.rfile.read(int(length))
+            async with asyncio.timeout(SECONDS):
+                body = await _body(request)
+                answered = await threads.call(compute)
         except TimeoutError as error:
-            raise ConnectionAbortedError("a body that stopped coming") from error
-        if len(body) < int(length):
-            raise ConnectionAbortedError("a body that ended early")
-        return body
+            sentence = f"request: expected to be sent and answered in {SECONDS:g} s, found more"
+            raise HTTPException(408, f"{sentence}; send fewer records", _CLOSE) from error
+        except ClientDisconnect as error:  # nobody is there to be answered
+            raise HTTPException(400) from error
+        if isinstance(answered, HTTPException):
+            raise answered
+        timings.add(request.url.path, answered[1])
+        return answered[0]
 
-    def _refused(self) -> bool:
-        host = self.headers.get("Host", "")
-        if self.server.allows(host):
-            return False
-        self.close_connection = True
-        self._send(HTTPStatus.FORBIDDEN, {"error": f"Host: expected this machine, found {host!r}"})
-        return True
+    table = {"text/csv": {"schema": {"type": "string"}}}
+    records = {"application/json": {"schema": _Records.model_json_schema()}, **table}
+    record = {"application/json": {"schema": {"type": "object"}}}
 
-    def _send(self, status: HTTPStatus, content: dict[str, Any]) -> None:
-        self._write(status, "application/json", json.dumps(_plain(content)).encode())
+    @app.post(
+        "/predict",
+        response_model=_Answers,
+        response_description=card.answers,
+        responses={200: {"content": table}},
+        openapi_extra={"requestBody": {"required": True, "content": records}},
+    )
+    async def predict(request: Request) -> Response:
+        """Records as JSON, {'records': [{...}, ...]}, or as text/csv; answers alike."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind == "text/csv":
+            return Response(await answer(request, _csv_answers), media_type=kind)
+        return Response(await answer(request, _json_answers), media_type="application/json")
 
-    def _write(self, status: HTTPStatus, kind: str, content: bytes) -> None:
-        if self._began is not None and status == HTTPStatus.OK:
-            took = time.perf_counter() - self._began
-            self.server.timings.add(urlsplit(self.path).path, took)
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(content)))
-        if self.close_connection or self.server.busy:  # somebody else waits for the thread
-            self.send_header("Connection", "close")
-        self.end_headers()
-        self.wfile.write(content)
+    @app.post(
+        "/next",
+        response_model=_Step,
+        openapi_extra={"requestBody": {"required": True, "content": record}},
+        include_in_schema=type(model).next_features is not DeployableModel.next_features,
+    )
+    async def following(request: Request) -> Response:
+        """One record as JSON, what is known of it; the answer, or what to acquire next."""
+        return Response(await answer(request, _json_step), media_type="application/json")
 
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what is no request, or one of another kind, as every mistake is answered."""
-        self.close_connection = True
-        status = HTTPStatus(code)
-        self._send(status, {"error": f"expected one of {', '.join(_CALLS)}; {message or status}"})
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the terminal is the user's."""
+    return app
 
 
-def _failures(counts: Mapping[str, int]) -> str:
-    """Return how many records each part of a model failed on, in Prometheus's text format."""
-    name = "paretolab_failed_records_total"
-    lines = [f"# HELP {name} That a part failed on; another was asked.", f"# TYPE {name} counter"]
-    for part, count in counts.items():
-        label = json.dumps(part, ensure_ascii=False)  # escapes what Prometheus has escaped
-        lines.append(f"{name}{{part={label}}} {count}")
-    return "\n".join(lines) + "\n" if counts else ""
+async def _body(request: Request) -> bytes:
+    body, length = bytearray(), int(request.headers.get("content-length", 0))
+    if length <= MOST_BYTES:
+        async for part in request.stream():
+            body += part
+            length = len(body)
+            if length > MOST_BYTES:
+                break
+    if length > MOST_BYTES:
+        raise HTTPException(413, f"body: expected at most {MOST_BYTES:,} bytes, found {length:,}")
+    return bytes(body)
+
+
+def _csv_answers(model: DeployableModel, body: bytes) -> str:
+    lines = body.count(b"\n")
+    _check_records(lines - 1)
+    text = csv_text(body, _BODY)
+    records = parse_csv(text, _BODY, check=lambda names: _check_names(model, names, lines))
+    return model.answers(records).to_csv(index=False)
+
+
+def _json_answers(model: DeployableModel, body: bytes) -> str:
+    plain = _json(body)
+    rows = plain.get("records") if isinstance(plain, dict) else plain
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows) or not rows:
+        raise InputError("body: expected {'records': [{...}, ...]}, one object a record")
+    _check_records(len(rows))
+    _check_names(model, list({name: None for row in rows for name in row}), len(rows))
+    answers = model.answers(pd.DataFrame(rows))
+    return json.dumps({"answers": _plain(answers.to_dict(orient="records"))})
+
+
+def _json_step(model: DeployableModel, body: bytes) -> str:
+    record = _json(body)
+    if not isinstance(record, dict):
+        raise InputError("body: expected one record, an object of names and values")
+    return json.dumps(_plain(model.next_features(record)))
+
+
+def _check_records(number: int) -> None:
+    if number > MOST_RECORDS:
+        raise InputError(
+            f"body: expected at most {MOST_RECORDS:,} records, found more; send them in parts"
+        )
+
+
+def _check_names(model: DeployableModel, names: list[str], records: int) -> None:
+    """Check names before there is a table, which has a value for each of them in each record."""
+    if len(names) > MOST_NAMES or len(names) * records > MOST_VALUES:
+        raise InputError(
+            f"body: expected at most {MOST_NAMES:,} names and {MOST_VALUES:,} values, found "
+            f"{records:,} records of {len(names):,} names"
+        )
+    model.check_columns(names)
 
 
 def _json(body: bytes) -> Any:
+    numbers = count(1)
+
+    def record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        _check_records(next(numbers) - 1)  # while it is read; one object may hold the others
+        return dict(pairs)
+
     try:
-        return parse_json(body)
-    except ValueError as error:
+        with _READING:
+            return json.loads(body, object_pairs_hook=record)
+    except (ValueError, RecursionError) as error:
         raise InputError(f"body: expected JSON, found: {error}") from error
 
 
@@ -317,64 +454,3 @@ def _plain(value: Any) -> Any:
         return [_plain(inner) for inner in value]
     value = value.item() if hasattr(value, "item") else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _unknown(call: str) -> str:
-    return f"expected one of {', '.join(_CALLS)}; found {call}"
-
-
-def openapi(model: DeployableModel) -> dict[str, Any]:
-    """Return the calls of a model's service as OpenAPI 3.1 has them.
-
-    Records and answers are objects whose keys are those of the model: its README lists them.
-    """
-    card = model.card()
-    cell = {"type": ["number", "string", "boolean", "null"]}
-    record = {"type": "object", "additionalProperties": cell}
-    answer = record | {"description": f"{card.answers}. A value is {_NULL}."}
-    table = {"schema": {"type": "string", "description": "a header, then one line per record"}}
-    wrong = _answer("A sentence that says what was expected.", _object(error={"type": "string"}))
-    plain = {"text/plain": {"schema": {"type": "string"}}}
-    metrics = {"description": "Prometheus's text format.", "content": plain}
-    paths: dict[str, Any] = {
-        "/": {"get": _call("GET /", _object(model=cell, calls={"type": "object"}))},
-        "/health": {"get": _call("GET /health", _object(status={"const": "ok"}, model=cell))},
-        "/metrics": {"get": {"summary": _CALLS["GET /metrics"], "responses": {"200": metrics}}},
-        "/openapi.json": {"get": _call("GET /openapi.json", {"type": "object"})},
-    }
-    predict = _call("POST /predict", _object(answers={"type": "array", "items": answer}))
-    predict["responses"]["200"]["content"]["text/csv"] = table
-    records = _object(records={"type": "array", "items": record, "minItems": 1})
-    predict["requestBody"] = {
-        "required": True,
-        "content": {"application/json": {"schema": records}, "text/csv": table},
-    }
-    predict["responses"]["400"] = wrong
-    paths["/predict"] = {"post": predict}
-    if type(model).next_features is not DeployableModel.next_features:
-        step = _object(
-            status={"enum": ["answer", "inconclusive", "acquire"]},
-            label=cell | {"description": _NULL},
-            confidence={"type": ["number", "null"], "description": _NULL},
-        )
-        following = _call("POST /next", step | {"additionalProperties": True})
-        following["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": record}},
-        }
-        following["responses"]["400"] = wrong
-        paths["/next"] = {"post": following}
-    info = {"title": card.title, "version": version("paretolab")}
-    return {"openapi": "3.1.0", "info": info, "paths": paths}
-
-
-def _call(name: str, answer: dict[str, Any]) -> dict[str, Any]:
-    return {"summary": _CALLS[name], "responses": {"200": _answer("The answer.", answer)}}
-
-
-def _answer(text: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": text, "content": {"application/json": {"schema": schema}}}
-
-
-def _object(**properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -18,7 +18,7 @@ from framework.models.checks import as_frame, stored_labels
 from framework.models.files import ModelFiles, SubFolder
 from framework.models.model import Card, DeployableModel
 from framework.models.store import cell
-from framework.registry import load, nearest
+from framework.registry import check_names, load
 
 _MODEL_FILE = "model.skops"
 
@@ -148,18 +148,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
         The confidence is the model's probability of the label, NaN where it has none.
         """
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        for name in [] if names is None else list(names):
-            if name not in frame.columns:
-                raise InputError(
-                    f"data: expected a column {name!r}, found none of that name"
-                    f"{nearest(name, frame.columns)}"
-                )
-        if names is None and frame.shape[1] != self.n_features_in_:
-            raise InputError(
-                f"data: expected {self.n_features_in_} columns, the features in their order, found "
-                f"{frame.shape[1]}"
-            )
+        self.check_columns(frame.columns)
         scores = np.zeros(0)
         if len(frame):
             try:
@@ -293,6 +282,12 @@ class GroupwiseClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
         for name, rows in self._parts(X):
             found[rows] = self.members_[name].predict_proba(X.iloc[rows])
         return found
+
+    def check_columns(self, names: Collection[str]) -> None:
+        """Check that the column of subgroups is there, and what each member needs."""
+        check_names([self.column_], names)
+        for member in self.members_.values():
+            member.check_columns(names)
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return ``label`` and ``group`` of the records of a table, whatever else is in it."""

@@ -169,17 +169,15 @@ def test_a_service_asked_record_by_record_draws_both_members(place):
     """As a program asks it: 60 requests of one record were all answered by the same member."""
     asked = pd.read_csv(place / "asked.csv").astype(object)
     asked = asked.where(asked.notna(), None).to_dict(orient="records")
-    with Service(load_model(place / "model")) as service:
-        Thread(target=service.serve_forever, daemon=True).start()
-        try:
-            connection = HTTPConnection("127.0.0.1", service.server_address[1], timeout=60)
-            found = []
-            for record in asked:
-                connection.request("POST", "/predict", json.dumps([record]).encode())
-                found += json.loads(connection.getresponse().read())["answers"]
-            connection.close()
-        finally:
-            service.shutdown()
+    service = Service(load_model(place / "model"))
+    Thread(target=service.run, daemon=True).start()
+    connection = HTTPConnection("127.0.0.1", service.socket.getsockname()[1], timeout=60)
+    found = []
+    for record in asked:
+        connection.request("POST", "/predict", json.dumps([record]).encode())
+        found += json.loads(connection.getresponse().read())["answers"]
+    connection.close()
+    service.should_exit = True
     assert [answer["label"] for answer in found] == labels_of(place).tolist()
     assert 8 <= sum(answer["label"] == "yes" for answer in found) <= 28  # of 60, chance .3
 

@@ -45,7 +45,7 @@ def ask(service, serve):
             except urllib.error.HTTPError as error:
                 print(path, error.code, error.read().decode())
     finally:
-        service.shutdown()
+        service.should_exit = True
         thread.join()
 
 
@@ -68,8 +68,8 @@ def main(watched):
     run_report.write_plots = comparison_report.write_report = lambda *_, **__: []
     run_report.write_chosen = explored
     run_report.write_run_page = lambda run_dir: report(run_dir) if wanted[0] else []
-    serve = Service.serve_forever
-    Service.serve_forever = lambda service: ask(service, serve)
+    serve = Service.run
+    Service.run = lambda service: ask(service, serve)
     answers = os.fdopen(os.dup(1), "w")
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     for line in sys.stdin:
