@@ -26,8 +26,18 @@ def as_frame(X: Any) -> Any:
     """Return a data frame of another library, such as polars, as one of pandas; the rest as is.
 
     Only the names of the columns and their values as arrays are asked for.
+
+    Raises
+    ------
+    RecordsError
+        Two columns have the same name.
     """
     if isinstance(X, pd.DataFrame):
+        if not X.columns.is_unique:
+            name = X.columns[X.columns.duplicated()][0]
+            raise RecordsError(
+                f"X: expected distinct column names, found {name!r} more than once; rename one"
+            )
         return X
     if hasattr(X, "collect"):
         raise InputError(f"X: expected a data frame, found a {type(X).__name__}; collect() it")
@@ -132,6 +142,8 @@ def records_for(estimator: Any, X: Any) -> Any:
     X = as_frame(X)
     if isinstance(X, pd.DataFrame):
         validate_data(estimator, X, reset=False, skip_check_array=True)
+        if not len(X):
+            raise RecordsError("X: expected records, found 0 of them")
         return X
     return validate_data(estimator, X, reset=False, ensure_all_finite=False)
 

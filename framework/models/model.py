@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from framework.errors import InputError
+from framework.errors import InputError, RecordsError
 from framework.models.files import ModelFiles
 from framework.registry import check_names
 
@@ -112,14 +112,14 @@ class DeployableModel(ABC):
 
         Raises
         ------
-        InputError
+        RecordsError
             A column is missing, or their number is another.
         """
         needed = getattr(self, "feature_names_in_", None)
         if needed is not None:
             check_names(needed, names)
         elif len(names) != (width := getattr(self, "n_features_in_", len(names))):
-            raise InputError(
+            raise RecordsError(
                 f"data: expected {width} columns, the features in their order, found {len(names)}"
             )
 

@@ -331,6 +331,7 @@ def application(model: DeployableModel, host: str) -> FastAPI:
                 sentence = f"{expected}, found {type(error).__name__}: {error}"
             return HTTPException(400, sentence)  # not raised: a traceback would keep the records
 
+        answered: tuple[str, float] | HTTPException
         try:
             async with asyncio.timeout(SECONDS):
                 body = await _body(request)

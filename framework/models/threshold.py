@@ -214,6 +214,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
         X = as_frame(X)
         if not isinstance(X, pd.DataFrame):
             return X
+        self.check_columns(X.columns)
         known = getattr(self.model_, "feature_names_in_", None)
         if known is not None:
             return X[list(known)]
