@@ -251,7 +251,7 @@ def test_names_are_compared_before_there_is_a_table(service, monkeypatch):
         (b'[{"f4":' + b"[" * 500 + b"]" * 500 + b"}]", "application/json", 400, "expected"),
         (b'[{"f4":' + b"1" * 10_000 + b"}]", "application/json", 400, "expected JSON"),
         (b'{"records": null}', "application/json", 400, "one object a record"),
-        (b"f1,F4\n1,2\n", "text/csv", 400, "'f4', found none of that name; did you mean 'F4'?"),
+        (b"f1,F4\n1,2\n", "text/csv", 400, "column 'f4', found none of that name"),
         (
             b"f0,f1,f2,f4,text," + b",".join(b"c%d" % i for i in range(300_000)),
             "text/csv",
