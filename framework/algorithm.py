@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 from pydantic import Field
 
 from framework import registry
@@ -134,7 +135,7 @@ class Algorithm(ABC):
 
     @abstractmethod
     def propose(self) -> Array | None:
-        """Return genomes to evaluate, shape (n, d) with n >= 1; they are copied.
+        """Return genomes to evaluate, shape (n, d) with n >= 1; they are checked and copied.
 
         Return None to wait for the values of earlier batches, or when ``done``.
         """
@@ -159,13 +160,19 @@ class Algorithm(ABC):
         """Return the next batch of genomes, shape (n, d), read-only.
 
         None means that it waits for the values of earlier batches, or is ``done``.
+
+        Raises
+        ------
+        ContractError
+            A gene that :meth:`propose` returned is beyond its bounds.
         """
         if self.done or self._pending >= self.max_pending:
             return None
         X = self.propose()
         if X is None:
             return None
-        X = kept(X)
+        X = kept(np.ascontiguousarray(X))
+        self.space.check_bounds(X)
         self._batches.append((self._next_id, X))
         self._next_id += len(X)
         self._pending += len(X)

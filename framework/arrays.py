@@ -24,6 +24,16 @@ def has_nan(values: FloatArray) -> bool:
     return bool(np.isnan(values).any())
 
 
+def sum_in_order(values: Array) -> Array:
+    """Return sums over the last axis, added from its first value to its last.
+
+    ``sum``, ``mean`` and ``@`` add in an order that depends on the shape and the layout of the
+    whole array, so that the last bit of a row depends on the rows beside it.
+    """
+    sums: Array = np.cumsum(values, axis=-1)[..., -1]
+    return sums
+
+
 def kept(array: Array) -> Array:
     """Return an array that nobody else can change: ``array`` if read-only and no view, or a copy.
 

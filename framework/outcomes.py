@@ -17,10 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.errors import InputError
 
 _TOTAL = 2**24  # of weights that are no whole numbers
 _TOGETHER = 1 << 15  # records that are multiplied at a time: a copy of all would fill the memory
 _EXACT_SINGLE, _EXACT_DOUBLE = 2**24, 2**53  # whole numbers up to here have no rounding
+_LARGEST = 2**63  # where whole numbers of 64 bits end
 
 
 class Sample(NamedTuple):
@@ -169,6 +171,11 @@ def weighted_sums(plane: Array, weights: Array) -> FloatArray:
     -------
     numpy.ndarray of float64, shape (candidates, b)
 
+    Raises
+    ------
+    InputError
+        A sum might reach 2^63.
+
     Notes
     -----
     Sums below 2^24 are a matrix product in float32, those below 2^53 in float64: exact whatever
@@ -177,6 +184,11 @@ def weighted_sums(plane: Array, weights: Array) -> FloatArray:
     wait for each other took three times the processor time.
     """
     highest = int(plane.max(initial=0)) * int(weights.sum(axis=0, dtype=np.float64).max(initial=0))
+    if highest >= _LARGEST:
+        raise InputError(
+            "costs: expected sums over all records below 2^63 of the units that they are counted "
+            f"in, found up to {highest:.3g}; divide all costs by the same number"
+        )
     kind: type = np.int64
     if highest < _EXACT_DOUBLE:
         kind = np.float32 if highest < _EXACT_SINGLE else np.float64

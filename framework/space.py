@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from framework.arrays import Array, BoolArray, FloatArray
-from framework.errors import InputError
+from framework.errors import ContractError, InputError
 
 
 class Space(ABC):
@@ -56,6 +56,26 @@ class Space(ABC):
     def contains(self, X: Array) -> BoolArray:
         """Return for each row of ``X``, shape (n, d), whether it is a genome of this space."""
         return np.asarray(((self.lower <= X) & (self.upper >= X)).all(axis=1), dtype=bool)
+
+    def check_bounds(self, X: Array) -> None:
+        """Refuse genomes of another shape than (n, d), and genes beyond their bounds.
+
+        Raises
+        ------
+        ContractError
+            It names the first such gene.
+        """
+        if X.ndim != 2 or X.shape[1] != self.d:
+            raise ContractError(
+                f"propose: expected genomes of shape (n, {self.d}), found {X.shape}"
+            )
+        if (self.lower <= X).all() and (self.upper >= X).all():
+            return
+        row, gene = np.argwhere(~((self.lower <= X) & (self.upper >= X)))[0].tolist()
+        raise ContractError(
+            f"propose: expected genomes of {self!r}, found {X[row, gene]} as gene {gene} of row "
+            f"{row}, which goes from {self.lower[gene]} to {self.upper[gene]}"
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} of {self.d} genes"

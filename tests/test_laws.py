@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,9 +18,12 @@ import pytest
 from framework import registry
 from framework.algorithm import Algorithm, Outcome
 from framework.arrays import frozen
+from framework.errors import ContractError
 from framework.experiment.config import parameters
 from framework.problems.functions import FunctionProblem
+from framework.run.driver import Driver
 from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
 from framework.testing import (
     ALGORITHM_LAWS,
     EVALUATOR_LAWS,
@@ -28,6 +35,7 @@ from framework.testing import (
     check_problem,
 )
 from framework.testing.tools import ShuffledEvaluator
+from tests.configured import WITHOUT_INSTANCE, configurations, configured, keys, named
 from tests.conftest import (
     ALGORITHMS,
     MAX_PENDING,
@@ -115,6 +123,28 @@ def test_every_problem_is_under_the_laws(name):
     assert name in PROBLEMS, f"add a line for {name!r} to PROBLEMS in tests/conftest.py"
 
 
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [(kind, i) for kind, several in configurations().items() for i in range(len(several))],
+)
+def test_problem_of_a_configuration(kind, number):
+    problem = configured(kind, number)
+    for law in PROBLEM_LAWS:
+        law(problem, 0, 16)
+
+
+@pytest.mark.parametrize("kind", registry.names("problems"))
+def test_every_key_of_a_problem_is_under_the_laws(kind):
+    section = registry.load("problems", kind).Config
+    instances = [dict(named(raw)) for raw in configurations()[kind]]
+    for key, default in keys(section):
+        exempt = any(re.fullmatch(pattern, f"{kind}.{key}") for pattern in WITHOUT_INSTANCE)
+        assert exempt or any(default != one.get(key, default) for one in instances), (
+            f"give {kind}.{key} another value than {default!r} in an instance of "
+            "tests/configured.py, or a reason why it needs none"
+        )
+
+
 # --- the laws catch those who break them ----------------------------------------------------
 
 
@@ -174,7 +204,11 @@ class Broken(Algorithm):
         ("keeps the problem", "without the problem"),
         ("ignores the seed", "law 1"),
         ("draws globally", "law"),
-        ("leaves the space", "genomes of"),
+        (
+            "leaves the space",
+            r"propose: expected genomes of Box of 3 genes, found 2\.\d+ as gene 0 "
+            r"of row 0, which goes from 0\.0 to 1\.0",
+        ),
         ("changes what it asked", "law 6"),
         ("looks at signs", "law 7"),
         ("counts before it checks", "law 5"),
@@ -189,7 +223,7 @@ def test_a_broken_algorithm_is_caught(fault, law):
     def make(problem, roles, seed):
         return Broken(problem, roles, seed=seed, fault=fault)
 
-    with pytest.raises((AssertionError, TypeError, ValueError), match=law):
+    with pytest.raises((AssertionError, ContractError, TypeError, ValueError), match=law):
         check_algorithm(make, problem, roles_of(problem))
 
 
@@ -225,6 +259,48 @@ class BrokenFunction(FunctionProblem):
 def test_a_broken_problem_is_caught(fault, message):
     with pytest.raises(AssertionError, match=message):
         check_problem(BrokenFunction(fault))
+
+
+@pytest.mark.parametrize("items", range(3, 31))
+def test_the_problem_of_the_documentation_keeps_the_laws(items, monkeypatch):
+    text = (Path(__file__).parents[1] / "docs/architecture.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n([^`]*class Knapsack[^`]*)```", text)
+    page = ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", page)
+    exec(block, page.__dict__)
+    rng = np.random.default_rng(items)
+    values, weights = rng.random(items), rng.random(items)
+    check_problem(page.Knapsack(values, weights))
+
+    class Product(page.Knapsack):
+        def evaluate(self, X, streams):
+            return {"value": X @ self.values, "weight": X @ self.weights}
+
+    if items == 12:
+        with pytest.raises(AssertionError, match=r"law 2: chunks of 1: .* rounding alone: X @ v"):
+            check_problem(Product(values, weights))
+
+
+class Flipping(Algorithm):
+    """Proposes what a newcomer takes for the complement of int8 bits: -1 and -2."""
+
+    def propose(self):
+        return ~self.space.sample(self.rng, 10)
+
+    def learn(self, batch):
+        pass
+
+
+def test_genes_beyond_their_bounds_are_told_at_once():
+    problem = FunctionProblem("lotz", 9)
+    message = (
+        r"expected genomes of Bits of 9 genes, found -[12] as gene 0 of row 0, which goes from 0"
+    )
+    with pytest.raises(ContractError, match=message):
+        check_algorithm(Flipping, problem, roles_of(problem))
+    algorithm = Flipping(problem, roles_of(problem), seed=0)
+    with pytest.raises(ContractError, match=message):
+        Driver(problem, algorithm, SerialEvaluator(problem), budget=Budget(evaluations=20)).run()
 
 
 class Lossy(SerialEvaluator):

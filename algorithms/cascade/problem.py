@@ -21,7 +21,7 @@ from algorithms.cascade.stages import TENS, AnswerRule, Calibration, Stages
 from framework.analysis.expectations import Resamples
 from framework.arrays import Array, IntArray, WordArray
 from framework.errors import InputError
-from framework.libraries.calls import UNIT, CallTable
+from framework.libraries.calls import UNIT, CallTable, whole_cost
 from framework.libraries.config import BuildConfig, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_members
@@ -168,7 +168,8 @@ class CascadeProblem(Problem, Deployable):
             uppers.append(np.full(k, k - 1))
         upper = np.concatenate(uppers)
         self.space: Integers = Integers(np.zeros(len(upper), int), upper, members=k)
-        self._error_costs = _error_table(self.calls, errors, no_answer)
+        most = max(n, 0 if self.test is None else self.test.n)
+        self._error_costs = _error_table(self.calls, errors, no_answer, most)
         self.metrics = self._metrics()
         content = [VERSION, self.calls.fingerprint, order, answer, abstain, limit, errors]
         content += [no_answer, None if self.test is None else self.test.fingerprint]
@@ -530,7 +531,10 @@ def _check_choice(calls: CallTable) -> None:
 
 
 def _error_table(
-    calls: CallTable, errors: Mapping[str, Mapping[str, float]] | None, no_answer: float
+    calls: CallTable,
+    errors: Mapping[str, Mapping[str, float]] | None,
+    no_answer: float,
+    records: int,
 ) -> IntArray | None:
     if errors is None:
         return None
@@ -549,11 +553,7 @@ def _error_table(
                         f"problem.errors: expected labels of {calls.name} ({', '.join(labels)}), "
                         f"found {label!r}"
                     )
-            if not 0 <= cost < 1e9:
-                raise InputError(
-                    f"problem.errors: {true}: {said}: expected a cost from 0 to below 1e9, found "
-                    f"{cost:g}"
-                )
-            table[labels.index(true), labels.index(said)] = round(cost * UNIT)
-    table[:, -1] = round(no_answer * UNIT)
+            whole = whole_cost(cost, records, f"problem.errors: {true}: {said}")
+            table[labels.index(true), labels.index(said)] = whole
+    table[:, -1] = whole_cost(no_answer, records, "problem.no_answer")
     return table

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from framework.arrays import FloatArray, IntArray
 from framework.errors import InputError
-from framework.libraries.calls import UNIT, CallTable
+from framework.libraries.calls import CallTable, whole_cost
 from framework.settings import Section
 
 _DIGITS = 6  # of a score that tell routers apart
@@ -98,7 +98,8 @@ class Routes(NamedTuple):
                     f"{'none' if found is None else found.shape} or NaN"
                 )
         cuts = tuple(np.unique(routing.scores[name]) for name in table.ids)
-        each = [round(routing.costs.get(name, 0.0) * UNIT) for name in costs]
+        scored = len(table.ids) * table.n
+        each = [whole_cost(routing.costs.get(name, 0.0), scored, "router.cost") for name in costs]
         return cls(table.ids, cuts, routing.scores, routing.test, each)
 
     def levels(self, tuning: bool) -> IntArray:

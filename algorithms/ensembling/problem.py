@@ -204,7 +204,7 @@ class EnsembleProblem(Problem, Deployable):
             costs=config.costs,
             positive=positive_label(config.library, library, config.positive),
             rates=config.rates,
-            groups=groups_of(config.library, config.group),
+            groups=groups_of(section, config.group),
         )
         problem.built = section.build
         return problem

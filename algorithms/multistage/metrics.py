@@ -14,7 +14,7 @@ import numpy as np
 from algorithms.multistage.bit_planes import pack
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.records import StageData
-from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen
+from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen, sum_in_order
 from framework.data.error_costs import DecisionCosts
 from framework.outcomes import Sample
 from framework.rates import samples_of_answers
@@ -146,7 +146,7 @@ def measure(
         answered, right = scoring.class_counts(X, table, first, labels, records.classes)
     values |= by_class(answered, right, np.bincount(labels, minlength=records.classes))
     if error_costs is not None:
-        values["error_cost"] = np.asarray((answered - right) @ error_costs / n)
+        values["error_cost"] = sum_in_order((answered - right) * error_costs) / n
     if table.rule.items >= 0:
         loss, paid = counts[:, scoring.LOSS], counts[:, scoring.COST]
         values |= {"risk": loss / (cost_scale * n), "total_cost": (loss + paid) / (cost_scale * n)}
@@ -168,7 +168,10 @@ def by_class(answered: Array, right: Array, present: Array) -> dict[str, FloatAr
         answer counts 0.
     """
     shares = (right / np.maximum(answered, 1))[:, present > 0]
-    return {"balanced_accuracy": shares.mean(axis=1), "worst_recall": shares.min(axis=1)}
+    return {
+        "balanced_accuracy": sum_in_order(shares) / shares.shape[1],
+        "worst_recall": shares.min(axis=1),
+    }
 
 
 def of_positive(
@@ -221,7 +224,7 @@ def constant_metrics(
     right = np.where(np.arange(2) == answer, counts, 0)
     rates = of_positive(*(np.array([count]) for count in (called, false, n - ones, n)))
     rates |= by_class(counts[np.newaxis], right[np.newaxis], counts)
-    wrong = (counts - right) @ (np.ones(2) if error_costs is None else error_costs)
+    wrong = sum_in_order((counts - right) * (1.0 if error_costs is None else error_costs))
     whole = {"coverage": 1.0, "accuracy": float(right.sum() / n), "error_cost": float(wrong / n)}
     if decision is not None:
         risk = float(counts @ decision.errors[:, answer] / n)

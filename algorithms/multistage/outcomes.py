@@ -8,7 +8,7 @@ import numpy as np
 
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.metrics import POSITIVE, RISKS, HeldOutRecords, by_class, of_positive
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, frozen
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, frozen, sum_in_order
 from framework.outcomes import RecordOutcomes, weighted_sums
 from framework.rates import FAILED, NO_ANSWER
 
@@ -163,9 +163,8 @@ class StageOutcomes(RecordOutcomes):
             for name, column in by_class(flat[0], flat[1], pattern).items():
                 values[name][:, alike] = column.reshape(-1, len(alike))
         if self._error_costs is not None:
-            wrong = (answered - right).reshape(-1, classes)
             total = weights.sum(axis=0, dtype=np.float64)
-            values["error_cost"] = (wrong @ self._error_costs).reshape(shape) / total
+            values["error_cost"] = sum_in_order((answered - right) * self._error_costs) / total
         return values
 
 

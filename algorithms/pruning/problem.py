@@ -236,7 +236,7 @@ class PruningProblem(Problem, Deployable):
             costs=config.costs,
             pair_measure=config.pair_measure,
             rates=config.rates,
-            groups=groups_of(config.library, config.group),
+            groups=groups_of(section, config.group),
         )
         problem.built = section.build
         return problem

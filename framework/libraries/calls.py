@@ -28,6 +28,23 @@ _MOST = 2**61  # what all calls together may cost, in whole numbers
 _UNITS = {"cost": "$", "latency_ms": "ms"}
 
 
+def whole_cost(cost: float, times: int, where: str) -> int:
+    """Return a cost in 1e-9 of its unit, of which ``times`` can be added.
+
+    Raises
+    ------
+    InputError
+        It is negative or no number, or the sum might not fit in 64 bits.
+    """
+    most = _MOST / UNIT / times
+    if not 0 <= cost <= most:
+        raise InputError(
+            f"{where}: expected a cost from 0 to {most:.3g}, which may be added {times:,} times, "
+            f"found {cost:g}; give all costs in a larger unit"
+        )
+    return round(cost * UNIT)
+
+
 class CallCost(NamedTuple):
     """One kind of cost of each call.
 

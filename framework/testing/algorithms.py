@@ -360,6 +360,7 @@ def _inside(case: AlgorithmCase, told: list[Evaluated], where: str) -> None:
 
 
 ALGORITHM_LAWS: tuple[Callable[[AlgorithmCase], None], ...] = (
+    proposes_inside_the_space,
     same_seed_same_run,
     front_ignores_completion_order,
     resumed_after_every_batch,
@@ -373,7 +374,6 @@ ALGORITHM_LAWS: tuple[Callable[[AlgorithmCase], None], ...] = (
     flipped_signs_change_nothing,
     journal_gives_the_front,
     returned_candidates_are_the_runs,
-    proposes_inside_the_space,
 )
 
 

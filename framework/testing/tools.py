@@ -39,6 +39,12 @@ def shortened(items: Sequence[object]) -> str:
     return f"[{shown}]" if len(items) <= 12 else f"[{shown}, ...] ({len(items)} in all)"
 
 
+_ROUNDING = (
+    ", of rounding alone: X @ v adds in an order that depends on the number of rows; add each row "
+    "by itself, such as with (X * v).sum(axis=1)"
+)
+
+
 def same_rows(a: Evaluated, b: Evaluated, where: str) -> None:
     """Expect two batches to be equal to the bit, NaN included."""
     expect(np.array_equal(a.ids, b.ids), f"{where}: expected rows {a.ids}, found {b.ids}")
@@ -50,10 +56,11 @@ def same_rows(a: Evaluated, b: Evaluated, where: str) -> None:
     for name, column in a.values.items():
         unequal = np.flatnonzero(column.view(np.int64) != b.values[name].view(np.int64))
         unequal = unequal[~(np.isnan(column) & np.isnan(b.values[name]))[unequal]]
+        close = np.allclose(column[unequal], b.values[name][unequal], rtol=1e-9, atol=0.0)
         expect(
             len(unequal) == 0,
             f"{where}: expected the same {name} to the bit, found a difference in the rows "
-            f"{shortened(a.ids[unequal].tolist())}",
+            f"{shortened(a.ids[unequal].tolist())}{_ROUNDING if close else ''}",
         )
     expect(
         dict(a.errors) == dict(b.errors),

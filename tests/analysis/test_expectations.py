@@ -205,6 +205,12 @@ def test_weighted_sums_have_no_rounding(scale, together, monkeypatch):
     assert weighted_sums(plane, weights.astype(np.float32)).tolist() == expected
 
 
+def test_a_weighted_sum_beyond_64_bits_is_refused():
+    plane, weights = np.full((1, 20), 10**18), np.ones((20, 1))
+    with pytest.raises(InputError, match=r"below 2\^63 .* found up to 2e\+19; divide all costs"):
+        weighted_sums(plane, weights)
+
+
 def test_units_are_drawn_together_and_fewer_resamples_are_the_first():
     units = np.array([0, 0, 1, 2, 2, 2, 3])
     drawn = resample_weights(units, 50, np.random.default_rng(7))

@@ -433,3 +433,12 @@ def test_every_gene_means_what_its_threshold_says():
     X = np.array(list(itertools.product([1, never], [1])), dtype=np.int32)
     assert problem.evaluate(X)["models_asked"].tolist() == [1.0, 2.0]
     assert problem.decoded(X[1]).accept[1] == -np.inf
+
+
+@pytest.mark.parametrize("more", [{"errors": {"a": {"b": 1e8}}}, {"errors": {}, "no_answer": 1e12}])
+def test_costs_of_errors_whose_sum_has_no_room_are_refused(more):
+    with pytest.raises(
+        InputError, match=r"problem\..*expected a cost from 0 to 5\.76e\+07.*found 1e"
+    ):
+        cascades(**more)
+    assert cascades(errors={"a": {"b": 5e7}}).metrics[-1].high == 5e7
