@@ -46,6 +46,22 @@ class Sphere(Problem):
         return {"near": near, "far": ((X - 1.0) ** 2).sum(axis=1)}
 
 
+class Prey(Sphere):
+    """Its magic gene ends each worker of Ray, as somebody may who kills them from outside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.driver = os.getpid()
+
+    def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
+        if (X[:, 0] == KILLER).any():
+            if os.getppid() != self.driver:
+                os._exit(1)
+            X = X * np.where(X == KILLER, 0.0, 1.0)
+        print("what a problem prints is no answer")
+        return super().evaluate(X, streams)
+
+
 class Reader(Sphere):
     """Adds what a file of the working directory and a variable of the environment say."""
 

@@ -24,6 +24,7 @@ from framework.parallel.worker import Worker, WorkerStarted
 
 _LOG = logging.getLogger(__name__)
 _ATTEMPTS = 3  # workers that a single item may kill before it is given up
+OVERDUE = "took more than row_timeout"
 _POLL_SECONDS = 0.5  # between checks of the workers
 _STUCK_SECONDS = 30.0  # that a worker may go on with what another one has finished,
 _COMPILING_SECONDS = 300.0  # if it has done the like before; else it may be compiling
@@ -227,7 +228,7 @@ class WorkerPool:
             limit = (self._config.row_timeout or 0.0) * len(task)
             if now - slot.since > limit:
                 self._incidents["timeouts"] += 1
-                self._replace_dead(slot, f"took more than row_timeout, {limit:g} s")
+                self._replace_dead(slot, f"{OVERDUE}, {limit:g} s")
 
     def _copy_late(self, now: float) -> None:
         """Have idle workers repeat what others are late with; the first result counts."""
@@ -430,8 +431,10 @@ class WorkerPool:
         if sum(node in alive for node in task.attempts) < _ATTEMPTS:
             self._queues[task.kind].appendleft(task)
             return
-        task.finished = True
+        task.finished, begun = True, perf_counter()
         self._owner.killed(task, f"killed its worker {_ATTEMPTS} times (last: {reason})")
+        for slot in self._slots:  # nobody looked at what they answered meanwhile
+            slot.since += perf_counter() - begun
 
     def _end(self, slot: WorkerSlot) -> None:
         if (

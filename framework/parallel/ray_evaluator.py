@@ -7,6 +7,7 @@ requests, the number of workers, the order of completion and repeated requests c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -14,8 +15,9 @@ from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
 from framework.components import Components
 from framework.errors import ClusterError, EnvironmentFailure
+from framework.parallel.alone import done_alone
 from framework.parallel.config import ClusterConfig
-from framework.parallel.pool import WorkerPool
+from framework.parallel.pool import OVERDUE, WorkerPool
 from framework.parallel.tasks import Task
 from framework.parallel.worker import EvaluationService, MapJob
 from framework.problem import Problem
@@ -30,8 +32,9 @@ class RayEvaluator(Evaluator):
     The problem is sent to each worker once; requests contain only genomes. Shared components are
     built by the workers, each once; this process keeps all of them and sends each worker those
     that it does not have. A worker that dies is replaced and its requests are sent again. The
-    request that it died of is divided until the candidate that causes it is alone; that candidate
-    fails after the third attempt.
+    request that it died of is divided until the candidate that may be the cause is alone. After the
+    third attempt that candidate, or component, is tried in a child of this process: workers may
+    die of anything, such as a user or a system that kills them. Only what ends the child too fails.
 
     Parameters
     ----------
@@ -234,6 +237,17 @@ class RayEvaluator(Evaluator):
         raise error
 
     def killed(self, task: Task, reason: str) -> None:
+        if task.kind in ("score", "build") and OVERDUE not in reason:
+            service = EvaluationService(self.problem, self.seed)
+            more = (None,) if task.kind == "score" else ()
+            try:
+                answer = done_alone(partial(getattr(service, task.kind), *task.columns, *more))
+            except EnvironmentFailure as failure:
+                self.raised(task, failure)
+            if answer is not None:
+                self.answered(task, answer)
+                return
+            reason += ", and a process of its own"
         if task.kind == "score":
             ids, X = task.columns
             self._done.append(failed_rows(self.problem, ids, X, reason))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from algorithms.general.baselines import RandomSearch
 from algorithms.multistage.exact import enumeration
 from algorithms.multistage.exact.search import METRICS, Exact
 from algorithms.multistage.problem import MultiStageProblem
@@ -34,7 +38,7 @@ from tests.parallel.asking import (
     score,
     wait_for_pids,
 )
-from tests.ray_toys import KILLER, NOT_A_NUMBER, RAISER, Orphan, PartsToy, Sphere, power
+from tests.ray_toys import KILLER, NOT_A_NUMBER, RAISER, Orphan, PartsToy, Prey, Sphere, power
 
 
 def test_importing_the_evaluator_does_not_import_ray() -> None:
@@ -96,9 +100,49 @@ def test_a_row_that_kills_its_worker_fails_alone(make: Make) -> None:
     found = score(make(Sphere()), X)
     assert list(found.errors) == [17]
     assert found.errors[17].startswith("killed its worker 3 times (last: ")
+    assert found.errors[17].endswith("and a process of its own")
     fine = np.arange(40) != 17
     expected = score(SerialEvaluator(Sphere(), 7), X[fine])
     assert found.values["near"][fine].tobytes() == expected.values["near"].tobytes()
+
+
+def test_a_row_whose_workers_are_killed_by_others_is_scored_all_the_same(make: Make) -> None:
+    X = genomes(20)
+    X[3, 0] = KILLER
+    ray, problem = make(Prey()), Prey()
+    problem.driver = os.getppid()
+    expected = score(SerialEvaluator(problem, 7), X)
+    found = score(ray, X)
+    assert not found.errors
+    assert_same(found, expected)
+    assert ray.incidents()["workers_lost"] >= 3
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_leave_the_same_front(make: Make) -> None:
+    problem = Sphere(seconds=0.01, noise=0.5)
+    roles, budget = roles_of(problem), Budget(evaluations=2000)
+
+    def front_of(evaluator: Evaluator) -> Front:
+        return search(problem, RandomSearch(problem, roles, seed=3), evaluator, budget=budget)
+
+    serial = front_of(SerialEvaluator(Sphere(noise=0.5), 7))
+    ray, rng, killed = make(problem), random.Random(0), []
+
+    def kill() -> None:
+        while len(killed) < 20:
+            time.sleep(rng.uniform(0.05, 0.6))
+            if ray.pids():
+                killed.append(rng.choice(ray.pids()))
+                with suppress(ProcessLookupError):
+                    os.kill(killed[-1], signal.SIGKILL)
+
+    hunter = threading.Thread(target=kill, daemon=True)
+    hunter.start()
+    front = front_of(ray)
+    assert len(killed) == 20, "the run was over too soon"
+    assert ray.incidents()["workers_lost"] >= 10
+    assert_same(front.rows, serial.rows)
 
 
 @pytest.mark.slow
