@@ -63,10 +63,14 @@ def read_frame(path: Path, options: FileOptions = PLAIN) -> pd.DataFrame:
         The file is missing, unreadable or empty, its rows differ in length, its header has empty
         or repeated names, or it lacks a column that is asked for.
     """
-    if path.is_dir() and any(path.glob("**/*.parquet")):
-        return _read_parquet(path, options.columns)
-    if not path.is_file():
+    try:
+        if path.is_dir() and any(path.glob("**/*.parquet")):
+            return _read_parquet(path, options.columns)
         found = "a directory without Parquet files" if path.is_dir() else "no such file"
+        is_file = path.is_file()
+    except OSError as error:  # a name that is too long
+        found, is_file = (error.strerror or str(error)).lower(), False
+    if not is_file:
         raise InputError(f"{path}: expected a CSV or Parquet file, found {found}")
     if path.suffix == ".parquet":
         return _read_parquet(path, options.columns)
@@ -75,10 +79,10 @@ def read_frame(path: Path, options: FileOptions = PLAIN) -> pd.DataFrame:
 
 def size_of(path: Path, options: FileOptions = PLAIN) -> int:
     """Return roughly how many bytes a table takes as numbers; 0 for what cannot be read."""
-    if path.suffix != ".parquet" and not path.is_dir():
-        packed = _PACKED if path.suffix == ".gz" else 1
-        return packed * path.stat().st_size if path.is_file() else 0
     try:
+        if path.suffix != ".parquet" and not path.is_dir():
+            packed = _PACKED if path.suffix == ".gz" else 1
+            return packed * path.stat().st_size if path.is_file() else 0
         table = _ParquetTable(path)
     except (ValueError, OSError):
         return 0  # reported where it is read
@@ -352,6 +356,8 @@ def _parquet_files(path: Path) -> list[Path]:
             raise ValueError(f"a link to {file.readlink()} in the folder")
     files = (file for file in path.rglob("*") if not file.is_dir())
     shown = [f for f in files if not any(p[0] in "._" for p in f.relative_to(path).parts)]
+    if not shown:
+        raise ValueError("a directory without Parquet files")
     return sorted(shown, key=Path.as_posix)
 
 

@@ -92,6 +92,7 @@ from framework.security.uris import (
     expanded,
     public_uri,
     redacted,
+    sqlite_uri,
     without_password,
 )
 
@@ -159,6 +160,7 @@ __all__ = [
     "redacted",
     "remember",
     "say",
+    "sqlite_uri",
     "terminal_text",
     "text_of",
     "trust",

@@ -12,8 +12,9 @@ import ipaddress
 import os
 import re
 from collections.abc import Collection
+from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from framework.errors import InputError
 
@@ -126,15 +127,24 @@ def _file_of(uri: str, scheme: str) -> str:
         )
     if scheme == "file":
         path = re.sub(r"^file:(//(localhost)?(?=/))?", "", uri)
+        coded = path
         if path.startswith("//"):
             raise ValueError(f"expected a folder of this machine, found {uri!r}")
     else:
         path = uri.partition(":")[2].removeprefix("///")
+        coded = re.sub(r"%(?!00)[0-9A-Fa-f]{2}", "", path)  # SQLAlchemy takes them back, once
         if not uri.startswith("sqlite:///"):
             raise ValueError(f"expected sqlite:///FILE, found {uri!r}")
-    if not path or path.startswith("file:") or re.search(r"[?#%\x00-\x1f]", path):
+    plain = path if scheme == "file" else unquote(path)
+    if not plain or plain.startswith("file:") or re.search(r"[?#%\x00-\x1f]", coded):
         raise ValueError(f"expected the plain path of a file, found {uri!r}")
-    return path
+    return plain
+
+
+def sqlite_uri(file: Path) -> str:
+    """Return the address of a SQLite file, whatever signs are in its path."""
+    coded = re.sub(r"[?#%\x00-\x1f]", lambda sign: f"%{ord(sign[0]):02X}", file.as_posix())
+    return f"sqlite:///{coded}"
 
 
 def _listed(kinds: Collection[str]) -> str:

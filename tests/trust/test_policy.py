@@ -16,6 +16,7 @@ from framework.security import (
     csv_text_value,
     markdown_text,
     read_bytes,
+    sqlite_uri,
     terminal_text,
 )
 from framework.security.policy import Received
@@ -141,12 +142,24 @@ def test_a_case_elsewhere_is_read_once_the_experiment_is_trusted(tmp_path, capsy
         "mlruns",
         "sqlite+pysqlite:///m.db",
         "sqlite:///m\t.db",
+        "sqlite:///m%.db",
+        "sqlite:///m%00.db",
+        "sqlite:///%66ile:m.db",
         "",
     ],
 )
 def test_addresses_that_can_be_read_in_two_ways_are_none(uri):
     with pytest.raises(ValueError, match="expected "):
         address_of(uri)
+
+
+def test_a_path_of_any_signs_is_one_address(tmp_path):
+    """SQLAlchemy, too, takes percent signs back."""
+    from sqlalchemy import make_url
+
+    file = tmp_path / "a#b%41c?d 'e" / "m.db"
+    assert address_of(sqlite_uri(file)).file == str(file) == make_url(sqlite_uri(file)).database
+    assert address_of("sqlite:///%2e%2e/m.db").file == "../m.db"
 
 
 def test_databricks_is_no_folder(tmp_path, capsys):

@@ -28,6 +28,7 @@ from framework.security import (
     parse_json,
     public_uri,
     read_text,
+    sqlite_uri,
 )
 
 _SQLITE = "sqlite:///"
@@ -59,12 +60,12 @@ _OBJECT_STORES = {
 def absolute_uri(uri: str, base: Path) -> str:
     """Return the tracking URI with a relative SQLite path resolved against ``base``."""
     file = sqlite_file(uri)
-    return uri if file is None else f"{_SQLITE}{(base.absolute() / file).as_posix()}"
+    return uri if file is None else sqlite_uri(base.absolute() / file)
 
 
 def sqlite_file(uri: str) -> Path | None:
     """Return the file of a SQLite URI; None for any other store."""
-    return Path(uri.removeprefix(_SQLITE)) if uri.startswith(_SQLITE) else None
+    return Path(unquote(uri.removeprefix(_SQLITE))) if uri.startswith(_SQLITE) else None
 
 
 def artifact_root(uri: str) -> Path | None:

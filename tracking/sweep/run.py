@@ -16,6 +16,7 @@ from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, make_role
 from framework.files import write_whole
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.security import sqlite_uri
 from tracking.sweep.config import SweepPlan
 from tracking.sweep.joint import JointStudy
 from tracking.sweep.report import top_table, write_report
@@ -74,7 +75,7 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
         if not out.about_file.is_file():
             out.write_about(problem, roles, uid=uid)  # the study's name rests on it
         own = out.path / "optuna.db"
-        url = plan.sweep.storage or f"sqlite:///{own.absolute().as_posix()}"
+        url = plan.sweep.storage or sqlite_uri(own.absolute())
         name = plan.config.name if plan.sweep.join else f"{plan.config.name}-{uid[:8]}"
         study = stack.enter_context(open_study(plan, url, name))
         _write_start(plan, out, problem, roles, uid)

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import optuna
 import sqlalchemy
@@ -202,7 +203,7 @@ def _connected(url: str) -> optuna.storages.BaseStorage:
         return proxy
     patient = {}
     if url.startswith(_SQLITE):
-        check_database(Path(url.removeprefix(_SQLITE)))
+        check_database(Path(unquote(url.removeprefix(_SQLITE))))
         patient = {"connect_args": {"timeout": _PATIENCE}}
     with suppress(sqlalchemy.exc.SQLAlchemyError):
         return optuna.storages.RDBStorage(url, engine_kwargs=patient)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from io import TextIOWrapper
 
 from paretolab.hiding import check_packages
 
@@ -15,14 +16,19 @@ def main() -> int:
     """Run the command; return its exit code."""
     # what a command imports stays: collecting as often as usual takes a tenth of its time
     gc.set_threshold(_OBJECTS)
+    for stream in (sys.stdout, sys.stderr):  # a terminal may lack arrows and frames
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         check_packages()
+        from framework.cli.main import main as command
+        from framework.machine import SAFE_PATH
     except ImportError as error:
         print(f"paretolab: {error}", file=sys.stderr)
         return 2
-    from framework.cli.main import main as command
-    from framework.machine import SAFE_PATH
-
+    except KeyboardInterrupt:
+        print("paretolab: interrupted", file=sys.stderr)
+        return 130
     os.environ.update(SAFE_PATH)  # for all that is started, by libraries too
     return command()
 
