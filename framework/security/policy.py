@@ -247,6 +247,19 @@ def admit(reading: Received) -> None:
 
 
 @contextmanager
+def from_program(file: Path) -> Iterator[None]:
+    """Let the run that a program of the user's makes of a configuration read its files again.
+
+    What is checked within is the user's own, which nobody is asked about; ``file`` is where it will
+    be written. Its hosts are not named by that, and no worker is trusted.
+    """
+    with received(file, decide=False, asks=False) as program:
+        yield
+    files = [effect[:2] for effect in program.distinct() if effect.kind in ("read", "write")]
+    _ADMITTED.set(tuple(dict.fromkeys([*_ADMITTED.get(), *files])))
+
+
+@contextmanager
 def allowing(options: Sequence[str]) -> Iterator[None]:
     """Grant what the options ``--allow KIND=TARGET`` say, for one command and what it starts.
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import paretolab
-from tests.command import SMALL, small, write
+from tests.command import SMALL, environment, small, write
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +47,48 @@ def test_the_chosen_model_is_the_solution(result: paretolab.RunResult) -> None:
     stages = [np.flatnonzero(genome == stage) for stage in range(genome.max() + 1)]
     assert all(map(np.array_equal, model.stages_, stages))
     assert result.front.rows.values["cost"][position] <= 19
+
+
+OWN_FILE = """
+import os, sys, threading
+import paretolab
+
+config, folder, way = eval(sys.argv[1]), sys.argv[2], sys.argv[3]
+if way == "checked":  # by a thread: nothing is remembered from there
+    loaded = []
+    loading = threading.Thread(
+        target=lambda: loaded.append(paretolab.load_config("small.yaml", ["name=other"]))
+    )
+    loading.start()
+    loading.join()
+    config = loaded[0]
+del os.environ["PARETOLAB_ALLOW"]
+result = paretolab.run(config, out=folder, quiet=True, plots=False)
+print(len(result.choose(best="accuracy").stages_))
+print(paretolab.resume(folder, ["budget.generations=3"], quiet=True, plots=False).front.ids.size)
+"""
+
+
+@pytest.mark.parametrize("way", ["mapping", "checked"])
+def test_a_result_reads_again_what_its_program_read(tmp_path: Path, way: str) -> None:
+    data, work = tmp_path / "data" / "d.csv", tmp_path / "work"
+    data.parent.mkdir()
+    work.mkdir()
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    lines = [f"{','.join(map(str, row))},{'yn'[int(row[0] > 0)]}" for row in X]
+    data.write_text("\n".join(["a,b,c,d,target", *lines]))
+    config = small(problem__dataset={"path": str(data)}, problem__costs=None, budget__generations=1)
+    write(work / "small.yaml", config)
+    home = {"XDG_CONFIG_HOME": str(tmp_path / "home"), "PARETOLAB_ALLOW": ""}
+    if way == "checked":
+        home["PARETOLAB_ALLOW"] = f"read={data}"
+    command = [sys.executable, "-c", OWN_FILE, repr(config), "run", way]
+    done = subprocess.run(
+        command, cwd=work, env=environment(**home), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == 2
 
 
 def test_conditions_that_nothing_meets(result: paretolab.RunResult) -> None:

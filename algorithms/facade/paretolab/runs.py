@@ -18,6 +18,7 @@ from framework.experiment.run_dir import RunDir
 from framework.front import Front, Promise
 from framework.models.constant import ConstantClassifier
 from framework.problem import Deployable
+from framework.security import from_program
 
 PathLike = str | os.PathLike[str]
 
@@ -200,9 +201,11 @@ def run(
     KeyboardInterrupt
         Ctrl-C; the run so far is kept, and :func:`resume` goes on with it.
     """
-    if isinstance(config, Mapping):
-        config = check_config(config, Path("config"))
-    elif not isinstance(config, RunConfig):
+    if isinstance(config, Mapping | RunConfig):
+        raw = config if isinstance(config, Mapping) else config.model_dump(mode="json")
+        with from_program(Path("config")):
+            config = check_config(raw, Path("config"))
+    else:
         config = load_config(config)
     if not track:  # which the directory keeps
         config = config.model_copy(update={"tracking": None})
