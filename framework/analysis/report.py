@@ -27,12 +27,11 @@ from scipy import stats
 
 from framework.analysis.alternatives import verdict_of_runs
 from framework.analysis.compare import Claim, Comparison
-from framework.analysis.statistics import rank_sum, score, verdict
+from framework.analysis.statistics import score
 from framework.arrays import FloatArray
 from framework.settings import Section
 
 LEVEL = 0.95  # of intervals
-CHANCE = 0.05  # what is less probable by chance alone counts as more than chance
 _LISTED = 8  # cases that a sentence names
 _NEW = {  # what a front is worth on new records: by what a sentence calls it, column and indicator
     "expected on new records": ("expected", "hypervolume_expected"),
@@ -76,10 +75,10 @@ def tables(comparison: Comparison) -> dict[str, pd.DataFrame]:
 def winners(comparison: Comparison) -> pd.DataFrame:
     """Return the methods on each case by the first indicator, and what chance may explain.
 
-    One row per case and method: ``runs``, ``mean``, ``least`` and ``greatest`` over them, ``best``
-    ("yes" where the mean is the best of the case), and ``p``, of the rank-sum test against the
-    best one (NaN for itself, and where there are too few runs to tell). ``lead``, from
-    ``lead_low`` to ``lead_high``, is by how much the best one is better (see :func:`lead`).
+    One row per case and method: ``runs``, ``mean``, ``least`` and ``greatest`` over them, and
+    ``best`` ("yes" where the mean is the best of the case). ``lead``, from ``lead_low`` to
+    ``lead_high``, is by how much the best one is better (see :func:`lead`), and ``chance`` says
+    whether chance may explain that: "yes", "no", or "unknown" without an interval.
     ``expected`` and ``test`` are the means of the hypervolume to expect on new records, and on test
     records of the pessimistic front, where they are known, with ``expected_lead`` and so on.
     """
@@ -104,11 +103,12 @@ def winners(comparison: Comparison) -> pd.DataFrame:
                     "least": float(own.min()),
                     "greatest": float(own.max()),
                     "best": "yes" if known[method] == top else "",
-                    "p": math.nan if first in (None, method) else _chance(values[first], own),
+                    "chance": "",
                 }
             )
             if first not in (None, method):
                 rows[-1] |= _leads(runs[first][name], runs[method][name], better, "lead")
+                rows[-1]["chance"] = _chance(rows[-1]["lead_low"])
             for column, indicator in _NEW.values():
                 if indicator not in comparison.indicators:
                     continue
@@ -122,8 +122,9 @@ def winners(comparison: Comparison) -> pd.DataFrame:
 def lead(first: pd.Series[float], other: pd.Series[float]) -> tuple[float, float, float]:
     """Return how much greater the mean of the first is, and the ends of the 95% interval of that.
 
-    By the difference of each seed where both have the same ones (Student's t), else by Welch's t.
-    Both ends are NaN for fewer than two runs.
+    By the difference of each seed where both have the same ones (Student's t), else by Welch's t;
+    the test of the same design finds a lead where the interval lies above 0. Both ends are NaN for
+    fewer than two runs and for infinite values.
 
     Parameters
     ----------
@@ -134,8 +135,10 @@ def lead(first: pd.Series[float], other: pd.Series[float]) -> tuple[float, float
         gaps: FloatArray = first.to_numpy(np.float64) - other[first.index].to_numpy(np.float64)
         return interval(gaps)
     gap = float(first.mean() - other.mean())
-    if min(len(first), len(other)) < 2:
+    if min(len(first), len(other)) < 2 or not math.isfinite(gap):
         return gap, math.nan, math.nan
+    if first.nunique() == other.nunique() == 1:
+        return gap, gap, gap
     found = stats.ttest_ind(first, other, equal_var=False).confidence_interval(LEVEL)
     return gap, float(found.low), float(found.high)
 
@@ -147,10 +150,9 @@ def _leads(
     return dict(zip((name, f"{name}_low", f"{name}_high"), found, strict=True))
 
 
-def _chance(a: FloatArray, b: FloatArray) -> float:
-    """Return the p-value of the rank-sum test; NaN where runs are too few to tell any two apart."""
-    most = math.comb(len(a) + len(b), len(a))
-    return rank_sum(a, b) if 2 / most < CHANCE else math.nan
+def _chance(low: float) -> str:
+    """Return whether chance may explain a lead, by the lower end of its interval."""
+    return "unknown" if math.isnan(low) else "no" if low > 0 else "yes"
 
 
 def verdicts(table: pd.DataFrame) -> list[str]:
@@ -173,19 +175,19 @@ def verdicts(table: pd.DataFrame) -> list[str]:
         if len(best) > 1 or rest.empty:
             continue
         leads += _lead_sentence(str(case), str(best["method"].iloc[0]), rest)
-        if rest["p"].isna().any():
+        if (rest["chance"] == "unknown").any():
             unknown.append(str(case))
-        elif (rest["p"] < CHANCE).all():
+        elif (rest["chance"] == "no").all():
             sure.append(str(case))
         else:
-            names = ", ".join(map(str, rest.loc[rest["p"] >= CHANCE, "method"]))
+            names = ", ".join(map(str, rest.loc[rest["chance"] == "yes", "method"]))
             doubtful.append(f"{case} ({names})")
     if not won:
         return []
     indicator, cases = str(table["indicator"].iloc[0]), table["case"].nunique()
     leaders = sorted(won, key=lambda name: -len(won[name]))
     parts = [f"{name} on {len(won[name])} of {cases} ({_some(won[name])})" for name in leaders]
-    sentences = [f"The best mean {indicator.replace('_', ' ')} has {'; '.join(parts)}."]
+    sentences = [f"Best mean {indicator.replace('_', ' ')}: {'; '.join(parts)}."]
     sentences += leads[:_LISTED]
     if len(leads) > _LISTED:
         sentences.append(f"(And {len(leads) - _LISTED} more cases, in tables/winners.csv.)")
@@ -199,8 +201,8 @@ def verdicts(table: pd.DataFrame) -> list[str]:
         sentences.append(f"Too few runs to tell from chance: on {_some(unknown)}.")
     if sure or doubtful or leads:
         sentences.append(
-            "(Ranges in brackets: 95%, over runs with other seeds, not over other records. "
-            f"Rank-sum test over runs at {CHANCE:.0%}, not corrected for the number of pairs.)"
+            "(Ranges in brackets: 95%, over runs with other seeds, not over other records; more "
+            "than chance is what lies above 0. Not corrected for the number of pairs.)"
         )
     return sentences
 
@@ -352,21 +354,21 @@ def pairs(comparison: Comparison) -> pd.DataFrame:
 def wins(comparison: Comparison) -> pd.DataFrame:
     """Return in how many cases each method wins, draws and loses against each other one.
 
-    Whether it does in a case is told by the rank-sum test over its runs, at 5%, uncorrected; where
-    cases have one run each, in a group, over its cases.
+    Whether it does in a case is told by the interval of :func:`lead` over its runs, uncorrected;
+    where cases have one run each, in a group, over its cases.
     """
     by = _places(comparison) or "case"
+    within = "seed" if by == "case" else "case"
     places = list(dict.fromkeys(comparison.units[by]))
     rows = []
     for name, indicator in comparison.indicators.items():
-        sign = 1.0 if indicator.better == "low" else -1.0
         values = {
-            key: sign * part[name].to_numpy(dtype=np.float64)
+            key: part.set_index(within)[name]
             for key, part in comparison.units.groupby([by, "method"], sort=False)
         }
         for method, other in permutations(comparison.methods, 2):
             found = [
-                verdict(values[place, method], values[place, other])
+                _verdict(values[place, method], values[place, other], indicator.better)
                 for place in places
                 if (place, method) in values and (place, other) in values
             ]
@@ -375,8 +377,14 @@ def wins(comparison: Comparison) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _verdict(method: pd.Series[float], other: pd.Series[float], better: str) -> int:
+    """Return 1 where a method is better than another, -1 where it is worse, 0 by chance alone."""
+    _, low, high = lead(method, other) if better == "high" else lead(other, method)
+    return int(low > 0) - int(high < 0)
+
+
 def _places(comparison: Comparison) -> str | None:
-    """Return over what rank sums are: cases, or groups, of several values each; None if neither."""
+    """Return over what leads are: cases, or groups, of several values each; None if neither."""
     for by in ("case", "group"):
         if comparison.units.groupby([by, "method"]).size().min() > 1:
             return by

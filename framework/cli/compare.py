@@ -189,7 +189,7 @@ def result_table(comparison: Comparison) -> Table:
     """
     from rich.table import Table
 
-    from framework.analysis.report import CHANCE, winners
+    from framework.analysis.report import winners
 
     found = winners(comparison)
     indicator = comparison.indicators[comparison.first]
@@ -204,8 +204,8 @@ def result_table(comparison: Comparison) -> Table:
         text = f"{row['mean']:.4f}"
         if row["runs"] > 1:
             text += f" ({row['least']:.4f} to {row['greatest']:.4f})"
-        unsure = " ?" if math.isnan(row["p"]) else " ~" if row["p"] >= CHANCE else ""
-        mark = (" *" if row["best"] else unsure) if several else ""
+        mark = " *" if row["best"] else {"unknown": " ?", "yes": " ~"}.get(row["chance"], "")
+        mark = mark if several else ""
         cells[str(row["case"]), str(row["method"])] = text + mark
     methods, cases = comparison.methods, list(dict.fromkeys(map(str, found["case"])))
     wide = len(methods) <= len(cases)  # the fewer are the columns
@@ -274,6 +274,8 @@ def _verdict(tests: RankTests, comparison: Comparison) -> str:
         f"best mean rank {names[best]} ({tests.ranks[best]:.2f} over {over}, "
         f"critical difference {tests.critical_difference:.2f}); "
     )
+    if comparison.blocks == "seeds":  # of one case, whose pairs the result tells
+        return f"{friedman}{rank.removesuffix('; ')}"
     pairs = len(names) * (len(names) - 1) // 2
     if pairs * 2.0 ** (1 - tests.blocks) > tests.alpha:  # though one wins in every block
         return f"{friedman}{rank}{over} are too few for Wilcoxon to tell pairs apart"

@@ -89,7 +89,8 @@ def config_of_repeat(config: RunConfig, number: int) -> RunConfig:
 def _run_one(config: RunConfig, problem: Problem, repeat_dir: RunDir) -> None:
     """Do a repeat; a process that was left behind by a driver that was killed is waited for."""
     with repeat_dir.owned(wait=True):
-        run_single(config, problem, repeat_dir, SerialEvaluator(problem, config.seed))
+        about = {"data": dict(problem.describe())}
+        run_single(config, problem, repeat_dir, SerialEvaluator(problem, config.seed), about=about)
 
 
 def _line(repeat_dir: RunDir, config: RunConfig) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -28,6 +29,7 @@ from framework.analysis.report import (
     wins,
 )
 from framework.analysis.statistics import rank_sum, score, verdict
+from framework.cli import compare as command
 from framework.cli.compare import _new_records, result_table
 from framework.front import volume
 from framework.roles import Metric, Objective, Roles
@@ -172,49 +174,91 @@ def test_indicators_shown_are_those_asked_for(comparison):
     assert found.tests["distinct"].ranks.tolist() == [2.0, 2.0, 2.0]
 
 
-def rows(case, best, others, p):
+def rows(case, best, others, chance):
     common = {"case": case, "indicator": "hypervolume", "runs": 5}
-    yield common | {"method": best, "best": "yes", "p": math.nan}
+    yield common | {"method": best, "best": "yes", "chance": ""}
     for method in others:
-        yield common | {"method": method, "best": "", "p": p}
+        yield common | {"method": method, "best": "", "chance": chance}
 
 
 def test_verdicts_say_who_won_on_which_case_and_what_chance_may_explain():
     table = pd.DataFrame(
         [
-            *rows("pima", "EMSCO", ["random"], 0.01),
-            *rows("heart", "EMSCO", ["random"], 0.4),
-            *rows("credit", "random", ["EMSCO"], math.nan),
+            *rows("pima", "EMSCO", ["random"], "no"),
+            *rows("heart", "EMSCO", ["random"], "yes"),
+            *rows("credit", "random", ["EMSCO"], "unknown"),
         ]
     )
     assert " ".join(verdicts(table)) == (
-        "The best mean hypervolume has EMSCO on 2 of 3 (pima, heart); random on 1 of 3 (credit). "
+        "Best mean hypervolume: EMSCO on 2 of 3 (pima, heart); random on 1 of 3 (credit). "
         "More than chance, against every other method: on pima. Chance may explain the lead, over "
         "the methods in brackets: on heart (random). Too few runs to tell from chance: on credit. "
-        "(Ranges in brackets: 95%, over runs with other seeds, not over other records. Rank-sum "
-        "test over runs at 5%, not corrected for the number of pairs.)"
+        "(Ranges in brackets: 95%, over runs with other seeds, not over other records; more than "
+        "chance is what lies above 0. Not corrected for the number of pairs.)"
     )
 
 
 def test_winners_have_mean_range_and_chance():
-    def run(method, seed, value):
-        return ComparedRun(
-            method, seed, 10, 10, 1.0, np.array([[value, value]]), Path("."), f"{method} {seed}"
-        )
-
-    runs = [run("good", s, 0.1 + s / 100) for s in range(5)]
-    runs += [run("bad", s, 0.5 + s / 100) for s in range(5)]
+    runs = [corner("good", s, 0.1 + s / 100) for s in range(5)]
+    runs += [corner("bad", s, 0.5 + s / 100) for s in range(5)]
     case = compare_case("one", runs, ROLES)
     table = winners(compare_cases("both", [case], shown=["hypervolume"])).set_index("method")
     assert table["best"].tolist() == ["yes", ""]
-    assert math.isnan(table.loc["good", "p"])
-    assert table.loc["bad", "p"] < 0.05
+    assert table["chance"].tolist() == ["", "no"]
     assert (table["least"] < table["mean"]).all()
     assert (table["mean"] < table["greatest"]).all()
-    few = compare_case("one", [runs[0], runs[1], runs[5], runs[6]], ROLES)
+    few = compare_case("one", [runs[0], runs[5]], ROLES)
     found = winners(compare_cases("few", [few], shown=["hypervolume"]))
-    assert found["p"].isna().all()
+    assert found["chance"].tolist() == ["", "unknown"]
     assert "Too few runs to tell from chance: on one." in verdicts(found)
+
+
+@given(
+    st.integers(0, 10_000),
+    st.integers(1, 7),
+    st.sampled_from([0, 1, 50]),
+    st.floats(0, 0.1),
+    st.sampled_from([0.0, 0.01, 0.1]),
+)
+def test_verdict_wins_and_bracket_say_the_same(seed, n, shift, gap, noise):
+    """Paired over equal seeds or not, of fewer runs or more, with noise or without."""
+    rng = np.random.default_rng(seed)
+    common = rng.normal(0, 0.05, n)
+    runs = []
+    for k, method in enumerate("abc"):
+        own = np.clip(0.4 + gap * k + common + rng.normal(0, noise, n), 0, 1)
+        runs += [corner(method, s + (shift if k else 0), value) for s, value in enumerate(own)]
+    comparison = compare_cases("one", [compare_case("here", runs, ROLES)], shown=["hypervolume"])
+    table = winners(comparison)
+    said = verdicts(table)
+    rest = table[table["best"] != "yes"]
+    if len(rest) < 2:
+        return
+    told = [text for text in said if text.endswith("on here.") or " on here (" in text]
+    bracket = next((t for t in said if t.startswith("here: ")), "")
+    low = rest["lead_low"]
+    expected = (
+        "Too few runs"
+        if low.isna().any()
+        else "More than chance"
+        if (low > 0).all()
+        else "Chance may explain"
+    )
+    assert [text.startswith(expected) for text in told if not text.startswith("Best")] == [True]
+    if expected == "More than chance":
+        assert not re.search(r"\(-0\.(?!0000)", bracket)
+    best = table.loc[table["best"] == "yes", "method"].iloc[0]
+    counts = wins(comparison).set_index(["method", "other"]) if n > 1 else None
+    for row in rest.to_dict("records") if n > 1 else ():
+        assert counts.loc[(best, row["method"]), "wins"] == (row["chance"] == "no")
+
+
+def test_of_one_case_no_other_test_tells_pairs_apart():
+    """Six seeds: a paired lead of almost nothing that is always there, and Wilcoxon beside it."""
+    runs = [corner("a", s, 0.1 + s / 10) for s in range(6)]
+    runs += [corner("b", s, 0.1 + s / 10 + 1e-3 * (1 + s)) for s in range(6)]
+    comparison = compare_cases("one", [compare_case("here", runs, ROLES)])
+    assert not any("Wilcoxon" in line for _, line in command.test_lines(comparison))
 
 
 def test_fronts_on_new_records_are_those_of_the_definitions():

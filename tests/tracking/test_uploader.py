@@ -355,7 +355,7 @@ def test_an_experiment_keeps_what_differs_in_data_apart(store, experiment, tmp_p
             made_up.end(run_dir)
     rows = [
         {"case": c, "method": m, "indicator": "hypervolume", "runs": 5, "mean": 0.5 + (m < "a")}
-        | {"least": 0.25, "greatest": 0.75, "best": "yes" * (m < "a"), "p": 0.01 if m > "a" else ""}
+        | {"least": 0.25, "greatest": 0.75, "best": "yes" * (m < "a"), "chance": "no" * (m > "a")}
         for c in cases
         for m in methods
     ]
@@ -378,7 +378,7 @@ def test_an_experiment_keeps_what_differs_in_data_apart(store, experiment, tmp_p
     }
     assert not any(name.endswith(".hypervolume") for name in parent.data.metrics)  # over all data
     note = tags["mlflow.note.content"]
-    assert "The best mean hypervolume has EMSCO on 2 of 2 (pima, heart \\<1\\>)." in note
+    assert "Best mean hypervolume: EMSCO on 2 of 2 (pima, heart \\<1\\>)." in note
     assert "| pima | **1.5 (0.25 to 0.75)** | 0.5 (0.25 to 0.75) |" in note
     assert "tables/winners.csv" in artifacts(store, parent, "tables")
     for child in children:

@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 
 from framework.analysis.compare import NUMBERS, Case, Claim, Comparison, Page
 from framework.analysis.report import (
-    CHANCE,
     claims_table,
     early_stops,
     has_groups,
@@ -231,7 +230,7 @@ _ANYTIME = (
 )
 _WINS = (
     "In how many cases the method of the line is better than the one of the column / not told "
-    "apart / worse, by the rank-sum test over its runs at 5%, not corrected for their number."
+    "apart / worse, by the 95% interval of the lead over its runs, not corrected for their number."
 )
 
 
@@ -279,7 +278,7 @@ def _winners(comparison: Comparison, table: pd.DataFrame) -> str:
             text += f" ({_even(row['least'])} to {_even(row['greatest'])})"
         if row["best"]:
             text = f"<b>{text}</b>"
-        elif not row["p"] < CHANCE:
+        elif row["chance"] != "no":
             text += f' <abbr title="{_MAYBE}">~</abbr>'
         new = {name: row.get(name, math.nan) for name in ("expected", "test")}
         known = [f"{name} {_even(value)}" for name, value in new.items() if not math.isnan(value)]

@@ -215,7 +215,7 @@ def _confusion(walk: Walk, part: str) -> str:
         ]
         rows.append(f"<tr><th>{html.escape(name)}</th>{''.join(cells)}</tr>")
     return (
-        f"<h2>Answers to the {part} records, by true class</h2>"
+        f"<h2>Answers to the {walk.part_name(part)} records, by true class</h2>"
         f'<div class="wide"><table><tr><th>true class</th>{head}<th>no answer</th></tr>'
         f"{''.join(rows)}</table></div>"
     )
