@@ -111,6 +111,8 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         Classes with fewer records become one class, ``other``.
     missing : sequence of str
         Texts that stand for a missing value.
+    keep : sequence of str
+        Columns of a frame to take although they look like identifiers, free text or constants.
     reject_label : label, optional
         What ``predict`` returns for records that no stage is sure about. None: the most likely
         class.
@@ -132,9 +134,11 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
 
     Notes
     -----
-    In ``fit`` missing values are allowed; in a frame, so are text and categories. Texts that are
-    numbers with marks, such as ``9,009`` or ``$5``, are read as numbers, with a warning. Labels
-    are of two classes or more, each of three records or more.
+    In ``fit`` missing values are allowed; in a frame, so are text, dates and categories. What its
+    columns hold is inferred as the command infers it for a table: texts that are dates, or numbers
+    with marks such as ``9,009`` or ``$5``, are read as such; identifiers, free text and constants
+    are left out; of more than 100 categories the most frequent are told apart. A warning says so of
+    each such column. Labels are of two classes or more, each of three records or more.
 
     With ``sample_weight`` of whole numbers a record is there so many times. Other weights count in
     training, in every metric and in resamples; imputing, scaling and costs by importance count each
@@ -166,6 +170,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
     categorical: Sequence[str] = ()
     merge_rare: int | None = None
     missing: Sequence[str] = ()
+    keep: Sequence[str] = ()
     reject_label: Any = None
     classes_: Array = field(init=False)
 
@@ -195,8 +200,8 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
             if groups is not None:
                 names = {"group": _unused("groups", frame), **names}
                 frame = frame.assign(**{names["group"]: groups})
-            settings = self._settings(named, names, np.unique(y, return_counts=True)[1])
-            table = self._table(frame, y, settings.split.columns)
+            settings = self._settings(frame, named, names, np.unique(y, return_counts=True)[1])
+            table = self._table(frame, named, y, settings.split.columns)
             prepare = partial(
                 prepare_table,
                 table,
@@ -254,17 +259,19 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
     def _design_columns(self, front: Front) -> Mapping[str, Any]:
         return {"features": list(map(self._names, front.X))}
 
-    def _table(self, frame: pd.DataFrame, y: Array, aside: Mapping[str, str]) -> Table:
+    def _table(self, frame: pd.DataFrame, named: bool, y: Array, aside: Mapping[str, str]) -> Table:
         """Return checked records."""
         target = _unused("target", frame)
         frame = frame.assign(**{target: y})
-        given = {name: getattr(self, name) for name in ("categorical", "merge_rare", "missing")}
-        options = check(FrameOptions, {"target": target, **given}, _PLACE)
+        keys = ("categorical", "merge_rare", "missing", "keep")
+        given = {name: getattr(self, name) for name in keys}
+        options = check(FrameOptions, {"target": target, "named": named, **given}, _PLACE)
         table = assemble(Raw(frame, "records", "the records of fit"), _PLACE, options, aside)
-        return replace(table, left_out=())  # y is no column of the user's
+        left_out = tuple(name for name in table.left_out if name != target)  # y is no column
+        return replace(table, left_out=left_out)
 
     def _settings(
-        self, named: bool, split: Mapping[str, Any], counts: IntArray
+        self, frame: pd.DataFrame, named: bool, split: Mapping[str, Any], counts: IntArray
     ) -> MultiStageSettings:
         share = self.validation
         if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share < 1:
@@ -276,6 +283,10 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
             measure = {"kind": measure}
             if measure["kind"] == "cross_validation":
                 measure["folds"] = max(2, min(FOLDS, int(counts.min())))
+        costs = None if self.costs is None else _plain_costs(self.costs, named)
+        if named and isinstance(costs, list):  # columns may be left out
+            columns = [name for name in map(str, frame.columns) if name not in split.values()]
+            costs = dict(zip(columns, costs, strict=True)) if len(columns) == len(costs) else costs
         raw = {
             "split": {
                 "train": 1 - self.validation,
@@ -285,7 +296,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
                 **split,
             },
             "measure": measure,
-            "costs": None if self.costs is None else {"values": _plain_costs(self.costs, named)},
+            "costs": None if self.costs is None else {"values": costs},
             "threshold": self.threshold,
             "max_stages": self.max_stages,
             "remove_features": self.remove_features,

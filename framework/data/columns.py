@@ -52,6 +52,9 @@ MARKS = ((",", "."), (".", ","), (" ", ","), (" ", "."), ("'", "."))
 GAPS = ("?", "-", "--", ".", "*", "#N/A", "unknown")
 """Texts in a column of numbers or dates that stand for a missing value."""
 
+MOST_CATEGORIES = 100
+"""Categories of a column that are told apart unless the user says how many."""
+
 _CURRENCY = "$€£¥%"
 _LONGEST_DATE = 40
 _LEAST = 50  # records from which columns are judged by how often their values repeat
@@ -275,6 +278,11 @@ class Advice(NamedTuple):
 
     labels: str = "{target!r}"
     leave_out: str = "leave it out with drop: [{name}]"
+    keep: str = "keep: [{name}] takes it"
+    identifier: str = "identifier: {name} shows it in predictions, keep: [{name}] takes it"
+    dates: str = "another form by dates: {{{name}: FORM}}"
+    as_numbers: str = "missing: {texts} reads it as numbers"
+    most: str = "set max_categories"
     gaps: str = (
         "where they stand for a missing value, set missing: {texts}; where the column holds "
         "categories, list it under categorical: [{name}]"
@@ -287,6 +295,11 @@ class Advice(NamedTuple):
 IN_PYTHON = Advice(
     labels="y",
     leave_out="leave it out of the frame",
+    keep="keep=['{name}'] takes it",
+    identifier="keep=['{name}'] takes it",
+    dates="convert the column where that is wrong",
+    as_numbers="missing={texts} reads it as numbers",
+    most="group them where that loses too much",
     gaps=(
         "where they stand for a missing value, set missing={texts}; where the column holds "
         "categories, set categorical=['{name}']"
@@ -325,7 +338,7 @@ class TableOptions(Section):
     decimal: Literal[".", ","] | None = None
     missing: tuple[str, ...] = ()
     dates: dict[str, str] = Field(default_factory=dict)
-    max_categories: int = Field(default=100, ge=1)
+    max_categories: int = Field(default=MOST_CATEGORIES, ge=1)
     merge_rare: int | None = Field(default=None, ge=2)
     positive: Label | None = None
 
@@ -357,30 +370,22 @@ class TableOptions(Section):
 
 
 class FrameOptions(TableOptions):
-    """What is known of the columns of a frame that Python code gives.
+    """What is known of records that Python code gives: a frame's columns are inferred.
 
-    They are what their types say, but for texts that are numbers with marks of thousands, of a
-    currency or of other decimals: those are read as a table's would be, which a sentence says.
+    named : whether the records are a frame; the columns of an array are numbers, all of them taken.
     """
+
+    named: bool = True
+
+    @property
+    def infer(self) -> bool:
+        """See :class:`TableOptions`."""
+        return self.named
 
     @property
     def advice(self) -> Advice:
         """See :class:`TableOptions`."""
         return IN_PYTHON
-
-    def inferred(self, column: pd.Series[Any], name: str) -> ColumnInference:
-        """See :class:`TableOptions`."""
-        if isinstance(column.dtype, pd.CategoricalDtype) or not is_text(column):
-            return ColumnInference()
-        found = infer_column(column, name, self)
-        gaps = bool(column.isin(self.missing).any())
-        if found.reading is not None and found.reading.marks is not None:
-            known = column[column.notna() & ~column.isin(found.reading.gaps)]
-            if not all(map(_plain_number, known)):
-                return found
-            if gaps:
-                return ColumnInference(reading=found.reading)
-        return ColumnInference(reading=Reading(gaps=self.missing)) if gaps else ColumnInference()
 
 
 class ColumnInference(NamedTuple):
@@ -405,7 +410,7 @@ def infer_column(column: pd.Series[Any], name: str, options: TableOptions) -> Co
         if known.empty:
             return ColumnInference("empty", "left out", left_out=True)
         if name not in options.categorical:
-            unusable = _record_numbers(column, name) or _constant(column, name)
+            unusable = _record_numbers(column, name, options) or _constant(column, name, options)
             if unusable is not None:
                 return unusable
     if is_date(column):
@@ -439,17 +444,18 @@ def _infer_text(column: pd.Series[Any], name: str, options: TableOptions) -> Col
     if len(bare) and (form := date_form_of(bare)):
         return ColumnInference(
             f"dates such as {bare[0]!r}, read as {form}{as_missing}",
-            f"its parts are the feature; another form by dates: {{{name}: FORM}}",
+            f"its parts are the feature; {options.advice.dates.format(name=name)}",
             reading=Reading(date=form, gaps=marked),
         )
     if name in options.keep or len(values) < _LEAST:
         return _categories(texts, options, gaps)
-    found = _sentences_or_names(values, texts, name)
+    found = _sentences_or_names(values, texts, name, options)
     if found is None:
         return _categories(texts, options, gaps)
     stray = [text for text in texts if not _plain_number(text)]
     if len(stray) <= _SHOWN and len(stray) < len(texts) / 2:
-        found = found._replace(action=f"{found.action}, missing: {stray} reads it as numbers")
+        also = options.advice.as_numbers.format(texts=stray)
+        found = found._replace(action=f"{found.action}, {also}")
     return found
 
 
@@ -459,21 +465,26 @@ def _categories(texts: Array, options: TableOptions, gaps: tuple[str, ...]) -> C
         return ColumnInference(reading=reading)
     action = (
         f"the {options.max_categories} most frequent ones are kept, the others are one; "
-        "set max_categories"
+        f"{options.advice.most}"
     )
     return ColumnInference(f"{len(texts):,} different categories", action, reading=reading)
 
 
-def _sentences_or_names(values: pd.Series[Any], texts: Array, name: str) -> ColumnInference | None:
+def _sentences_or_names(
+    values: pd.Series[Any], texts: Array, name: str, options: TableOptions
+) -> ColumnInference | None:
     words = float(np.mean([text.count(" ") + 1 for text in texts[:1000]]))
     if words >= _WORDS and len(texts) > 0.5 * len(values):
-        return _left_out(f"free text, such as {_short(texts[0])!r}", name)
+        return _left_out(f"free text, such as {_short(texts[0])!r}", name, options)
     if len(texts) > _UNIQUE * len(values):
-        return _identifier(f"{len(texts):,} different texts, such as {_short(texts[0])!r}", name)
+        kind = f"{len(texts):,} different texts, such as {_short(texts[0])!r}"
+        return _identifier(kind, name, options)
     return None
 
 
-def _record_numbers(column: pd.Series[Any], name: str) -> ColumnInference | None:
+def _record_numbers(
+    column: pd.Series[Any], name: str, options: TableOptions
+) -> ColumnInference | None:
     """Recognise whole numbers that count the records, or name them by the column's name."""
     if len(column) < _LEAST or not is_numeric(column) or column.isna().any():
         return None
@@ -487,10 +498,10 @@ def _record_numbers(column: pd.Series[Any], name: str) -> ColumnInference | None
     consecutive = numbers.max() - numbers.min() + 1 == len(numbers)
     if not (consecutive and (np.diff(numbers) > 0).all()) and not _NAMES.search(name):
         return None
-    return _identifier(f"{len(numbers):,} different whole numbers", name)
+    return _identifier(f"{len(numbers):,} different whole numbers", name, options)
 
 
-def _constant(column: pd.Series[Any], name: str) -> ColumnInference | None:
+def _constant(column: pd.Series[Any], name: str, options: TableOptions) -> ColumnInference | None:
     known = column.dropna()
     try:
         constant = known.nunique() == 1
@@ -499,16 +510,17 @@ def _constant(column: pd.Series[Any], name: str) -> ColumnInference | None:
     gaps_tell = not is_numeric(column) and len(known) < len(column)
     if not constant or gaps_tell:
         return None
-    return _left_out(f"always {_short(str(known.iloc[0]))!r}", name)
+    return _left_out(f"always {_short(str(known.iloc[0]))!r}", name, options)
 
 
-def _identifier(kind: str, name: str) -> ColumnInference:
-    action = f"left out; identifier: {name} shows it in predictions, keep: [{name}] takes it"
+def _identifier(kind: str, name: str, options: TableOptions) -> ColumnInference:
+    action = f"left out; {options.advice.identifier.format(name=name)}"
     return ColumnInference(kind, action, left_out=True)
 
 
-def _left_out(kind: str, name: str) -> ColumnInference:
-    return ColumnInference(kind, f"left out; keep: [{name}] takes it", left_out=True)
+def _left_out(kind: str, name: str, options: TableOptions) -> ColumnInference:
+    action = f"left out; {options.advice.keep.format(name=name)}"
+    return ColumnInference(kind, action, left_out=True)
 
 
 def describe_columns(inferred: Mapping[str, ColumnInference]) -> tuple[str, ...]:

@@ -15,7 +15,15 @@ import numpy as np
 import pandas as pd
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, frozen
-from framework.data.columns import Reading, category_text, is_date, is_numeric, to_numbers, to_texts
+from framework.data.columns import (
+    MOST_CATEGORIES,
+    Reading,
+    category_text,
+    is_date,
+    is_numeric,
+    to_numbers,
+    to_texts,
+)
 from framework.errors import InputError
 from framework.registry import check_names, nearest
 
@@ -85,7 +93,7 @@ class Categorical:
         return len(self.categories) + self.rest
 
     @classmethod
-    def fit(cls, column: pd.Series[Any], name: str, most: int | None = None) -> Categorical:
+    def fit(cls, column: pd.Series[Any], name: str, most: int = MOST_CATEGORIES) -> Categorical:
         """Learn the categories, of more than ``most`` the most frequent ones."""
         texts, missing = to_texts(column)
         if missing.all():
@@ -93,7 +101,7 @@ class Categorical:
                 f"feature {name!r}: expected values in the training part, found none; drop it"
             )
         counts = Counter(texts[~missing].tolist())
-        if most is None or len(counts) <= most:
+        if len(counts) <= most:
             return cls(tuple(sorted(counts)))
         frequent = sorted(counts, key=lambda text: (-counts[text], text))[:most]
         return cls(tuple(sorted(frequent)), rest=True)
@@ -222,7 +230,7 @@ class Encoder:
         data: pd.DataFrame | Array,
         categorical: Iterable[str | int] = (),
         readings: Mapping[str, Reading] | None = None,
-        max_categories: int | None = None,
+        max_categories: int = MOST_CATEGORIES,
     ) -> Encoder:
         """Learn medians, means, scales and categories.
 
@@ -235,7 +243,7 @@ class Encoder:
             Numeric features that mean categories.
         readings : mapping of names to Reading, optional
             How the texts of a feature are read where they mean something else.
-        max_categories : int, optional
+        max_categories : int
             Of a feature with more categories the most frequent ones are told apart.
 
         Raises

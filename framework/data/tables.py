@@ -12,7 +12,7 @@ import pandas as pd
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, frozen
 from framework.data.columns import (
-    FrameOptions,
+    MOST_CATEGORIES,
     Label,
     Reading,
     TableOptions,
@@ -61,7 +61,7 @@ class Features:
     source: str
     fingerprint: str
     readings: Mapping[str, Reading] = field(default_factory=dict)
-    max_categories: int | None = None
+    max_categories: int = MOST_CATEGORIES
     left_out: tuple[str, ...] = ()
     identifier: str | None = None
     notes: tuple[str, ...] = ()
@@ -248,7 +248,6 @@ def _features(
     features = pd.DataFrame(
         {n: _feature(frame[n], n, options, readings.get(n), place) for n in taken}
     )
-    most = options.max_categories if options.infer else None
     shown = [c for c in frame.columns if c in taken or c == options.identifier]
     # examples of low and of high targets, evenly spread
     order = np.argsort(target, kind="stable")
@@ -257,9 +256,9 @@ def _features(
         "name": raw.name,
         "features": features,
         "source": raw.source,
-        "fingerprint": _fingerprint(features, classes, target, most),
+        "fingerprint": _fingerprint(features, classes, target, options.max_categories),
         "readings": readings,
-        "max_categories": most,
+        "max_categories": options.max_categories,
         "left_out": tuple(str(c) for c in frame.columns if c not in taken),
         "identifier": options.identifier,
         "notes": (*merged, *notes),
@@ -327,7 +326,7 @@ def _check_text(
     first = int((~numbers).argmax())
     stray = list(dict.fromkeys(texts[~numbers].tolist()))
     cure = options.advice.gaps
-    if len(stray) > _STRAY or not (options.infer or isinstance(options, FrameOptions)):
+    if len(stray) > _STRAY or not options.infer:
         cure = options.advice.stray  # too many to list; or a prepared table, which has no gaps
     raise InputError(
         f"{place}: expected numbers in column {name!r} as in most of its records, found "
@@ -340,7 +339,7 @@ def _fingerprint(
     features: pd.DataFrame,
     classes: tuple[Label, ...],
     target: Array,
-    max_categories: int | None,
+    max_categories: int,
 ) -> str:
     digest = hashlib.sha256()
 
@@ -360,7 +359,7 @@ def _fingerprint(
         else:
             add(b"categorical" + column.cat.codes.to_numpy().astype("<i8").tobytes())
             add(repr(list(column.cat.categories)).encode())
-            if max_categories is not None and len(column.cat.categories) > max_categories:
+            if len(column.cat.categories) > max_categories:
                 add(b"the most frequent %d" % max_categories)
     add(repr(classes).encode())
     add(target.tobytes())
