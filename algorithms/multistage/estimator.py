@@ -217,7 +217,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
             _refuse_dividing(settings.classifier, len(prepared["data"].y))
         self.classes_ = np.unique(y) if self.merge_rare is None else np.asarray(table.classes)
         self._prepare, self._settings_of_fit = prepare, settings
-        self._take_columns(settings.split.columns.values())
+        self._take_columns([*settings.split.columns.values(), *table.left_out])
         return MultiStageProblem(**prepared)
 
     def _scored_by(
@@ -235,12 +235,12 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         return made
 
     def _take_columns(self, aside: Collection[str]) -> None:
-        """Ask later records for features alone, not for the columns that divided those of fit."""
+        """Ask later records for features alone, not for columns that were none in fit."""
         names: Array = getattr(self, "feature_names_in_", np.empty(0, dtype=object))
-        divided = np.isin(names, list(aside))
-        self._aside = names[divided].tolist()
+        none = np.isin(names, list(aside))
+        self._aside = names[none].tolist()
         if self._aside:
-            self.feature_names_in_ = names[~divided]
+            self.feature_names_in_ = names[~none]
             self.n_features_in_ = len(self.feature_names_in_)
 
     def _records(self, X: Any) -> Any:
@@ -265,7 +265,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         frame = frame.assign(**{target: y})
         keys = ("categorical", "merge_rare", "missing", "keep")
         given = {name: getattr(self, name) for name in keys}
-        options = check(FrameOptions, {"target": target, "named": named, **given}, _PLACE)
+        options = check(FrameOptions, {"target": target, "is_frame": named, **given}, _PLACE)
         table = assemble(Raw(frame, "records", "the records of fit"), _PLACE, options, aside)
         left_out = tuple(name for name in table.left_out if name != target)  # y is no column
         return replace(table, left_out=left_out)

@@ -372,15 +372,15 @@ class TableOptions(Section):
 class FrameOptions(TableOptions):
     """What is known of records that Python code gives: a frame's columns are inferred.
 
-    named : whether the records are a frame; the columns of an array are numbers, all of them taken.
+    is_frame : whether the records are a frame; all columns of an array are taken, as numbers.
     """
 
-    named: bool = True
+    is_frame: bool = True
 
     @property
     def infer(self) -> bool:
         """See :class:`TableOptions`."""
-        return self.named
+        return self.is_frame
 
     @property
     def advice(self) -> Advice:

@@ -109,8 +109,8 @@ def comparison():
     cases = []
     for number in range(5):
         runs = [
-            corner(method, seed, base + seed / 100 + number / 50)
-            for method, base in (("bad", 0.6), ("good", 0.1), ("even", 0.1005))
+            corner(method, seed, base + seed / 100 + number / 50 + (-1) ** seed * swing)
+            for method, base, swing in (("bad", 0.6, 0), ("good", 0.1, 0), ("even", 0.1, 0.004))
             for seed in range(5)
         ]
         cases.append(compare_case(f"case {number}", runs, ROLES, reference=np.zeros((1, 2))))

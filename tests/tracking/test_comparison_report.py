@@ -82,7 +82,7 @@ def test_the_page_stands_alone_and_says_it_all(out, comparison):
         "a &lt;i&gt;threshold&lt;/i&gt;); of 1 of 9 runs it is not known.</p>"
     )
     assert first.index("<h2>") < first.index(worth) < first.index("<h2>Result</h2>")
-    assert first.index("The best mean hypervolume has ") < first.index("<h2>Methods</h2>")
+    assert first.index("Best mean hypervolume: ") < first.index("<h2>Methods</h2>")
     assert "&lt;b&gt;random&lt;/b&gt; on 1 of 1" in page or " on 1 of 1 (" in page
 
 
