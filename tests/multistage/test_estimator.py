@@ -275,9 +275,10 @@ def test_numbers_written_as_text_are_read_with_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         same = ParetoMultiStage(budget=30, max_stages=1).fit(plain, y)
-        as_texts = X.assign(income=X["income"].astype("category"))
+        as_texts = X.assign(income=X["income"].str[0].astype("category"))
         other = ParetoMultiStage(budget=30, max_stages=1).fit(as_texts, y)
-        codes = ParetoMultiStage(budget=30).fit(X.assign(income=(amounts % 3).astype(str)), y)
+        codes = X.assign(income=(amounts % 3).astype(str))
+        codes = ParetoMultiStage(budget=30, categorical=["income"]).fit(codes, y)
     np.testing.assert_array_equal(search.predict_proba(X), same.predict_proba(plain))
     for made in (other, codes):
         assert "categories" in made.model_.encoder_.to_json()["features"][3]
@@ -287,7 +288,6 @@ def test_numbers_written_as_text_are_read_with_a_warning():
     ("column", "found"),
     [
         (["0.1", "<0.1"] + ["0.3"] * 118, r"found '<0.1' in record 2; .* missing=\['<0.1'\]"),
-        ([np.nan] * 120, "entirely empty; leave it out of the frame"),
         ([["x"]] * 120, "found list; convert it or leave it out of the frame"),
     ],
 )
@@ -307,7 +307,7 @@ def test_messages_on_columns_name_no_keys_of_a_configuration(column, found):
         ({"validation": 0.999}, "ParetoMultiStage.validation: .*; lower validation$"),
         ({"random_state": -1}, "^random_state: expected a whole number from 0, found -1"),
         ({"random_state": None}, "^random_state: expected a whole number from 0, found None"),
-        ({"costs": [-1, 2, 3]}, "ParetoMultiStage: costs.0: expected a number of at least 0"),
+        ({"costs": [-1, 2, 3]}, "ParetoMultiStage: costs.a: expected a number of at least 0"),
         ({"costs": [1, 2]}, "ParetoMultiStage.costs: expected 3 entries, one a feature, found 2$"),
         ({"costs": {"a": 1}}, "found none for 'b' and 1 more; give them$"),
         ({"costs": "abc"}, "^costs: expected numbers, found 'abc'"),
