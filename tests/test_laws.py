@@ -272,7 +272,7 @@ def test_the_problem_of_the_documentation_keeps_the_laws(items, monkeypatch):
     values, weights = rng.random(items), rng.random(items)
     check_problem(page.Knapsack(values, weights))
 
-    class Product(page.Knapsack):
+    class Product(page.Knapsack):  # type: ignore[name-defined]
         def evaluate(self, X, streams):
             return {"value": X @ self.values, "weight": X @ self.weights}
 
