@@ -6,10 +6,7 @@ A problem declares them (:class:`SharedComponents`), the workers build them, and
 
 from __future__ import annotations
 
-import sqlite3
 import sys
-import time
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,11 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from framework.arrays import Array, WordArray
-from framework.files import opened_database
-
-_PATIENCE = 10.0  # seconds to wait for another process
-_CHUNK = 500  # keys a query: SQLite's limit on variables is 999 where it is least
-
+from framework.errors import InputError
+from framework.store import KeyValue
 
 _PUT_OFF: ContextVar[list[str] | None] = ContextVar("put off", default=None)
 
@@ -174,7 +168,7 @@ class SharedComponents:
 
 
 class ComponentStore:
-    """Shared components on disk, so that none is built twice: one SQLite file per fingerprint.
+    """Shared components on disk, so that none is built twice: one file per fingerprint.
 
     Several processes may use a file at once. Where it cannot be read or written, a warning is
     printed once and the run continues without it.
@@ -193,92 +187,52 @@ class ComponentStore:
         self, folder: Path, fingerprint: str, planes: int, words: int, name: str = "parts"
     ) -> None:
         self._name = name
-        self.path = folder / f"parts-{fingerprint[:32]}.sqlite"
+        self.path = folder / f"parts-{fingerprint[:32]}.bin"
         self._shape = (planes, words)
-        self._db: sqlite3.Connection | None = None
-        try:
+        self._store: KeyValue | None = None
+        with self._if_usable():
             folder.mkdir(parents=True, exist_ok=True)
-            self._db = _connect(self.path)
-        except (OSError, sqlite3.Error) as error:
-            self._give_up(error)
+            self._store = KeyValue(self.path, f"{fingerprint} {planes} {words}", shared=True)
 
     def get(self, keys: WordArray) -> Components:
         """Return those of the keys, shape (m, key words), that are stored."""
-        found: list[tuple[bytes, bytes, bytes, int]] = []
-        names = _names(keys)
-        try:
-            for start in range(0, len(names) if self._db else 0, _CHUNK):
-                some = names[start : start + _CHUNK]
-                marks = ",".join("?" * len(some))
-                query = f"SELECT key, bits, model, checksum FROM parts WHERE key IN ({marks})"
-                found += self._db.execute(query, some)  # type: ignore[union-attr]
-        except sqlite3.Error as error:
-            self._give_up(error)
-        found = [row for row in found if row[3] == _checksum(*row[:3])]
-        bits = np.frombuffer(b"".join(row[1] for row in found), dtype="<u8")
+        values: dict[bytes, bytes] = {}
+        if self._store is not None:
+            with self._if_usable():
+                values = self._store.get(_names(keys))
+        planes, words = self._shape
+        size = 8 * planes * words
+        bits = np.frombuffer(b"".join(value[:size] for value in values.values()), dtype="<u8")
         return Components(
-            np.frombuffer(b"".join(row[0] for row in found), "<u8").reshape(-1, keys.shape[1]),
-            bits.reshape(-1, *self._shape),
-            [row[2] for row in found],
+            np.frombuffer(b"".join(values), "<u8").reshape(-1, keys.shape[1]),
+            bits.reshape(-1, planes, words),
+            [value[size:] for value in values.values()],
         )
 
     def put(self, components: Components) -> None:
         """Store components; failed ones are left out."""
-        if self._db is None:
+        if self._store is None:
             return
-        rows = []
-        for i, name in enumerate(_names(components.keys)):
-            if i not in components.errors:
-                row = name, components.bits[i].astype("<u8").tobytes(), components.models[i]
-                rows.append((*row, _checksum(*row)))
+        values = {
+            name: components.bits[i].astype("<u8").tobytes() + components.models[i]
+            for i, name in enumerate(_names(components.keys))
+            if i not in components.errors
+        }
+        with self._if_usable():
+            self._store.put(values)
+
+    @contextmanager
+    def _if_usable(self) -> Iterator[None]:
+        """Go on without the file where it cannot be used."""
         try:
-            with self._db:
-                self._db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?, ?)", rows)
-        except sqlite3.Error as error:
-            self._give_up(error)
-
-    def _give_up(self, error: Exception) -> None:
-        damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(
-            error, sqlite3.OperationalError
-        )
-        remedy = "; delete that file, it only saves time" if damaged else ""
-        print(
-            f"paretolab: {self._name} are not kept on disk: {self.path}: {error}{remedy}",
-            file=sys.stderr,
-        )
-        self._db = None
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    """Open a store, or make it.
-
-    SQLite does not wait where another process makes the same file at this moment; we do.
-    """
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        db = opened_database(path)
-        try:
-            db.execute("PRAGMA journal_mode=WAL")
-            db.execute("PRAGMA synchronous=OFF")  # a lost component is trained again
-            db.execute(
-                "CREATE TABLE IF NOT EXISTS parts "
-                "(key BLOB PRIMARY KEY, bits BLOB NOT NULL, model BLOB NOT NULL, "
-                "checksum INTEGER NOT NULL) WITHOUT ROWID"
+            yield
+        except (OSError, InputError) as error:
+            print(
+                f"paretolab: {self._name} are not kept on disk: {self.path}: {error}",
+                file=sys.stderr,
             )
-            return db
-        except sqlite3.OperationalError as error:
-            db.close()
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
+            self._store = None
 
 
 def _names(keys: WordArray) -> Sequence[bytes]:
     return [row.tobytes() for row in keys.astype("<u8")]
-
-
-def _checksum(*columns: bytes) -> int:
-    value = 0
-    for column in columns:
-        value = zlib.crc32(column, value)
-    return value

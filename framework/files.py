@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
 from framework.errors import InputError
 from framework.reading import open_regular
 
-_PATIENCE = 30.0  # seconds that a SQLite file is waited for
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # how a journal ends that names another file
-_MOST_VALUE = 10**9  # bytes of one value in it; SQLite's own limit
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -80,29 +76,6 @@ def _end_of(path: Path, count: int) -> bytes:
     with open_regular(path) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - count))
         return file.read(count)
-
-
-def opened_database(path: Path | str, **options: Any) -> sqlite3.Connection:
-    """Open a SQLite file that anyone may have made, by its path or as a URI ``file:...``.
-
-    Functions that its own tables and triggers name do not run, and no value is taken that is
-    larger than a machine holds, whatever an expression of its own would make. A path, which may be
-    written to, is checked first (:func:`check_database`).
-    """
-    if isinstance(path, Path):
-        check_database(path)
-    uri = isinstance(path, str) and path.startswith("file:")
-    db: sqlite3.Connection = sqlite3.connect(path, timeout=_PATIENCE, uri=uri, **options)
-    db.execute("PRAGMA trusted_schema=OFF")
-    db.execute("PRAGMA cell_size_check=ON")
-    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE)
-    return db
-
-
-def statements_of(db: sqlite3.Connection) -> set[str]:
-    """Return the statements that a SQLite file was made by: tables, indexes, views, triggers."""
-    found = db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    return {str(statement) for (statement,) in found}
 
 
 LOCK = ".lock"

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import psutil
 
-from framework.errors import ClusterError, EnvironmentFailure
+from framework.errors import ClusterError, EnvironmentFailure, JournalError
 from framework.extras import missing
 
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _ERRNOS = frozenset(
     {
         errno.EDQUOT,
+        errno.EFBIG,
         errno.EIO,
         errno.EMFILE,
         errno.ENFILE,
@@ -84,6 +85,8 @@ def is_machine_failure(error: BaseException | None) -> bool:
     if error is None:
         return False
     if isinstance(error, EnvironmentFailure | ImportError):
+        return True
+    if isinstance(error, JournalError) and isinstance(error.__cause__, OSError):
         return True
     if isinstance(error, sqlite3.Error):
         return getattr(error, "sqlite_errorcode", 0) & 0xFF in _SQLITE_ERRORS

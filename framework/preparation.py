@@ -7,9 +7,8 @@ report progress.
 
 from __future__ import annotations
 
-import sqlite3
-import zlib
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,14 +16,9 @@ from typing import Any, Protocol
 from framework.arrays import WordArray
 from framework.components import SharedComponents
 from framework.errors import JournalError
-from framework.files import check_database, opened_database, statements_of
+from framework.store import KeyValue
 
 _COMPONENTS_AT_ONCE = 4096  # built in this process between two reports
-_OWNER = "owner"
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS notes "
-    "(key TEXT PRIMARY KEY, content BLOB NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID"
-)
 
 
 class Workforce(Protocol):
@@ -89,112 +83,62 @@ class InProcess:
             yield function(shared, piece)
 
 
-class Checkpoints(MutableMapping[str, bytes]):
+class Checkpoints(Mapping[str, bytes]):
     """Intermediate results of long work, from which a resumed run continues.
 
-    A mapping of names to bytes that is kept on disk. Each checkpoint is written in one
-    transaction: after a crash it has either its old or its new content. A damaged checkpoint
-    counts as absent, so its work is done again.
+    A mapping of names to bytes that is kept on disk. After a crash a checkpoint has either its old
+    or its new content. A damaged checkpoint counts as absent, so its work is done again.
 
     Parameters
     ----------
-    path : path-like, optional
-        An SQLite file, made with the first checkpoint; in memory if None.
+    path : pathlib.Path, optional
+        A file of a :class:`~framework.store.KeyValue`, made with the first checkpoint; in memory
+        if None.
     owner : str
-        Identifies the run that the checkpoints belong to; those of another owner are deleted.
+        Identifies the run that the checkpoints belong to; those of another owner are not there.
 
     Raises
     ------
     JournalError
-        A checkpoint cannot be written.
+        The checkpoints cannot be read or written.
     InputError
         The file is a link.
     """
 
     def __init__(self, path: Path | None = None, owner: str = "") -> None:
-        self.path, self._owner = path, owner.encode()
-        self._db: sqlite3.Connection | None = None
+        self.path = path
+        self._content: dict[str, bytes] = {}
+        self._store: KeyValue | None = None
         if path is not None:
-            check_database(path)
-        if path is None or path.is_file():
-            try:
-                self._connect()
-                if self._read(_OWNER) != self._owner:
-                    self.clear()
-            except sqlite3.DatabaseError:  # damaged: it only holds work that can be done again
-                self.close()
-                if path is not None:
-                    path.unlink(missing_ok=True)
+            with self._on_disk("read"):
+                self._store = KeyValue(path, f"checkpoints of {owner}")
+                content = self._store.get(self._store.keys())
+            self._content = {key.decode(errors="replace"): content[key] for key in sorted(content)}
 
     def __getitem__(self, key: str) -> bytes:
-        content = self._read(key)
-        if content is None or key == _OWNER:
-            raise KeyError(key)
-        return content
+        return self._content[key]
 
     def __setitem__(self, key: str, content: bytes) -> None:
-        try:
-            db = self._connect()
-            with db:
-                for name, value in ((_OWNER, self._owner), (key, content)):
-                    row = (name, value, zlib.crc32(value))
-                    db.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", row)
-        except sqlite3.Error as error:
-            raise JournalError(
-                f"{self.path}: cannot write checkpoints ({error}); what was proven so far is kept: "
-                "make room and resume the run"
-            ) from error
-
-    def __delitem__(self, key: str) -> None:
-        self[key]
-        db = self._connect()
-        with db:
-            db.execute("DELETE FROM notes WHERE key = ?", (key,))
+        if self._store is not None:
+            with self._on_disk("write"):
+                self._store.put({key.encode(): content})
+        self._content[key] = content
 
     def __iter__(self) -> Iterator[str]:
-        if self._db is None:
-            return iter(())
-        query = "SELECT key FROM notes WHERE key != ? ORDER BY key"
-        return iter([key for (key,) in self._db.execute(query, (_OWNER,)).fetchall()])
+        return iter(self._content)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._content)
 
-    def clear(self) -> None:
-        """Delete all checkpoints."""
-        if self._db is not None:
-            with self._db:
-                self._db.execute("DELETE FROM notes")
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._db is not None:
-            self._db.close()
-            self._db = None
-
-    def _connect(self) -> sqlite3.Connection:
-        if self._db is None:
-            self._db = opened_database(":memory:" if self.path is None else self.path)
-            if self.path is not None:
-                self._db.execute("PRAGMA journal_mode=WAL")
-                self._db.execute("PRAGMA synchronous=NORMAL")
-            with self._db:
-                self._db.execute(_SCHEMA)
-            if statements_of(self._db) != {_SCHEMA.replace("IF NOT EXISTS ", "")}:
-                raise sqlite3.DatabaseError("a file of other tables than notes")
-        return self._db
-
-    def _read(self, key: str) -> bytes | None:
-        """Return a checkpoint; None where it is absent or damaged."""
-        if self._db is None:
-            return None
+    @contextmanager
+    def _on_disk(self, verb: str) -> Iterator[None]:
         try:
-            query = "SELECT content, checksum FROM notes WHERE key = ?"
-            row = self._db.execute(query, (key,)).fetchone()
-        except sqlite3.DatabaseError:
-            return None
-        whole = row is not None and isinstance(row[0], bytes) and zlib.crc32(row[0]) == row[1]
-        return bytes(row[0]) if whole else None
+            yield
+        except OSError as error:
+            raise JournalError(
+                f"{self.path}: cannot {verb} checkpoints ({error}); what was proven so far is "
+                "kept: make room and resume the run"
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -237,7 +181,7 @@ class Preparation:
     ----------
     workers : Workforce
         Builds shared components and computes pieces of the work; the results do not depend on it.
-    checkpoints : mutable mapping of str to bytes
+    checkpoints : Checkpoints
         Intermediate results, including those of earlier sessions of the same run.
     out_of_time : callable
         Returns whether the run's budget of seconds is spent.
@@ -246,7 +190,7 @@ class Preparation:
     """
 
     workers: Workforce = field(default_factory=InProcess)
-    checkpoints: MutableMapping[str, bytes] = field(default_factory=Checkpoints)
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
     out_of_time: Callable[[], bool] = lambda: False
     on_progress: Callable[[PreparationProgress], None] = _ignore
 

@@ -13,7 +13,7 @@ import hashlib
 import os
 import stat
 from contextlib import suppress
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from pathlib import Path
 
 from framework.errors import InputError
@@ -55,16 +55,44 @@ def open_regular(path: Path) -> BufferedReader:
     OSError
         It is not there, may not be read, or is no regular file (:class:`NoRegularFile`).
     """
-    wanted = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    descriptor = _descriptor(path, wanted | getattr(os, "O_NOCTTY", 0))
-    try:
-        kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
-        if kind != stat.S_IFREG:
-            raise NoRegularFile(path, _KINDS.get(kind, "something else"))
-        return os.fdopen(descriptor, "rb")
-    except BaseException:
+    return os.fdopen(_regular(path, os.O_RDONLY), "rb")
+
+
+def open_to_append(path: Path) -> FileIO:
+    """Open a regular file for reading and writing, without a buffer; make it where it is missing.
+
+    Raises
+    ------
+    OSError
+        As :func:`open_regular` does.
+    InputError
+        It is a link, or has another name: what is written would get into a file elsewhere.
+    """
+    if path.is_symlink():
+        raise InputError(
+            f"{path}: expected a file of the folder, found a link to {path.readlink()}; put the "
+            "file in its place, or remove the link"
+        )
+    descriptor = _regular(path, os.O_RDWR | os.O_CREAT | _NO_LINK)
+    if os.fstat(descriptor).st_nlink > 1:
         os.close(descriptor)
-        raise
+        raise InputError(
+            f"{path}: expected a file of one name, found a hard link, which is a file elsewhere, "
+            "too; put a copy in its place"
+        )
+    return FileIO(descriptor, "r+b")
+
+
+def _regular(path: Path, wanted: int) -> int:
+    """Open a regular file without waiting for anything; return its descriptor."""
+    for flag in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"):
+        wanted |= getattr(os, flag, 0)
+    descriptor = _descriptor(path, wanted)
+    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+    if kind != stat.S_IFREG:
+        os.close(descriptor)
+        raise NoRegularFile(path, _KINDS.get(kind, "something else"))
+    return descriptor
 
 
 def _descriptor(path: Path, wanted: int) -> int:
@@ -72,7 +100,7 @@ def _descriptor(path: Path, wanted: int) -> int:
     whole = Path(os.path.abspath(path))
     root = next((place for place in reversed(whole.parents) if place in _WITHOUT_LINKS), None)
     if root is None or os.open not in os.supports_dir_fd:
-        return os.open(path, wanted)
+        return os.open(path, wanted, 0o666)
     *folders, name = whole.relative_to(root).parts
     place = os.open(root, _FOLDER)
     try:
@@ -80,7 +108,7 @@ def _descriptor(path: Path, wanted: int) -> int:
             inner = os.open(folder, _FOLDER | _NO_LINK, dir_fd=place)
             os.close(place)
             place = inner
-        return os.open(name, wanted | _NO_LINK, dir_fd=place)
+        return os.open(name, wanted | _NO_LINK, 0o666, dir_fd=place)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
             raise NoRegularFile(path, "a link") from error

@@ -127,7 +127,7 @@ def measured(name: str, split: int, measure: str, evaluations: int) -> Row:
     with (
         tempfile.TemporaryDirectory() as folder,
         Journal(
-            Path(folder) / "journal.sqlite",
+            Path(folder) / "journal.bin",
             {"split": split},
             metrics=problem.metric_names,
             d=problem.space.d,

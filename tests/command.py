@@ -6,18 +6,18 @@ import copy
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import closing
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import yaml
+
+from framework.journal import Journal
 
 PROGRAM = Path(sys.executable).parent / "paretolab"
 
@@ -171,11 +171,12 @@ def _server():
 
 def rows(journal):
     """Return the first id and the number of rows of each batch of a journal."""
-    with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as db:
-        return db.execute("SELECT first_id, rows FROM batches ORDER BY batch").fetchall()
+    with Journal(journal) as found:
+        return [(int(batch.ids[0]), len(batch)) for batch, _ in found.batches()]
 
 
 def assert_each_row_once(journal):
     """Check that the ids of a journal are 0, 1, 2, ... without a gap or a repetition."""
-    ids = [np.arange(first, first + n) for first, n in rows(journal)]
-    assert np.array_equal(np.concatenate(ids), np.arange(sum(n for _, n in rows(journal))))
+    with Journal(journal) as found:
+        ids = np.concatenate([batch.ids for batch, _ in found.batches()])
+    assert np.array_equal(ids, np.arange(len(ids)))

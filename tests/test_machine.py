@@ -29,13 +29,13 @@ def _journal_error(path: str) -> tuple[bool, str]:
 
 def test_a_journal_without_room_is_the_machines(tmp_path: Path) -> None:
     with get_context("spawn").Pool(1) as pool:  # the limit is for the rest of the process
-        found, text = pool.apply(_journal_error, (str(tmp_path / "journal.sqlite"),))
+        found, text = pool.apply(_journal_error, (str(tmp_path / "journal.bin"),))
     assert found, text
 
 
 def test_a_journal_that_cannot_be_made_is_the_machines(tmp_path: Path) -> None:
     with pytest.raises(JournalError) as raised:
-        Journal(tmp_path / "nowhere" / "journal.sqlite", {}, metrics=("f",), d=1)
+        Journal(tmp_path / "nowhere" / "journal.bin", {}, metrics=("f",), d=1)
     assert is_machine_failure(raised.value)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from framework.arrays import Array, FloatArray, IntArray
-from framework.errors import InputError, damaged
+from framework.errors import InputError, JournalError, damaged
 from framework.experiment.config import RunConfig, check, read_yaml
 from framework.files import LOCK, locked, new_directory, write_whole
 from framework.front import Front, csv_of, why_empty
@@ -43,8 +43,8 @@ class RunDir:
 
     ===================  ======================================================================
     ``config.yaml``      the configuration with all defaults
-    ``journal.sqlite``   every row that was evaluated
-    ``notes.sqlite``     what long work has proven so far
+    ``journal.bin``      every row that was evaluated
+    ``notes.bin``        what long work has proven so far
     ``course.jsonl``     numbers that long work reported, such as bound and gap
     ``front.csv``        the front, with test metrics where the problem has test records
     ``returned.csv``     what the method returns by its own definition, if that is another set
@@ -80,12 +80,12 @@ class RunDir:
     def __init__(self, path: str | os.PathLike[str], *, owned: bool = False) -> None:
         self.path = Path(path)
         self.config_file = self.path / "config.yaml"
-        self.journal_file = self.path / "journal.sqlite"
+        self.journal_file = self.path / "journal.bin"
         self.front_file = self.path / "front.csv"
         self.returned_file = self.path / "returned.csv"
         self.resamples_file = self.path / "resamples.npz"
         self.by_class_file = self.path / "by_class.npz"
-        self.notes_file = self.path / "notes.sqlite"
+        self.notes_file = self.path / "notes.bin"
         self.progress_log_file = self.path / "course.jsonl"
         self.summary_file = self.path / "summary.json"
         self.about_file = self.path / "about.json"
@@ -106,12 +106,18 @@ class RunDir:
         Raises
         ------
         InputError
-            There is no ``config.yaml`` in it, or a link, which may lead to a file of the user's.
+            There is no ``config.yaml`` in it, or a link, which may lead to a file of the user's,
+            or an earlier release made it.
         """
         found = cls(path)
         if not found.config_file.is_file():
             raise InputError(f"{path}: expected the directory of a run, found no config.yaml in it")
         check_no_links(found.path, "a run", written=True)
+        for journal in found.path.rglob("journal.sqlite"):
+            raise InputError(
+                f"{journal}: expected a run of this release of paretolab, found the journal of an "
+                "earlier one; use the release that made it, or run its config.yaml again"
+            )
         return found
 
     @property
@@ -266,8 +272,21 @@ class RunDir:
             return why_empty(batches, self.roles())
 
     def journal(self) -> Journal:
-        """Open the journal for reading."""
-        return Journal(self.journal_file)
+        """Open the journal for reading.
+
+        Raises
+        ------
+        JournalError
+            It cannot be read, or lacks rows of a run that has ended.
+        """
+        journal = Journal(self.journal_file)
+        evaluations = self.summary().get("evaluations")
+        if isinstance(evaluations, int) and journal.n_rows < evaluations:
+            raise JournalError(
+                f"{self.journal_file}: expected the {evaluations:,} rows of {self.summary_file}, "
+                f"found {journal.n_rows:,}; `paretolab resume` evaluates what is lost"
+            )
+        return journal
 
     def front(self) -> Front:
         """Return the final front, with test metrics where there are some.

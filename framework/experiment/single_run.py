@@ -150,7 +150,7 @@ def evaluator_for(
 class SingleRun:
     """A single run in its directory, started or resumed, as a context manager.
 
-    On entry ``config.yaml``, ``about.json`` and ``journal.sqlite`` are there and :attr:`driver` is
+    On entry ``config.yaml``, ``about.json`` and ``journal.bin`` are there and :attr:`driver` is
     ready to run; :meth:`conclude` writes ``front.csv`` and ``summary.json``. If the search is
     interrupted (by Ctrl-C, or an error such as a full disk), the front and the summary so far are
     written, and the exception is raised again.
@@ -227,7 +227,7 @@ class SingleRun:
                     dtype=problem.space.dtype,
                 )
             )
-            checkpoints = stack.enter_context(closing(Checkpoints(run_dir.notes_file, owner)))
+            checkpoints = Checkpoints(run_dir.notes_file, owner)
             self._evaluations_before = int(run_dir.summary().get("evaluations", 0))
             run_dir.summary_file.unlink(missing_ok=True)  # it is running again
             run_dir.write_config(config)

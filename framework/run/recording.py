@@ -268,8 +268,8 @@ class JournalWriter:
     def flush(self) -> None:
         """Write the group."""
         if self._waiting:
-            self.write(Evaluated.concat(self._waiting))
-            self._waiting, self._count = [], 0
+            group, self._waiting, self._count = self._waiting, [], 0  # never written twice
+            self.write(Evaluated.concat(group))
 
     def __enter__(self) -> JournalWriter:
         return self

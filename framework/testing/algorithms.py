@@ -75,7 +75,7 @@ def resumed_after_every_batch(case: AlgorithmCase) -> None:
     for kept in range(len(told) + 1):
         counting = CountingProblem(case.problem)
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "journal.sqlite"
+            path = Path(folder) / "journal.bin"
             with case.journal(path) as journal:
                 for batch in told[:kept]:
                     journal.append(batch, 0.0)
@@ -91,7 +91,7 @@ def resumed_after_interrupts(case: AlgorithmCase) -> None:
     told, front = case.serial_run
     for order in range(3):
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "journal.sqlite"
+            path = Path(folder) / "journal.bin"
             again = _run_with_interrupts(case, path, order)
             same_batches(told, case.batches(path), f"law 3: interrupts {order}")
         same_front(front, again, f"law 3: interrupts {order}")
@@ -103,7 +103,7 @@ def resumed_with_more_budget(case: AlgorithmCase) -> None:
     total = sum(map(len, told))
     counting = CountingProblem(case.problem)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "journal.sqlite"
+        path = Path(folder) / "journal.bin"
         for rows in sorted({1, total // 3 + 1, total // 2, total - 1} - {0}):
             budget = Budget(evaluations=rows, max_failed_share=1.0)
             case.run(path, SerialEvaluator(counting, case.seed), budget)
@@ -210,7 +210,7 @@ def flipped_signs_change_nothing(case: AlgorithmCase) -> None:
 def journal_gives_the_front(case: AlgorithmCase) -> None:
     """Law 8: the front rebuilt from the journal is the front that the run returned."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "journal.sqlite"
+        path = Path(folder) / "journal.bin"
         front = case.run(path)
         with Journal(path) as journal:
             rebuilt = Front.from_journal(journal, case.roles, case.problem.gene_names)
@@ -220,7 +220,7 @@ def journal_gives_the_front(case: AlgorithmCase) -> None:
 def returned_candidates_are_the_runs(case: AlgorithmCase) -> None:
     """What a method returns are feasible candidates of its run, also after a resume."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "journal.sqlite"
+        path = Path(folder) / "journal.bin"
         found = _returned(case, path)
         with Journal(path) as journal:
             rows = Evaluated.concat([batch for batch, _ in journal.batches()])
@@ -436,7 +436,7 @@ def resumed_from_any_evaluations(case: AlgorithmCase) -> None:
         known = np.flatnonzero(rng.random(len(rows)) < share)
         counting = CountingProblem(case.problem)
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "journal.sqlite"
+            path = Path(folder) / "journal.bin"
             with case.journal(path) as journal:
                 for group in np.array_split(rng.permutation(known), 4):
                     if len(group):

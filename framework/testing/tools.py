@@ -179,7 +179,7 @@ class AlgorithmCase:
     ) -> tuple[list[Evaluated], Front]:
         """Run; return the batches of the journal and the Pareto front."""
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "journal.sqlite"
+            path = Path(folder) / "journal.bin"
             front = self.run(path, evaluator, budget)
             return self.batches(path), front
 

@@ -25,7 +25,7 @@ def check_repeats(directory):
     volumes = [s["indicators"]["hypervolume"] for s in summaries]
     assert summary["indicators"]["hypervolume"] == pytest.approx(np.mean(volumes))
     for repeat in repeats:
-        assert_each_row_once(repeat / "journal.sqlite")
+        assert_each_row_once(repeat / "journal.bin")
     union = pd.read_csv(directory / "front.csv")
     fronts = [pd.read_csv(repeat / "front.csv") for repeat in repeats]
     together = pd.concat(fronts, ignore_index=True)[["coverage", "accuracy", "cost"]]
@@ -84,11 +84,11 @@ def test_trials_on_ray_have_the_same_fronts(three_repeats, command, place):
 
 @pytest.mark.slow
 def test_resume_adds_trials_and_leaves_the_others_alone(three_repeats, command):
-    before = (three_repeats.dir / "repeats" / "001" / "journal.sqlite").stat().st_mtime_ns
+    before = (three_repeats.dir / "repeats" / "001" / "journal.bin").stat().st_mtime_ns
     done = command("resume", "repeats", "--set", "repeats=4")
     assert done.code == 0, done.err
     assert len(list((three_repeats.dir / "repeats").iterdir())) == 4
-    after = (three_repeats.dir / "repeats" / "001" / "journal.sqlite").stat().st_mtime_ns
+    after = (three_repeats.dir / "repeats" / "001" / "journal.bin").stat().st_mtime_ns
     assert after == before
 
 

@@ -28,17 +28,13 @@ def test_run_says_what_it_did_and_what_to_do_next(finished):
 
 
 def test_run_directory(finished):
-    names = {path.name for path in finished.dir.iterdir()} - {
-        "journal.sqlite-wal",
-        "journal.sqlite-shm",
-    }
-    assert names == {
+    assert {path.name for path in finished.dir.iterdir()} == {
         ".lock",
         "about.json",
         "by_class.npz",
         "config.yaml",
         "front.csv",
-        "journal.sqlite",
+        "journal.bin",
         "model",
         "plots",
         "report.html",
@@ -80,7 +76,7 @@ def test_summary(finished):
     assert summary["problem"] == "multistage"
     assert summary["seed"] == 0
     assert summary["rows_failed"] == 0
-    assert summary["evaluations"] == sum(n for _, n in rows(finished.dir / "journal.sqlite"))
+    assert summary["evaluations"] == sum(n for _, n in rows(finished.dir / "journal.bin"))
     assert summary["wall_s"] > 0
     assert 0 < summary["indicators"]["hypervolume"] < 1
     assert summary["front_size"] > 0
@@ -251,10 +247,10 @@ def test_resume_goes_on_where_more_budget_is_given(finished, command, place):
         "run", "small.yaml", "--out", "short", "--no-plots", "--set", "budget.generations=2"
     )
     assert short.code == 0
-    before = rows(place / "short" / "journal.sqlite")
+    before = rows(place / "short" / "journal.bin")
     more = command("resume", "short", "--no-plots", "--set", "budget.generations=4")
     assert more.code == 0, more.err
-    after = rows(place / "short" / "journal.sqlite")
+    after = rows(place / "short" / "journal.bin")
     assert len(before) == 3
     assert after[:3] == before
     assert len(after) == 5
@@ -266,10 +262,10 @@ def test_resume_goes_on_where_more_budget_is_given(finished, command, place):
 
 @pytest.mark.slow
 def test_resume_of_a_finished_run_changes_nothing(finished, command):
-    before = front_of(finished.dir), rows(finished.dir / "journal.sqlite")
+    before = front_of(finished.dir), rows(finished.dir / "journal.bin")
     again = command("resume", "first")
     assert again.code == 0
-    assert (front_of(finished.dir), rows(finished.dir / "journal.sqlite")) == before
+    assert (front_of(finished.dir), rows(finished.dir / "journal.bin")) == before
 
 
 @pytest.mark.parametrize(

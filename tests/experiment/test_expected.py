@@ -70,7 +70,7 @@ def test_neighbours_stand_beside_the_front_of_an_exact_method(tmp_path, monkeypa
     searched = Exact(problem, roles, seed=0)
     metrics, space = problem.metric_names, problem.space
     about = {"metrics": metrics, "d": space.d, "dtype": space.dtype}
-    with Journal(tmp_path / "journal.sqlite", {}, **about) as journal:
+    with Journal(tmp_path / "journal.bin", {}, **about) as journal:
         budget = Budget(generations=1)
         front = search(
             problem, searched, SerialEvaluator(problem, 0), budget=budget, journal=journal

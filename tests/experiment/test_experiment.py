@@ -100,7 +100,7 @@ def test_tables_are_those_of_the_runs(whole):
 
 def test_what_is_done_is_not_done_again(whole, tmp_path):
     shutil.copytree(whole, tmp_path / "out")
-    journals = {p: p.stat().st_mtime_ns for p in tmp_path.glob("out/cells/*/*/*/journal.sqlite")}
+    journals = {p: p.stat().st_mtime_ns for p in tmp_path.glob("out/cells/*/*/*/journal.bin")}
     small.write(tmp_path, small.raw())
     done = command(tmp_path, "experiment", "little.yaml", "--out", "out")
     assert " runs · " not in done.err
@@ -124,7 +124,7 @@ def test_a_run_that_fails_is_reported_and_resume_runs_exactly_it(whole, tmp_path
     """A directory where its journal should be: it cannot be written."""
     small.write(tmp_path, small.raw())
     broken = tmp_path / "out" / "cells" / "convex" / "grid" / "001"
-    (broken / "journal.sqlite").mkdir(parents=True)
+    (broken / "journal.bin").mkdir(parents=True)
     done = command(tmp_path, "experiment", "little.yaml", "--out", "out", code=3)
     assert done.err.count("convex · grid* · 2: failed: JournalError: ") == 2  # tried twice
     assert "1 of 12 runs could not be run; try them with: " in done.err
@@ -132,7 +132,7 @@ def test_a_run_that_fails_is_reported_and_resume_runs_exactly_it(whole, tmp_path
     assert list(RunDir(tmp_path / "out").summary()["failed_cells"]) == ["cells/convex/grid/001"]
     again = command(tmp_path, "resume", "out", code=3)
     assert re.findall(r"(\S+) runs", again.err) == ["11/12", "11/12", "12"]
-    (broken / "journal.sqlite").rmdir()
+    (broken / "journal.bin").rmdir()
     last = command(tmp_path, "resume", "out")
     assert re.findall(r"(\d+/\d+) runs · \S+ left · (.*): front", last.err) == [
         ("12/12", "convex · grid* · 2")
@@ -146,7 +146,7 @@ def test_a_method_that_cannot_search_a_case_is_said_before_anything_runs(tmp_pat
     done = command(tmp_path, "experiment", "little.yaml", "--out", "out", code=2)
     assert "experiment: HAPEns on convex: " in done.err
     assert "experiment: HAPEns on concave: " in done.err
-    assert not list(tmp_path.glob("out/**/journal.sqlite"))
+    assert not list(tmp_path.glob("out/**/journal.bin"))
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ def test_a_killed_command(whole, tmp_path, last, again):
     done = call(*arguments, "--quiet", cwd=tmp_path)
     assert done.code == 0, done.err
     assert tables(tmp_path / "out") == whole
-    for journal in tmp_path.glob("out/cells/*/*/*/journal.sqlite"):
+    for journal in tmp_path.glob("out/cells/*/*/*/journal.bin"):
         assert_each_row_once(journal)
 
 

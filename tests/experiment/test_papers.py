@@ -167,7 +167,7 @@ def test_an_unknown_metric_is_said_before_anything_runs(tmp_path):
     done = command(tmp_path, "experiment", "little.yaml", "--out", "out", code=2)
     assert "indicators: expected one of" in done.err
     assert "found 'f3'" in done.err
-    assert not list(tmp_path.glob("out/**/journal.sqlite"))
+    assert not list(tmp_path.glob("out/**/journal.bin"))
 
 
 @pytest.mark.slow
@@ -216,4 +216,4 @@ def test_a_true_front_that_nobody_knows_is_said_before_anything_runs(tmp_path):
     small.write(tmp_path, small.raw(reference={"points": 500}))
     done = command(tmp_path, "experiment", "little.yaml", "--out", "out", code=2)
     assert "experiment: convex: reference.points: expected a problem that knows" in done.err
-    assert not list(tmp_path.glob("out/**/journal.sqlite"))
+    assert not list(tmp_path.glob("out/**/journal.bin"))

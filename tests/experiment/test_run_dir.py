@@ -28,7 +28,7 @@ def test_a_second_resume_is_refused_and_no_journal_is_moved(tmp_path):
     write(tmp_path / "long.yaml", LONG)
     running = start("run", "long.yaml", "--quiet", "--out", "run", cwd=tmp_path)
     try:
-        while not (tmp_path / "run" / "journal.sqlite").exists():
+        while not (tmp_path / "run" / "journal.bin").exists():
             assert running.poll() is None, running.communicate()
             time.sleep(0.05)
         for word in (["resume", "run"], ["run", "long.yaml", "--out", "run"]):

@@ -1,6 +1,7 @@
 """Ends a process at its n-th step that can be seen from outside: what power failures do.
 
-A step is a statement of SQLite's, or a file that is opened to be written, renamed or removed.
+A step is a statement of SQLite's, a batch of a journal that is about to be written, or a file that
+is opened to be written, renamed or removed.
 With ``environment(n)`` an installed command does so from its very start.
 """
 
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 _HERE = Path(__file__).parent
-_FILES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir")
+_FILES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate")
 
 
 class Steps:

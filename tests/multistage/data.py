@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 import numpy as np
 
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.problem import MultiStageProblem
 from framework.experiment.config import check
+from framework.store import KeyValue, title_of
 
 COSTS = {"a": 0.1, "b": 3, "c": 2.5, "colour": 7, "d": 0}
 NAMES = list(COSTS)
@@ -35,6 +34,7 @@ def genomes(problem, size=12):
 
 
 def stored(cache):
-    (file,) = cache.glob("*.sqlite")
-    with sqlite3.connect(file) as db:
-        return db.execute("SELECT COUNT(*) FROM parts").fetchone()[0]
+    (file,) = cache.glob("*.bin")
+    with file.open("rb") as opened:
+        title = title_of(opened).decode()
+    return len(KeyValue(file, title).keys())

@@ -178,7 +178,7 @@ def test_measures_share_no_cache(table_file, cache):
             values.append(problem.evaluate(genomes(problem))["accuracy"].tolist())
     assert fresh == again
     assert len({tuple(row) for row in fresh}) == len(measures)
-    assert len(list(cache.glob("*.sqlite"))) == len(measures)
+    assert len(list(cache.glob("*.bin"))) == len(measures)
 
 
 def test_holdout_is_what_is_measured_unless_given(table_file):

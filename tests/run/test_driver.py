@@ -102,7 +102,7 @@ def test_the_first_budget_to_be_spent_ends_the_run():
 
 
 def test_seconds_count_all_sessions(tmp_path):
-    path = tmp_path / "journal.sqlite"
+    path = tmp_path / "journal.bin"
     _, recorder = search(Budget(seconds=0.2), path)
     assert recorder.end.stopped == "seconds"
     assert 0.2 <= recorder.end.seconds < 2
@@ -123,7 +123,7 @@ class SlowProblem(CountingProblem):
 @pytest.mark.parametrize("make", [SerialEvaluator, partial(ShuffledEvaluator, order=3)])
 @pytest.mark.parametrize("cls", ["Stepwise", "Piecewise", "RandomSearch"])
 def test_the_time_bounds_the_first_generation_too(tmp_path, cls, make):
-    path, cls = tmp_path / "journal.sqlite", globals()[cls]
+    path, cls = tmp_path / "journal.bin", globals()[cls]
     problem = SlowProblem(PROBLEM)
     front, recorder = search(Budget(seconds=0.3), path, problem, make(problem, 0), cls, batch=300)
     if make is SerialEvaluator:  # the other one returns pieces of any size
@@ -150,7 +150,7 @@ def test_one_row_is_evaluated_however_short_the_time_is():
 
 
 def test_patience_counts_batches_without_a_change(tmp_path):
-    path = tmp_path / "journal.sqlite"
+    path = tmp_path / "journal.bin"
     front, recorder = search(Budget(patience=5), path, batch=50)
     assert recorder.end.stopped == "patience"
     sizes = [(p.front_size, p.hypervolume) for p in recorder.seen]
@@ -171,7 +171,7 @@ def test_a_gate_ends_a_run_at_the_same_row(tmp_path, order):
         return "enough" if evaluations >= 25 else ""
 
     expected, _ = search(Budget(evaluations=30))
-    path = tmp_path / "journal.sqlite"
+    path = tmp_path / "journal.bin"
     for _ in range(2):
         with open_journal(path) as journal:
             recorder, random = Recorder(), RandomSearch(PROBLEM, ROLES, seed=0, batch=10)
@@ -223,7 +223,7 @@ def test_failures_within_the_budget_do_not(tmp_path):
 
 
 def test_a_partial_batch_is_completed_when_the_budget_grows(tmp_path):
-    path = tmp_path / "journal.sqlite"
+    path = tmp_path / "journal.bin"
     counting = CountingProblem(PROBLEM)
     whole, _ = search(Budget(generations=5))
     for evaluations in (3, 7, 10, 34, 60):
@@ -237,7 +237,7 @@ def test_a_partial_batch_is_completed_when_the_budget_grows(tmp_path):
 
 
 def test_ctrl_c_keeps_what_was_told(tmp_path):
-    path = tmp_path / "journal.sqlite"
+    path = tmp_path / "journal.bin"
 
     class Interrupted(SerialEvaluator):
         left = 3
@@ -260,7 +260,7 @@ def test_ctrl_c_keeps_what_was_told(tmp_path):
 
 
 def test_a_journal_of_other_genomes_is_refused(tmp_path):
-    path = tmp_path / "journal.sqlite"
+    path = tmp_path / "journal.bin"
     search(Budget(generations=1), path)
 
     class Mirrored(RandomSearch):
@@ -273,7 +273,7 @@ def test_a_journal_of_other_genomes_is_refused(tmp_path):
 
 def test_rows_that_a_search_would_pass_over_are_named(tmp_path):
     """A search that begins at another row than its journal ends there, and does not wait."""
-    path = tmp_path / "journal.sqlite"
+    path = tmp_path / "journal.bin"
     search(Budget(generations=3), path)
     with open_journal(path) as journal:
         driver = Driver(
@@ -352,7 +352,7 @@ def test_a_wrong_answer_is_refused_before_it_is_written(tmp_path, how):
         def collect(self, timeout=None):
             return [wrong(piece, how) for piece in super().collect(timeout)]
 
-    path = tmp_path / "journal.sqlite"
+    path = tmp_path / "journal.bin"
     with pytest.raises(ContractError, match="collect: expected"):
         search(Budget(generations=2), path, evaluator=Wrong(PROBLEM))
     with Journal(path) as journal:
@@ -441,7 +441,7 @@ def test_a_wrong_answer_at_once_is_refused_before_it_is_written(tmp_path, cls):
             rows = super().score(ids, X)
             return rows and wrong(rows, "other genomes")
 
-    path = tmp_path / "journal.sqlite"
+    path = tmp_path / "journal.bin"
     with pytest.raises(ContractError, match="score: expected the genomes"):
         search(Budget(generations=9), path, evaluator=Wrong(PROBLEM), cls=cls)
     with Journal(path) as journal:

@@ -170,7 +170,7 @@ def test_commands_join_and_one_is_killed(tmp_path):
     path = sweeps.write(tmp_path, made)
     command = [PROGRAM, "sweep", path, "--join", "--quiet"]
     both = [subprocess.Popen(command, cwd=tmp_path) for _ in range(2)]
-    while len(list(tmp_path.glob("runs/*/trials/*/journal.sqlite"))) < 2:
+    while len(list(tmp_path.glob("runs/*/trials/*/journal.bin"))) < 2:
         assert all(process.poll() is None for process in both)
         time.sleep(0.05)
     both[0].kill()

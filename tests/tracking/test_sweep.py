@@ -50,7 +50,7 @@ def test_files(done):
     names = {path.relative_to(out).as_posix() for path in out.rglob("*")}
     assert {"summary.json", "trials.csv", "best.yaml", "sweep.yaml", "optuna.db"} <= names
     for number in range(12):
-        for name in ("config.yaml", "journal.sqlite", "front.csv", "summary.json"):
+        for name in ("config.yaml", "journal.bin", "front.csv", "summary.json"):
             assert f"trials/{number:03d}/{name}" in names
     for name in ("history", "slice"):
         pixels = matplotlib.image.imread(out / "plots" / f"{name}.png")[..., :3].reshape(-1, 3)

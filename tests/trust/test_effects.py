@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +27,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.journal import Journal
 from tests.experiment import small
 from tests.libraries import builds
 from tests.tracking import sweeps
@@ -273,7 +273,7 @@ LED_OUT = {  # a link of a received directory, and where it leads to in the home
     "tracking.json": ".ssh/id_rsa",
     "allowed.json": ".ssh/id_rsa",
     ".lock": ".ssh/id_rsa",
-    "journal.sqlite-wal": ".ssh/id_rsa",
+    "journal.bin.torn": ".ssh/id_rsa",
     "repeats": ".ssh",
 }
 
@@ -314,72 +314,28 @@ def test_other_names_of_files_elsewhere_are_not_written(name, made, watched):
 
 # --- journals ---------------------------------------------------------------------------------
 
-ACTING = {
-    "a trigger": "CREATE TRIGGER t AFTER INSERT ON batches BEGIN DELETE FROM batches; END",
-    "a view": "CREATE VIEW v AS SELECT randomblob(900000000) AS x FROM batches",
-    "an index over an expression": "CREATE INDEX i ON batches (length(zeroblob(900000000)))",
-    "a further table": "CREATE TABLE more (x DEFAULT (zeroblob(900000000)))",
-    "a virtual table": "CREATE VIRTUAL TABLE virtual USING fts5(x)",
-}
 
-
-@pytest.mark.parametrize("what", ACTING)
-@pytest.mark.parametrize("file", ["journal.sqlite", "notes.sqlite"])
-def test_databases_that_act_by_themselves_are_refused(what, file, made, watched):
+@pytest.mark.parametrize("file", ["journal.bin", "notes.bin", "journal.sqlite", "notes.sqlite"])
+def test_databases_in_their_place_are_not_opened(file, made, watched):
+    """One with a hot journal would have SQLite remove the file that the end of it names."""
     import sqlite3
 
-    place = watched.folder() / "run"
+    victim = watched.base / "home" / "secret.csv"
+    place, before = watched.folder() / "run", victim.read_bytes()
     shutil.copytree(made["run"], place)
+    (place / file).unlink(missing_ok=True)
     with closing(sqlite3.connect(place / file)) as db:
-        if file == "notes.sqlite":
-            db.execute("CREATE TABLE IF NOT EXISTS batches (x)")
-        db.execute(ACTING[what])
-        db.commit()
+        db.execute("CREATE TABLE batches (x DEFAULT (zeroblob(900000000)))")
+        db.execute("CREATE TRIGGER t AFTER INSERT ON batches BEGIN DELETE FROM batches; END")
+    name, magic = os.fsencode(victim), bytes.fromhex("d9d505f920a163d7")
+    head = magic + struct.pack(">5I", 0xFFFFFFFF, 0, 1, 512, 4096)
+    tail = name + struct.pack(">2I", len(name), sum(name)) + magic
+    (place / f"{file}-journal").write_bytes(head.ljust(512, b"\0") + bytes(4) + tail)
     said = watched.call("resume", place, *SHORT[:2], "--set", "budget.evaluations=24")
-    check(said, what)
+    check(said, file)
+    assert victim.read_bytes() == before
     if file == "journal.sqlite":
-        assert (said.code, "found another file" in said.err) == (2, True), said
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE batches SET rows = 10000000000",
-        "UPDATE batches SET rows = -1",
-        "UPDATE batches SET genomes = zeroblob(10), rows = 9223372036854775807",
-        "UPDATE batches SET genomes = 10000000000",
-        "UPDATE batches SET errors = 5",
-        "UPDATE batches SET first_id = -9223372036854775808",
-        "UPDATE meta SET value = '0' WHERE key = 'd'",
-        "UPDATE meta SET value = '\"O\"' WHERE key = 'dtype'",
-        "UPDATE meta SET value = '[]' WHERE key = 'metrics'",
-    ],
-)
-def test_journals_of_other_values_are_refused(change, received):
-    """Their checksums are right: a forger writes them, too."""
-    import sqlite3
-
-    from framework import journal as module
-
-    file = received / "journal.sqlite"
-    with closing(sqlite3.connect(file)) as db:
-        db.execute(change + (" WHERE batch = 1" if "batches" in change else ""))
-        meta = {k: json.loads(v) for k, v in db.execute("SELECT key, value FROM meta")}
-        meta.pop("checksum")
-        run = module._meta_checksum(meta)
-        db.execute("UPDATE meta SET value = ? WHERE key = 'checksum'", (str(run),))
-        rows = db.execute(f"SELECT batch, {module._COLUMNS} FROM batches").fetchall()
-        for batch, *row in rows:
-            try:
-                mark = module._checksum(run, *row[:-1])
-            except (TypeError, AttributeError):
-                continue
-            db.execute("UPDATE batches SET checksum = ? WHERE batch = ?", (mark, batch))
-        db.commit()
-    from framework.errors import ParetolabError
-
-    with pytest.raises(ParetolabError, match=r"journal\.sqlite"), Journal(file) as found:
-        list(found.batches())
+        assert (said.code, "an earlier one" in said.err) == (2, True), said
 
 
 # --- the working folder -----------------------------------------------------------------------

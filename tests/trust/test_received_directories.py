@@ -29,7 +29,7 @@ COMMANDS = {
     "experiment": (["resume", "DIR", "--quiet"], ["compare", "DIR", "--out", "OUT"]),
 }
 DRAWN = (".png", ".html", ".md", ".lock")
-MADE_ANEW = ("summary.json", "choice.json", ".lock", "-wal", "-shm")
+MADE_ANEW = ("summary.json", "choice.json", ".lock")
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -80,9 +80,9 @@ def test_a_forged_file_ends_in_a_sentence(kind, made, other, tmp_path, rounds, c
 LINKS = {
     "choice.json.part": ["choose", "DIR", "--best", "cost"],
     "summary.json.part": ["resume", "DIR", "--quiet"],
-    "journal.sqlite": ["resume", "DIR", "--quiet"],
-    "journal.sqlite-wal": ["resume", "DIR", "--quiet"],
-    "notes.sqlite": ["resume", "DIR", "--quiet"],
+    "journal.bin": ["resume", "DIR", "--quiet"],
+    "journal.bin.torn": ["resume", "DIR", "--quiet"],
+    "notes.bin": ["resume", "DIR", "--quiet"],
     ".lock": ["resume", "DIR", "--quiet"],
 }
 
