@@ -172,8 +172,8 @@ class Journal:
     def append(self, rows: Evaluated, seconds: float) -> None:
         """Write evaluations as one batch, whole or not at all.
 
-        They are there whenever the process dies. Where the power fails, those of the last second
-        may be lost, and are evaluated again.
+        They are there whenever the process dies. They are brought to the disk at once where
+        nothing was for a second; where power fails, those that followed may be evaluated again.
 
         Parameters
         ----------

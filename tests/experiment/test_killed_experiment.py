@@ -28,9 +28,9 @@ def steps(folder, *arguments, last):
     return done.code != 0
 
 
-# 840 steps or so: the start, cells in the middle and the last one, tables and figures
+# 670 steps or so: the start, cells in the middle and the last one, tables and figures
 @pytest.mark.slow
-@pytest.mark.parametrize("last", [40, *range(100, 840, 80)])
+@pytest.mark.parametrize("last", [40, *range(100, 640, 80)])
 @pytest.mark.parametrize("again", ["experiment", "resume"])
 def test_a_killed_command(whole, tmp_path, last, again):
     small.write(tmp_path, small.raw())
