@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from framework.cli.main import main
 from framework.experiment import execute
@@ -284,21 +283,3 @@ def test_mlflow_has_the_chosen_model(place, command):
         assert json.loads((model / "model.json").read_text())["about"]["solution"] == id
         assert {path.name for path in model.iterdir()} == set(files(out))
         load_model(model)
-
-
-def test_a_run_of_a_version_without_measure_goes_on_as_a_holdout(tmp_path, plain):
-    def searched(name, generations):
-        config = small(budget={"generations": generations}, problem__measure={"kind": "holdout"})
-        write(tmp_path / f"{name}.yaml", config)
-        words = ["run", str(tmp_path / f"{name}.yaml"), "--out", str(tmp_path / name)]
-        assert main([*words, "--no-plots", "--quiet", "--no-mlflow"]) == 0
-        return RunDir(tmp_path / name)
-
-    short, whole = searched("short", 2), searched("whole", 5)
-    config = yaml.safe_load(short.config_file.read_text())
-    assert config["problem"].pop("measure")["kind"] == "holdout"
-    short.config_file.write_text(yaml.safe_dump(config, sort_keys=False))
-    words = ["resume", str(short.path), "--set", "budget.generations=5", "--no-plots", "--quiet"]
-    assert main(words) == 0
-    assert content(short) == content(whole)
-    assert short.about()["data"]["validation"] > 0

@@ -130,7 +130,8 @@ def test_a_damaged_cache_does_not_change_a_run(table_file, cache, damage):
     elif damage == "cut":
         file.write_bytes(content[: len(content) // 2])
     elif damage == "changed":
-        bits = problem.components_since(0).bits[0].astype("<u8").tobytes()
+        keys = problem.components_since(0).keys
+        bits = problem.sub_classifiers.store.get(keys).bits[0].astype("<u8").tobytes()
         assert bits in content
         file.write_bytes(content.replace(bits, bytes(len(bits))))
     else:
