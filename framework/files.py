@@ -114,17 +114,59 @@ def new_directory(
     OSError
         It cannot be made, or ``place`` finds another one there.
     """
+    with room_in(near) as part:
+        for name, content in files.items():
+            write_whole(part / name, content)
+        yield place(part)
+
+
+@contextmanager
+def whole_folder(target: Path, near: Path | None = None) -> Iterator[Path]:
+    """Yield an empty folder to be filled, which takes its place where the block ends well.
+
+    Whatever happens meanwhile, its place is as it was, or has the whole folder.
+
+    Parameters
+    ----------
+    target : pathlib.Path
+        Its place; a folder that is there is replaced.
+    near : pathlib.Path, optional
+        Where it is filled, on the same disk; beside its place if None.
+
+    Raises
+    ------
+    OSError
+        It cannot be made, or moved to its place.
+    """
+    with room_in(target.parent if near is None else near) as room:
+        fresh, old = room / "fresh", room / "old"
+        fresh.mkdir()
+        yield fresh
+        with suppress(FileNotFoundError):
+            target.rename(old)
+        try:
+            fresh.rename(target)
+        except OSError:
+            if old.exists():
+                old.rename(target)
+            raise
+
+
+@contextmanager
+def room_in(near: Path) -> Iterator[Path]:
+    """Yield a new folder, with its lock held; it is removed where it is still there at the end.
+
+    So is what was left behind by processes that were killed.
+    """
     near.mkdir(parents=True, exist_ok=True)
     _remove_left_behind(near)
-    part = near / f"{_PART}{uuid.uuid4().hex}"
-    part.mkdir()
+    room = near / f"{_PART}{uuid.uuid4().hex}"
+    room.mkdir()
     try:
-        with locked(part / LOCK):
-            for name, content in files.items():
-                write_whole(part / name, content)
-            yield place(part)
+        with locked(room / LOCK):
+            yield room
     finally:
-        shutil.rmtree(part, ignore_errors=True)  # it is there only where it found no place
+        shutil.rmtree(room, ignore_errors=True)
 
 
 def remove_directory(path: Path) -> None:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from framework import extras
 from framework.components import is_put_off
 from framework.errors import InputError, NotBuiltError
-from framework.files import locked, write_whole
+from framework.files import locked, whole_folder, write_whole
 from framework.libraries.config import BuildConfig, LibrarySection
 from framework.libraries.library import (
     BUILD_FILE,
@@ -306,8 +304,6 @@ def _train(
     train: Callable[..., Iterator[Outcome]],
     progress: BuildLines,
 ) -> None:
-    for incomplete in target.glob(".new.*"):  # of a build that was killed
-        shutil.rmtree(incomplete, ignore_errors=True)
     for folder in (MODELS, FAILED):
         (target / folder).mkdir(exist_ok=True)
     left = [
@@ -330,8 +326,7 @@ def _train(
 
 def _keep(plan: PoolPlan, trained: Trained, place: Path) -> None:
     """Write a model's folder, which is there complete or not at all."""
-    room = Path(tempfile.mkdtemp(prefix=".new.", dir=place.parent.parent))
-    try:
+    with whole_folder(place, place.parent.parent) as room:
         (room / MODEL_FILE).write_bytes(trained.content)
         np.save(room / "validation.npy", trained.validation, allow_pickle=False)
         np.save(room / "test.npy", trained.test, allow_pickle=False)
@@ -342,10 +337,6 @@ def _keep(plan: PoolPlan, trained: Trained, place: Path) -> None:
             "sha256": hashlib.sha256(trained.content).hexdigest(),
         }
         (room / ABOUT_FILE).write_text(json.dumps(about, indent=1), encoding="utf-8")
-        os.replace(room, place)
-    except BaseException:
-        shutil.rmtree(room, ignore_errors=True)
-        raise
 
 
 def _measured(

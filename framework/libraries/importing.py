@@ -19,6 +19,7 @@ from framework.arrays import Array, IntArray
 from framework.data.splits import fold_records
 from framework.data.table_files import read_frame
 from framework.errors import InputError, RecordsError
+from framework.files import whole_folder
 from framework.libraries.checks import plain_labels
 from framework.libraries.config import ImportConfig, ModelsConfig
 from framework.libraries.library import Cost, Library, load_library
@@ -358,15 +359,12 @@ def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
         configs=[_described(model) for model in models.values()],
         name=name,
     )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".new.", dir=folder.parent) as room:
-        complete = Path(room) / "library"
+    with whole_folder(folder) as complete:
         for key, path in files.items():
             _copy(key, path, complete / MODELS / key)
         library.save(complete)
         if folder.exists():
             folder.rmdir()  # it is empty
-        complete.rename(folder)
     return load_library(folder)
 
 

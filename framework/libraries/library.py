@@ -22,7 +22,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +31,7 @@ import numpy as np
 
 from framework.arrays import Array, FloatArray, IntArray, frozen
 from framework.errors import DAMAGED, InputError
+from framework.files import room_in
 from framework.libraries.checks import (
     check_every_class,
     checked_classes,
@@ -248,8 +248,8 @@ class Library:
         made = not target.exists()
         try:
             target.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".new.", dir=target) as room:
-                self._write(Path(room), _digests_of(target))
+            with room_in(target) as room:
+                self._write(room, _digests_of(target))
                 for file in (*ARRAYS, LIBRARY_FILE):  # the last one makes it a library
                     source = Path(room, file if file == LIBRARY_FILE else f"{file}.npy")
                     if source.exists():

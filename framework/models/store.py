@@ -9,9 +9,8 @@ refuses what was changed.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import pandas as pd
 
 from framework import registry
 from framework.errors import InputError, damaged
+from framework.files import whole_folder
 from framework.models.files import ModelFiles, read_digests
 from framework.models.model import Card, DeployableModel
 from framework.models.walk import Walk
@@ -123,19 +123,14 @@ def save_model(
         )
     target = Path(directory).absolute()
     _check_target(target)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        room = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise InputError(
-            f"{target}: expected a place to write a model, found: {error.strerror}"
-        ) from error
-    try:
-        (room / "new").mkdir()
-        _write(model, room / "new", dict(about or {}), walk, example)
-        _swap(room / "new", target, room / "old")
-    finally:
-        shutil.rmtree(room, ignore_errors=True)
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(whole_folder(target))
+        except OSError as error:
+            raise InputError(
+                f"{target}: expected a place to write a model, found: {error.strerror}"
+            ) from error
+        _write(model, folder, dict(about or {}), walk, example)
 
 
 def load_model(directory: str | os.PathLike[str]) -> Any:
@@ -201,19 +196,6 @@ def _check_target(target: Path) -> None:
     raise InputError(
         f"{target}: expected a new directory or one with a model, found {found}; choose another"
     )
-
-
-def _swap(new: Path, target: Path, old: Path) -> None:
-    """Put ``new`` in the place of ``target``, which goes to ``old`` and comes back on failure."""
-    replaced = target.exists()
-    if replaced:
-        target.rename(old)
-    try:
-        new.rename(target)
-    except OSError:
-        if replaced:
-            old.rename(target)
-        raise
 
 
 def _write(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -203,7 +204,8 @@ def test_a_build_goes_on_where_it_stopped(library: Library, tmp_path: Path) -> N
             np.save(place / "test.npy", library.test[i])  # type: ignore[index]
         else:
             shutil.rmtree(place)
-    (folder / ".new.torn").mkdir()
+    (folder / ".paretolab-torn").mkdir()
+    os.utime(folder / ".paretolab-torn", (0, 0))
     before = {name: (folder / "models" / name / "model.skops").stat().st_mtime_ns for name in kept}
     again = built(folder)
     assert again.ids == library.ids
@@ -213,7 +215,7 @@ def test_a_build_goes_on_where_it_stopped(library: Library, tmp_path: Path) -> N
         assert (folder / "models" / name / "model.skops").stat().st_mtime_ns == before[name]
     for key in ("memory", "inference_time"):
         assert np.array_equal(again.costs[key].values[:4], library.costs[key].values[:4])
-    assert not (folder / ".new.torn").exists()
+    assert not (folder / ".paretolab-torn").exists()
 
 
 @pytest.mark.slow
