@@ -122,15 +122,17 @@ class Journal:
                 f"{self.path}: expected journal format {FORMAT}, found {meta.get('format')}; "
                 "use the version of paretolab that wrote it"
             )
-        theirs = dict(meta["identity"])
-        self._check_identity(theirs, theirs if ours is None else json.loads(ours)["identity"])
+        theirs = meta | dict(meta["identity"], identity=None)
+        if ours is not None:
+            known = json.loads(ours)
+            self._check_same(theirs, known | dict(known["identity"], identity=None))
         self.metric_names: tuple[str, ...] = tuple(map(str, meta["metrics"]))
         self.d, self.dtype = int(meta["d"]), np.dtype(str(meta["dtype"]))
         if self.d < 1 or not self.metric_names or self.dtype.kind not in "iuf":
             raise ValueError(f"rows of {self.d} genes of type {self.dtype}")
         self._row_bytes = 8 + 8 * len(self.metric_names) + self.d * self.dtype.itemsize
 
-    def _check_identity(self, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+    def _check_same(self, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
         differ = sorted(k for k in {*theirs, *ours} if theirs.get(k) != ours.get(k))
         if differ:
             shown = "; ".join(

@@ -66,21 +66,13 @@ def open_to_append(path: Path) -> FileIO:
     OSError
         As :func:`open_regular` does.
     InputError
-        It is a link, or has another name: what is written would get into a file elsewhere.
+        It is a link or a hard link: what is written would get into a file elsewhere.
     """
-    if path.is_symlink():
+    if path.is_symlink() or (path.is_file() and path.stat().st_nlink > 1):
         raise InputError(
-            f"{path}: expected a file of the folder, found a link to {path.readlink()}; put the "
-            "file in its place, or remove the link"
+            f"{path}: expected a file of the folder, found a link; put a copy in its place"
         )
-    descriptor = _regular(path, os.O_RDWR | os.O_CREAT | _NO_LINK)
-    if os.fstat(descriptor).st_nlink > 1:
-        os.close(descriptor)
-        raise InputError(
-            f"{path}: expected a file of one name, found a hard link, which is a file elsewhere, "
-            "too; put a copy in its place"
-        )
-    return FileIO(descriptor, "r+b")
+    return FileIO(_regular(path, os.O_RDWR | os.O_CREAT | _NO_LINK), "r+b")
 
 
 def _regular(path: Path, wanted: int) -> int:

@@ -279,7 +279,13 @@ def small(path, batches=5):
     return pieces, ends
 
 
-def test_a_journal_that_is_cut_anywhere_keeps_its_whole_batches(tmp_path):
+@pytest.fixture
+def no_disk(monkeypatch):
+    """Leave it to the system when what is written comes to the disk."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+def test_a_journal_that_is_cut_anywhere_keeps_its_whole_batches(tmp_path, no_disk):
     path = tmp_path / "journal.bin"
     pieces, ends = small(path)
     whole = path.read_bytes()
@@ -297,7 +303,7 @@ def test_a_journal_that_is_cut_anywhere_keeps_its_whole_batches(tmp_path):
         assert path.read_bytes() == whole
 
 
-def test_a_journal_with_a_flipped_byte_keeps_the_batches_before_it(tmp_path):
+def test_a_journal_with_a_flipped_byte_keeps_the_batches_before_it(tmp_path, no_disk):
     path = tmp_path / "journal.bin"
     pieces, ends = small(path)
     whole = path.read_bytes()
@@ -501,3 +507,11 @@ def test_front_of_any_prefix(finished):
         for upto in range(len(batches) + 1):
             front = Front.from_journal(journal, ROLES, PROBLEM.gene_names, upto)
             same_front(Front.of(batches[:upto], ROLES, PROBLEM.gene_names), front, f"{upto}")
+
+
+def test_a_forged_shape_is_another_runs(tmp_path):
+    """A run is not resumed from it, whatever its identity says."""
+    for forged_title in (TITLE | {"d": 4}, TITLE | {"dtype": "<f4"}, TITLE | {"metrics": ["f1"]}):
+        forged(tmp_path / "j", forged_title)
+        with pytest.raises(JournalError, match="expected the journal of this configuration"):
+            make(tmp_path / "j")
