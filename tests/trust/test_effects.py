@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import struct
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +33,7 @@ from tests.trust.forgeries import HOSTILE, forged, forged_bytes, placed, trying
 from tests.trust.forging import seal
 from tests.trust.pages import check_page
 from tests.trust.test_hostile_server import Hostile
+from tests.trust.test_hot_journals import hot_journal
 from tests.trust.watch import PATIENCE, RUN, SHORT, Said, Watched, check
 
 CALLS = ("correct", "confidence", "cost")
@@ -327,10 +327,7 @@ def test_databases_in_their_place_are_not_opened(file, made, watched):
     with closing(sqlite3.connect(place / file)) as db:
         db.execute("CREATE TABLE batches (x DEFAULT (zeroblob(900000000)))")
         db.execute("CREATE TRIGGER t AFTER INSERT ON batches BEGIN DELETE FROM batches; END")
-    name, magic = os.fsencode(victim), bytes.fromhex("d9d505f920a163d7")
-    head = magic + struct.pack(">5I", 0xFFFFFFFF, 0, 1, 512, 4096)
-    tail = name + struct.pack(">2I", len(name), sum(name)) + magic
-    (place / f"{file}-journal").write_bytes(head.ljust(512, b"\0") + bytes(4) + tail)
+    hot_journal(place / file, bytes(victim))
     said = watched.call("resume", place, *SHORT[:2], "--set", "budget.evaluations=24")
     check(said, file)
     assert victim.read_bytes() == before

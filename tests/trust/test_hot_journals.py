@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from framework.errors import InputError
-from framework.files import opened_database
-from framework.preparation import Checkpoints
+from framework.files import check_database
 from tests.tracking import sweeps
 from tracking.mlflow_log.commands import _environment
 from tracking.mlflow_log.store import connect
@@ -44,8 +43,6 @@ def opened_study(file: Path) -> None:
 
 
 OPENING: dict[str, Callable[[Path], object]] = {
-    "notes of a run": lambda file: Checkpoints(file, "me"),
-    "any of ours": opened_database,
     "MLflow's store": lambda file: connect(f"sqlite:///{file}"),
     "MLflow's pages": lambda file: _environment(f"sqlite:///{file}"),
     "a sweep": opened_study,
@@ -74,6 +71,7 @@ def test_sqlite_removes_what_a_journal_names(tmp_path):
 
 def test_the_journal_that_a_killed_process_leaves_is_taken(tmp_path):
     journal = hot_journal(tmp_path / "x.db", b"")
-    with closing(opened_database(tmp_path / "x.db")) as db:
+    check_database(tmp_path / "x.db")
+    with closing(sqlite3.connect(tmp_path / "x.db")) as db:
         assert db.execute("SELECT * FROM t").fetchall() == []
     assert not journal.exists()
