@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 
 import pandas as pd
 import pytest
@@ -15,7 +13,6 @@ from framework.experiment.run_dir import slug
 from framework.front import Front
 from framework.preparation import PreparationProgress
 from tests.tracking import made_up
-from tracking.mlflow_log import views
 from tracking.mlflow_log.history import front_at
 from tracking.mlflow_log.store import PARENT, UploadState
 from tracking.mlflow_log.uploader import Uploader
@@ -221,17 +218,6 @@ def test_methods_have_a_colour_each(store, experiment, tmp_path):
     assert all(tag["mlflow.runColor"] == colours[tag["method"]] for tag in tags)
 
 
-def test_the_experiment_has_views(store, experiment, tmp_path):
-    Uploader(made_up.start(tmp_path / "out"), store.uri, experiment).upload(final=False)
-    tags = store.client.get_experiment_by_name(experiment).tags
-    told = json.loads(tags[f"{views.TAG}{views.RESULTS}"])
-    packed = base64.b64decode(told["state"].removeprefix("deflate;"))
-    state = json.loads(zlib.decompress(packed))
-    assert "metrics.`chosen/test_cost`" in state["selectedColumns"]
-    assert state["compareRunCharts"][0]["metricKey"] == "front/coverage"
-    assert state["compareRunCharts"][0]["selectedXAxisMetricKey"] == "front/cost"
-
-
 def test_what_could_not_be_sent_is_sent_later(store, experiment, tmp_path, monkeypatch):
     run_dir = made_up.start(tmp_path / "out")
     made_up.search(run_dir, 0, 400, rows=2)
@@ -386,21 +372,3 @@ def test_an_experiment_keeps_what_differs_in_data_apart(store, experiment, tmp_p
         fronts = {name for name in child.data.metrics if name.startswith("front/")}
         assert fronts == {f"front/{case}/{name}" for name in ("coverage", "accuracy", "cost")}
         assert child.data.metrics[f"hypervolume/{case}"] == child.data.metrics["hypervolume"]
-    found = store.client.get_experiment_by_name(experiment)
-    packed = json.loads(found.tags[f"{views.TAG}{views.CHARTS}"])["state"]
-    state = json.loads(zlib.decompress(base64.b64decode(packed.removeprefix("deflate;"))))
-    drawn = [chart["metricKey"] for chart in state["compareRunCharts"]]
-    for case in ("pima", "heart-1"):
-        assert {f"front/{case}/coverage", f"front/{case}/accuracy"} <= set(drawn)
-        assert f"hypervolume/{case}" in drawn
-    assert not {"hypervolume", "search/hypervolume", "front/coverage"} & set(drawn)
-    assert state["orderByKey"] == "params.`data`"
-    packed = json.loads(found.tags[f"{views.TAG}{views.RESULTS}"])["state"]
-    state = json.loads(zlib.decompress(base64.b64decode(packed.removeprefix("deflate;"))))
-    keys = [key["groupByData"] for key in state["groupBy"]["groupByKeys"]]
-    assert keys == ["case", "method"]
-    groups = {
-        ",".join(f"param.{key}.{child.data.params[key]}" for key in keys) for child in children
-    }
-    assert groups == set(state["groupsExpanded"])
-    assert state["orderByKey"] == "metrics.`hypervolume`"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shlex
@@ -15,7 +14,6 @@ import time
 from importlib import import_module
 from pathlib import Path
 from urllib.parse import quote
-from urllib.request import Request, urlopen
 
 from framework.cli.results import json_argument, tell
 from framework.errors import InputError, ParetolabError
@@ -34,7 +32,7 @@ from framework.security import (
     without_password,
     without_tokens,
 )
-from tracking.mlflow_log import store, views
+from tracking.mlflow_log import store
 from tracking.mlflow_log.store import sole_uploader
 
 DEFAULT_URI = "sqlite:///mlflow.db"
@@ -42,7 +40,6 @@ DEFAULT_URI = "sqlite:///mlflow.db"
 _PAGE = "#/experiments?workflowType=machine_learning"  # not the one on language models
 _UI_START = 180.0  # seconds that MLflow's server may take to answer
 _UI_STOP = 10.0
-_MOST_PAGES = 5
 
 
 class Sync:
@@ -221,8 +218,6 @@ class Ui:
             if _answers(server, args.host, args.port):
                 home = f"http://{args.host}:{args.port}/"
                 print(f"MLflow UI: {home}{_PAGE} (Ctrl-C ends it)", flush=True)
-                for name, page in _pages(home):
-                    say(f"{name}: {home}{page}")
             return 2 if server.wait() else 0
         except KeyboardInterrupt:
             return 0
@@ -287,25 +282,6 @@ def _answers(server: subprocess.Popen[bytes], host: str, port: int) -> bool:
         except OSError:
             time.sleep(0.2)
     return False
-
-
-def _pages(home: str) -> list[tuple[str, str]]:
-    """Return the experiments that have our view, latest first, and the address of it in each."""
-    request = Request(
-        f"{home}api/2.0/mlflow/experiments/search",
-        data=json.dumps({"max_results": 1000, "order_by": ["last_update_time DESC"]}).encode(),
-        headers={"Content-Type": "application/json"},
-    )
-    try:
-        with urlopen(request, timeout=_UI_STOP) as answer:
-            found = json.load(answer).get("experiments", [])
-    except (OSError, ValueError):
-        return []  # the page of all experiments is there anyway
-    return [
-        (one["name"], views.address(one["experiment_id"]))
-        for one in found
-        if any(tag["key"] == f"{views.TAG}{views.RESULTS}" for tag in one.get("tags", []))
-    ][:_MOST_PAGES]
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:

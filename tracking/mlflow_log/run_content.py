@@ -129,13 +129,6 @@ def cases_of(run_dir: RunDir) -> list[str]:
     return [slug(str(name)) for name in read_yaml(run_dir.experiment_file)["cases"]]
 
 
-def methods_of(run_dir: RunDir) -> list[str]:
-    """Return the methods of an experiment, as their folders are called; none of any other run."""
-    if not run_dir.experiment_file.is_file():
-        return []
-    return [slug(str(name)) for name in read_yaml(run_dir.experiment_file)["experiment"]["methods"]]
-
-
 def place_of(run_dir: RunDir, kind: str) -> dict[str, str]:
     """Return case and repeat, counted from 1, of a run of an experiment; none of any other run."""
     path = run_dir.path.absolute()

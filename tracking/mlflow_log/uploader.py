@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from framework.errors import InputError
-from framework.experiment.config import TrackingConfig, read_yaml
+from framework.experiment.config import TrackingConfig
 from framework.experiment.run_dir import RunDir
 from framework.security import check_address, without_password, without_tokens
 from tracking.figures.style import COLOURS
-from tracking.mlflow_log import run_content, store, views
+from tracking.mlflow_log import run_content, store
 from tracking.mlflow_log.run_content import description
 from tracking.mlflow_log.run_upload import RunUpload
 from tracking.mlflow_log.store import PARENT, RunState, UploadState
@@ -321,15 +321,6 @@ class Uploader:
             self._client.log_inputs(run_id, [dataset])
         text = description(run_dir, None, kind, run_id)
         self._client.set_tag(run_id, "mlflow.note.content", text)
-        if run_dir is self.run_dir:
-            sweeps = kind == "sweep"
-            varied = list(read_yaml(run_dir.sweep_file)["search_space"]) if sweeps else []
-            started = int(self.state.started * 1000)
-            cases = run_content.cases_of(run_dir)
-            methods = run_content.methods_of(run_dir)
-            shared = views.experiment_tags(run_dir.roles(), started, varied, cases, methods)
-            for key, value in shared.items():
-                self._client.set_experiment_tag(self._experiment_id, key, value)
         run.artifacts["introduced"] = True
         self._save()
 
