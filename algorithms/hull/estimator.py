@@ -14,8 +14,6 @@ from sklearn.utils import column_or_1d
 
 from algorithms.hull.operating_points import (
     COST,
-    EVERYONE,
-    RATES,
     Mixtures,
     OperatingPoint,
     ThresholdProblem,
@@ -24,7 +22,6 @@ from algorithms.hull.roc import Wish
 from framework.analysis.choose import FALSE_NEGATIVES, FALSE_POSITIVES
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
-from framework.data.columns import to_texts
 from framework.errors import InputError, RecordsError
 from framework.estimators.front import group_codes
 from framework.estimators.pool import PoolEstimator, costs_by_name, prediction_table
@@ -37,7 +34,7 @@ from framework.libraries.members import as_taken
 from framework.models.checks import copies_for
 from framework.models.constant import ConstantClassifier
 from framework.models.mixture import MixtureClassifier
-from framework.models.threshold import GroupwiseClassifier, ThresholdClassifier, scores_of
+from framework.models.threshold import ThresholdClassifier, scores_of
 from framework.roles import Roles
 
 _MOST = 1 << 31
@@ -65,9 +62,6 @@ class ROCHull(PoolEstimator[Any]):
         None: the least share of errors on the records of ``fit``.
     algorithm, budget, workers
         Nothing is searched: the hull is exact, and found in this process.
-    group : str, optional
-        The column of ``X`` that says which subgroup a record belongs to, for
-        :meth:`equal_rates`. Models that do not name it never see it.
     positive : optional
         Label of the positive class; the second in sorted order if None.
 
@@ -97,7 +91,6 @@ class ROCHull(PoolEstimator[Any]):
     (600,)
     """
 
-    group: str | None = None
     positive: Any = None
 
     @classmethod
@@ -109,7 +102,6 @@ class ROCHull(PoolEstimator[Any]):
         classes: Sequence[Any] | None = None,
         sample_weight: Any = None,
         groups: Any = None,
-        subgroups: Any = None,
         **parameters: Any,
     ) -> Self:
         """Return the hull of tables of scores, where the models are not at hand.
@@ -122,8 +114,6 @@ class ROCHull(PoolEstimator[Any]):
         classes : not needed
         sample_weight, groups
             As of ``fit``.
-        subgroups : (n,), optional
-            The subgroup of each record, for :meth:`equal_rates`.
         **parameters
             Of the estimator, but ``models``.
 
@@ -137,7 +127,7 @@ class ROCHull(PoolEstimator[Any]):
         y = made._labels(y)
         copies = copies_for(sample_weight, y, 16 * len(names))
         units = group_codes(groups, y)
-        return made._search(made._scored(names, table, y, _texts(subgroups), copies, units))
+        return made._search(made._scored(names, table, y, copies, units))
 
     def operating_point(
         self,
@@ -216,42 +206,6 @@ class ROCHull(PoolEstimator[Any]):
             limits.append(("costs", float(cost)))
         return known.best(Wish(float(fnr is not None), float(fnr is None), limits=tuple(limits)))
 
-    def equal_rates(
-        self,
-        costs: Mapping[str, float] | None = None,
-        prior: float | None = None,
-        per_unit: Mapping[str, float] | None = None,
-        rates: Sequence[str] = (FALSE_POSITIVES, FALSE_NEGATIVES),
-    ) -> OperatingPoint:
-        """Return the mixtures of least expected cost with which all subgroups have equal rates.
-
-        Equal are the expected rates on the records of ``fit`` (equalised odds: Hardt, Price and
-        Srebro 2016); on new records each has its own range.
-
-        Parameters
-        ----------
-        costs, prior, per_unit
-            As of :meth:`operating_point`.
-        rates : sequence of str
-            ``false_positive_rate``, ``false_negative_rate``, or both.
-
-        Raises
-        ------
-        InputError
-            There are no subgroups, or as of :meth:`operating_point`.
-        """
-        known = self._known()
-        if len(known.subgroups) < 2:
-            raise InputError(
-                "equal_rates: expected two subgroups or more, found none; say group=COLUMN"
-            )
-        if not rates or set(rates) - set(RATES):
-            raise InputError(f"rates: expected some of {', '.join(RATES)}, found {list(rates)}")
-        wish = self._wish(costs, prior, per_unit)
-        equal = tuple(RATES[name] for name in rates)
-        asked = Wish(wish.false_positive, wish.miss, wish.cost, equal=equal)
-        return known.best(asked, priced=True, groups=known.subgroups)
-
     def deploy(self, point: OperatingPoint) -> Any:
         """Return an operating point as one deployable classifier, to be saved and served.
 
@@ -266,14 +220,9 @@ class ROCHull(PoolEstimator[Any]):
         self._known()
         if not self._has_models:
             raise InputError("deploy: expected models, found scores alone; use fit with the models")
-        made = {
-            name: self._deployed(members, {name: found.claimed for name, found in point.of.items()})
-            for name, members in point.members.items()
-        }
-        if list(made) == [EVERYONE]:
-            return made[EVERYONE]
-        assert self.group is not None
-        return GroupwiseClassifier.from_fitted(self.group, made)
+        return self._deployed(
+            point.members, {name: promise.claimed for name, promise in point.of.items()}
+        )
 
     def _known(self) -> Mixtures:
         if not self.__sklearn_is_fitted__():
@@ -290,31 +239,27 @@ class ROCHull(PoolEstimator[Any]):
                 )
         y = self._labels(y)
         copies, units = copies_for(sample_weight, y, copy_bytes(models)), group_codes(groups, y)
-        subgroups, seen = self._subgroups(X), X
-        if self.group is not None and not any(self.group in _names(m) for m in models.values()):
-            seen = X.drop(columns=self.group)
         self.models_, out_of_fold = cross_fitted(
-            models, seen, y, folds=self.folds, seed=self.random_state, copies=copies, groups=units
+            models, X, y, folds=self.folds, seed=self.random_state, copies=copies, groups=units
         )
         if not self.models_:
             raise InputError("models: expected a classifier or more, found none")
         if out_of_fold is None:
-            scores = np.stack([self._scores_of(name, seen) for name in self.models_])
+            scores = np.stack([self._scores_of(name, X) for name in self.models_])
         else:  # the probability of the second class
             scores = out_of_fold.predictions.astype(np.float64)
             if scores.ndim == 2 and self.classes_.tolist().index(self.positive_) == 0:
                 scores = 1.0 - scores
         self._take_features(X)
-        self._seen = seen.columns.tolist() if isinstance(seen, pd.DataFrame) else None
+        self._seen = X.columns.tolist() if isinstance(X, pd.DataFrame) else None
         folds = 0 if out_of_fold is None else out_of_fold.folds
-        return self._scored(list(self.models_), scores, y, subgroups, copies, units, seen, folds)
+        return self._scored(list(self.models_), scores, y, copies, units, X, folds)
 
     def _scored(
         self,
         names: Sequence[str],
         scores: FloatArray,
         y: Array,
-        subgroups: Array | None,
         copies: IntArray | None,
         units: IntArray | None,
         X: Any = None,
@@ -326,13 +271,10 @@ class ROCHull(PoolEstimator[Any]):
                 f"scores: expected finite numbers, one for each of {len(names)} models and "
                 f"{len(y)} records, found others"
             )
-        if subgroups is not None and len(subgroups) != len(y):
-            raise InputError(f"subgroups: expected {len(y)} of them, found {len(subgroups)}")
         positive = np.asarray(y == self.positive_)
         if copies is not None:
             units = np.repeat(np.arange(len(y)) if units is None else units, copies)
             scores, positive = np.repeat(scores, copies, axis=1), np.repeat(positive, copies)
-            subgroups = None if subgroups is None else np.repeat(subgroups, copies)
         if len(positive) >= _MOST:
             raise InputError(f"y: expected fewer than 2^31 records, found {len(positive)}")
         if not 0 < positive.sum() < len(positive):
@@ -342,7 +284,7 @@ class ROCHull(PoolEstimator[Any]):
             raise InputError(f"costs: expected one number a model, found {', '.join(given)}")
         costs = checked_cost(given[COST], tuple(names), COST, "costs")
         made = ThresholdProblem(names, scores, positive, costs, units, folds)
-        self._mixtures = Mixtures(made, subgroups, self.random_state)
+        self._mixtures = Mixtures(made, self.random_state)
         self.__dict__.pop("point_", None)
         return made
 
@@ -380,7 +322,7 @@ class ROCHull(PoolEstimator[Any]):
         return found if self.where or self.best is not None else {**found, "costs": _ERRORS}
 
     def _usual_prior(self) -> float | None:
-        return float(self._mixtures.curves[EVERYONE].positive.mean())
+        return float(self._mixtures.curves.positive.mean())
 
     def _design_columns(self, front: Front) -> Mapping[str, Any]:
         numbers = self.problem_.numbers[front.X[:, 0]].tolist()
@@ -418,13 +360,6 @@ class ROCHull(PoolEstimator[Any]):
                 raise InputError(f"positive: expected one of {plain}, found {self.positive!r}")
             self.positive_ = self.positive
         return labels
-
-    def _subgroups(self, X: Any) -> Array | None:
-        if self.group is None:
-            return None
-        if not isinstance(X, pd.DataFrame) or self.group not in X.columns:
-            raise InputError(f"group: expected a column {self.group!r} of a frame, found none")
-        return _texts(X[self.group])
 
     def _scores_of(self, name: str, X: Any) -> FloatArray:
         model = self.models_[name]
@@ -475,12 +410,3 @@ class ROCHull(PoolEstimator[Any]):
         return MixtureClassifier.from_fitted(
             made, chances, seed=self.random_state, expected=dict(claimed)
         )
-
-
-def _names(model: Any) -> list[str]:
-    names = getattr(model, "feature_names_in_", None)
-    return [] if names is None else list(names)
-
-
-def _texts(groups: Any) -> Array | None:
-    return None if groups is None else to_texts(pd.Series(groups))[0]

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
-from algorithms.hull.roc import (
-    ALWAYS,
-    NEVER,
-    Curves,
-    Shares,
-    Table,
-    Wish,
-    best_mixture,
-    mean_rates,
-    shares_of,
-)
+from algorithms.hull.roc import ALWAYS, NEVER, Curves, Table, Wish, best_mixture, rates_of
 from framework.analysis.choose import FALSE_NEGATIVES, FALSE_POSITIVES
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import InputError
@@ -31,7 +21,6 @@ from framework.space import Integers
 from framework.streams import CandidateStreams, resample_stream
 
 RESAMPLES = 200
-EVERYONE = ""  # the one subgroup where there are no others
 COST = "cost"
 _TRIVIAL = ("always negative", "always positive")
 RATES = {FALSE_POSITIVES: "false_positives", FALSE_NEGATIVES: "missed"}
@@ -43,33 +32,29 @@ class OperatingPoint:
 
     Attributes
     ----------
-    members : mapping of str to tuple of (str, float, float)
-        For each subgroup ("" where there are none) the models with their thresholds and the
-        chances that a record is answered by them.
+    members : tuple of (str, float, float)
+        The models with their thresholds and the chances that a record is answered by them.
     of : mapping of str to Promise
         ``false_positive_rate``, ``false_negative_rate``, ``cost`` where models have one,
-        ``expected_cost`` where errors do, and of subgroups the ``_difference`` of the rates: as
-        claimed, as to expect on new records, and a 95% range.
+        ``expected_cost`` where errors do: as claimed, as to expect on new records, and a 95%
+        range.
     """
 
-    members: Mapping[str, tuple[tuple[str, float, float], ...]]
+    members: tuple[tuple[str, float, float], ...]
     of: Mapping[str, Promise]
 
     def __str__(self) -> str:
-        parts = []
-        for group, members in self.members.items():
-            said = " or ".join(
-                (f"{chance:.3g} x " if len(members) > 1 else "")
-                + (name if np.isinf(threshold) else f"{name} from {threshold:.4g}")
-                for name, threshold, chance in members
-            )
-            parts.append(f"{group}: {said}" if group else said)
+        members = " or ".join(
+            (f"{chance:.3g} x " if len(self.members) > 1 else "")
+            + (name if np.isinf(threshold) else f"{name} from {threshold:.4g}")
+            for name, threshold, chance in self.members
+        )
         rates = [
             f"{name} {found.claimed:.4g} (expected {found.expected:.4g}, {found.low:.4g} to "
             f"{found.high:.4g})"
             for name, found in self.of.items()
         ]
-        return f"{'; '.join(parts)}: {', '.join(rates)}"
+        return f"{members}: {', '.join(rates)}"
 
 
 class ThresholdProblem(Problem):
@@ -175,52 +160,22 @@ class _ThresholdOutcomes(RecordOutcomes):
 
 
 class Mixtures:
-    """The best mixtures of thresholds, of all records or by subgroup.
+    """The best mixtures of thresholds.
 
     Parameters
     ----------
     problem : ThresholdProblem
-    groups : (n,), optional
-        The subgroup of each record.
     seed : int
         Of the resamples.
-
-    Raises
-    ------
-    InputError
-        A subgroup without records of both classes, or groups that are not n.
     """
 
-    def __init__(self, problem: ThresholdProblem, groups: Array | None, seed: int) -> None:
-        curves, n = problem.curves, len(problem.curves.positive)
+    def __init__(self, problem: ThresholdProblem, seed: int) -> None:
         self.names, self.priced, self.seed = problem.names, problem.priced, seed
+        self.curves = problem.curves
+        n = len(problem.curves.positive)
         self.units = np.arange(n) if problem.units is None else problem.units
-        self.rows, self.curves = {EVERYONE: np.arange(n)}, {EVERYONE: curves}
-        if groups is None:
-            return
-        if len(groups) != n:
-            raise InputError(f"subgroups: expected {n} of them, found {len(groups)}")
-        for name in map(str, np.unique(groups).tolist()):
-            rows = np.flatnonzero(groups == name)
-            found = int(curves.positive[rows].sum())
-            if name == EVERYONE or not 0 < found < len(rows):
-                raise InputError(
-                    f"group: expected subgroups with positive and negative records, found "
-                    f"{name or 'nothing'!r} with {found} positive of {len(rows)}"
-                )
-            self.rows[name] = rows
-            self.curves[name] = Curves(
-                problem.scores[:, rows], curves.positive[rows], curves.of_models
-            )
 
-    @property
-    def subgroups(self) -> list[str]:
-        """Their names; none where there are none."""
-        return [name for name in self.curves if name != EVERYONE]
-
-    def best(
-        self, wish: Wish, *, priced: bool = False, groups: Iterable[str] = (EVERYONE,)
-    ) -> OperatingPoint:
+    def best(self, wish: Wish, *, priced: bool = False) -> OperatingPoint:
         """Return the best mixture, and what to expect of it by resamples of the records.
 
         Parameters
@@ -228,42 +183,34 @@ class Mixtures:
         wish : Wish
         priced : bool
             Whether its prices are of errors, so that there is an expected cost.
-        groups : iterable of str
-            Subgroups that have a mixture each.
 
         Raises
         ------
         InputError
             No mixture keeps to the limits.
         """
-        names = list(groups)
-        curves = [self.curves[name] for name in names]
-        rows = [self.rows[name] for name in names]
-        found = _solved(wish, curves, [np.ones(len(of), dtype=np.int64) for of in rows])
-        if found is None:
+        once = np.ones(len(self.units), dtype=np.int64)
+        solution = _solved(wish, self.curves, once)
+        if solution is None:
             raise InputError(
                 "mix: expected limits that a mixture of the models meets, found others"
             )
-        picked, claimed = found
+        numbers, chances, claimed = solution
         drawn = resample_weights(self.units, RESAMPLES, resample_stream(self.seed))
         gained: dict[str, list[float]] = {name: [] for name in claimed}
         fresh: dict[str, list[float]] = {name: [] for name in claimed}
-        for b in range(RESAMPLES):
-            weights = [drawn[of, b].astype(np.int64) for of in rows]
-            again = _solved(wish, curves, weights)
+        for weights in drawn.T.astype(np.int64):
+            again = _solved(wish, self.curves, weights)
             if again is None:
                 continue
-            whole = _rates(again[0], curves, [np.ones_like(w) for w in weights])
-            left_out = _rates(again[0], curves, [(w == 0).astype(np.int64) for w in weights])
-            for name in claimed:
-                gained[name].append(again[1][name] - cast(dict[str, float], whole)[name])
-                if left_out is not None:
-                    fresh[name].append(left_out[name])
-        shown = dict(RATES)
-        if len(names) > 1:
-            shown |= {f"{name}_difference": f"{key}_difference" for name, key in RATES.items()}
-        if self.priced:
-            shown[COST] = "costs"
+            whole = cast(Table, self.curves.at(again[0], once))
+            left_out = self.curves.at(again[0], (weights == 0).astype(np.int64))
+            for name, value in rates_of(whole, again[1]).items():
+                gained[name].append(again[2][name] - value)
+            if left_out is not None:
+                for name, value in rates_of(left_out, again[1]).items():
+                    fresh[name].append(value)
+        shown = RATES | ({COST: "costs"} if self.priced else {})
         columns = {name: (claimed[key], gained[key], fresh[key]) for name, key in shown.items()}
         if priced:
             columns["expected_cost"] = (
@@ -276,13 +223,10 @@ class Mixtures:
             low, high = np.percentile(new, [2.5, 97.5]) if new else (np.nan, np.nan)
             expected = value - float(np.mean(optimism)) if optimism else np.nan
             promises[name] = Promise(value, expected, float(low), float(high))
-        members = {
-            name: tuple(
-                (*member_of(self.names, self.curves[name], number), chance)
-                for number, chance in zip(numbers.tolist(), chances.tolist(), strict=True)
-            )
-            for name, (numbers, chances) in zip(names, picked, strict=True)
-        }
+        members = tuple(
+            (*member_of(self.names, self.curves, number), chance)
+            for number, chance in zip(numbers.tolist(), chances.tolist(), strict=True)
+        )
         return OperatingPoint(members, promises)
 
 
@@ -294,39 +238,16 @@ def member_of(names: Sequence[str], curves: Curves, number: int) -> tuple[str, f
     return names[int(curves.owners[number])], threshold
 
 
-Picked = list[tuple[IntArray, FloatArray]]
-
-
 def _solved(
-    wish: Wish, curves: Sequence[Curves], weights: Sequence[IntArray]
-) -> tuple[Picked, dict[str, float]] | None:
-    """Return thresholds with their chances for each subgroup, and the rates under the weights."""
-    shares = shares_of(curves, weights)
-    if shares is None:
+    wish: Wish, curves: Curves, weights: IntArray
+) -> tuple[IntArray, FloatArray, dict[str, float]] | None:
+    """Return thresholds, their chances, and the rates under the weights of records."""
+    table = curves.table(weights)
+    chances = None if table is None else best_mixture(wish, table)
+    if table is None or chances is None:
         return None
-    tables = [cast(Table, of.table(w)) for of, w in zip(curves, weights, strict=True)]
-    chances = best_mixture(wish, tables, shares)
-    if chances is None:
-        return None
-    picked = [
-        (table.numbers[part > 0], part[part > 0])
-        for table, part in zip(tables, chances, strict=True)
-    ]
-    return picked, mean_rates(tables, chances, shares)
-
-
-def _rates(
-    picked: Picked, curves: Sequence[Curves], weights: Sequence[IntArray]
-) -> dict[str, float] | None:
-    """Return the rates of a mixture under other weights; None where a class has none."""
-    shares: Shares | None = shares_of(curves, weights)
-    if shares is None:
-        return None
-    tables = [
-        cast(Table, of.at(numbers, w))
-        for of, (numbers, _), w in zip(curves, picked, weights, strict=True)
-    ]
-    return mean_rates(tables, [chances for _, chances in picked], shares)
+    drawn = chances > 0
+    return table.numbers[drawn], chances[drawn], rates_of(table, chances)
 
 
 def _cost_of(wish: Wish, rates: Mapping[str, float]) -> float:

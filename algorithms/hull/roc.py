@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -199,90 +198,50 @@ class Wish:
         Prices of a unit of the mean rates and of the mean cost.
     limits : tuple of (str, float)
         Upper limits of mean ``false_positives``, ``missed`` or ``costs``.
-    equal : tuple of str
-        The rates that all subgroups share.
     """
 
     false_positive: float
     miss: float
     cost: float = 0.0
     limits: tuple[tuple[str, float], ...] = ()
-    equal: tuple[str, ...] = ()
 
-    def prices(self, table: Table, shares: tuple[float, float, float]) -> FloatArray:
-        """Return what each threshold costs; ``shares`` of the negatives, positives and records."""
+    def prices(self, table: Table) -> FloatArray:
+        """Return what each threshold costs."""
         return np.asarray(
-            self.false_positive * shares[0] * table.false_positives
-            + self.miss * shares[1] * table.missed
-            + self.cost * shares[2] * table.costs
+            self.false_positive * table.false_positives
+            + self.miss * table.missed
+            + self.cost * table.costs
         )
 
 
-Shares = Sequence[tuple[float, float, float]]
-"""Of the negatives, the positives and the records, which each subgroup has."""
+def best_mixture(wish: Wish, table: Table) -> FloatArray | None:
+    """Return the chance of each threshold; None where no mixture keeps to the limits.
 
-
-def best_mixture(wish: Wish, tables: Sequence[Table], shares: Shares) -> list[FloatArray] | None:
-    """Return the chance of each threshold, for each subgroup; None where no mixture will do.
-
-    Parameters
-    ----------
-    wish : Wish
-    tables : sequence of Table
-        One of each subgroup, or of all records.
-    shares : sequence of (float, float, float)
-        Of the negatives, the positives and the records, which each of them has.
-
-    Notes
-    -----
-    A linear programme over the chances. Equalised odds: Hardt, Price and Srebro (2016), section 4,
-    with every threshold of every model.
+    One threshold is enough without limits and two are with one limit; with more limits it is a
+    linear programme over the chances.
     """
     from scipy.optimize import linprog
 
-    prices = [wish.prices(table, share) for table, share in zip(tables, shares, strict=True)]
-    if not wish.limits and not (wish.equal and len(tables) > 1):
-        found = [np.zeros(len(column)) for column in prices]
-        for chances, column in zip(found, prices, strict=True):
-            chances[int(column.argmin())] = 1.0
-        return found
-    if len(tables) == len(wish.limits) == 1 and not wish.equal:
-        return _best_pair(prices[0], getattr(tables[0], wish.limits[0][0]), wish.limits[0][1])
-    sizes = [len(column) for column in prices]
-    ends = np.cumsum(sizes)[:-1]
-    rows = [np.repeat(np.eye(len(tables))[g], sizes) for g in range(len(tables))]
-    values = [1.0] * len(tables)
-    for name in wish.equal:
-        for g in range(1, len(tables)):
-            parts = [np.zeros(size) for size in sizes]
-            parts[0], parts[g] = getattr(tables[0], name), -getattr(tables[g], name)
-            rows.append(np.concatenate(parts))
-            values.append(0.0)
-    place = ("false_positives", "missed", "costs")
-    above = [
-        np.concatenate(
-            [
-                share[place.index(name)] * getattr(table, name)
-                for table, share in zip(tables, shares, strict=True)
-            ]
-        )
-        for name, _ in wish.limits
-    ]
+    prices = wish.prices(table)
+    if not wish.limits:
+        return np.asarray(np.arange(len(prices)) == prices.argmin(), dtype=np.float64)
+    if len(wish.limits) == 1:
+        return _best_pair(prices, getattr(table, wish.limits[0][0]), wish.limits[0][1])
     solved = linprog(
-        np.concatenate(prices),
-        A_ub=np.array(above) if above else None,
-        b_ub=[limit for _, limit in wish.limits] or None,
-        A_eq=np.array(rows),
-        b_eq=values,
+        prices,
+        A_ub=np.array([getattr(table, name) for name, _ in wish.limits]),
+        b_ub=[limit for _, limit in wish.limits],
+        A_eq=np.ones((1, len(prices))),
+        b_eq=[1.0],
         method="highs-ds",
     )
     if solved.x is None:
         return None
     chances = np.where(solved.x > 1e-9, solved.x, 0.0)  # below it is the solver's rounding
-    return [part / part.sum() for part in np.split(chances, ends)]
+    return np.asarray(chances / chances.sum())
 
 
-def _best_pair(prices: FloatArray, values: FloatArray, limit: float) -> list[FloatArray] | None:
+def _best_pair(prices: FloatArray, values: FloatArray, limit: float) -> FloatArray | None:
     """Return the chances of the one or two thresholds that are cheapest with a mean value."""
     within, beyond = np.flatnonzero(values <= limit), np.flatnonzero(values > limit)
     if not len(within):
@@ -298,32 +257,10 @@ def _best_pair(prices: FloatArray, values: FloatArray, limit: float) -> list[Flo
         if mixed[i, j] < prices[best]:
             chances[best] = 0.0
             chances[within[i]], chances[beyond[j]] = 1 - share[i, j], share[i, j]
-    return [chances]
+    return chances
 
 
-def mean_rates(
-    tables: Sequence[Table], chances: Sequence[FloatArray], shares: Shares
-) -> dict[str, float]:
-    """Return the rates and the cost of a mixture, and how far its subgroups' rates are apart."""
-    found = {"false_positives": 0.0, "missed": 0.0, "costs": 0.0}
-    for table, part, share in zip(tables, chances, shares, strict=True):
-        for weight, name in zip(share, found, strict=True):
-            found[name] += weight * float(part @ getattr(table, name))
-    for name in ("false_positives", "missed"):
-        of = [float(c @ getattr(t, name)) for t, c in zip(tables, chances, strict=True)]
-        found[f"{name}_difference"] = max(of) - min(of)
-    return found
-
-
-def shares_of(groups: Sequence[Curves], weights: Sequence[IntArray]) -> Shares | None:
-    """Return the shares of subgroups under weights; None where one of them lacks a class."""
-    counts = np.array(
-        [
-            [w[~group.positive].sum(), w[group.positive].sum(), w.sum()]
-            for group, w in zip(groups, weights, strict=True)
-        ],
-        dtype=np.float64,
-    )
-    if not counts.all():
-        return None
-    return [(float(a), float(b), float(c)) for a, b, c in counts / counts.sum(axis=0)]
+def rates_of(table: Table, chances: FloatArray) -> dict[str, float]:
+    """Return the rates and the cost of a mixture."""
+    names = ("false_positives", "missed", "costs")
+    return {name: float(chances @ getattr(table, name)) for name in names}

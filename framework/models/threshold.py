@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,13 +12,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from framework.arrays import Array, FloatArray
-from framework.data.columns import to_texts
 from framework.errors import InputError
 from framework.models.checks import as_frame, stored_labels
-from framework.models.files import ModelFiles, SubFolder
+from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.models.store import cell
-from framework.registry import check_names, load
 
 _MODEL_FILE = "model.skops"
 
@@ -222,131 +220,3 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
-
-
-class GroupwiseClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # type: ignore[misc]
-    """Answers the records of each subgroup by a model of their own.
-
-    So rates can be equal in all subgroups (equalised odds: Hardt, Price and Srebro 2016). Whether
-    a subgroup may be treated by another rule than the next is a question of law, too.
-
-    Attributes
-    ----------
-    column_ : str
-        The column that says which subgroup a record belongs to.
-    members_ : dict of str to deployable classifier
-    classes_ : (C,)
-    """
-
-    kind = "by_group"
-
-    @classmethod
-    def from_fitted(cls, column: str, members: Mapping[str, Any]) -> GroupwiseClassifier:
-        """Return one model of several, by subgroup.
-
-        Raises
-        ------
-        InputError
-            Members that are none, or differ in their classes.
-        """
-        made = cls()
-        made.column_ = str(column)
-        made.members_ = {str(name): member for name, member in members.items()}
-        if not members:
-            raise InputError("members: expected a model of each subgroup, found none")
-        for name, member in made.members_.items():
-            if not isinstance(member, DeployableModel) or not hasattr(member, "predict_proba"):
-                raise InputError(
-                    f"members: {name}: expected a deployable classifier, found "
-                    f"{type(member).__name__}"
-                )
-        classes = [member.classes_.tolist() for member in made.members_.values()]
-        if any(found != classes[0] for found in classes):
-            raise InputError("members: expected the same classes, found others")
-        made.classes_ = next(iter(made.members_.values())).classes_
-        return made
-
-    def fit(self, X: Any, y: Any = None) -> GroupwiseClassifier:
-        """Refuse: the members are fitted."""
-        raise InputError("fit: this model is made of fitted ones, it is not trained here")
-
-    def predict(self, X: pd.DataFrame) -> Array:
-        """Return the label (n,) that the model of each record's subgroup gives."""
-        labels = np.empty(len(X), dtype=self.classes_.dtype)
-        for name, rows in self._parts(X):
-            labels[rows] = self.members_[name].predict(X.iloc[rows])
-        return labels
-
-    def predict_proba(self, X: pd.DataFrame) -> FloatArray:
-        """Return the chances of each label (n, C), of the model of each record's subgroup."""
-        found = np.zeros((len(X), len(self.classes_)))
-        for name, rows in self._parts(X):
-            found[rows] = self.members_[name].predict_proba(X.iloc[rows])
-        return found
-
-    def check_columns(self, names: Collection[str]) -> None:
-        """Check that the column of subgroups is there, and what each member needs."""
-        check_names([self.column_], names)
-        for member in self.members_.values():
-            member.check_columns(names)
-
-    def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return ``label`` and ``group`` of the records of a table, whatever else is in it."""
-        labels = np.empty(len(frame), dtype=self.classes_.dtype)
-        groups = np.empty(len(frame), dtype=object)
-        for name, rows in self._parts(frame):
-            labels[rows] = self.members_[name].predict_table(frame.iloc[rows])["label"].to_numpy()
-            groups[rows] = name
-        return pd.DataFrame({"label": labels, "group": groups}, index=frame.index)
-
-    def save_into(self, files: ModelFiles) -> dict[str, Any]:
-        """Write each member into a folder of its own."""
-        members = []
-        for number, (name, member) in enumerate(self.members_.items()):
-            description = member.save_into(SubFolder(files, f"groups/{number}"))
-            members.append({"group": name, "kind": member.kind, "model": description})
-        return {"column": self.column_, "members": members}
-
-    @classmethod
-    def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> GroupwiseClassifier:
-        """Return the model that ``save_into`` wrote."""
-        members: dict[str, Any] = {}
-        for number, plain in enumerate(description["members"]):
-            if plain["kind"] == cls.kind or str(plain["group"]) in members:
-                raise InputError("members: expected one model of each subgroup, found others")
-            kind = load("models", str(plain["kind"]))
-            folder = SubFolder(files, f"groups/{number}")
-            members[str(plain["group"])] = kind.load_from(folder, plain["model"])
-        return cls.from_fitted(str(description["column"]), members)
-
-    def card(self) -> Card:
-        """Return what the README says of the model."""
-        rows = [
-            f"| {cell(name)} | {cell(member.card().title)} |"
-            for name, member in self.members_.items()
-        ]
-        return Card(
-            title=f"A model of {len(rows)} subgroups",
-            text=f"The column {cell(self.column_)} says which subgroup a record belongs to; each "
-            "is answered by a model of its own.\n\n| subgroup | model |\n| --- | --- |\n"
-            + "\n".join(rows),
-            answers="the columns `label` and `group`",
-            methods="a scikit-learn classifier: `predict`, `predict_proba`",
-        )
-
-    def _parts(self, X: pd.DataFrame) -> list[tuple[str, Array]]:
-        """Return each subgroup that occurs, and its records."""
-        check_is_fitted(self)
-        if not isinstance(X, pd.DataFrame) or self.column_ not in X.columns:
-            raise InputError(f"data: expected a column {self.column_!r} (subgroup), found none")
-        texts, gaps = to_texts(cast("pd.Series[Any]", X[self.column_]))
-        names = np.where(gaps, "", texts)
-        for name in np.unique(names[~np.isin(names, list(self.members_))]).tolist():
-            raise InputError(
-                f"data: {self.column_}: expected one of {', '.join(self.members_)}, found "
-                f"{name or 'nothing'!r}"
-            )
-        return [(str(name), np.flatnonzero(names == name)) for name in np.unique(names).tolist()]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "members_")

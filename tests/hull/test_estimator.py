@@ -21,8 +21,9 @@ import paretolab
 from algorithms.hull.estimator import ROCHull
 from algorithms.hull.roc import Curves, priced_corners, roc_corners
 from framework.errors import InputError
+from framework.models.mixture import MixtureClassifier
 from framework.models.store import load_model, save_model
-from framework.models.threshold import GroupwiseClassifier, ThresholdClassifier
+from framework.models.threshold import ThresholdClassifier
 from tests.command import call
 
 POINTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12)
@@ -130,34 +131,6 @@ def test_a_limit_of_the_mean_cost_is_kept_to():
     assert "expected_cost" in hull.front_.columns
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_equal_rates_are_the_best_point_that_all_subgroups_reach(seed):
-    scores, y = made(120, seed, models=2)
-    groups = np.random.default_rng(seed + 9).choice(["a", "b"], 120, p=[0.3, 0.7])
-    hull = ROCHull.from_predictions(scores, y, subgroups=groups)
-    point = hull.equal_rates({"fp": 1, "fn": 3}, prior=0.3)
-    planes = []
-    for name in "ab":
-        some, positive = scores[groups == name], (y == "yes")[groups == name]
-        rates = [(0, 1), (1, 0)]
-        for column in some.T:
-            rates += [
-                ((column >= v)[~positive].mean(), 1 - (column >= v)[positive].mean())
-                for v in np.unique(column)
-            ]
-        planes.append(ConvexHull(rates).equations)
-    both = np.concatenate(planes)
-    best = linprog([0.7, 0.3 * 3], both[:, :2], -both[:, 2], bounds=[(0, 1)] * 2).fun
-    assert point.of["expected_cost"].claimed == pytest.approx(best, abs=1e-7)
-    for name in ("false_positive_rate", "false_negative_rate"):
-        gap = point.of[f"{name}_difference"]
-        assert gap.claimed == pytest.approx(0, abs=1e-7)
-        assert gap.expected > 0
-        assert gap.high > 0.02
-    free = hull.equal_rates({"fp": 1, "fn": 3}, prior=0.3, rates=["false_negative_rate"])
-    assert free.of["expected_cost"].claimed <= point.of["expected_cost"].claimed + 1e-9
-
-
 def test_noise_is_expected_to_do_as_the_better_trivial_one():
     rng = np.random.default_rng(0)
     hull = ROCHull.from_predictions(rng.random((60, 5)), np.arange(60) % 2)
@@ -190,29 +163,25 @@ def test_what_is_deployed_does_what_the_point_claims(tmp_path):
     assert model.predict(distinct.iloc[[7]])[0] == said[7]
 
 
-def test_a_groupwise_mixture_is_saved_and_asked_by_the_command(tmp_path):
+def test_a_mixture_is_saved_and_asked_by_the_command(tmp_path):
     rng = np.random.default_rng(3)
     X = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
-    X["sex"] = rng.choice(["f", "m"], 300)
     y = np.where(X["a"] + rng.normal(size=300) > 0.3, "yes", "no")
     pool = {"one": LogisticRegression(C=0.1), "two": LogisticRegression(C=10)}
-    hull = ROCHull(pool, group="sex", folds=3).fit(X, y)
-    model = hull.deploy(hull.equal_rates({"fp": 1, "fn": 2}))
-    assert isinstance(model, GroupwiseClassifier)
-    assert "sex" in model.card().text
+    hull = ROCHull(pool, folds=3).fit(X, y)
+    model = hull.deploy(hull.mix(fpr=0.1))
+    assert isinstance(model, MixtureClassifier)
     save_model(model, tmp_path / "model", example=X[:3])
     assert (load_model(tmp_path / "model").predict(X) == model.predict(X)).all()
     X.to_csv(tmp_path / "data.csv", index=False)
     done = call("predict", tmp_path / "model", tmp_path / "data.csv", cwd=tmp_path)
     assert done.code == 0, done.err
     assert pd.read_csv(io.StringIO(done.out))["label"].tolist() == model.predict(X).tolist()
-    with pytest.raises(InputError, match="sex: expected one of f, m, found 'x'"):
-        model.predict(X.assign(sex="x"))
     twin = pickle.loads(pickle.dumps(hull))
     assert (twin.predict(X) == hull.predict(X)).all()
     assert clone(hull).models is pool
     assert "threshold" in hull._repr_html_()
-    assert (hull.fit(X.drop(columns="c"), y).predict(X[["a", "b", "sex"]]) == "yes").any()
+    assert (hull.fit(X.drop(columns="c"), y).predict(X[["a", "b"]]) == "yes").any()
 
 
 def test_models_with_a_decision_function_and_the_other_class_as_positive():
@@ -270,15 +239,10 @@ WRONG = [
     (lambda: ROCHull([]).fit(SCORES, LABELS), "a classifier or more, found none"),
     (lambda: ROCHull([FITTED]).fit(SCORES, np.arange(40) % 3), "two classes, found 3"),
     (lambda: ROCHull([FITTED], positive="maybe").fit(SCORES, LABELS), "positive: expected one"),
-    (lambda: ROCHull([FITTED], group="sex").fit(SCORES, LABELS), "a column 'sex' of a frame"),
     (lambda: ROCHull([FITTED], costs=[-1]).fit(SCORES, LABELS), "at least 0 for each model"),
     (lambda: ROCHull([FITTED], costs={"x": 1}).fit(SCORES, LABELS), "a value of each model"),
     (lambda: ROCHull.from_predictions(SCORES[:9], LABELS), "one for each of 3 models"),
     (lambda: ROCHull.from_predictions(SCORES * np.nan, LABELS), "finite numbers"),
-    (
-        lambda: ROCHull.from_predictions(SCORES, LABELS, subgroups=["a"] + ["b"] * 39),
-        "found 'a' with [01] positive of 1",
-    ),
     (
         lambda: scored().operating_point({"fp": -1, "fn": 1}),
         "numbers from",
@@ -294,7 +258,6 @@ WRONG = [
     (lambda: scored().mix(), "fpr or fnr, one of them"),
     (lambda: scored().mix(fpr=2), "a rate from 0 to 1"),
     (lambda: scored().mix(fpr=1, cost=1), "models with costs"),
-    (lambda: scored().equal_rates(), "two subgroups or more"),
     (lambda: scored().predict(SCORES), "predictions alone"),
 ]
 
