@@ -106,7 +106,7 @@ def test_exact_says_what_it_cannot_do():
     setting = {"costs": COSTS, "decision": DECISION, "budget": 10}
     with pytest.raises(InputError, match="exact knows risk, total_cost, cost, coverage"):
         ParetoMultiStage(algorithm="exact", objectives=["accuracy"], **setting).fit(X, y)
-    for options in ({"chromosomes": 3}, {"method": "enumeration"}, {"bounds": True}):
+    for options in ({"method": "enumeration"}, {"bounds": True}):
         with pytest.raises(InputError, match=r"a dynamic programme alone where problem\.decision"):
             ParetoMultiStage(algorithm={"kind": "exact", **options}, **setting).fit(X, y)
 

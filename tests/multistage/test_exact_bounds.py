@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from algorithms.multistage.exact import dynamic_programming, enumeration
 from algorithms.multistage.exact import search as exact_search
-from algorithms.multistage.exact.chains import genomes_of, hard_first, prices
+from algorithms.multistage.exact.chains import hard_first, prices
 from algorithms.multistage.exact.dynamic_programming import Limits
-from algorithms.multistage.exact.enumeration import enumerate_chains, enumeration_of, tied_chains
+from algorithms.multistage.exact.enumeration import enumerate_chains
 from algorithms.multistage.exact.search import METRICS, Exact
 from framework.cli.main import main
 from framework.errors import InputError
@@ -65,32 +65,6 @@ def test_pieces_depend_on_the_size_alone_and_none_is_large():
     assert sum(chains) == Partition(14, 4).size
     assert len(numbers) == 14
     assert max(chains) < 0.11 * sum(chains)
-
-
-@given(*SMALL)
-def test_chains_that_share_a_point_are_those_of_the_oracle(seed, n, records, rate, data):
-    k, costs = data.draw(st.integers(1, n)), np.arange(n) % 3
-    tables = made_up(seed, n, records, rate)
-    price, together = shared(data, costs)
-    genomes = oracles.ordered_partitions(n, k)
-    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), together)
-    front = enumerate_chains(tables, price, k).front()
-    walk, total = enumeration_of(tables, price, k), int(front.chromosomes.sum())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(enumeration, "_PIECE_CHAINS", data.draw(st.sampled_from([3, 10**6])))
-        members, chains = tied_chains(walk, front, total + 5)
-        few = tied_chains(walk, front, max(total // 2, 1))
-    rows = [tuple(row) for row in genomes_of(chains, n).tolist()]
-    for i, vector in enumerate(vectors_of(front)):
-        found = [row for row, member in zip(rows, members.tolist(), strict=True) if member == i]
-        assert sorted(found) == sorted(map(tuple, groups[vector]))
-    assert len(few[0]) == max(total // 2, 1)
-    everything = set(zip(members.tolist(), rows, strict=True))
-    some = {tuple(row) for row in genomes_of(few[1], n).tolist()}
-    assert set(zip(few[0].tolist(), map(tuple, genomes_of(few[1], n).tolist()), strict=True)) <= (
-        everything
-    )
-    assert len(some) == len(few[0])
 
 
 @given(*SMALL)
@@ -230,22 +204,6 @@ def test_a_programme_slower_than_enumeration_gives_way_to_it(hard, monkeypatch):
     assert sum(algorithm.outcome().findings["chromosomes"]) > 0
 
 
-def test_chromosomes_are_listed_up_to_a_cap():
-    problem = multistage(max_stages=3)
-    front, algorithm = front_of(problem, three(problem), chromosomes=10_000)
-    counts = algorithm.outcome().findings["chromosomes"]
-    listed = algorithm.outcome().tables["chromosomes"]
-    assert np.bincount(listed["id"], minlength=len(front)).tolist() == counts
-    genes = np.column_stack([listed[f"gene_{name}"] for name in problem.gene_names])
-    losses = three(problem).losses(problem.evaluate(genes))
-    assert np.array_equal(losses, front.losses[np.searchsorted(front.ids, listed["id"])])
-    _, algorithm = front_of(problem, three(problem), chromosomes=2)
-    assert len(algorithm.outcome().tables["chromosomes"]["id"]) == 2
-    assert "chromosomes" not in front_of(problem, three(problem))[1].outcome().tables
-    with pytest.raises(InputError, match="chromosomes leaves no other method"):
-        Exact(problem, three(problem), seed=0, chromosomes=5, method="dynamic_programming")
-
-
 def test_the_driver_prepares_and_tells_of_it():
     class Listener(Callback):
         def __init__(self):
@@ -303,15 +261,3 @@ def test_the_command_writes_bounds_and_says_that_they_are_not_exact(tmp_path, ca
     assert summary["findings"]["exact"] is False
     assert summary["findings"]["hypervolume"]["gap"] > 0
     assert list(pd.read_csv(out / "upper_bound.csv")) == list(METRICS)
-    raw["algorithm"] = {"kind": "exact", "chromosomes": 7}
-    raw["problem"]["max_stages"] = 3
-    config.write_text(yaml.safe_dump(raw), encoding="utf-8")
-    again = tmp_path / "again"
-    assert (
-        main(["run", str(config), "--out", str(again), "--no-mlflow", "--no-plots", "--quiet"]) == 0
-    )
-    listed = pd.read_csv(again / "chromosomes.csv")
-    front = pd.read_csv(again / "front.csv")
-    assert len(listed) <= 7
-    assert listed["id"].isin(front["id"]).all()
-    assert not (again / "upper_bound.csv").exists()

@@ -18,7 +18,6 @@ from algorithms.multistage.bit_planes import StageTables
 from algorithms.multistage.exact import dynamic_programming
 from algorithms.multistage.exact.chains import (
     ChainFront,
-    genomes_of,
     hard_first,
     prices,
     surjections,
@@ -26,9 +25,7 @@ from algorithms.multistage.exact.chains import (
 from algorithms.multistage.exact.dynamic_programming import Stop, UpperBound
 from algorithms.multistage.exact.enumeration import (
     enumerate_chains,
-    enumeration_of,
     table_bytes,
-    tied_chains,
 )
 from algorithms.multistage.exact.risk import RiskFront, RiskTables, front_by_risk, risk_tables
 from algorithms.multistage.problem import MultiStageProblem
@@ -119,7 +116,7 @@ class Task:
 
 
 def choose(
-    task: Task, method: Literal["auto"] | Method, *, one_way: bool, counted: bool, bounds: bool
+    task: Task, method: Literal["auto"] | Method, *, one_way: bool, bounds: bool
 ) -> tuple[Method, str]:
     """Return the method to begin with, and the plan in words for the user.
 
@@ -129,8 +126,6 @@ def choose(
     method : {'auto', 'enumeration', 'dynamic_programming'}
     one_way : bool
         Whether the constraints allow dynamic programming.
-    counted : bool
-        Whether chromosomes are wanted, which dynamic programming does not count.
     bounds : bool
         Whether bounds are enough.
 
@@ -150,7 +145,7 @@ def choose(
         f"then all {candidates:,} candidates one by one, about {duration(task.seconds)} and "
         f"{task.enumeration_bytes / 1e9:.2g} GB"
     )
-    room = task.rows >= _LEAST_ROWS and one_way and task.k > 1 and not counted
+    room = task.rows >= _LEAST_ROWS and one_way and task.k > 1
     waited = method == "enumeration" or not room or task.seconds <= _QUICK_SECONDS
     if method != "dynamic_programming" and task.enumerable and waited:
         return "enumeration", f"exact: {text}{counting}"
@@ -166,8 +161,6 @@ def choose(
             f"{duration(seconds)}; {otherwise}"
         )
     reason = "" if one_way else ", and constraints leave no other method"
-    if counted:
-        reason = ", and algorithm.chromosomes leaves no other method"
     raise Unfit(
         f"algorithm: exact cannot finish within memory_gb={task.memory_gb:g} and "
         f"hours={task.hours:g}: {text}{counting}{reason}; raise these or lower "
@@ -204,7 +197,7 @@ def check_roles(roles: Roles, metrics: Sequence[str] = METRICS) -> bool:
 
 
 def plan_by_risk(
-    task: Task, method: Literal["auto"] | Method, *, one_way: bool, counted: bool, bounds: bool
+    task: Task, method: Literal["auto"] | Method, *, one_way: bool, bounds: bool
 ) -> tuple[Method, str]:
     """Return the method and the plan where stages decide by costs; parameters as of :func:`choose`.
 
@@ -214,10 +207,9 @@ def plan_by_risk(
         Something is asked for that the dynamic programme cannot do then.
     """
     if task.n > FEATURES_AT_MOST:
-        choose(task, "auto", one_way=True, counted=False, bounds=False)  # says so
+        choose(task, "auto", one_way=True, bounds=False)  # says so
     asked = {
         "algorithm.method: enumeration": method == "enumeration",
-        "algorithm.chromosomes": counted,
         "algorithm.bounds: true": bounds,
         "constraints from the other side": not one_way,
     }
@@ -275,9 +267,6 @@ class Exact(Algorithm):
     bounds : bool
         If dynamic programming reaches a limit, return the points found so far and an upper bound
         that no candidate exceeds. This is not the exact front, and the summary says so.
-    chromosomes : int
-        Greatest number of chromosomes to list of those that share an objective vector of the
-        front; needs enumeration.
 
     Raises
     ------
@@ -309,7 +298,6 @@ class Exact(Algorithm):
         memory_gb: Annotated[float, Field(gt=0)] = 4.0,
         hours: Annotated[float, Field(gt=0)] = 1.0,
         bounds: bool = False,
-        chromosomes: Annotated[int, Field(ge=0)] = 0,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         stages: MultiStageProblem = problem.tables()
@@ -329,7 +317,7 @@ class Exact(Algorithm):
         )
         self._charges, self._cost_scale = stages.charges, stages.cost_scale
         self._names = problem.gene_names
-        self.bounds, self.chromosomes = bounds, chromosomes
+        self.bounds = bounds
         self._decision = stages.decision
         self._levels = stages.space.levels
         one_way = check_roles(roles, METRICS if self._decision is None else BY_COST)
@@ -337,15 +325,12 @@ class Exact(Algorithm):
         self._falls_back = method == "auto" and self._task.enumerable
         self.method: Method
         plan = choose if self._decision is None else plan_by_risk
-        self.method, self.plan = plan(
-            self._task, method, one_way=one_way, counted=chromosomes > 0, bounds=bounds
-        )
+        self.method, self.plan = plan(self._task, method, one_way=one_way, bounds=bounds)
         self._problem: MultiStageProblem | None = stages  # until its tables are taken
         self._tables: StageTables | RiskTables | None = None  # until the front is found
         self._front: ChainFront | RiskFront | None = None
         self._stopped: Stop | None = None
         self._above: dict[str, FloatArray] = {}
-        self._listed: tuple[IntArray, Array] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         if self._front is None:
@@ -379,15 +364,6 @@ class Exact(Algorithm):
             values = self._measured(above)
             best = self._best(values)
             self._above = {name: column[best] for name, column in values.items()}
-        if self.chromosomes:
-            walk = enumeration_of(tables, price, self._task.k)
-            self._listed = tied_chains(
-                walk,
-                self._front,
-                self.chromosomes,
-                work.workers,
-                partial(work.report, "listing chromosomes, chains"),
-            )
         self._tables = None
 
     def propose(self) -> Array | None:
@@ -428,10 +404,11 @@ class Exact(Algorithm):
         where they were not counted. Bounds have the hypervolume of each and ``gap``, the share of
         the upper one's that the lower one does not have.
 
-        The tables are ``chromosomes`` (id of the front's row, genome) and ``upper_bound``, whose
-        rows are not attained; every candidate is at most as good as one of them.
+        The rows of the table ``upper_bound`` are not attained; every candidate is at most as good
+        as one of them.
         """
-        return Outcome(self._findings(), tables=self._listings())
+        tables = {} if self._stopped is None else {"upper_bound": self._above}
+        return Outcome(self._findings(), tables=tables)
 
     def _findings(self) -> dict[str, Any]:
         counts = None if self._front is None else self._front.chromosomes
@@ -444,17 +421,6 @@ class Exact(Algorithm):
         if self._stopped is not None:
             found |= {"stopped_by": _SETTINGS[self._stopped], "hypervolume": self._volumes()}
         return found
-
-    def _listings(self) -> dict[str, Mapping[str, Array]]:
-        tables: dict[str, Mapping[str, Array]] = {}
-        if self._listed is not None:
-            members, chains = self._listed
-            genomes = genomes_of(chains, self._task.n)
-            genes = {f"gene_{name}": genomes[:, j] for j, name in enumerate(self._names)}
-            tables["chromosomes"] = {"id": members, **genes}
-        if self._stopped is not None:
-            tables["upper_bound"] = self._above
-        return tables
 
     def _take_tables(self) -> StageTables | RiskTables:
         if self._tables is None:
