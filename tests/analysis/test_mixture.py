@@ -159,7 +159,7 @@ def test_a_mixture_is_chosen_exported_and_asked(tmp_path):
 
     (tmp_path / "mixed.yaml").write_text(CONFIG)
     assert paretolab("run", "mixed.yaml", "--out", "run", "--no-mlflow", "--quiet").code == 0
-    assert (tmp_path / "run" / "plots" / "hull.html").is_file()
+    assert (tmp_path / "run" / "plots" / "hull.png").is_file()
     assert (tmp_path / "run" / "plots" / "rates.png").is_file()
     front = pd.read_csv(tmp_path / "run" / "front.csv")
     limit = float(np.sort(front["false_positive_rate"].unique())[:2].mean())

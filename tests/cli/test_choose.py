@@ -156,7 +156,9 @@ def test_choose_shows_the_system_and_draws_it_again(finished, command):
         done = command("choose", "first", "--id", str(id))
         assert done.code == 0, done.err
         assert f"Solution {id}, on 60 validation records" in done.out
-        assert f"Solution {id} " in (plots / "system.html").read_text(encoding="utf-8")
+        assert f"Solution {id}, as chosen" in (finished.dir / "report.html").read_text(
+            encoding="utf-8"
+        )
         model = json.loads((finished.dir / "model" / "model.json").read_text())
         assert model["about"]["solution"] == id
         leaving = [sum(s["answers"].values()) for s in model["walk"]["stages"]]

@@ -233,7 +233,7 @@ def test_a_chosen_model_stays(chosen, command):
     assert f"{id} * " in done.out
     assert "chosen " in done.out
     assert "recommended" not in done.out
-    assert f"Solution {id} " in (out / "plots" / "system.html").read_text(encoding="utf-8")
+    assert f"Solution {id}, as chosen" in (out / "report.html").read_text(encoding="utf-8")
     assert f"{out.name}/plots: drawn before this run went on" in (
         command("resume", "chosen", "--no-plots").err
     )

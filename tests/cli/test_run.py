@@ -295,7 +295,6 @@ def test_a_run_stands_beside_what_one_would_do_without_it(place, command, finish
     page = (finished.dir / "report.html").read_text()
     assert page.index("Against what one would do without it") < page.index("The chosen design")
     assert line[1:60] in page  # the first sentence, as it was printed
-    assert "without search: logistic" in (finished.dir / "plots" / "front.html").read_text()
     found = end_metrics(summary)
     for name, gain in plain["gains"].items():
         assert found[f"gain.{plain['name']}.{name}"] == pytest.approx(gain["expected"], abs=1e-4)

@@ -23,7 +23,7 @@ def test_what_a_run_leaves(result: paretolab.RunResult) -> None:
     assert result.config.name == "small"
     assert len(result.front) == result.summary["front_size"] > 1
     assert (result.directory / "model" / "model.json").is_file()
-    assert (result.directory / "plots" / "front.html").is_file()
+    assert (result.directory / "plots" / "explore.html").is_file()
     again = paretolab.RunResult(result.directory)
     assert again.front.frame().equals(result.front.frame())
     assert (

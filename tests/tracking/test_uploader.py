@@ -59,7 +59,7 @@ def finished(path, **changes):
 def test_a_finished_run_is_all_there(store, experiment, tmp_path):
     run_dir = finished(tmp_path)
     run_dir.plots.mkdir()
-    for name in ("front.html", "front.png"):
+    for name in ("explore.html", "front.png"):
         (run_dir.plots / name).write_text("drawn")
     assert Uploader(run_dir, store.uri, experiment, {"version.ray": "2"}).upload(final=True)
     run = only(store, experiment)

@@ -1,4 +1,4 @@
-"""The convex hull of a front, as a picture and as a page that turns, and its error rates."""
+"""The convex hull of a front, as a picture, and its error rates."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from matplotlib.axes import Axes
 
 from framework.analysis.choose import FALSE_NEGATIVES, FALSE_POSITIVES
 from framework.analysis.hulls import facing_hull, shares_of
 from framework.arrays import FloatArray, IntArray
 from framework.experiment.run_dir import RunDir
-from tracking.figures.html_page import write_figures_page
 from tracking.figures.run_data import RunData
-from tracking.figures.run_figures import hover_texts
 from tracking.figures.style import BLUE, GREY, ORANGE, plain_axes, save, titled
 
 _TRIVIAL = "R: trivial classifiers"
@@ -200,94 +197,4 @@ def _det(axes: Axes, hull: tuple[FloatArray, ...] | None, all: tuple[FloatArray,
 def _points(axes: Axes, x: FloatArray, y: FloatArray, label: str | None = None) -> None:
     axes.scatter(
         x, y, s=26, color=ORANGE, edgecolors="#333333", linewidths=0.4, zorder=3, label=label
-    )
-
-
-def hull_html(data: RunData, found: Hull, path: Path) -> None:
-    """Write a page with the facets that are seen from the ideal point; it needs no network."""
-    x, y, z = found.points.T
-    i, j, k = found.facets.T
-    edges = found.points[found.facets[:, [0, 1, 2, 0]]]
-    gap = np.full((len(edges), 1, 3), np.nan)  # ends a line
-    lines = np.concatenate([edges, gap], axis=1).reshape(-1, 3)
-    texts = np.array(hover_texts(data.front), dtype=object)
-    inner = np.setdiff1d(np.arange(found.solutions), found.corners)
-    figure = go.Figure(
-        [
-            go.Mesh3d(
-                x=x,
-                y=y,
-                z=z,
-                i=i,
-                j=j,
-                k=k,
-                color=BLUE,
-                opacity=0.25,
-                hoverinfo="skip",
-                name="hull",
-            ),
-            go.Scatter3d(
-                x=lines[:, 0],
-                y=lines[:, 1],
-                z=lines[:, 2],
-                mode="lines",
-                line={"color": "#4B5563", "width": 2},
-                hoverinfo="skip",
-                showlegend=False,
-            ),
-            _marks(found, np.arange(found.solutions, len(x)), _TRIVIAL, "#111111", 5, "diamond"),
-            _marks(found, inner, "front, not a corner", "#111111", 6, "circle-open", texts[inner]),
-            _marks(
-                found,
-                found.corners,
-                "corner of the hull",
-                ORANGE,
-                5,
-                "circle",
-                texts[found.corners],
-            ),
-        ]
-    )
-    titles = {
-        f"{c}axis": {"title": data.label(o)}
-        for c, o in zip("xyz", data.roles.objectives, strict=True)
-    }
-    camera = {"x": 1.5, "y": 1.2, "z": 0.8}
-    figure.update_layout(
-        template="plotly_white",
-        height=720,
-        legend={"x": 0, "y": 1},
-        scene=titles | {"camera_eye": camera, "aspectmode": "cube"},
-        margin={"l": 20, "r": 20, "t": 20, "b": 20},
-    )
-    mixes = all(data.roles.metrics[name].mixes for name in data.roles.names)
-    reached = (
-        "; whatever lies on them is had by drawing lots between their corners" if mixes else ""
-    )
-    text = (
-        f"Facets seen from the ideal point{reached}. R are trivial classifiers. Drag to turn, "
-        "point at a corner for its values."
-    )
-    write_figures_page(path, data.title, data.subtitle, [("The convex hull", text, figure)])
-
-
-def _marks(
-    found: Hull,
-    which: np.ndarray,
-    name: str,
-    colour: str,
-    size: int,
-    symbol: str,
-    texts: np.ndarray | None = None,
-) -> go.Scatter3d:
-    x, y, z = found.points[which].T
-    return go.Scatter3d(
-        x=x,
-        y=y,
-        z=z,
-        mode="markers",
-        name=name,
-        marker={"size": size, "color": colour, "symbol": symbol, "line": {"width": 0}},
-        hovertext=texts,
-        hoverinfo="text" if texts is not None else "skip",
     )

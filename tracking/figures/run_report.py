@@ -41,8 +41,7 @@ def write_plots(run_dir: RunDir) -> list[Path]:
     """Write the plots of a run that has a front to ``plots/``; return their paths.
 
     ``progress.png`` and, where there are test metrics, ``test.png``. Runs of problems with
-    reference points have ``hull`` (.png, and .html, which turns and needs no network), those with
-    the rates of both errors ``rates.png``.
+    reference points have ``hull.png``, those with the rates of both errors ``rates.png``.
     """
     from tracking.figures import hull_figures, run_figures
 
@@ -55,7 +54,6 @@ def write_plots(run_dir: RunDir) -> list[Path]:
         drawings["test.png"] = partial(run_figures.test_png, data)
     if (hull := hull_figures.read_hull(run_dir, reduced)) is not None:
         drawings["hull.png"] = partial(hull_figures.hull_png, reduced, hull)
-        drawings["hull.html"] = partial(hull_figures.hull_html, reduced, hull)
     if (rates := hull_figures.read_error_rates(reduced)) is not None:
         drawings["rates.png"] = partial(hull_figures.rates_png, reduced, rates)
     return _drawn(run_dir, dict(sorted(drawings.items())))
@@ -64,9 +62,9 @@ def write_plots(run_dir: RunDir) -> list[Path]:
 def write_chosen(run_dir: RunDir) -> list[Path]:
     """Write what shows the chosen design to ``plots/``; return the paths.
 
-    ``front`` (.png and .html) has it marked, ``explore.html`` has the whole front and every limit
-    and rule to choose by, ``system`` shows what it is, where it is the run's
-    model and has stages. A front of a single objective is not drawn.
+    ``front.png`` has it marked, ``explore.html`` has the whole front and every limit and rule to
+    choose by, ``system.png`` shows what it is, where it is the run's model and has stages. A front
+    of a single objective is not drawn.
     """
     from tracking.figures import explore, run_figures, system_figures
 
@@ -76,11 +74,9 @@ def write_chosen(run_dir: RunDir) -> list[Path]:
     whole, data = data, data.reduced()
     drawings: dict[str, Callable[[Path], None]] = {
         "explore.html": partial(explore.explore_html, run_dir, whole),
-        "front.html": partial(run_figures.front_html, data),
         "front.png": partial(run_figures.front_png, data),
     }
     if data.chosen is not None:
-        drawings["system.html"] = partial(system_figures.system_html, data)
         drawings["system.png"] = partial(system_figures.system_png, data)
     return _drawn(run_dir, drawings)
 
