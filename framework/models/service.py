@@ -180,7 +180,7 @@ class _Threads:
     """A few threads that end with the process, whatever they compute: Ctrl-C waits for none."""
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         for _ in range(THREADS):
             Thread(target=self._work, daemon=True).start()
 
@@ -189,15 +189,20 @@ class _Threads:
         self._calls.put((future, work))
         return await asyncio.wrap_future(future)
 
+    def close(self) -> None:
+        """Have each thread end after what it computes."""
+        for _ in range(THREADS):
+            self._calls.put(None)
+
     def _work(self) -> None:
-        while True:
-            future, work = self._calls.get()
+        while call := self._calls.get():
+            future, work = call
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(work())
                 except Exception as error:
                     future.set_exception(error)
-            del future, work  # what a request took is not kept until the next one
+            del call, future, work  # what a request took is not kept until the next one
 
 
 class Service(uvicorn.Server):
@@ -226,10 +231,11 @@ class Service(uvicorn.Server):
                 f"--host {host} --port {port}: expected an address to listen at, found: "
                 f"{getattr(error, 'strerror', None) or error}"
             ) from error
+        self._threads = _Threads()
         name = f"[{host}]" if ":" in host else host
         self.address = f"http://{name}:{self.socket.getsockname()[1]}"
         settings = uvicorn.Config(
-            application(model, host),
+            application(model, host, self._threads),
             http=_Connection,
             loop="asyncio",
             ws="none",
@@ -245,8 +251,11 @@ class Service(uvicorn.Server):
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until a signal comes or ``should_exit`` is set."""
-        with self.socket:
-            super().run(sockets or [self.socket])
+        try:
+            with self.socket:
+                super().run(sockets or [self.socket])
+        finally:
+            self._threads.close()
 
 
 def is_loopback(host: str) -> bool:
@@ -257,9 +266,9 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def application(model: DeployableModel, host: str) -> FastAPI:
+def application(model: DeployableModel, host: str, threads: _Threads) -> FastAPI:
     """Return the calls of the service of a model that listens at a host."""
-    card, timings, threads = model.card(), Timings(), _Threads()
+    card, timings = model.card(), Timings()
 
     async def check(request: Request) -> None:
         name = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]")

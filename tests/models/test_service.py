@@ -337,7 +337,8 @@ def test_who_does_not_read_an_answer_is_cut(monkeypatch):
         client.connect(service.server_address[:2])
         client.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
         process, end = psutil.Process(), time.monotonic() + 30
-        assert connections(process, service)
+        while not connections(process, service) and time.monotonic() < end:
+            time.sleep(0.05)  # it is accepted
         while connections(process, service) and time.monotonic() < end:
             time.sleep(0.2)
         assert not connections(process, service)
@@ -387,6 +388,16 @@ def test_200_clients_at_once_are_answered_alike(service):
     with ThreadPoolExecutor(200) as clients:
         found = set(clients.map(lambda _: ask(service, "/predict", body), range(200)))
     assert [status for status, _ in found] == [200]
+
+
+def test_the_threads_of_a_service_end_with_it():
+    before = threading.active_count()
+    with serving(fitted()[0]) as service:
+        assert ask(service, "/predict", rows(1))[0] == 200
+    end = time.monotonic() + 20
+    while threading.active_count() > before and time.monotonic() < end:
+        time.sleep(0.05)
+    assert threading.active_count() <= before
 
 
 def test_ctrl_c_ends_at_once_and_nothing_is_imported_from_the_working_folder(tmp_path):
