@@ -81,8 +81,8 @@ class Algorithm(ABC):
     reads : class
         Class attribute: the type that the problem's ``tables()`` must have, if it needs tables.
     front_only : bool
-        Class attribute: whether it has no candidates evaluated but those of a front that it has
-        found by itself among all there are, as exact methods do.
+        Class attribute: whether it has no candidates evaluated but those that it has chosen by
+        itself among others, as exact methods do.
     max_pending : int
         How many candidates may be pending, that is, proposed but not told yet. The next batch is
         proposed as soon as fewer than this are pending. With 1, the default, the algorithm

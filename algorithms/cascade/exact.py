@@ -67,6 +67,7 @@ class ExactCascades(Algorithm):
 
     spaces = (Integers,)
     reads = CascadeProblem
+    front_only = True
 
     def __init__(
         self,

@@ -18,6 +18,7 @@ from algorithms.cascade.config import Abstain, CascadeConfig, Order, obtain_call
 from algorithms.cascade.outcomes import CascadeOutcomes, Facts, Policies
 from algorithms.cascade.routing import Routes, Routing
 from algorithms.cascade.stages import TENS, AnswerRule, Calibration, Stages
+from algorithms.moves.variation import moved
 from framework.analysis.expectations import Resamples
 from framework.arrays import Array, IntArray, WordArray
 from framework.errors import InputError
@@ -272,6 +273,9 @@ class CascadeProblem(Problem, Deployable):
         if self.test is None or self._test_stages is None:
             return None
         return self._measure(X, self.test, self._test_stages)
+
+    def neighbours(self, X: Array) -> Array:
+        return moved(self.space, X)
 
     def outcomes(self, X: Array) -> CascadeOutcomes:
         """Return how cascades do on each tuning record."""

@@ -11,11 +11,12 @@ import numpy as np
 from framework import registry
 from framework.analysis.choose import Condition, Mixture, parse_condition
 from framework.analysis.expectations import Expectation, Resamples, Rule, expect, expect_mixture
-from framework.analysis.front_expectations import depths, expect_front
+from framework.analysis.front_expectations import expect_front
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, row_codes
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.experiment.config import RunConfig
+from framework.experiment.unevaluated import unevaluated
 from framework.front import Archive, Front, Promise, expected_columns
 from framework.journal import Journal
 from framework.outcomes import RecordOutcomes, WeightedOutcomes
@@ -23,7 +24,6 @@ from framework.problem import Problem
 from framework.roles import Roles
 from framework.streams import CandidateStreams
 
-_NEIGHBOURS, _LANDMARKS = 2000, 64  # of an exact front; solutions that tell how near they are
 _ROUNDED = 1e-6  # by which shares may miss 1
 _LEAST_TOTAL, _FOR_A_RECORD = 2**24, 2**16  # units that records of classes have together
 _MOST_SECONDS = 30.0  # of training components again, for figures that only inform
@@ -43,7 +43,7 @@ class Evidence(NamedTuple):
     X : numpy.ndarray, shape (n, d)
         The designs.
     beside : int
-        How many of them, the last ones, nobody evaluated: neighbours of an exact method's front.
+        How many of them, the last ones, nobody evaluated: beside an exact method's front.
     """
 
     ids: IntArray
@@ -72,7 +72,8 @@ def evidence(
     how long components may take that are to be trained again.
 
     ``front`` is that of a method which has nothing else evaluated (``Algorithm.front_only``): it
-    chose from all designs, and the nearest 2,000 of the front's neighbours stand for them.
+    chose from all designs, and some 2,000 beside the front stand for them
+    (:func:`~framework.experiment.unevaluated.unevaluated`).
 
     Raises
     ------
@@ -107,7 +108,7 @@ def evidence_of(
     ids, X = ids[order], np.ascontiguousarray(X[order])
     beside = 0
     if front is not None and len(front):
-        near = _neighbours(problem, front, X, seed)
+        near = unevaluated(problem, front, X, seed)
         beside = len(near)
         X = np.concatenate([X, near])
         ids = np.concatenate([ids, ids[-1] + 1 + np.arange(beside)])
@@ -139,26 +140,6 @@ def exact_front(config: RunConfig, front: Front) -> Front | None:
     """Return the front of a run as :func:`evidence` asks for it: None where it was searched for."""
     algorithm = registry.load("algorithms", config.algorithm["kind"])
     return front if algorithm.front_only else None
-
-
-def _neighbours(problem: Problem, front: Front, X: Array, seed: int) -> Array:
-    """Return the neighbours of a front that are nearest to it, without the designs ``X``."""
-    found = problem.neighbours(front.X.astype(problem.space.dtype))
-    _, first = np.unique(row_codes(np.concatenate([X, found])), return_index=True)
-    found = found[np.sort(first[first >= len(X)]) - len(X)]
-    if len(found) <= _NEIGHBOURS:
-        return found
-    values = problem.evaluate(found, CandidateStreams(seed, np.arange(len(found))))
-    losses, members = front.roles.losses(values), front.losses
-    span = np.ptp(members, axis=0)
-    some = np.unique(np.linspace(0, len(members) - 1, _LANDMARKS).round().astype(np.int64))
-    deep = depths(
-        np.ascontiguousarray(losses.T[..., None]),
-        np.ascontiguousarray(members[some].T[..., None]),
-        np.where(span > 0, span, 1.0),
-    )[:, 0]
-    deep = np.where(np.isnan(losses).any(axis=1), np.inf, deep)
-    return found[np.sort(np.argsort(deep, kind="stable")[:_NEIGHBOURS])]
 
 
 def class_weights(

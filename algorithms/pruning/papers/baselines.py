@@ -53,6 +53,8 @@ class NamedRule(PruningSearch):
         ``best_balanced`` that of the greatest balanced accuracy.
     """
 
+    front_only = True
+
     def __init__(
         self, problem: Problem, roles: Roles, *, seed: int, threshold: VoteThreshold = "majority"
     ) -> None:
@@ -89,6 +91,8 @@ class FullEnsemble(NamedRule):
 
     Parameters: as for :class:`NamedRule`.
     """
+
+    front_only = False  # nothing is chosen
 
     def members(self) -> Array:
         """Return all."""

@@ -303,6 +303,8 @@ class ProgramSearch(PruningSearch):
 
     diversity_key = "algorithm.diversity"
 
+    front_only = True
+
     def __init__(
         self,
         problem: Problem,

@@ -1,0 +1,104 @@
+"""The designs that an exact method chose from without having them evaluated."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from framework.analysis.expectations import PILOT, Resamples, constraints_of, parts, sign_of
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, row_codes
+from framework.front import Front
+from framework.problem import Problem
+
+_DESIGNS = 2000  # that stand for all of them
+_SPOTS = 16  # of the front from which searches start
+_ROUNDS = 8  # moves from the front
+_LOOKED_AT = 20_000  # designs of a round, fewer of many records:
+_WORK = 2e9  # designs x records x resamples of a round: about a second
+_AUGMENTED = 1e-3  # weight of the sum beside the greatest scaled loss
+
+
+def unevaluated(problem: Problem, front: Front, X: Array, seed: int) -> Array:
+    """Return designs beside a front that would have been chosen had the records been others.
+
+    In each of 32 resamples of the records local searches go on from spots of the front, by the
+    moves of :meth:`~framework.problem.Problem.neighbours`, until none is better or after eight
+    rounds; the best 2,000 designs that they meet stand for all. Where designs need components that
+    are yet to be trained, they are one move away, evenly thinned.
+
+    Parameters
+    ----------
+    problem : Problem
+    front : Front
+        Not empty.
+    X : numpy.ndarray, shape (n, d)
+        Designs that were evaluated; none of them is returned.
+    seed : int
+        The run's, of the resamples.
+    """
+    start = front.X.astype(problem.space.dtype)
+    moves = _distinct(problem.neighbours(start[_even(len(start), _DESIGNS)]))
+    designs = start[_even(len(start), _SPOTS)]
+    outcomes = None if len(problem.missing_components(moves)) else problem.outcomes(designs)
+    if outcomes is None:
+        return _without(moves[_even(len(moves), _DESIGNS)], X)
+    most, spots = int(min(_LOOKED_AT, _WORK / (outcomes.records * PILOT))), len(designs)
+    for _ in range(_ROUNDS):
+        moves = moves[_even(len(moves), max(most, _DESIGNS))]
+        looked = np.concatenate([designs, _without(moves, designs)])
+        if len(problem.missing_components(looked)):
+            break
+        kept = _best(problem, front, looked, spots, seed)
+        fresh = looked[len(designs) :][kept[len(designs) :]]
+        designs = looked[kept]
+        if not len(fresh):
+            break
+        each = max(len(problem.neighbours(fresh[:1])), 1)
+        moves = _distinct(problem.neighbours(fresh[_even(len(fresh), max(most // each, 1))]))
+    return _without(designs, X)
+
+
+def _best(problem: Problem, front: Front, X: Array, spots: int, seed: int) -> BoolArray:
+    """Return which designs are among the best of some spot in some resample.
+
+    The first ``spots`` designs are those of the front, which stay. As in
+    :mod:`~framework.analysis.front_expectations`, the best of a spot has the least augmented
+    achievement scalarisation.
+    """
+    outcomes, roles = problem.outcomes(X), front.roles
+    assert outcomes is not None
+    weights = Resamples(outcomes, seed).weights[:, :PILOT]
+    losses = np.empty((len(roles.names), len(X), weights.shape[1]))
+    needs = {*roles.names, *(c.metric for c in constraints_of(roles))}
+    for part in parts(np.arange(len(X)), weights.shape[1]):
+        values = outcomes.metrics(weights, part, needs)
+        held = ~np.isnan(values[roles.names[0]])
+        for condition in constraints_of(roles):
+            held &= condition.holds(values[condition.metric])
+        for k, name in enumerate(roles.names):
+            losses[k, part] = np.where(held, sign_of(roles, name) * values[name], np.inf)
+    span = np.ptp(front.losses, axis=0)
+    span = np.where(span > 0, span, 1.0)[:, np.newaxis, np.newaxis]
+    each = max(_DESIGNS // (spots * weights.shape[1]), 1)
+    kept = np.arange(len(X)) < spots
+    for spot in range(spots):
+        own = losses[:, spot : spot + 1]
+        scaled = (losses - np.where(np.isfinite(own), own, 0.0)) / span
+        score: FloatArray = scaled.max(axis=0) + _AUGMENTED * scaled.sum(axis=0)
+        kept[np.argsort(score, axis=0, kind="stable")[:each].ravel()] = True
+    return kept
+
+
+def _even(n: int, most: int) -> IntArray:
+    """Return so many positions of n at most, evenly spread."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
+
+
+def _distinct(X: Array) -> Array:
+    """Return each design once, in order."""
+    _, first = np.unique(row_codes(X), return_index=True)
+    return X[np.sort(first)]
+
+
+def _without(X: Array, others: Array) -> Array:
+    """Return the designs that are not among others."""
+    return _distinct(np.concatenate([others.astype(X.dtype), X]))[len(_distinct(others)) :]

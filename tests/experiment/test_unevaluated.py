@@ -1,0 +1,78 @@
+"""What an exact method chose from: beside a brute force over all designs of a small pool."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from framework.analysis.expectations import PILOT, Resamples
+from framework.experiment.unevaluated import unevaluated
+from framework.front import Front
+from paretolab import ParetoCascade, PrunedVoting
+
+BALANCED = "balanced_accuracy"
+
+
+def trees(count):
+    return {
+        f"tree {i}": DecisionTreeClassifier(max_depth=3, max_features=2, random_state=i)
+        for i in range(count)
+    }
+
+
+def noise(seed, n=240):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 5)), rng.permutation(np.arange(n) % 2)
+
+
+@pytest.mark.parametrize("objectives", [None, [BALANCED, "members"]])
+def test_the_best_of_each_resample_is_among_them(objectives):
+    search = PrunedVoting(trees(7), objectives=objectives, verbose=False).fit(*noise(3))
+    problem, front = search.problem_, search._front
+    beside = unevaluated(problem, front, front.X, seed=0)
+    every = np.array(
+        [
+            problem.genome(np.array(row), threshold)
+            for row in product([0, 1], repeat=7)
+            for threshold in range(sum(row))
+        ]
+    ).astype(problem.space.dtype)
+    best = []
+    for X in (np.concatenate([front.X.astype(every.dtype), beside]), every):
+        outcomes = problem.outcomes(X)
+        weights = Resamples(outcomes, 0).weights[:, :PILOT]
+        best.append(outcomes.metrics(weights, names=[BALANCED])[BALANCED].max(axis=0))
+    assert np.mean(best[0] == best[1]) > 0.8
+    assert not {*map(bytes, beside)} & {*map(bytes, front.X.astype(beside.dtype))}
+
+
+@pytest.mark.parametrize("algorithm", ["ip", "ip_front", "hill_climbing", "kappa_pruning"])
+def test_what_is_chosen_without_evaluation_has_its_luck_taken_off(algorithm):
+    gaps = []
+    for seed in range(3):
+        search = PrunedVoting(trees(12), algorithm=algorithm, verbose=False)
+        if algorithm == "ip_front":
+            search.set_params(objectives=[BALANCED, "members"])
+        promise = search.fit(*noise(seed)).expected(best=BALANCED)[BALANCED]
+        gaps.append((promise.claimed - 0.5, promise.expected - 0.5))
+    claimed, expected = np.mean(gaps, axis=0)
+    assert expected < claimed - 0.01
+    assert abs(expected) < 0.03
+
+
+def test_nothing_is_taken_off_where_nothing_is_chosen():
+    search = PrunedVoting(trees(5), algorithm="full_ensemble", verbose=False).fit(*noise(0))
+    promise = search.expected(best=BALANCED)[BALANCED]
+    assert promise.expected == pytest.approx(promise.claimed, abs=0.005)
+
+
+def test_cascades_are_chosen_from_more_than_was_evaluated():
+    X, y = noise(1)
+    search = ParetoCascade(trees(4), costs=[1, 2, 4, 8], verbose=False).fit(X, y)
+    assert isinstance(search._front, Front)
+    found = search._evidence(search.problem_)
+    assert found is not None
+    assert found.beside > 30
