@@ -183,7 +183,7 @@ def class_weights(
 def scored_again(
     found: Evidence, problem: Problem, roles: Roles, seed: int, *, tested: bool = True
 ) -> Front:
-    """Return the front of all designs of a run as another problem of the same designs scores them.
+    """Return the front of the designs that a run evaluated as another problem scores them.
 
     Parameters
     ----------
@@ -202,8 +202,9 @@ def scored_again(
         No design meets the run's constraints now.
     """
     archive = Archive(roles)
-    values = found.resamples.claimed(np.arange(len(found.ids)))
-    archive.update(Evaluated(found.ids, found.X, dict(values)))
+    evaluated = np.arange(len(found.ids) - found.beside)
+    values = found.resamples.claimed(evaluated)
+    archive.update(Evaluated(found.ids[evaluated], found.X[evaluated], dict(values)))
     if archive.rows is None:
         raise InputError("choose: expected a design that meets the run's constraints, found none")
     rows = archive.rows
