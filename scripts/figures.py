@@ -238,8 +238,7 @@ def one_step(genome: Array, highest: int) -> tuple[Array, list[tuple[int, int]]]
 
 def _sections(config: RunConfig, split: int) -> tuple[MultiStageConfig, BaselineConfig]:
     """Return the problems of a split: the same data, the seed of its own."""
-    section = {key: value for key, value in config.problem.items() if key != "kind"}
-    stages = MultiStageConfig.model_validate(section)
+    stages = MultiStageConfig.model_validate(config.problem.as_arguments())
     own = stages.split.model_copy(update={"seed": stages.split.seed + split})
     kept = stages.model_copy(update={"split": own})
     rivals = {key: getattr(kept, key) for key in ("dataset", "split", "costs", "threshold")}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,8 @@ import yaml
 
 from algorithms.general.baselines import RandomSearch
 from framework.errors import InputError
-from framework.experiment.config import check, flatten, load_config, parameters
+from framework.experiment.config import changed, check, flatten, load_config
+from framework.experiment.options import AlgorithmOptions, parameters
 
 GOOD = {
     "name": "try",
@@ -62,8 +65,8 @@ def complaint(path, *overrides):
 
 def test_defaults_are_filled_in(write):
     config = load_config(write())
-    assert config.problem == {"kind": "function", "name": "zdt1", "d": 5, "noise": 0.0}
-    assert config.algorithm == {"kind": "random", "batch": 10, "sampling": "uniform"}
+    assert dict(config.problem) == {"kind": "function", "name": "zdt1", "d": 5, "noise": 0.0}
+    assert dict(config.algorithm) == {"kind": "random", "batch": 10, "sampling": "uniform"}
     assert (config.seed, config.repeats, config.workers) == (0, 1, "auto")
 
 
@@ -84,11 +87,32 @@ def test_overrides_are_yaml(write):
         seed=4,
         repeats=None,
     )
-    assert config.algorithm["batch"] == 7
+    assert config.algorithm.batch == 7
     assert config.objectives[1].sense == "max"
     assert config.tracking.uri == "file:x"
     assert (config.budget.seconds, config.budget.generations) == (2.0, None)
     assert (config.seed, config.repeats) == (4, 1)
+
+
+def test_a_text_is_short_for_a_kind(write):
+    short, long = write(put("algorithm", "random")), {"kind": "random"}
+    assert load_config(short).algorithm == check(AlgorithmOptions, long, "algorithm")
+
+
+def test_options_are_those_of_the_class_and_travel_to_workers(write):
+    config = load_config(write())
+    assert config.algorithm.registered_class is RandomSearch
+    assert config.algorithm.as_arguments() == {"batch": 10, "sampling": "uniform"}
+    again = pickle.loads(pickle.dumps(config))
+    assert again == config
+    assert type(again.algorithm) is type(config.algorithm)
+
+
+def test_other_values_are_checked(write):
+    config = changed(load_config(write()), {"algorithm.kind": "emsco", "seed": 3}, Path("x"))
+    assert (config.algorithm.kind, config.algorithm.population, config.seed) == ("emsco", 300, 3)
+    with pytest.raises(InputError, match=r"^x: algorithm.batch: expected a whole number"):
+        changed(config, {"algorithm.kind": "random", "algorithm.batch": "a"}, Path("x"))
 
 
 def test_parameters_are_those_of_the_class():
@@ -139,7 +163,9 @@ MISTAKES = [
     (put("algorithm.batch", 2.5), "algorithm.batch: expected a whole number, found 2.5", ""),
     (put("algorithm.batch", None), "algorithm.batch: expected a whole number, found nothing", ""),
     (put("algorithm.batch", True), "algorithm.batch: expected another value than true", "True"),
-    (put("algorithm", "random"), "algorithm: expected a section (keys and values), found 'r", ""),
+    (put("algorithm", 5), "algorithm: expected a section (keys and values), found 5", ""),
+    (put("algorithm", "randon"), "algorithm.kind: expected one of ", "mean 'random'?"),
+    (put("algorithm", {"kind": [1]}), "algorithm.kind: expected one of ", "found '[1]'"),
     (put("objectives", {}), "objectives: expected a list, found {}", ""),
     (put("name", 3), "name: expected a text, found 3", ""),
     (put("problem.noise", float("inf")), "problem.noise: expected a finite number", "found inf"),

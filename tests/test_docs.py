@@ -131,9 +131,9 @@ def test_every_key_is_documented() -> None:
     """Each key of the resolved quickstart, and so each default, has a place in the reference."""
     text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     config = load_config(ROOT / "configs" / "quickstart.yaml")
-    sections = [config.model_dump(), config.problem, config.algorithm, config.budget.model_dump()]
-    sections += [config.problem["dataset"], config.problem["costs"], config.problem["split"]]
-    for section in sections:
+    problem = config.problem.model_dump()
+    sections = [config.model_dump(), problem, dict(config.algorithm), dict(config.budget)]
+    for section in [*sections, problem["dataset"], problem["costs"], problem["split"]]:
         for key in section:
             assert f"`{key}`" in text or f"{key}:" in text, f"expected {key!r} in the reference"
 

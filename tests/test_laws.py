@@ -19,7 +19,7 @@ from framework import registry
 from framework.algorithm import Algorithm, Outcome
 from framework.arrays import frozen
 from framework.errors import ContractError
-from framework.experiment.config import parameters
+from framework.experiment.options import parameters
 from framework.problems.functions import FunctionProblem
 from framework.run.driver import Driver
 from framework.run.evaluator import SerialEvaluator

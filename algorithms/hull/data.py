@@ -99,7 +99,7 @@ class NetworkConfig(Section):
         """Return all but the data as JSON; keys of later versions only where they change values."""
         usual = {"thresholds": 0, "measure": _HOLDOUT, "rates": (), "group": None}
         new = {key for key, value in usual.items() if getattr(self, key) == value}
-        return self.model_dump_json(exclude={"dataset", *new}, exclude_none=True)
+        return self.model_dump_json(exclude={"kind", "dataset", *new}, exclude_none=True)
 
 
 class Records:

@@ -112,7 +112,7 @@ class Certify:
 
 def _data(config: RunConfig) -> Mapping[str, Any]:
     """Return the section that has ``dataset`` and ``split``: the problem's, or its library's."""
-    section = config.problem
+    section = config.problem.model_dump()
     library = section.get("library") or (section.get("calls") or {}).get("library") or {}
     return library.get("build") or section
 

@@ -70,7 +70,7 @@ class Check:
                 show_facts([("name", config.name), *built_first(put_off)])
                 console().print("nothing is wrong with it, as far as can be told before that")
                 return 0
-        out, kind = console(), config.algorithm["kind"]
+        out, kind = console(), config.algorithm.kind
         data = problem.describe()
         lines = [("name", config.name)]
         if data:
@@ -95,7 +95,7 @@ class Check:
             ("candidates", f"{problem.space!r}" + (f", {_number(size)} in all" if size else "")),
             ("objectives", ", ".join(f"{o.metric} ({o.sense})" for o in config.objectives)),
             ("constraints", ", ".join(map(_bounds, config.constraints)) or "none"),
-            ("algorithm", ", ".join(f"{k}={v}" for k, v in config.algorithm.items())),
+            ("algorithm", ", ".join(f"{k}={v}" for k, v in config.algorithm)),
             ("others fit", ", ".join(n for n in fitting(problem) if n != kind) or "none"),
             ("plan", algorithm.plan or "as the budget goes"),
             ("budget", ", ".join(f"{k}={v}" for k, v in config.budget if v is not None)),
@@ -123,7 +123,7 @@ def _made(config: RunConfig) -> tuple[Problem, Algorithm]:
     InputError
         Whatever is wrong with the problem, the metrics and the algorithm, one line per error.
     """
-    kind = str(config.algorithm["kind"])
+    kind = config.algorithm.kind
     try:
         problem = make_problem(config)
     except InputError as error:
@@ -146,7 +146,7 @@ def _misspelt(config: RunConfig) -> Iterator[str]:
 
     A problem may have metrics that its class does not know: a name is wrong if it is nearly one.
     """
-    known = registry.load("problems", str(config.problem["kind"])).known_metrics
+    known = config.problem.registered_class.known_metrics
     names = [metric.name for metric in known]
     for place, used in (("objectives", config.objectives), ("constraints", config.constraints)):
         for one in used:
@@ -157,7 +157,7 @@ def _misspelt(config: RunConfig) -> Iterator[str]:
 
 def _max_pending_advice(config: RunConfig, rows: int | None) -> Iterator[str]:
     """Yield what speaks against the max_pending that a configuration asks for."""
-    max_pending = config.algorithm.get("max_pending")
+    max_pending = getattr(config.algorithm, "max_pending", None)
     if not isinstance(max_pending, int):
         return
     if isinstance(config.workers, int) and max_pending < _ROWS_A_WORKER * config.workers:

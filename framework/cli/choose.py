@@ -316,7 +316,7 @@ def _keep(
                 return
             raise InputError(
                 "--export: expected a solution that is a model to deploy, found one of problem "
-                f"{config.problem['kind']} that has no format to be written in"
+                f"{config.problem.kind} that has no format to be written in"
             )
     show_model(console(), run_dir.model)
 

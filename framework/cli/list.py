@@ -12,6 +12,7 @@ from framework import registry
 from framework.cli.results import json_argument, solution, tell
 from framework.cli.tables import console, show_steps
 from framework.errors import InputError, ParetolabError
+from framework.experiment.config import RunConfig
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
 from framework.security import say
@@ -141,7 +142,7 @@ def _row(run_dir: RunDir) -> list[str]:
     except ParetolabError:
         return [name, "damaged"]
     state = str(summary.get("status", "running or stopped"))
-    cells = [name, state, str(config.problem["kind"]), _method(run_dir, config.algorithm)]
+    cells = [name, state, config.problem.kind, _method(run_dir, config)]
     evaluations = summary.get("evaluations")
     cells.append(f"{evaluations:,}" if isinstance(evaluations, int) else "")
     return [*cells, *_front(run_dir)]
@@ -156,8 +157,8 @@ def _fields(run_dir: RunDir) -> dict[str, object]:
         return place | {"state": "damaged"}
     place |= {
         "state": summary.get("status", "running or stopped"),
-        "problem": config.problem["kind"],
-        "algorithm": _method(run_dir, config.algorithm),
+        "problem": config.problem.kind,
+        "algorithm": _method(run_dir, config),
         "evaluations": summary.get("evaluations"),
     }
     try:
@@ -171,10 +172,10 @@ def _fields(run_dir: RunDir) -> dict[str, object]:
     return place | {"front_size": len(front), "recommended" if ours else "chosen": chosen}
 
 
-def _method(run_dir: RunDir, algorithm: dict[str, object]) -> str:
+def _method(run_dir: RunDir, config: RunConfig) -> str:
     if run_dir.experiment_file.is_file():
         return "an experiment"
-    kind = str(algorithm["kind"])
+    kind = config.algorithm.kind
     return f"{kind}, a sweep" if run_dir.sweep_file.is_file() else kind
 
 

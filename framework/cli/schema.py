@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from framework import registry
-from framework.experiment.config import RunConfig, parameters
+from framework.experiment.config import RunConfig
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_BY_KIND: dict[str, registry.Group] = {"problem": "problems", "algorithm": "algorithms"}
 _PLACE = "#/$defs/{model}"
 _NO_RUN = ("experiment", "sweep", "library")  # files with one of these may leave keys of a run out
 
@@ -44,31 +42,20 @@ def schema() -> dict[str, Any]:
     from framework.experiment.grid import GridConfig
     from framework.libraries.config import BuildConfig
 
-    kinds: dict[str, dict[str, type[BaseModel]]] = {
-        key: {name: parameters(registry.load(group, name)) for name in registry.names(group)}
-        for key, group in _BY_KIND.items()
-    }
     sections: dict[str, type[BaseModel]] = {"experiment": GridConfig, "library": BuildConfig}
     for name in registry.names("commands"):
         sections |= getattr(registry.load("commands", name), "sections", dict)()
-    wanted: list[type[BaseModel]] = [
-        RunConfig,
-        *sections.values(),
-        *(m for of in kinds.values() for m in of.values()),
-    ]
-    unique = list(dict.fromkeys(wanted))
-    found, shared = models_json_schema(
-        [(model, "validation") for model in unique], ref_template=_PLACE
+    models: list[type[BaseModel]] = [RunConfig, *dict.fromkeys(sections.values())]
+    references, shared = models_json_schema(
+        [(model, "validation") for model in models], ref_template=_PLACE
     )
-    references: dict[type[BaseModel], Any] = {model: found[model, "validation"] for model in unique}
     definitions: dict[str, Any] = _eased(shared["$defs"])
-    run = references[RunConfig]["$ref"].rpartition("/")[2]
+    run = references[RunConfig, "validation"]["$ref"].rpartition("/")[2]
     whole: dict[str, Any] = definitions.pop(run)
     required = shared["$defs"][run]["required"]
-    properties = dict(whole["properties"])
-    for key, models in kinds.items():
-        properties[key] = _one_of_kinds(definitions, {k: references[m] for k, m in models.items()})
-    properties |= {name: references[model] for name, model in sections.items()}
+    properties = whole["properties"] | {
+        name: references[model, "validation"] for name, model in sections.items()
+    }
     return whole | {
         "$schema": _DIALECT,
         "title": "Configuration of paretolab",
@@ -78,23 +65,6 @@ def schema() -> dict[str, Any]:
             *({"required": [name]} for name in _NO_RUN),
         ],
         "$defs": definitions,
-    }
-
-
-def _one_of_kinds(
-    definitions: Mapping[str, Any], references: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Return the schema of a section whose ``kind`` says which further keys it has."""
-    cases = []
-    for kind, reference in references.items():
-        model = definitions[reference["$ref"].rpartition("/")[2]]
-        properties = {"kind": {"const": kind}, **model.get("properties", {})}
-        condition = {"properties": {"kind": {"const": kind}}, "required": ["kind"]}
-        cases.append({"if": condition, "then": model | {"properties": properties}})
-    return {
-        "type": "object",
-        "properties": {"kind": {"enum": list(references)}},
-        "allOf": cases,
     }
 
 

@@ -13,7 +13,8 @@ from framework.algorithm import Algorithm, make
 from framework.analysis import choose as decide
 from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.experiment.config import RunConfig, check, section
+from framework.experiment.config import RunConfig, check
+from framework.experiment.options import AlgorithmOptions
 from framework.experiment.single_run import BudgetLeft, evaluator_for
 from framework.front import Archive, Front
 from framework.preparation import PreparationProgress
@@ -125,8 +126,7 @@ def search(
     InputError
         No such search, or parameters that it or the budget does not know.
     """
-    raw = {"kind": algorithm} if isinstance(algorithm, str) else algorithm
-    checked = section("algorithms", raw, "algorithm")
+    options = check(AlgorithmOptions, algorithm, "algorithm")
     limits = budget if isinstance(budget, Mapping) else {"evaluations": budget}
     ends = check(Budget, limits, "budget")
     if isinstance(workers, bool) or not (
@@ -135,8 +135,7 @@ def search(
         raise InputError(
             f"workers: expected serial, auto, all or a whole number from 1, found {workers!r}"
         )
-    kind = registry.load("algorithms", checked.pop("kind"))
-    searched = make(kind, problem, roles, seed=seed, **checked)
+    searched = make(options.registered_class, problem, roles, seed=seed, **options.as_arguments())
     left, kept = BudgetLeft(), _Everything(roles)
     wanted = RunConfig.model_construct(workers=workers, seed=seed)
     started = evaluator_for(wanted, problem, None, left, lambda line: None)

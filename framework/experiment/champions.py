@@ -61,5 +61,5 @@ def write_model(run: RunDir) -> None:
             return
     raise InputError(
         f"{run.path}: expected a run whose solutions are models to deploy, found "
-        f"{'an empty front' if not len(front) else config.problem['kind']}"
+        f"{'an empty front' if not len(front) else config.problem.kind}"
     )

@@ -17,6 +17,7 @@ import numpy as np
 from framework.analysis.choose import Condition, ExpectedCost, Margin, choose, with_trivial
 from framework.analysis.expectations import Expectation
 from framework.errors import InputError, ParetolabError
+from framework.experiment.config import check
 from framework.experiment.expected import (
     Evidence,
     Sure,
@@ -28,6 +29,7 @@ from framework.experiment.expected import (
     tightened,
 )
 from framework.experiment.export import load_problem
+from framework.experiment.options import ProblemOptions
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem, make_roles
 from framework.front import Front
@@ -251,12 +253,13 @@ class RunSource(Source):
     def _changed(
         self, prices: Mapping[str, Any] | None, errors: Mapping[str, float] | None
     ) -> Problem:
-        problem, section = self.base(), dict(self._config.problem)
+        problem, section = self.base(), self._config.problem.model_dump(mode="json")
         if prices is not None:
             section = problem.with_prices(section, prices)
         if errors is not None:
             section = problem.with_errors(section, errors)
-        return make_problem(self._config.model_copy(update={"problem": section}))
+        options = check(ProblemOptions, section, "problem")
+        return make_problem(self._config.model_copy(update={"problem": options}))
 
     def _roles(self, problem: Problem) -> Roles:
         return make_roles(self._config, problem)

@@ -164,7 +164,7 @@ def _case_of(name: str, runs_of_case: Sequence[PlannedRun], out: RunDir, grid: G
         if planned.method is None:
             reference = _losses(run_dir.front(), records)
             reference = reference[nondominated(reference)]
-            text = f"front of {planned.config.algorithm['kind']}"
+            text = f"front of {planned.config.algorithm.kind}"
         else:
             runs.append(_run(run_dir, planned.method, judge, records, planned.directory))
     return compare_case(
@@ -319,7 +319,9 @@ def _labels(problems: Sequence[Sequence[RunDir]]) -> dict[Path, str]:
     budgets = {path: c.budget.model_dump(exclude_none=True) for path, c in configs.items()}
     own_budgets = all(len({_shown(budgets[p.path]) for p in own}) == 1 for own in problems)
     settings = {
-        path: flatten({"algorithm": c.algorithm, "budget": {} if own_budgets else budgets[path]})
+        path: flatten(
+            {"algorithm": c.algorithm.model_dump(), "budget": {} if own_budgets else budgets[path]}
+        )
         for path, c in configs.items()
     }
     of_kind: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -338,7 +340,7 @@ def _labels(problems: Sequence[Sequence[RunDir]]) -> dict[Path, str]:
 
 def _case_names(cases: Sequence[Sequence[RunDir]]) -> list[str]:
     """Return a name for each problem: its data or kind, with what its namesakes differ in."""
-    settings = [flatten(case[0].config().problem) for case in cases]
+    settings = [flatten(case[0].config().problem.model_dump()) for case in cases]
     titles = [_title(case[0]) for case in cases]
     names = []
     for title, setting in zip(titles, settings, strict=True):
@@ -353,7 +355,7 @@ def _case_names(cases: Sequence[Sequence[RunDir]]) -> list[str]:
 
 def _title(place: RunDir) -> str:
     data = place.about().get("data") or {}
-    return str(data.get("name") or place.config().problem["kind"])
+    return str(data.get("name") or place.config().problem.kind)
 
 
 def _shown(value: Any) -> str:

@@ -20,17 +20,16 @@ import yaml
 from pydantic import (
     BaseModel,
     Field,
+    SerializeAsAny,
     ValidationError,
-    create_model,
     field_validator,
     model_validator,
 )
 
 from framework import registry
-from framework.algorithm import Algorithm
 from framework.errors import InputError
+from framework.experiment.options import AlgorithmOptions, Options, ProblemOptions
 from framework.parallel.config import ClusterConfig
-from framework.problem import Problem
 from framework.roles import Constraint, Objective
 from framework.security import (
     CONFIG_BYTES,
@@ -114,21 +113,17 @@ class TrackingConfig(Section):
         return note_address(without_password(uri), "uri", TRACKING)
 
 
-_KINDS: dict[str, registry.Group] = {"problem": "problems", "algorithm": "algorithms"}
-_BASES: dict[registry.Group, type] = {"problems": Problem, "algorithms": Algorithm}
-
-
 class RunConfig(Section):
     """The configuration of a run and its repeats.
 
-    The sections ``problem`` and ``algorithm`` are checked by the class that their ``kind`` names.
+    ``problem`` and ``algorithm`` are instances of the options that their ``kind`` has.
     """
 
     name: FolderName
-    problem: dict[str, Any]
+    problem: SerializeAsAny[ProblemOptions]
     objectives: list[ObjectiveConfig] = Field(min_length=1)
     constraints: list[ConstraintConfig] = Field(default_factory=list)
-    algorithm: dict[str, Any]
+    algorithm: SerializeAsAny[AlgorithmOptions]
     budget: Budget
     seed: int = Field(default=0, ge=0)
     repeats: int = Field(default=1, ge=1)
@@ -153,10 +148,8 @@ class RunConfig(Section):
         Budget, workers, cluster, repeats, memory, tracking and the name are not among them: a run
         may be resumed with other ones.
         """
-        kept = self.model_dump(
-            include={"problem", "objectives", "constraints", "algorithm", "seed"}
-        )
-        return flatten(kept)
+        deciding = {"problem", "objectives", "constraints", "algorithm", "seed"}
+        return flatten(self.model_dump(mode="json", include=deciding))
 
 
 def load_config(
@@ -209,26 +202,36 @@ def check_config(raw: Mapping[str, Any], path: Path) -> RunConfig:
     InputError
         Something is wrong with it; the message has one line for each error.
     """
-    found: list[str] = []
-    sections: dict[str, Any] = {}
     check_sizes(raw, str(path))
-    with noting(found):
-        config: RunConfig = check(RunConfig, raw, str(path), {"base": path.parent})
-    for key, group in _KINDS.items():
-        if isinstance(raw.get(key), dict):
-            with noting(found):
-                sections[key] = section(group, raw[key], f"{path}: {key}", base=path.parent)
-    if found:
-        raise InputError("\n".join(found))
-    sections["algorithm"] = with_horizon(sections["algorithm"], config.budget)
-    return config.model_copy(update=sections)
+    config: RunConfig = check(RunConfig, raw, str(path), {"base": path.parent})
+    return config.model_copy(update={"algorithm": with_horizon(config.algorithm, config.budget)})
 
 
-def with_horizon(algorithm: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
-    """Return a section ``algorithm`` whose ``horizon`` is the budget's evaluations if not given."""
-    if "horizon" in algorithm and algorithm["horizon"] is None:
-        return {**algorithm, "horizon": budget.evaluations}
-    return dict(algorithm)
+def patched(config: RunConfig, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a configuration with other values of dotted keys, kinds first.
+
+    A section whose kind differs has the defaults of that kind, but for these values.
+    """
+    raw = config.model_dump(mode="json")
+    before = flatten(raw)
+    for key in sorted((key for key in values if key.endswith(".kind")), key=len):
+        if values[key] != before.get(key):
+            put(raw, key.removesuffix(".kind"), {"kind": values[key]})
+    for key, value in values.items():
+        put(raw, key, value)
+    return raw
+
+
+def changed(config: RunConfig, values: Mapping[str, Any], path: Path) -> RunConfig:
+    """Return a configuration with other values of dotted keys; see :func:`check_config`."""
+    return check_config(patched(config, values), path)
+
+
+def with_horizon(algorithm: AlgorithmOptions, budget: Budget) -> AlgorithmOptions:
+    """Return options of a search whose ``horizon`` is the budget's evaluations if not given."""
+    if getattr(algorithm, "horizon", 0) is None:
+        return algorithm.model_copy(update={"horizon": budget.evaluations})
+    return algorithm
 
 
 @contextmanager
@@ -331,60 +334,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return raw
 
 
-def section(
-    group: registry.Group, raw: Mapping[str, Any], where: str, **context: Any
-) -> dict[str, Any]:
-    """Check a section whose ``kind`` names a registered class; return it with all defaults.
-
-    Relative paths in it are taken relative to ``context['base']``.
-    """
-    if "kind" not in raw:
-        known = ", ".join(registry.names(group))
-        raise InputError(f"{where}.kind: expected one of {known}; found nothing")
-    try:
-        cls = registry.load(group, str(raw["kind"]))
-    except InputError as error:
-        raise InputError(f"{where}.kind: {str(error).removeprefix(f'{group}: ')}") from error
-    base = _BASES[group]
-    if not (inspect.isclass(cls) and issubclass(cls, base)):
-        raise InputError(
-            f"{where}.kind: expected {raw['kind']!r} to be registered for a subclass of "
-            f"{base.__name__}, found {_shown(cls)}; repair or remove its package"
-        )
-    rest = {key: value for key, value in raw.items() if key != "kind"}
-    checked = check(parameters(cls), rest, where, context)
-    return {"kind": raw["kind"], **checked.model_dump(mode="json")}
-
-
-def parameters(cls: type) -> type[BaseModel]:
-    """Return the pydantic model of a class's section in a configuration.
-
-    It is ``Config`` of the class if it has one. Otherwise it is made from the keyword parameters
-    of ``__init__``, so that a configuration takes the same names, types and defaults as Python.
-    Where ``__init__`` passes ``**options`` on, it also has those of the next class that has one;
-    of a parameter of both, type and default are the subclass's.
-    """
-    own = getattr(cls, "Config", None)
-    if own is not None:
-        return typing.cast("type[BaseModel]", own)
-    fields: dict[str, Any] = {}
-    for base in cls.__mro__:
-        constructor = vars(base).get("__init__")
-        if constructor is None:
-            continue
-        hints = typing.get_type_hints(constructor, include_extras=True)
-        known = inspect.signature(constructor).parameters.values()
-        keys = {
-            p.name: (hints[p.name], ... if p.default is p.empty else p.default)
-            for p in known
-            if p.kind is p.KEYWORD_ONLY and p.name != "seed"
-        }
-        fields = keys | fields  # the base's keys come first, but the subclass's types win
-        if all(p.kind is not p.VAR_KEYWORD for p in known):
-            break
-    return create_model(f"{cls.__name__}Config", __base__=Section, **fields)
-
-
 def check(
     model: type[typing.Any], raw: Any, where: str, context: Mapping[str, Any] | None = None
 ) -> Any:
@@ -392,7 +341,7 @@ def check(
     try:
         return model.model_validate(raw, context=dict(context or {}))
     except ValidationError as error:
-        raise InputError("\n".join(_error_lines(model, error, where))) from error
+        raise InputError("\n".join(_error_lines(model, raw, error, where))) from error
 
 
 def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
@@ -448,13 +397,15 @@ def _child(node: Any, step: str, key: str) -> Any:
     raise InputError(f"--set {key}: expected a key or a list position at {step!r}, found none")
 
 
-def _error_lines(model: type[BaseModel], error: ValidationError, where: str) -> list[str]:
+def _error_lines(model: type[BaseModel], raw: Any, error: ValidationError, where: str) -> list[str]:
     """Return one line for each error.
 
     Parameters
     ----------
     model : type
         The pydantic model that the configuration was checked against.
+    raw : object
+        The content that was checked.
     error : pydantic.ValidationError
     where : str
         The file, and the section in it (``file: section``).
@@ -466,7 +417,9 @@ def _error_lines(model: type[BaseModel], error: ValidationError, where: str) -> 
     passed = {place[:i] for place in by_place for i in range(len(place))}
     deepest = [place for place in by_place if place not in passed]
     more = len(deepest) - _MOST_ERRORS
-    lines = [_error_line(model, by_place[place], place, where) for place in deepest[:_MOST_ERRORS]]
+    lines = [
+        _error_line(model, raw, by_place[place], place, where) for place in deepest[:_MOST_ERRORS]
+    ]
     return [*lines, f"{where}: {more:,} more errors"] if more > 0 else lines
 
 
@@ -485,14 +438,19 @@ def _keys_of(detail: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _error_line(
-    model: type[BaseModel], details: Sequence[Mapping[str, Any]], place: tuple[str, ...], where: str
+    model: type[BaseModel],
+    raw: Any,
+    details: Sequence[Mapping[str, Any]],
+    place: tuple[str, ...],
+    where: str,
 ) -> str:
     key = ".".join(place)
     start = f"{where}{'.' if ': ' in where else ': '}{key}" if key else where
     kind = details[0]["type"]
     if kind == "extra_forbidden":
-        models = _models_at(model, place[:-1])
-        known = list(dict.fromkeys(name for found in models for name in found.model_fields))
+        models = _models_at(model, raw, place[:-1])
+        fields = [name for found in models for name in _keys(found)]
+        known = list(dict.fromkeys(fields))
         listed = f"one of {', '.join(known)}" if known else "no key"
         hint = registry.nearest(place[-1], known)
         return f"{start}: unknown key; expected {listed}; found {place[-1]!r}{hint}"
@@ -505,6 +463,12 @@ def _error_line(
     return f"{start}: expected {wanted}, found {_shown(details[0]['input'])}"
 
 
+def _keys(model: type[BaseModel]) -> list[str]:
+    """Return the keys of a section; without the kind, by which the others were found."""
+    given = {"kind"} if issubclass(model, Options) else set()
+    return [name for name in model.model_fields if name not in given]
+
+
 def _wanted(detail: Mapping[str, Any]) -> str:
     if detail["type"] in _WANTED:
         context = detail.get("ctx", {}).items()
@@ -513,24 +477,27 @@ def _wanted(detail: Mapping[str, Any]) -> str:
     return str(detail["msg"]).removeprefix("Input should be ")
 
 
-def _models_at(model: Any, location: Sequence[str]) -> list[Any]:
+def _models_at(model: type[BaseModel], raw: Any, location: Sequence[str]) -> list[Any]:
     """Return the models that may stand at a place of a model, through unions and lists."""
-    level = [model]
+    level = _models_in(model, raw)
     for step in location:
+        raw = raw.get(step) if isinstance(raw, Mapping) else None
         below: list[Any] = []
         for candidate in level:
             if step.isdigit():
                 below.append(candidate)
             elif step in candidate.model_fields:
-                below += _models_in(candidate.model_fields[step].annotation)
+                below += _models_in(candidate.model_fields[step].annotation, raw)
         level = below
     return level
 
 
-def _models_in(annotation: Any) -> list[Any]:
-    """Return the models that an annotation mentions."""
+def _models_in(annotation: Any, raw: Any) -> list[Any]:
+    """Return the models that an annotation mentions; of options that of the kind in ``raw``."""
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        if issubclass(annotation, Options) and isinstance(raw, Mapping):
+            return [annotation.of_kind(raw.get("kind"))]
         return [annotation]
     if typing.get_origin(annotation) in (Union, types.UnionType, list, Annotated):
-        return [m for argument in typing.get_args(annotation) for m in _models_in(argument)]
+        return [m for argument in typing.get_args(annotation) for m in _models_in(argument, raw)]
     return []

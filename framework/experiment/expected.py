@@ -138,7 +138,7 @@ def evidence_of(
 
 def exact_front(config: RunConfig, front: Front) -> Front | None:
     """Return the front of a run as :func:`evidence` asks for it: None where it was searched for."""
-    algorithm = registry.load("algorithms", config.algorithm["kind"])
+    algorithm = registry.load("algorithms", config.algorithm.kind)
     return front if algorithm.front_only else None
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from framework.analysis.choose import Mixture
 from framework.analysis.hulls import recommend
 from framework.errors import InputError
-from framework.experiment.config import section
+from framework.experiment.config import check
+from framework.experiment.options import ProblemOptions
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.front import Front, Promise
@@ -33,8 +34,8 @@ def load_problem(run_dir: RunDir) -> Problem:
     """
     config = run_dir.config()
     with received(run_dir.config_file, raw=config.model_dump(mode="json")):
-        section("problems", config.problem, f"{run_dir.config_file}: problem")
-    problem = make_problem(config)
+        options = check(ProblemOptions, config.problem, f"{run_dir.config_file}: problem")
+    problem = make_problem(config.model_copy(update={"problem": options}))
     if problem.fingerprint != run_dir.about().get("fingerprint"):
         raise InputError(
             f"{run_dir.path}: expected the data and the version of paretolab that the run was made "

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import yaml
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from framework import registry
 from framework.analysis.compare import Blocks
@@ -16,6 +16,7 @@ from framework.analysis.indicators import ON_NEW_RECORDS
 from framework.analysis.report import ClaimConfig
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, with_horizon
+from framework.experiment.options import AlgorithmOptions, ProblemOptions
 from framework.experiment.run_dir import slug
 from framework.registry import nearest
 from framework.settings import Budget, Section
@@ -34,7 +35,7 @@ class ReferenceConfig(Section):
     points : instead of a search, so many points of the true front of a problem that knows it.
     """
 
-    algorithm: dict[str, Any] | None = None
+    algorithm: SerializeAsAny[AlgorithmOptions] | None = None
     budget: Budget | None = None
     points: int | None = Field(default=None, ge=2)
 
@@ -115,8 +116,8 @@ def check_names(
         A name is unknown, a line each.
     """
     indicators, listed = registry.names("indicators"), True
-    for kind in dict.fromkeys(str(config.problem["kind"]) for config in cases.values()):
-        metrics = [m.name for m in registry.load("problems", kind).known_metrics]
+    for problem in {c.problem.kind: c.problem.registered_class for c in cases.values()}.values():
+        metrics = [metric.name for metric in problem.known_metrics]
         indicators += [name for name in metrics if name not in indicators]
         listed &= bool(metrics)
     places, methods = [*dict.fromkeys([*groups, *cases])], list(section.methods)
@@ -194,32 +195,29 @@ class Method:
 
     Attributes
     ----------
-    algorithm : dict
-        Section ``algorithm``.
-    problem : dict
-        Keys of section ``problem`` that it needs otherwise.
+    algorithm : AlgorithmOptions
+    problem : ProblemOptions or None
+        Its own, where it needs another than the case has.
     budget : Budget or None
         Its own.
     """
 
-    algorithm: dict[str, Any]
-    problem: dict[str, Any] = field(default_factory=dict)
+    algorithm: AlgorithmOptions
+    problem: ProblemOptions | None = None
     budget: Budget | None = None
 
     def of(self, config: RunConfig, seed: int) -> RunConfig:
         """Return the configuration of a run of it on a case."""
         budget = self.budget or config.budget
         algorithm = with_horizon(self.algorithm, budget)
-        changes = {"algorithm": algorithm, "budget": budget, "seed": seed}
-        return config.model_copy(
-            update=changes | ({"problem": self.problem} if self.problem else {})
-        )
+        problem = self.problem or config.problem
+        changes = {"problem": problem, "algorithm": algorithm, "budget": budget, "seed": seed}
+        return config.model_copy(update=changes)
 
     def dump(self) -> dict[str, Any]:
         """Return it as the content of a YAML file."""
-        budget = {"budget": self.budget.model_dump(mode="json")} if self.budget else {}
-        problem = {"problem": self.problem} if self.problem else {}
-        return {"algorithm": self.algorithm, **problem, **budget}
+        parts = {"algorithm": self.algorithm, "problem": self.problem, "budget": self.budget}
+        return {key: part.model_dump(mode="json") for key, part in parts.items() if part}
 
 
 @dataclass(frozen=True)
@@ -234,6 +232,8 @@ class Grid:
         By name; their algorithm is that of the first method.
     origins : mapping of str to CaseOrigin
         What each case is a part of.
+    methods : mapping of str to Method
+        By label, as they are in most cases.
     own : mapping
         By case and label, methods that are others than usual in a case.
     """
@@ -241,6 +241,7 @@ class Grid:
     section: GridConfig
     cases: Mapping[str, RunConfig]
     origins: Mapping[str, CaseOrigin]
+    methods: Mapping[str, Method]
     own: Mapping[str, Mapping[str, Method]] = field(default_factory=dict)
 
     @property
@@ -259,8 +260,8 @@ class Grid:
             budget = {"budget": reference.budget} if reference.budget else {}
             changed = config.model_copy(update={"algorithm": reference.algorithm, **budget})
             yield PlannedRun(case, None, 0, changed, f"references/{slug(case)}")
-        for label, raw in self.section.methods.items():
-            method = self.own.get(case, {}).get(label) or usual_method(raw)
+        for label, usual in self.methods.items():
+            method = self.own.get(case, {}).get(label) or usual
             for repeat in range(self.section.repeats):
                 changed = method.of(config, repeat_seed(config.seed, repeat))
                 directory = f"cells/{slug(case)}/{slug(label)}/{repeat:03d}"
@@ -273,10 +274,15 @@ class Grid:
             case: {label: method.dump() for label, method in methods.items()}
             for case, methods in self.own.items()
         }
+        section = self.section.model_dump(
+            mode="json", exclude={"cases", "product", "folds", "protocols"}
+        )
+        section["methods"] = {
+            label: self.methods[label].algorithm.model_dump(mode="json") | parts_of_method(raw)[1]
+            for label, raw in self.section.methods.items()
+        }
         tree = {
-            "experiment": self.section.model_dump(
-                mode="json", exclude={"cases", "product", "folds", "protocols"}
-            ),
+            "experiment": section,
             "cases": cases,
             "parts_of": {case: list(origin) for case, origin in self.origins.items()},
             "own_methods": own,
@@ -288,13 +294,6 @@ def parts_of_method(raw: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, A
     """Return the section ``algorithm`` of a method, and what stands beside its parameters."""
     algorithm = {key: value for key, value in raw.items() if key not in _BESIDE}
     return algorithm, {key: raw[key] for key in _BESIDE if raw.get(key) is not None}
-
-
-def usual_method(raw: Mapping[str, Any]) -> Method:
-    """Return a checked method of the section as it is in most cases."""
-    algorithm, beside = parts_of_method(raw)
-    budget = beside.get("budget")
-    return Method(algorithm, {}, None if budget is None else Budget.model_validate(budget))
 
 
 def _text(config: RunConfig) -> str:

@@ -19,7 +19,6 @@ from framework.experiment.config import (
     override,
     put,
     read_yaml,
-    section,
 )
 from framework.experiment.grid import (
     CaseOrigin,
@@ -29,6 +28,7 @@ from framework.experiment.grid import (
     check_names,
     parts_of_method,
 )
+from framework.experiment.options import AlgorithmOptions, ProblemOptions
 from framework.experiment.run_dir import slug
 from framework.registry import nearest
 from framework.security import ask_now, check_sizes, received
@@ -87,10 +87,11 @@ def _checked_grid(
         if key in raw:
             raise InputError(f"{path}: {key}: expected in experiment.{instead}, found beside it")
     check_sizes(own, f"{path}: experiment")
-    grid: GridConfig = check(GridConfig, own, f"{path}: experiment")
+    grid: GridConfig = check(GridConfig, own, f"{path}: experiment", {"base": path.parent})
     found: list[str] = []
+    usual: dict[str, Method] = {}
     with noting(found):
-        grid = _with_methods(grid, path)
+        usual = _usual_methods(grid, path)
     first = next(iter(grid.methods.values()))
     crossed = _crossed(grid, str(raw.get("name")))
     origins = {name: one.origin for name, one in crossed.items()}
@@ -98,8 +99,8 @@ def _checked_grid(
     with noting(found):
         _check_keys(grid, f"{path}: experiment")
         _folders(crossed, f"{path}: experiment.cases")
-        usual = raw | {"algorithm": parts_of_method(first)[0]}
-        cases = _checked_cases(usual, crossed, path, bool(found))
+        whole = raw | {"algorithm": parts_of_method(first)[0]}
+        cases = _checked_cases(whole, crossed, path, bool(found))
     methods: dict[str, dict[str, Method]] = {}
     if cases:
         groups = dict.fromkeys(origin.group for origin in origins.values())
@@ -109,7 +110,7 @@ def _checked_grid(
             methods = _own_methods(grid, raw, crossed, path)
     if found:
         raise InputError("\n".join(dict.fromkeys(found)))
-    return Grid(grid, cases, origins, methods)
+    return Grid(grid, cases, origins, usual, methods)
 
 
 def reload_grid(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> Grid:
@@ -152,43 +153,34 @@ def _reloaded(
         name: check(RunConfig, config | changes, f"{path}: cases.{name}")
         for name, config in raw["cases"].items()
     }
-    for name, config in cases.items():  # its sections were checked once; what they do is asked anew
-        section("problems", config.problem, f"{path}: cases.{name}.problem")
-    grid = _with_methods(grid, path)
+    usual = _usual_methods(grid, path)
     parts_of = raw.get("parts_of") or {}
     origins = {name: CaseOrigin(*map(str, parts_of.get(name, (name, name)))) for name in cases}
     groups = dict.fromkeys(origin.group for origin in origins.values())
     check_names(grid, cases, groups, f"{path}: experiment")
-    return Grid(grid, cases, origins, _kept_methods(raw.get("own_methods") or {}, path))
+    return Grid(grid, cases, origins, usual, _kept_methods(raw.get("own_methods") or {}, path))
 
 
-def _with_methods(grid: GridConfig, path: Path) -> GridConfig:
-    """Return the section with the methods' defaults."""
+def _usual_methods(grid: GridConfig, path: Path) -> dict[str, Method]:
+    """Return the methods as they are in most cases, checked."""
     found: list[str] = []
-    methods: dict[str, dict[str, Any]] = {}
+    methods: dict[str, Method] = {}
     for label, raw in grid.methods.items():
         where = f"{path}: experiment.methods.{label}"
         algorithm, beside = parts_of_method(raw)
         with noting(found):
-            methods[label] = section("algorithms", algorithm, where, base=path.parent) | beside
-            if "budget" in beside:
-                check(Budget, beside["budget"], f"{where}.budget")
+            parts = {"algorithm": algorithm, "budget": beside.get("budget")}
+            methods[label] = _checked_method(parts, where, path.parent, path.parent)
             if not isinstance(beside.get("problem", {}), dict):
                 raise InputError(
                     f"{where}.problem: expected keys of the section problem, found "
                     f"{beside['problem']!r}"
                 )
-    reference = grid.reference
-    if reference is not None and reference.algorithm is not None:
-        where = f"{path}: experiment.reference.algorithm"
-        with noting(found):
-            algorithm = section("algorithms", reference.algorithm, where, base=path.parent)
-            reference = reference.model_copy(update={"algorithm": algorithm})
     with noting(found):
         _folders(grid.methods, f"{path}: experiment.methods")
     if found:
         raise InputError("\n".join(found))
-    return grid.model_copy(update={"methods": methods, "reference": reference})
+    return methods
 
 
 def _folders(names: Mapping[str, Any], where: str) -> None:
@@ -263,11 +255,11 @@ def _checked_method(parts: Mapping[str, Any], where: str, base: Path, data: Path
 
     ``base`` and ``data`` are the folders that paths of algorithm and problem are relative to.
     """
-    algorithm = section("algorithms", dict(parts["algorithm"]), where, base=base)
+    algorithm = check(AlgorithmOptions, parts["algorithm"], where, {"base": base})
     problem, budget = parts.get("problem"), parts.get("budget")
     if problem:
-        problem = section("problems", problem, f"{where}.problem", base=data)
-    return Method(algorithm, problem or {}, budget and check(Budget, budget, f"{where}.budget"))
+        problem = check(ProblemOptions, problem, f"{where}.problem", {"base": data})
+    return Method(algorithm, problem, budget and check(Budget, budget, f"{where}.budget"))
 
 
 def _without_nulls(tree: Mapping[str, Any]) -> dict[str, Any]:

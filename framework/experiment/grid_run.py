@@ -26,6 +26,7 @@ from framework.experiment.many_runs import (
     run_has_ended,
     run_of_experiment,
 )
+from framework.experiment.options import ProblemOptions
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import (
     DONE,
@@ -128,7 +129,7 @@ def check_runs(
     found: list[str] = []
     metrics: dict[str, Metric] = {}
     most: dict[tuple[str, str | None], int | None] = {}
-    unmade: list[Mapping[str, Any]] = []
+    unmade: list[ProblemOptions] = []
     for run in runs:
         if (run.case, run.method) in most:
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -117,7 +116,7 @@ class Problems:
 
     def of(self, config: RunConfig) -> Problem:
         """Return the problem of a configuration. Raises InputError where it cannot be made."""
-        key = json.dumps(config.problem, sort_keys=True)
+        key = config.problem.model_dump_json()
         problem = self._known.pop(key) if key in self._known else make_problem(config)
         self._known[key] = problem  # the latest one comes last
         while len(self._known) > _MOST:

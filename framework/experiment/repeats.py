@@ -126,8 +126,8 @@ def conclude_repeats(
     summary = {
         "status": FAILED if failed else DONE,
         "name": config.name,
-        "algorithm": config.algorithm["kind"],
-        "problem": config.problem["kind"],
+        "algorithm": config.algorithm.kind,
+        "problem": config.problem.kind,
         "problem_fingerprint": problem.fingerprint,
         "seed": config.seed,
         "repeats": config.repeats,

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from framework.arrays import Array, FloatArray, IntArray
 from framework.errors import InputError, JournalError, damaged
 from framework.experiment.config import RunConfig, check, read_yaml
+from framework.experiment.options import AS_WRITTEN
 from framework.files import LOCK, locked, new_directory, write_whole
 from framework.front import Front, csv_of, why_empty
 from framework.journal import Journal
@@ -197,11 +198,16 @@ class RunDir:
         os.rename(whole, self.path)
         return self.path
 
-    def config(self) -> RunConfig:
-        """Return the configuration of the run; its sections are not checked again."""
+    def config(self, *, checked: bool = False) -> RunConfig:
+        """Return the configuration of the run.
+
+        Unless ``checked`` its problem and search have options as written, without their class: to
+        be read, but not to be made.
+        """
         raw = read_yaml(self.config_file)
         check_sizes(raw, str(self.config_file))
-        config: RunConfig = check(RunConfig, raw, str(self.config_file))
+        context = {AS_WRITTEN: not checked}
+        config: RunConfig = check(RunConfig, raw, str(self.config_file), context)
         return config
 
     def write_config(self, config: RunConfig) -> None:

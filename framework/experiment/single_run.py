@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from framework import extras, registry
+from framework import extras
 from framework.algorithm import Algorithm, make
 from framework.errors import InputError, ParetolabError
-from framework.experiment.config import RunConfig, check, parameters
+from framework.experiment.config import RunConfig
 from framework.experiment.estimate import (
     candidates_of,
     estimate,
@@ -51,12 +51,11 @@ def make_problem(config: RunConfig, address: str | None = None) -> Problem:
     What it is made of, a library say, is built by the configuration's workers, or those of the
     Ray cluster at ``address``.
     """
-    raw = dict(config.problem)
-    cls = registry.load("problems", str(raw.pop("kind", None)))
-    section = check(parameters(cls), raw, "problem")
-    refuse_too_large(cls.memory_to_load(section), config.memory_limit, "needed to load the table")
+    options = config.problem
+    memory = options.registered_class.memory_to_load(options)
+    refuse_too_large(memory, config.memory_limit, "needed to load the table")
     with using_workers(config.workers, address):
-        problem: Problem = cls.from_config(section)
+        problem: Problem = options.registered_class.from_config(options)
     return problem
 
 
@@ -67,9 +66,10 @@ def make_roles(config: RunConfig, problem: Problem) -> Roles:
 
 def make_algorithm(config: RunConfig, problem: Problem, roles: Roles) -> Algorithm:
     """Return the algorithm of a checked configuration, in its initial state."""
-    raw = dict(config.algorithm)
-    cls = registry.load("algorithms", raw.pop("kind"))
-    return make(cls, problem, roles, seed=config.seed, **raw)
+    options = config.algorithm
+    return make(
+        options.registered_class, problem, roles, seed=config.seed, **options.as_arguments()
+    )
 
 
 class BudgetLeft(Callback):
@@ -311,7 +311,7 @@ class SingleRun:
 
         for of_before in (self._run_dir.resamples_file, self._run_dir.by_class_file):
             of_before.unlink(missing_ok=True)  # of an earlier front
-        kind = self._config.problem["kind"]
+        kind = self._config.problem.kind
         try:
             around = exact_front(self._config, fronts[0])
             self._evidence = found = evidence(
@@ -413,8 +413,8 @@ def summarise(
         "status": status,
         "stopped": progress.stopped,
         "name": config.name,
-        "algorithm": config.algorithm["kind"],
-        "problem": config.problem["kind"],
+        "algorithm": config.algorithm.kind,
+        "problem": config.problem.kind,
         "problem_fingerprint": problem.fingerprint,
         "seed": config.seed,
         "generations": max(progress.generation, 0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 from framework.cli.main import main
 from framework.errors import InputError
+from framework.experiment.config import changed
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.front import Front
@@ -274,7 +276,7 @@ def test_the_exported_model_is_the_decoded_one(exported, finished):
     folder, id = exported
     run_dir = RunDir(finished.dir)
     front = run_dir.front()
-    problem = make_problem(run_dir.config())
+    problem = make_problem(run_dir.config(checked=True))
     problem.sub_classifiers.store = None
     decoded = problem.decode(front.X[front.ids == id][0].astype(problem.space.dtype))
     names = list(problem.feature_names)
@@ -430,11 +432,10 @@ def test_other_prices_are_those_of_the_problem_with_these_prices(finished, comma
     (chosen,) = re.findall(r"^chosen \(\*\): solution (\d+)$", done.out, re.MULTILINE)
     run_dir = RunDir.existing(finished.dir)
     values = [1, 2, 3, 4, 5, 6.5]
-    names = make_problem(run_dir.config()).feature_names
+    names = make_problem(run_dir.config(checked=True)).feature_names
     values[names.index("f2")], values[names.index("f5")] = 0, 40
-    config = run_dir.config()
     twin = make_problem(
-        config.model_copy(update={"problem": {**config.problem, "costs": {"values": values}}})
+        changed(run_dir.config(checked=True), {"problem.costs": {"values": values}}, Path("x"))
     )
     with run_dir.journal() as journal:
         batches = [batch for batch, _ in journal.batches()]
@@ -481,9 +482,8 @@ def test_other_costs_of_errors_are_those_of_the_problem_with_these_costs(
 ):
     monkeypatch.chdir(place)
     run_dir = RunDir.existing(finished.dir)
-    config = run_dir.config()
-    section = {**config.problem, "error_costs": {"0": 1, "1": 20}}
-    twin = make_problem(config.model_copy(update={"problem": section}))
+    costs = {"problem.error_costs": {"0": 1, "1": 20}}
+    twin = make_problem(changed(run_dir.config(checked=True), costs, Path("x")))
     X, ids = designs_of(run_dir)
     twin.outcomes(X)
     found = pd.DataFrame(dict(twin.evaluate(X, None)), index=ids)
@@ -558,7 +558,7 @@ def test_other_shares_of_classes_weigh_what_was_counted_of_each(
 ):
     monkeypatch.chdir(place)
     run_dir = RunDir.existing(finished.dir)
-    problem = make_problem(run_dir.config())
+    problem = make_problem(run_dir.config(checked=True))
     X, ids = designs_of(run_dir)
     outcomes, (truth, labels) = problem.outcomes(X), problem.truth()
     share = dict(zip(map(str, labels), (0.05, 0.95), strict=True))

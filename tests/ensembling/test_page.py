@@ -119,7 +119,7 @@ def test_all_have_the_budgets_of_the_paper_and_equal_ones(name):
     equal = load_grid(CONFIGS / f"{name}.yaml", ["experiment.protocol=equal"]).runs()
     assert {cell.config.budget.evaluations for cell in equal} == {3000}
     for cell in usual:
-        greedy = cell.config.algorithm["kind"] in ("ges", "multi_ges")
+        greedy = cell.config.algorithm.kind in ("ges", "multi_ges")
         assert cell.config.budget.evaluations == (6000 if greedy else 180)
 
 

@@ -32,7 +32,7 @@ def test_runs_are_all_combinations(tmp_path):
     assert len({run.directory for run in runs}) == 12
     assert runs[-1].directory == "cells/concave/grid/002"
     last = runs[-1].config
-    assert (last.problem["name"], last.algorithm["batch"]) == ("zdt2", 15)
+    assert (last.problem.name, last.algorithm.batch) == ("zdt2", 15)
     assert (last.seed, last.repeats, last.workers) == (repeat_seed(0, 2), 1, "serial")
 
 
@@ -46,7 +46,7 @@ def test_a_product_crosses_every_case(tmp_path):
         for n in (20, 40)
     ]
     chosen = grid.cases["concave d=3 evaluations=40"]
-    assert (chosen.problem["name"], chosen.problem["d"]) == ("zdt2", 3)
+    assert (chosen.problem.name, chosen.problem.d) == ("zdt2", 3)
     assert chosen.budget.evaluations == 40
     alone = grid_of(tmp_path, small.raw(cases={}, product={"problem.d": [3, 4]}))
     assert list(alone.cases) == ["d=3", "d=4"]
@@ -65,14 +65,14 @@ def test_a_case_may_take_the_problem_of_another_file(tmp_path):
     content["problem"] = {"noise": 0.2}
     del content["objectives"]
     config = grid_of(tmp_path, content).cases["other"]
-    assert config.problem == {"kind": "function", "name": "zdt2", "d": 5, "noise": 0.2}
+    assert dict(config.problem) == {"kind": "function", "name": "zdt2", "d": 5, "noise": 0.2}
     assert [objective.metric for objective in config.objectives] == ["f2"]
 
 
 def test_a_case_may_give_a_method_other_parameters(tmp_path):
     cases = {"convex": {}, "concave": {"methods": {"grid*": {"batch": 3}}}}
     grid = grid_of(tmp_path, small.raw(cases=cases, product={"problem.d": [3, 4]}))
-    batches = {(c.case, c.method): c.config.algorithm["batch"] for c in grid.runs()}
+    batches = {(c.case, c.method): c.config.algorithm.batch for c in grid.runs()}
     assert [batches[f"{case} d=4", "grid*"] for case in cases] == [15, 3]
     assert [batches[f"{case} d=3", "by tens"] for case in cases] == [10, 10]
     kept = tmp_path / "experiment.yaml"
@@ -80,7 +80,7 @@ def test_a_case_may_give_a_method_other_parameters(tmp_path):
     assert reload_grid(kept).runs() == grid.runs()
     cases["concave"]["methods"] = {"grid*": {"kind": "nsga2"}}  # another one: nothing is kept
     other = grid_of(tmp_path, small.raw(cases=cases)).runs()[-1].config.algorithm
-    assert (other["kind"], other["population"]) == ("nsga2", 300)
+    assert (other.kind, other.population) == ("nsga2", 300)
     cases["concave"]["methods"] = {"grid": {"batch": 3}}
     assert mistakes(tmp_path, small.raw(cases=cases)) == [
         "little.yaml: experiment.cases.concave.methods: expected one of by tens, grid*; found "
@@ -92,7 +92,7 @@ def test_a_reference_is_a_run_of_its_own(tmp_path):
     reference = {"algorithm": {"kind": "grid"}, "budget": {"evaluations": 9}}
     first, second, *_ = grid_of(tmp_path, small.raw(reference=reference)).runs()
     assert (first.method, first.directory) == (None, "references/convex")
-    assert first.config.algorithm["kind"] == "grid"
+    assert first.config.algorithm.kind == "grid"
     assert (first.config.budget.evaluations, second.config.budget.evaluations) == (9, 60)
 
 

@@ -112,17 +112,17 @@ def test_a_method_may_have_a_problem_and_a_budget_of_its_own(tmp_path):
     content["experiment"]["cases"]["concave"]["methods"] = {"other": {"problem": {"d": 8}}}
     grid = load_grid(small.write(tmp_path, content))
     found = {(c.case, c.method): c.config for c in grid.runs()}
-    assert found["convex", "other"].problem == {
+    assert dict(found["convex", "other"].problem) == {
         "kind": "function",
         "name": "zdt1",
         "d": 7,
         "noise": 0.0,
     }
-    assert found["concave", "other"].problem["d"] == 8
-    assert found["concave", "other"].problem["name"] == "zdt2"
+    assert found["concave", "other"].problem.d == 8
+    assert found["concave", "other"].problem.name == "zdt2"
     assert found["convex", "other"].budget.evaluations == 30
     assert found["convex", "by tens"].budget.evaluations == 60
-    assert "problem" not in found["convex", "other"].algorithm
+    assert not hasattr(found["convex", "other"].algorithm, "problem")
     (tmp_path / "kept.yaml").write_text(grid.dump(), encoding="utf-8")
     assert reload_grid(tmp_path / "kept.yaml").runs() == grid.runs()
 

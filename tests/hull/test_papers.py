@@ -81,7 +81,7 @@ def test_tables_of_networks(tmp_path):
     assert (hindsight[methods] >= chosen[methods]).all(axis=None)
     assert hindsight["majority"].item() == pytest.approx(0.627, abs=0.01)
     cell = next(RunDir(path) for path in out.glob("cells/*/RVEA/000"))
-    problem = make_problem(cell.config())
+    problem = make_problem(cell.config(checked=True))
     assert isinstance(problem, NetworkProblem)
     everything = np.ones((1, problem.space.d), dtype=np.int8)
     whole = problem.evaluate_test(everything, None)["accuracy"][0]

@@ -224,10 +224,10 @@ def test_the_horizon_comes_from_the_budget_once(tmp_path):
         "budget": {"evaluations": 700},
     }
     config = check_config(raw, tmp_path / "a.yaml")
-    assert config.algorithm["horizon"] == 700
+    assert config.algorithm.horizon == 700
     assert config.identity()["algorithm.horizon"] == 700
     raw["algorithm"]["horizon"] = 50
-    assert check_config(raw, tmp_path / "a.yaml").algorithm["horizon"] == 50
+    assert check_config(raw, tmp_path / "a.yaml").algorithm.horizon == 50
     problem = FunctionProblem("zed1")
     for cls in (MPSOD, RVEA):
         with pytest.raises(InputError, match=r"algorithm\.horizon: expected the number"):

@@ -48,8 +48,8 @@ def test_a_sweep_over_searches(tmp_path, monkeypatch):
         own = "algorithm.batch" if kind == "random" else "algorithm.population"
         assert set(params) == {"algorithm.kind", "problem.d", own}
         config = RunDir(tmp_path / "out" / "trials" / f"{number:03d}").config()
-        assert config.algorithm["kind"] == kind
-        assert config.algorithm[own.removeprefix("algorithm.")] == params[own]
+        assert config.algorithm.kind == kind
+        assert dict(config.algorithm)[own.removeprefix("algorithm.")] == params[own]
         seen.add(kind)
     assert seen == {"random", "nsga2", "sms_emoa"}
     _, _, first, _ = sweeps.trials(tmp_path / "out")[0]

@@ -86,9 +86,9 @@ def test_trials_are_worth_what_their_runs_say(done):
         assert state == "COMPLETE"
         assert run.summary()["indicators"]["hypervolume"] == value == run.front().hypervolume()
         config = run.config()
-        assert config.algorithm["batch"] == params["algorithm.batch"]
-        assert config.problem["noise"] == params["problem.noise"]
-        assert config.problem["d"] == params["problem.d"]
+        assert config.algorithm.batch == params["algorithm.batch"]
+        assert config.problem.noise == params["problem.noise"]
+        assert config.problem.d == params["problem.d"]
         assert run.summary()["evaluations"] == 4 * params["algorithm.batch"]
     assert len({params["problem.noise"] for _, _, params, _ in study}) == 12
     best = max(study, key=lambda trial: trial[3])
@@ -323,7 +323,7 @@ def test_share_of_reference(done, tmp_path, plain):
     pd.concat([front, front.head(1), other]).to_csv(tmp_path / "front.csv", index=False)
     directions = [{"metric": "share_of_reference", "sense": "max"}]
     plan = sweeps.plan_of(tmp_path, sweeps.raw(directions=directions, reference="front.csv"))
-    problem = make_problem(run.config())
+    problem = make_problem(run.config(checked=True))
     meter = TrialMeter(plan.sweep, make_roles(run.config(), problem), "here")
     assert meter(run).values == {"share_of_reference": len(front) / (len(front) + 1)}
 

@@ -26,8 +26,8 @@ def test_a_right_one_is_read(tmp_path):
     assert plan.whole == {"algorithm.batch"}
     assert plan.configured() == {"algorithm.batch": 10, "problem.noise": 0.0, "problem.d": 4}
     config = plan.config_with({"algorithm.batch": 5, "problem.d": 3})
-    assert (config.algorithm["batch"], config.problem["d"]) == (5, 3)
-    assert config.problem["name"] == "zdt1"
+    assert (config.algorithm.batch, config.problem.d) == (5, 3)
+    assert config.problem.name == "zdt1"
 
 
 @pytest.mark.parametrize(

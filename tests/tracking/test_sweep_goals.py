@@ -51,7 +51,7 @@ def test_a_mean_has_its_interval(tmp_path, capsys):
         ends = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
         assert row["hypervolume"] == pytest.approx(np.mean(values), abs=1e-12)
         assert row["hypervolume_interval"] == pytest.approx((ends[1] - ends[0]) / 2, abs=1e-12)
-        assert len({run.config().problem["d"] for run in runs}) == 1
+        assert len({run.config().problem.d for run in runs}) == 1
     summary = json.loads((out / "summary.json").read_text())
     assert set(summary["best"][0]["intervals"]) == {"hypervolume"}
     shown = capsys.readouterr()
@@ -81,7 +81,7 @@ def test_repeats_on_other_splits(tmp_path):
     for number, _, _, (value,) in sweeps.trials(tmp_path / "out"):
         trial = RunDir(tmp_path / "out" / "trials" / f"{number:03d}")
         runs = trial.children()
-        assert [run.config().problem["split"]["seed"] for run in runs] == [5, 6, 7]
+        assert [run.config().problem.split["seed"] for run in runs] == [5, 6, 7]
         assert len({run.config().seed for run in runs}) == 3
         assert len({run.summary()["problem_fingerprint"] for run in runs}) == 3
         found = [run.summary()["indicators"]["hypervolume"] for run in runs]

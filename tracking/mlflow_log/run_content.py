@@ -92,7 +92,7 @@ def subject(run_dir: RunDir, data_of: RunDir, kind: str) -> Subject:
         ``run``, ``sweep``, ``experiment``, or a part of one: ``repeat``, ``trial``, ``cell``.
     """
     config, data = run_dir.config(), data_of.data()
-    method = str(config.algorithm["kind"])
+    method = config.algorithm.kind
     if kind == "experiment":
         grid = read_yaml(run_dir.experiment_file)
         known = [child.data() for child in run_dir.children()]
@@ -104,7 +104,7 @@ def subject(run_dir: RunDir, data_of: RunDir, kind: str) -> Subject:
     if kind == "cell":  # cells/CASE/METHOD/NNN; the search for references/CASE has no label
         labelled = run_dir.path.parent.parent.parent.name == "cells"
         method = run_dir.path.parent.name if labelled else method
-    name = str(data.get("name") or config.problem["kind"])
+    name = str(data.get("name") or config.problem.kind)
     return Subject(method, name, str(data.get("fingerprint") or ""))
 
 
@@ -178,7 +178,7 @@ def winners_text(table: pd.DataFrame) -> str:
 def run_tags(run_dir: RunDir) -> dict[str, str]:
     """Return the tags that say where a run comes from."""
     return {
-        "problem": str(run_dir.config().problem["kind"]),
+        "problem": run_dir.config().problem.kind,
         "paretolab.dir": run_dir.path.absolute().name,
         "mlflow.source.name": "paretolab",
         "mlflow.source.type": "LOCAL",
@@ -378,10 +378,10 @@ def _search_text(run_dir: RunDir, kind: str) -> str:
     config = run_dir.config()
     data = run_dir.data()
     sizes = [f"{data[k]:,} {k}" for k in ("records", "features", "models") if data.get(k)]
-    on = _plain(str(data.get("name") or config.problem["kind"]))
+    on = _plain(str(data.get("name") or config.problem.kind))
     on += f" ({', '.join(sizes)})" if sizes else ""
     goals = ", ".join(f"{_plain(o.metric)} {_ARROWS[o.sense]}" for o in config.objectives)
-    method = _plain(str(config.algorithm["kind"]))
+    method = _plain(config.algorithm.kind)
     if kind == "experiment":
         grid = read_yaml(run_dir.experiment_file)
         methods = ", ".join(map(_plain, grid["experiment"]["methods"]))

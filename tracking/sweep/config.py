@@ -16,14 +16,16 @@ from framework.errors import InputError, damaged
 from framework.experiment.config import (
     ConstraintConfig,
     RunConfig,
+    changed,
     check,
     check_config,
     flatten,
     noting,
     override,
-    put,
+    patched,
     read_yaml,
 )
+from framework.experiment.options import AS_WRITTEN
 from framework.experiment.run_dir import RunDir
 from framework.registry import nearest
 from framework.roles import Constraint, Sense
@@ -37,7 +39,7 @@ from framework.security import (
 )
 from framework.settings import Budget, Section
 from tracking.mlflow_log.store import absolute_uri
-from tracking.sweep.search_space import Dimension, Value, changed, dimensions
+from tracking.sweep.search_space import Dimension, Value, dimensions
 
 Start = dict[str, Value] | str
 
@@ -119,7 +121,7 @@ def split_seed(config: RunConfig, where: str) -> str:
     InputError
         There is none.
     """
-    flat = flatten({"problem": config.problem})
+    flat = flatten({"problem": config.problem.model_dump(mode="json")})
     keys = [key for key, v in flat.items() if key.endswith("split.seed") and isinstance(v, int)]
     if len(keys) != 1:
         raise InputError(
@@ -129,12 +131,11 @@ def split_seed(config: RunConfig, where: str) -> str:
     return keys[0]
 
 
-def resplit(config: RunConfig, repeat: int) -> RunConfig:
+def resplit(config: RunConfig, repeat: int, path: Path) -> RunConfig:
     """Return the configuration of a repeat on a split of its own; the first has the file's."""
     key = split_seed(config, "sweep.resplit")
-    raw = config.model_dump(mode="json")
-    put(raw, key, int(flatten(raw)[key]) + repeat)
-    return config.model_copy(update={"problem": raw["problem"]})
+    seed = int(flatten(config.model_dump(mode="json"))[key])
+    return changed(config, {key: seed + repeat}, path)
 
 
 class PruneConfig(Section):
@@ -290,11 +291,11 @@ class SweepPlan(NamedTuple):
         InputError
             The values do not go together.
         """
-        return check_config(changed(self.config, params), self.path)
+        return changed(self.config, params, self.path)
 
     def draft_with(self, params: Mapping[str, Any]) -> RunConfig:
         """Return the same, unchecked: to show what could not be run."""
-        return RunConfig.model_validate(changed(self.config, params))
+        return RunConfig.model_validate(patched(self.config, params), context={AS_WRITTEN: True})
 
     def dump(self) -> str:
         """Return the section ``sweep`` as the content of a YAML file."""

@@ -121,8 +121,8 @@ def write_report(
     summary = {
         "status": status,
         "name": plan.config.name,
-        "algorithm": plan.config.algorithm["kind"],
-        "problem": plan.config.problem["kind"],
+        "algorithm": plan.config.algorithm.kind,
+        "problem": plan.config.problem.kind,
         "seed": plan.config.seed,
         "sampler": plan.sweep.sampler,
         "sampler_seed": plan.sweep.seed,

@@ -16,11 +16,10 @@ from pydantic import Field, field_validator, model_validator
 from framework.errors import InputError
 from framework.experiment.config import (
     RunConfig,
+    changed,
     check,
-    check_config,
     flatten,
     noting,
-    put,
 )
 from framework.registry import nearest
 from framework.settings import Section
@@ -102,18 +101,6 @@ class Dimension(Section):
         if self.whole and self.low is not None and self.high is not None:
             return {"low": int(self.low), "high": int(self.high)}
         return {"low": self.low, "high": self.high}
-
-
-def changed(config: RunConfig, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a configuration with other values, kinds of sections first."""
-    raw = config.model_dump(mode="json")
-    known = flatten(raw)
-    for key in sorted((key for key in params if key.endswith(_KIND)), key=len):
-        if params[key] != known.get(key):
-            put(raw, key.removesuffix(_KIND), {"kind": params[key]})
-    for key, value in params.items():
-        put(raw, key, value)
-    return raw
 
 
 def dimensions(
@@ -230,7 +217,7 @@ class _Checker:
             if other not in params and (below or dimension.when) and dimension.holds(params):
                 params[other] = next(iter(dimension.tested().values()))
         try:
-            check_config(changed(self._config, params), self._path)
+            changed(self._config, params, self._path)
         except InputError as error:
             lines = [line.removeprefix(f"{self._path}: ") for line in str(error).splitlines()]
             others = {other for other in params if other != key}  # their mistakes are told there

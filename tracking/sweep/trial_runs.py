@@ -144,7 +144,7 @@ class TrialRuns:
             for repeat in range(config.repeats):
                 own = config_of_repeat(config, repeat)
                 if self._plan.sweep.resplit:
-                    own = resplit(own, repeat)
+                    own = resplit(own, repeat, self._plan.path)
                 repeat_dir = RunDir(trial.repeats / f"{repeat:03d}")
                 if not has_ended(repeat_dir, own):
                     repeat_dir.make(own)
@@ -213,7 +213,7 @@ class TrialRuns:
             It has no values.
         """
         trial = self._directory(number)
-        config = trial.config()
+        config = trial.config(checked=True)
         if config.repeats > 1:
             problem, alike = self._problems.of(config), not self._plan.sweep.resplit
             seconds = sum(run.summary()["wall_s"] for run in trial.children())

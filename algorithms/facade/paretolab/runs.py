@@ -120,7 +120,7 @@ class RunResult:
         if not isinstance(problem, Deployable):
             raise InputError(
                 f"choose: expected solutions that are models, found those of problem "
-                f"{self.config.problem['kind']!r}; paretolab.choose(front, ...) returns a position"
+                f"{self.config.problem.kind!r}; paretolab.choose(front, ...) returns a position"
             )
         return problem.decode(found.front.X[found.position].astype(problem.space.dtype))
 

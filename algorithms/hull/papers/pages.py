@@ -378,7 +378,7 @@ def _of_run(run: ComparedRun) -> dict[str, float]:
 
 def _baselines(place: RunDir) -> dict[str, float]:
     """Return the test accuracy of the trained network and of the training records' majority."""
-    problem = make_problem(place.config())
+    problem = make_problem(place.config(checked=True))
     assert isinstance(problem, NetworkProblem)
     everything = np.ones((1, problem.space.d), dtype=np.int8)
     unpruned = problem.evaluate_test(everything, None)  # type: ignore[arg-type]

@@ -143,7 +143,7 @@ def _thresholds(comparison: Comparison) -> dict[str, float]:
     found: dict[str, float] = {}
     for case in comparison.cases:
         if case.group not in found:
-            limit = RunDir(Path(case.runs[0].path)).config().problem["threshold"]
+            limit = RunDir(Path(case.runs[0].path)).config().problem.model_dump()["threshold"]
             found[case.group] = float(limit if isinstance(limit, float) else min(limit.values()))
     return found
 
@@ -197,9 +197,9 @@ def _stages(comparison: Comparison) -> pd.DataFrame:
             place = RunDir(Path(run.path))
             if run.method != EMSCO or not place.returned_file.is_file():
                 continue
-            config = place.config()
+            config = place.config(checked=True)
             problem = make_problem(config)
-            factor = (config.problem.get("costs") or {}).get("factor") or 1
+            factor = config.problem.as_arguments()["costs"].factor or 1
             costs = np.asarray(problem.costs) / problem.cost_scale / factor  # type: ignore[attr-defined]
             answer = place.listing("returned").iloc[0]
             for name, cost in zip(problem.gene_names, costs, strict=True):

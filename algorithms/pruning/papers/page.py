@@ -134,10 +134,10 @@ def _check(cases: Mapping[str, RunConfig]) -> None:
         A case is of another kind of problem.
     """
     for name, config in cases.items():
-        if config.problem["kind"] != "pruning":
+        if config.problem.kind != "pruning":
             raise InputError(
                 f"experiment.pages: expected cases of kind pruning for the page pruning, found "
-                f"{config.problem['kind']} ({name}); leave the page out"
+                f"{config.problem.kind} ({name}); leave the page out"
             )
 
 
