@@ -97,6 +97,7 @@ def test_overrides_are_yaml(write):
 def test_a_text_is_short_for_a_kind(write):
     short, long = write(put("algorithm", "random")), {"kind": "random"}
     assert load_config(short).algorithm == check(AlgorithmOptions, long, "algorithm")
+    assert load_config(short, ["algorithm.batch=7"]).algorithm.batch == 7
 
 
 def test_options_are_those_of_the_class_and_travel_to_workers(write):

@@ -375,6 +375,8 @@ def override(raw: dict[str, Any], assignment: str) -> None:
 def put(raw: dict[str, Any], key: str, value: Any) -> None:
     """Set the value of a dotted key; items of lists are addressed by their number."""
     *path, last = key.split(".")
+    if path and path[0] in ("problem", "algorithm") and isinstance(raw.get(path[0]), str):
+        raw[path[0]] = {"kind": raw[path[0]]}
     node: Any = raw
     for step in path:
         if isinstance(node, dict) and node.get(step) is None:

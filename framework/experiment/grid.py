@@ -93,6 +93,14 @@ class GridConfig(Section):
     protocols: dict[str, dict[str, Any]] = Field(default_factory=dict)
     protocol: str | None = None
 
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _kinds(cls, methods: Any) -> Any:
+        """Take a text as short for a method of this kind without further parameters."""
+        if not isinstance(methods, dict):
+            return methods
+        return {key: {"kind": m} if isinstance(m, str) else m for key, m in methods.items()}
+
     @field_validator("product", "folds")
     @classmethod
     def _has_values(cls, product: dict[str, list[Any]]) -> dict[str, list[Any]]:

@@ -36,6 +36,11 @@ def test_runs_are_all_combinations(tmp_path):
     assert (last.seed, last.repeats, last.workers) == (repeat_seed(0, 2), 1, "serial")
 
 
+def test_a_text_is_short_for_a_method(tmp_path):
+    short = grid_of(tmp_path, small.raw(methods={"a": "random"}))
+    assert short.runs() == grid_of(tmp_path, small.raw(methods={"a": {"kind": "random"}})).runs()
+
+
 def test_a_product_crosses_every_case(tmp_path):
     product = {"problem.d": [3, 4], "budget.evaluations": [20, 40]}
     grid = grid_of(tmp_path, small.raw(product=product))

@@ -9,6 +9,7 @@ import numpy as np
 
 from framework.batch import Evaluated
 from framework.experiment.config import RunConfig
+from framework.experiment.options import AS_WRITTEN
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.journal import Journal
@@ -73,7 +74,7 @@ def config(**changes: object) -> RunConfig:
         "budget": {"generations": 20},
         "tracking": {"uri": "sqlite:///mlflow.db", "experiment": "made-up"},
     }
-    return RunConfig.model_validate(raw | changes)
+    return RunConfig.model_validate(raw | changes, context={AS_WRITTEN: True})
 
 
 def start(path: Path, *, uid: str = "u1", **changes: object) -> RunDir:

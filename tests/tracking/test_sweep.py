@@ -300,7 +300,7 @@ def test_two_directions(tmp_path):
         dominated = any((other <= row).all() and (other < row).any() for other in values)
         assert dominated == (number not in best)
     chosen = load_config(tmp_path / "out" / "best.yaml")
-    assert chosen.algorithm["batch"] == summary["best"][0]["params"]["algorithm.batch"]
+    assert chosen.algorithm.batch == summary["best"][0]["params"]["algorithm.batch"]
     assert set(summary["importances"]) == {"best_f2", "evaluations"}
     assert summary["indicators"] == summary["best"][0]["values"]
 
