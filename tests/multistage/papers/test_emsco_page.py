@@ -113,5 +113,5 @@ def test_the_shipped_grid_has_the_papers_parameters():
         "heart": (0.075, 0.75, 2.0),
         "synthetic30": (0.05, 0.8, 2.5),
     }
-    assert np.all([cells[d, EMSCO].problem["max_stages"] in (8, 10, 15) for d in found])
-    assert {c.problem["kind"] for (_, m), c in cells.items() if m != EMSCO} == {"rivals"}
+    assert np.all([cells[d, EMSCO].problem.max_stages in (8, 10, 15) for d in found])
+    assert {c.problem.kind for (_, m), c in cells.items() if m != EMSCO} == {"rivals"}
