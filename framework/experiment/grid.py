@@ -96,10 +96,7 @@ class GridConfig(Section):
     @field_validator("methods", mode="before")
     @classmethod
     def _kinds(cls, methods: Any) -> Any:
-        """Take a text as short for a method of this kind without further parameters."""
-        if not isinstance(methods, dict):
-            return methods
-        return {key: {"kind": m} if isinstance(m, str) else m for key, m in methods.items()}
+        return in_full(methods) if isinstance(methods, dict) else methods
 
     @field_validator("product", "folds")
     @classmethod
@@ -296,6 +293,11 @@ class Grid:
             "own_methods": own,
         }
         return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+
+
+def in_full(methods: Mapping[str, Any]) -> dict[str, Any]:
+    """Return methods by label; a text is short for a method of this kind alone."""
+    return {key: {"kind": raw} if isinstance(raw, str) else raw for key, raw in methods.items()}
 
 
 def parts_of_method(raw: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

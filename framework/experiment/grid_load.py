@@ -26,6 +26,7 @@ from framework.experiment.grid import (
     GridConfig,
     Method,
     check_names,
+    in_full,
     parts_of_method,
 )
 from framework.experiment.options import AlgorithmOptions, ProblemOptions
@@ -205,7 +206,7 @@ def _own_methods(
     found: list[str] = []
     own: dict[str, dict[str, Method]] = defaultdict(dict)
     for case, one in crossed.items():
-        given = dict(one.change.get("methods") or {})
+        given = in_full(one.change.get("methods") or {})
         where = f"{path}: experiment.cases.{one.given}.methods"
         for label in given:
             if label not in grid.methods:

@@ -39,6 +39,9 @@ def test_runs_are_all_combinations(tmp_path):
 def test_a_text_is_short_for_a_method(tmp_path):
     short = grid_of(tmp_path, small.raw(methods={"a": "random"}))
     assert short.runs() == grid_of(tmp_path, small.raw(methods={"a": {"kind": "random"}})).runs()
+    cases = {"other": {"methods": {"grid*": "random"}}}
+    kinds = [run.config.algorithm.kind for run in grid_of(tmp_path, small.raw(cases=cases)).runs()]
+    assert kinds[-1] == "random"
 
 
 def test_a_product_crosses_every_case(tmp_path):
