@@ -7,7 +7,7 @@ import reprlib
 import typing
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -47,6 +47,10 @@ class Options(Section):
     _group: ClassVar[registry.Group]
     _contract: ClassVar[type]
     registered_class: ClassVar[Any]
+
+    if TYPE_CHECKING:  # which options there are depends on the kind
+
+        def __getattr__(self, name: str) -> Any: ...
 
     @classmethod
     def of_kind(cls, kind: object) -> type[Self]:

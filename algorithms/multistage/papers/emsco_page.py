@@ -143,7 +143,7 @@ def _thresholds(comparison: Comparison) -> dict[str, float]:
     found: dict[str, float] = {}
     for case in comparison.cases:
         if case.group not in found:
-            limit = RunDir(Path(case.runs[0].path)).config().problem.model_dump()["threshold"]
+            limit = RunDir(Path(case.runs[0].path)).config().problem.threshold
             found[case.group] = float(limit if isinstance(limit, float) else min(limit.values()))
     return found
 
@@ -199,7 +199,7 @@ def _stages(comparison: Comparison) -> pd.DataFrame:
                 continue
             config = place.config(checked=True)
             problem = make_problem(config)
-            factor = config.problem.as_arguments()["costs"].factor or 1
+            factor = config.problem.costs.factor or 1
             costs = np.asarray(problem.costs) / problem.cost_scale / factor  # type: ignore[attr-defined]
             answer = place.listing("returned").iloc[0]
             for name, cost in zip(problem.gene_names, costs, strict=True):
