@@ -75,9 +75,12 @@ class RecordOutcomes(ABC):
     refitted : bool
         Whether the model that is handed out is fitted anew on the records of several folds, so
         that it is not itself one of those that were measured.
+    counted : numpy.ndarray of int64, shape (records,), optional
+        How often each record counts beside the weights that are asked for; once if None.
     """
 
     refitted: bool = False
+    counted: IntArray | None = None
 
     def __init__(
         self,
@@ -126,16 +129,12 @@ class WeightedOutcomes(RecordOutcomes):
     units : numpy.ndarray of int64, shape (records,)
         How often each record counts: see :func:`whole_weights`.
 
-    Attributes
-    ----------
-    counted : numpy.ndarray of int64, shape (records,)
-        These.
     """
 
     def __init__(self, base: RecordOutcomes, units: IntArray) -> None:
         super().__init__(base.candidates, base.records, base.names, base.units)
         self.refitted = base.refitted
-        self._base, self.counted = base, units
+        self._base, self._units, self.counted = base, units, units
 
     def metrics(
         self,
@@ -143,7 +142,7 @@ class WeightedOutcomes(RecordOutcomes):
         candidates: slice | IntArray = slice(None),
         names: Collection[str] | None = None,
     ) -> Mapping[str, FloatArray]:
-        drawn = weights.astype(np.float64) * self.counted[:, None]
+        drawn = weights.astype(np.float64) * self._units[:, None]
         return self._base.metrics(drawn, candidates, names)
 
 

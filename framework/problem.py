@@ -396,17 +396,8 @@ class Deployable(ABC):
         ------
         InputError
             A column is missing, or a value cannot be used.
-
-        Notes
-        -----
-        By default the shares of the labels that the model's ``predict_table`` gives.
         """
-        table, labels = self.decode(x).predict_table(frame), list(self.labels())
-        numbers = {label: code for code, label in enumerate(labels)}
-        given = np.array([numbers.get(label, -1) for label in table["label"]], dtype=np.int64)
-        from framework.rates import samples_of_answers
-
-        return samples_of_answers(codes, given, len(labels), self.positive_code())
+        return {}
 
     def positive_code(self) -> int:
         """Return the code of the positive class; -1 for none."""

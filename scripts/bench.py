@@ -284,6 +284,7 @@ def bench_resampling(args: argparse.Namespace) -> None:
     roles = Roles(problem.metrics, OBJECTIVES)
     front = Front.of([Evaluated(ids, X, dict(values))], roles, problem.gene_names)
     outcomes, where = problem.outcomes(X), ["coverage>=0.8"]
+    assert outcomes is not None
     resamples = Resamples(outcomes, 0)
     at = int(front.ids[choose(front, where=where, best="accuracy")])
     rule = Rule(front, where=where, best="accuracy")

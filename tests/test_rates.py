@@ -13,11 +13,12 @@ from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.hull.data import NetworkConfig
 from algorithms.hull.network import NetworkProblem
 from algorithms.pruning.problem import PruningConfig, PruningProblem
+from framework.answers import Answers, Records, measured
 from framework.data.subgroups import Subgroups, subgroups
 from framework.errors import InputError
 from framework.experiment.config import check
 from framework.libraries.selection import groups_of
-from framework.rates import RatedRecords, Rates
+from framework.measures import rates
 from tests.made_up_libraries import made_up
 from tests.multistage.data import genomes, problem_of
 
@@ -91,9 +92,10 @@ def test_rates_of_weighted_records_are_those_of_scikit_learn(k):
     said[1] = np.where(groups == 1, -1, truth)
     said[2] = -1
     weights = np.stack([np.ones(n), rng.integers(0, 4, n)], axis=1)
-    rates = Rates(names, classes, positive, list("abc"), abstains=True)
-    found = RatedRecords(rates, truth, groups).values(said, weights)
-    assert list(found) == [metric.name for metric in rates.metrics]
+    measures = rates(names, classes, positive, list("abc"), abstains=True)
+    records = Records(truth, tuple(classes), positive, groups=groups, group_names=tuple("abc"))
+    found = measured(Answers(records, said), measures, weights)
+    assert list(found) == [measure.metric.name for measure in measures]
     for i in range(3):
         for b in range(2):
             frame = pd.DataFrame(
@@ -104,7 +106,7 @@ def test_rates_of_weighted_records_are_those_of_scikit_learn(k):
                 twin = expected(names, classes, positive, frame)
             for name, value in twin.items():
                 assert found[name][i, b] == pytest.approx(value, abs=1e-12), (name, i, b)
-    for metric in rates.metrics:
+    for metric in (measure.metric for measure in measures):
         assert metric.low <= found[metric.name].min() <= found[metric.name].max() <= metric.high
 
 
@@ -117,7 +119,7 @@ def test_what_cannot_be_a_rate_is_said():
     }
     for name, text in cases.items():
         with pytest.raises(InputError, match=text):
-            Rates([name], LABELS)
+            rates([name], LABELS)
 
 
 @pytest.mark.parametrize(
@@ -134,14 +136,13 @@ def test_subgroups_that_cannot_be_compared_are_refused(values, text):
         subgroups(pd.Series(values, name="sex"))
 
 
-def agree(problem, X, said, truth, groups):
+def agree(problem, X, said, truth, groups, names):
     """Compare the metrics of test records with those of answers that something else gave."""
     found = problem.evaluate_test(X, None)
-    rated = problem.rated[1]
+    records = problem.records("test")
     for i, row in enumerate(said):
         frame = pd.DataFrame({"true": truth, "said": row, "group": groups, "w": 1})
-        rates = rated.rates
-        twin = expected(list(rates.shares), [str(c) for c in rates.classes], rates.positive, frame)
+        twin = expected(names, [str(c) for c in records.classes], records.positive, frame)
         for name, value in twin.items():
             if name in problem.metric_names:
                 assert found[name][i] == pytest.approx(value, abs=1e-12), name
@@ -171,7 +172,7 @@ def test_ensembles(classes):
     X = problem.space.sample(np.random.default_rng(0), 8)
     P = np.einsum("nk,k...->n...", X / X.sum(axis=1, keepdims=True), library.test.astype(float))
     said = (P > 0.5).astype(int) if classes == 2 else P.argmax(axis=2)
-    agree(problem, X, said, library.y_test, groups[1].codes)
+    agree(problem, X, said, library.y_test, groups[1].codes, names)
     X[0] = 0
     assert np.isnan(problem.evaluate(X)["matthews"]).tolist() == [True] + [False] * 7
 
@@ -180,15 +181,14 @@ def test_ensembles(classes):
 def test_prunings(positive):
     library = made_up(k=5, n=60, m=50)
     groups = [Subgroups(("a", "b"), halves(n, n)) for n in (60, 50)]
-    problem = PruningProblem(
-        library, positive=positive, rates=["precision", "f1", "matthews"], groups=groups
-    )
+    names = ["precision", "f1", "matthews"]
+    problem = PruningProblem(library, positive=positive, rates=names, groups=groups)
     X = problem.space.sample(np.random.default_rng(0), 8)
     code = library.classes.index(positive)
     votes = (library.test > 0.5) == (code == 1)
     called = X[:, :-1] @ votes > X[:, -1:]
     said = np.where(called, code, 1 - code)
-    agree(problem, X, said, library.y_test, groups[1].codes)
+    agree(problem, X, said, library.y_test, groups[1].codes, names)
     X[0, :-1] = 0
     assert np.isnan(problem.evaluate(X)["matthews"][0])
 
@@ -218,14 +218,14 @@ def stages_of(file, label="label", **more):
     return problem_of(file, dataset=dataset, split={"part": "part"}, group="side", **more)
 
 
-def check_stages(problem, file, label="label"):
+def check_stages(problem, file, rates, label="label"):
     frame = pd.read_csv(file)
     frame = frame[frame["part"] == "test"]
     codes = {str(name): code for code, name in enumerate(problem.classes)}
     X, names = genomes(problem, 4), list(problem.feature_names)
     said = [[codes.get(str(s), -1) for s in problem.decode(x).predict(frame[names])] for x in X]
     groups = frame["side"].map({"left": 0, "middle": 1, "right": 2}).to_numpy()
-    agree(problem, X, np.array(said), frame[label].map(codes).to_numpy(), groups)
+    agree(problem, X, np.array(said), frame[label].map(codes).to_numpy(), groups, rates)
 
 
 @pytest.mark.parametrize(
@@ -239,13 +239,13 @@ def test_stages_of_several_classes(divided, measure, decision):
         more |= {"decision": decision, "threshold": 0.75}
     problem = stages_of(divided, measure={"kind": measure}, **more)
     assert problem.data.codes == 2
-    check_stages(problem, divided)
+    check_stages(problem, divided, more["rates"])
 
 
 def test_stages_of_two_classes(divided):
     problem = stages_of(divided, "two", rates=["precision:low", "recall"])
     assert problem.data.codes == 0
-    check_stages(problem, divided, "two")
+    check_stages(problem, divided, ["precision:low", "recall"], "two")
 
 
 def test_bits_say_the_class_only_where_a_metric_needs_it(divided):
@@ -270,8 +270,8 @@ def test_networks(tmp_path):
     problem = NetworkProblem.from_config(check(NetworkConfig, raw, "problem"))
     X = problem.space.sample(np.random.default_rng(0), 6)
     called = problem._answers(X, problem.test)
-    truth = np.where(problem.test.positive, 0, 1)  # the labels sorted: n, x
-    agree(problem, X, np.where(called, 0, 1), truth, problem.rated[1].groups)
+    truth = problem.test.positive.astype(int)  # the classes are x and n
+    agree(problem, X, called.astype(int), truth, problem.records("test").groups, raw["rates"])
     assert problem.design.shape[1] == 5  # the subgroup is a feature, of two columns
 
 

@@ -1,16 +1,21 @@
-"""How cascades do on each record, and their metrics under weights of the records."""
+"""How cascades do on each record, and metrics of that which are no ratios of sums."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from framework.answers import Sums
 from framework.arrays import Array, FloatArray, IntArray
 from framework.jit import njit
-from framework.outcomes import RecordOutcomes, weighted_sums
+from framework.roles import Metric
 
+RIGHT_CODE, WRONG_CODE = range(2)
+"""Classes of what is said, of which nothing is known but whether it is right."""
+TENTHS = "tenths"
+"""Calibrated probability of being right, in tenths: a column of what answers pay."""
 RIGHT, CALIBRATED, ANSWERED, ASKED, SAID = range(5)
 """Planes of :func:`walk`."""
 
@@ -162,86 +167,40 @@ def upper_quantile(paid: IntArray, weights: FloatArray) -> FloatArray:
     return out
 
 
-class CascadeOutcomes(RecordOutcomes):
-    """How cascades do on each record.
+class UpperQuantile(NamedTuple):
+    """The amount that 95% of the records do not exceed.
 
-    ``calibrated_accuracy`` moves, under weights, as ``accuracy`` does: calibrated outcomes lack the
-    luck of single answers, and a range made of them would be too narrow.
-
-    Parameters
+    Attributes
     ----------
-    policies : Policies
-    facts : Facts
-    names : collection of str
-        The metrics that the problem reports.
-    costs : sequence of str
-        Names of the costs, in the order of ``facts.costs``.
-    limit : float, optional
-        Of the first cost, for the share of records above it.
-    error_costs : numpy.ndarray of int64, shape (labels + 1, labels + 1), optional
-        What it costs, in 1e-9, to say a label (column) of a true one (row); the last column is no
-        answer, the last row a truth that is not known.
-    truth : numpy.ndarray of int64, shape (N,), optional
-    units : numpy.ndarray of int64, shape (N,), optional
+    metric : Metric
+    paid : str
     """
 
-    def __init__(
-        self,
-        policies: Policies,
-        facts: Facts,
-        names: Collection[str],
-        costs: Sequence[str],
-        *,
-        limit: float | None = None,
-        error_costs: IntArray | None = None,
-        truth: IntArray | None = None,
-        units: IntArray | None = None,
-    ) -> None:
-        super().__init__(len(policies.models), facts.level.shape[1], names, units)
-        self._policies, self._facts, self._costs = policies, facts, tuple(costs)
-        self._limit, self._error_costs, self._truth = limit, error_costs, truth
+    metric: Metric
+    paid: str
 
-    def metrics(
-        self,
-        weights: Array,
-        candidates: slice | IntArray = slice(None),
-        names: Collection[str] | None = None,
-    ) -> Mapping[str, FloatArray]:
-        wanted = set(self.names if names is None else names)
-        p, f = self._policies, self._facts
-        rows = [np.ascontiguousarray(part[candidates]) for part in p[:5]]
-        planes, paid = walk(
-            *(rows[0], rows[1], rows[2], rows[3], rows[4], p.abstains),
-            *(f.level, f.right, f.tens, f.said, f.costs, f.fixed, f.route, f.route_costs),
-        )
-        total = weights.sum(axis=0, dtype=np.float64)
-        answered = weighted_sums(planes[ANSWERED], weights)
-        right = weighted_sums(planes[RIGHT], weights)
-        values = {
-            "accuracy": right / total,
-            "conclusive_accuracy": right / np.maximum(answered, 1),
-            "coverage": answered / total,
-            "models_asked": weighted_sums(planes[ASKED], weights) / total,
-        }
-        if "calibrated_accuracy" in wanted:
-            n = planes.shape[2]
-            tens, ones = (planes[plane].sum(axis=1)[:, None] / n for plane in (CALIBRATED, RIGHT))
-            moved = values["accuracy"] - ones
-            values["calibrated_accuracy"] = np.clip(tens / 10 + moved, 0.0, 1.0)
-        if "chain_length" in wanted:
-            sizes = (p.models[candidates] >= 0).sum(axis=1).astype(np.float64)
-            values["chain_length"] = np.repeat(sizes[:, None], len(total), axis=1)
-        for i, name in enumerate(self._costs):
-            if name in wanted:
-                values[name] = weighted_sums(paid[i], weights) * f.scale[i] / total
-            if f"p95_{name}" in wanted:
-                found = upper_quantile(paid[i], np.ascontiguousarray(weights, dtype=np.float64))
-                values[f"p95_{name}"] = found * f.scale[i]
-        if self._limit is not None and "over_limit" in wanted:
-            above = paid[0] > round(self._limit / f.scale[0])
-            values["over_limit"] = weighted_sums(above, weights) / total
-        if self._error_costs is not None and "error_cost" in wanted:
-            assert self._truth is not None
-            each = self._error_costs[self._truth[None, :], planes[SAID]]  # -1 is the last column
-            values["error_cost"] = weighted_sums(each, weights) / (1e9 * total)
-        return {name: values[name] for name in self.names if name in values}
+    def of(self, sums: Sums) -> FloatArray:
+        """Return its values, shape (n, b)."""
+        weights = np.ascontiguousarray(sums.weights, dtype=np.float64)
+        units = upper_quantile(sums.answers.paid[self.paid], weights)
+        return np.asarray(units * sums.answers.scale[self.paid])
+
+
+@dataclass(frozen=True)
+class CalibratedAccuracy:
+    """The mean calibrated probability that an answer is right.
+
+    Under weights it moves as the accuracy does: calibrated outcomes lack the luck of single
+    answers, and a range made of them would be too narrow.
+    """
+
+    metric: Metric
+    follows_weights: ClassVar[bool] = False  # not that of records that are repeated so often
+
+    def of(self, sums: Sums) -> FloatArray:
+        """Return its values, shape (n, b)."""
+        answers, n = sums.answers, len(sums.answers.records)
+        ones = (answers.codes == RIGHT_CODE).sum(axis=1)[:, np.newaxis] / n
+        tens = answers.paid[TENTHS].sum(axis=1)[:, np.newaxis] / n
+        moved = sums.cells("outcomes")[0] / sums.total - ones
+        return np.asarray(np.clip(tens / 10 + moved, 0.0, 1.0))

@@ -15,11 +15,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from algorithms.cascade.config import Abstain, CascadeConfig, Order, obtain_calls
-from algorithms.cascade.outcomes import CascadeOutcomes, Facts, Policies
+from algorithms.cascade.outcomes import (
+    ANSWERED,
+    ASKED,
+    CALIBRATED,
+    RIGHT,
+    RIGHT_CODE,
+    SAID,
+    TENTHS,
+    WRONG_CODE,
+    CalibratedAccuracy,
+    Facts,
+    Policies,
+    UpperQuantile,
+    walk,
+)
 from algorithms.cascade.routing import Routes, Routing
 from algorithms.cascade.stages import TENS, AnswerRule, Calibration, Stages
 from algorithms.moves.variation import moved
 from framework.analysis.expectations import Resamples
+from framework.answering import AnsweringProblem
+from framework.answers import NO_ANSWER, Answers, Measure, Part, Records, Size
 from framework.arrays import Array, IntArray, WordArray
 from framework.errors import InputError
 from framework.libraries.calls import UNIT, CallTable, whole_cost
@@ -27,11 +43,10 @@ from framework.libraries.config import BuildConfig, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_members
 from framework.libraries.selection import describe, known_records
-from framework.outcomes import Sample
-from framework.problem import Deployable, Problem
+from framework.measures import Ratio, Tables
+from framework.problem import Deployable
 from framework.roles import Metric
 from framework.space import Integers
-from framework.streams import CandidateStreams
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +55,6 @@ if TYPE_CHECKING:
 
 VERSION = 1  # raise it when a value changes for the same table
 
-_AT_ONCE = 4_000_000  # records times cascades that are walked at once
 
 _ACCURACY = Metric("accuracy", "max", text="share of records that are answered rightly", mixes=True)
 _CALIBRATED = Metric(
@@ -78,7 +92,7 @@ class Decoded(NamedTuple):
     enter: tuple[float | None, ...]
 
 
-class CascadeProblem(Problem, Deployable):
+class CascadeProblem(AnsweringProblem, Deployable):
     """Accuracy, coverage and costs of cascades of priced models.
 
     Metrics, in natural sign:
@@ -171,7 +185,12 @@ class CascadeProblem(Problem, Deployable):
         self.space: Integers = Integers(np.zeros(len(upper), int), upper, members=k)
         most = max(n, 0 if self.test is None else self.test.n)
         self._error_costs = _error_table(self.calls, errors, no_answer, most)
-        self.metrics = self._metrics()
+        self.measures = self._measures()
+        parts: tuple[tuple[Part, CallTable | None], ...] = (
+            ("search", self.calls),
+            ("test", self.test),
+        )
+        self._records = {part: self._records_of(part, table) for part, table in parts}
         content = [VERSION, self.calls.fingerprint, order, answer, abstain, limit, errors]
         content += [no_answer, None if self.test is None else self.test.fingerprint]
         content += [] if self.routes is None else [self.routes.digest()]
@@ -264,24 +283,23 @@ class CascadeProblem(Problem, Deployable):
         found = X[:, first : first + k] if self.routes is not None else np.zeros((len(X), k))
         return np.asarray(found, dtype=np.int64)
 
-    def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
-        return self._measure(X, self.calls, self.stages)
+    def records(self, part: Part = "search") -> Records | None:
+        return self._records[part]
 
-    def evaluate_test(
-        self, X: Array, streams: CandidateStreams | None = None
-    ) -> Mapping[str, Array] | None:
-        if self.test is None or self._test_stages is None:
+    def _records_of(self, part: Part, table: CallTable | None) -> Records | None:
+        """Return records of which it is known whether an answer is right, and nothing else."""
+        if table is None:
             return None
-        return self._measure(X, self.test, self._test_stages)
+        refitted = part == "search" and self.library is not None and self.library.folds > 0
+        labels = np.full(table.n, RIGHT_CODE, dtype=np.int64)
+        classes = "right", "wrong"
+        return Records(labels, classes, units=table.groups, refitted=refitted, part=part)
 
     def neighbours(self, X: Array) -> Array:
         return moved(self.space, X)
 
-    def outcomes(self, X: Array) -> CascadeOutcomes:
-        """Return how cascades do on each tuning record."""
-        found = self._outcomes(X, self.calls, self.stages)
-        found.refitted = self.library is not None and self.library.folds > 0
-        return found
+    def truth(self) -> None:
+        """Return nothing: what classes records have does not count here."""
 
     def decoded(self, x: Array) -> Decoded:
         """Return the models and thresholds that a genome, shape (d,), stands for."""
@@ -318,13 +336,15 @@ class CascadeProblem(Problem, Deployable):
         """Return the classes of the library's models; a table of calls has no records to ask."""
         return () if self.library is None else self.library.classes or ()
 
-    def samples(
-        self, x: Array, frame: pd.DataFrame, codes: IntArray
-    ) -> Mapping[str, Sequence[Sample]]:
-        found = super().samples(x, frame, codes)
-        (answered,), (right,) = found["coverage"], found["accuracy"]
-        of_all = Sample(right.mean * right.records / max(answered.records, 1), answered.records)
-        return {**found, "accuracy": [of_all], "conclusive_accuracy": [right]}
+    @property
+    def certifiable(self) -> Sequence[Measure]:
+        return [m for m in self.measures if isinstance(m, Ratio) and not m.paid]
+
+    def answers_of_model(self, table: pd.DataFrame, codes: IntArray) -> Answers:
+        said = super().answers_of_model(table, codes)
+        right = np.where(said.codes == codes, RIGHT_CODE, WRONG_CODE)
+        records = Records(np.full(len(codes), RIGHT_CODE, dtype=np.int64), ("right", "wrong"))
+        return Answers(records, np.where(said.codes == NO_ANSWER, NO_ANSWER, right))
 
     def shares(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
         return {"conclusive_accuracy": values["coverage"]}
@@ -368,7 +388,9 @@ class CascadeProblem(Problem, Deployable):
         decoded, table = self.decoded(x), self.calls
         values = self.evaluate(np.asarray(x)[None])
         promises = {name: {"claimed": float(value[0])} for name, value in values.items()}
-        resamples = Resamples(self.outcomes(np.asarray(x)[None]), 0)
+        outcomes = self.outcomes(np.asarray(x)[None])
+        assert outcomes is not None
+        resamples = Resamples(outcomes, 0)
         paid = resamples.outcomes.metrics(resamples.weights, names=self.costs)
         for name in self.costs:
             promises[name]["budget"] = float(np.quantile(paid[name][0], 0.95, method="higher"))
@@ -389,19 +411,16 @@ class CascadeProblem(Problem, Deployable):
         columns = () if self._inputs is None else self._inputs.columns.tolist()
         return CascadePolicy(policy, cases, self.router.classifiers_, columns)
 
-    def _measure(self, X: Array, table: CallTable, stages: Stages) -> dict[str, Array]:
-        step = max(1, _AT_ONCE // (table.n * (2 + len(self.costs))))
-        ones = np.ones((table.n, 1), dtype=np.float32)
-        parts = []
-        for start in range(0, len(X), step):
-            found = self._outcomes(X[start : start + step], table, stages).metrics(ones)
-            parts.append({name: column[:, 0] for name, column in found.items()})
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-    def _outcomes(self, X: Array, table: CallTable, stages: Stages) -> CascadeOutcomes:
+    def answers(self, X: Array, part: Part = "search") -> Answers:
+        """Return whether answers are right, and what they cost."""
         if X.ndim != 2 or X.shape[1] != self.space.d:
             raise ValueError(f"expected genomes of shape (n, {self.space.d}), found {X.shape}")
-        tuning = stages is self.stages
+        tuning = part == "search"
+        table, stages = (self.calls, self.stages) if tuning else (self.test, self._test_stages)
+        records = self.records(part)
+        assert table is not None
+        assert stages is not None
+        assert records is not None
         policies, keys = self._policies(X)
         known = [stages[key] for key in keys]
         none = np.full(table.n, -1, dtype=np.int64)
@@ -426,16 +445,20 @@ class CascadeProblem(Problem, Deployable):
             np.array([each // g for each, g in zip(asked, scale, strict=True)], dtype=np.int64),
             np.array([g / UNIT for g in scale]),
         )
-        return CascadeOutcomes(
-            policies,
-            facts,
-            self.metric_names,
-            self.costs,
-            limit=self.limit,
-            error_costs=self._error_costs,
-            truth=table.truth,
-            units=table.groups,
-        )
+        planes, paid = walk(*policies, *facts[:-1])
+        codes = np.where(planes[RIGHT] > 0, RIGHT_CODE, WRONG_CODE).astype(np.int8)
+        codes[planes[ANSWERED] == 0] = NO_ANSWER
+        columns: dict[str, Array] = dict(zip(self.costs, paid, strict=True))
+        columns |= {_CALLS.name: planes[ASKED], TENTHS: planes[CALIBRATED]}
+        if self.limit is not None:
+            columns[_OVER.name] = paid[0] > round(self.limit / facts.scale[0])
+        if self._error_costs is not None:
+            assert table.truth is not None
+            # no answer is -1, the last column
+            columns[_ERRORS.name] = self._error_costs[table.truth[None, :], planes[SAID]]
+        length = (policies.models >= 0).sum(axis=1).astype(np.float64)
+        worth = dict(zip(self.costs, facts.scale.tolist(), strict=True))
+        return Answers(records, codes, columns, {_MODELS.name: length}, worth)
 
     def _policies(self, X: Array) -> tuple[Policies, list[tuple[int, ...]]]:
         """Return genomes as arrays, and the keys of the stages that they name by position."""
@@ -459,43 +482,41 @@ class CascadeProblem(Problem, Deployable):
                     refuse[i, j] = x[k + m]
         return Policies(models, stages, accept, refuse, enter, self.abstain != "no"), list(keys)
 
-    def _metrics(self) -> tuple[Metric, ...]:
+    def _measures(self) -> tuple[Measure, ...]:
+        ratios, every = Tables(2), np.ones(2, dtype=bool)
+        everyone, nothing = ratios.everyone, 0 * ratios.everyone
+
+        def mean(metric: Metric, per: int = 1) -> Measure:
+            return Ratio(metric, nothing, everyone, every, (metric.name,), per=per)
+
         k, n = self.calls.k, self.calls.n
-        found = [_ACCURACY._replace(steps=n), _CALIBRATED._replace(steps=10 * n), _CONCLUSIVE]
-        found += [_COVERAGE._replace(steps=n), _CALLS._replace(low=1.0, high=float(k) or 1.0)]
-        found += [_MODELS._replace(high=float(k))]
+        found: list[Measure] = [
+            Ratio(_ACCURACY._replace(steps=n), ratios.right, everyone, every),
+            CalibratedAccuracy(_CALIBRATED._replace(steps=10 * n)),
+            ratios.ratio(_CONCLUSIVE, "accuracy"),
+            ratios.ratio(_COVERAGE._replace(steps=n), "coverage"),
+            mean(_CALLS._replace(low=1.0, high=float(k) or 1.0)),
+            Size(_MODELS._replace(high=float(k))),
+        ]
         for i, (name, cost) in enumerate(self.calls.costs.items()):
             routed = 0.0 if self.routes is None else k * self.routes.costs[i] / UNIT
             tests = () if self.test is None else (self.test.costs[name].alone(),)
             tables = [cost.alone(), *tests]
-            mean = max(float(v.sum() / (UNIT * v.shape[1])) for v in tables) * (1 + 1e-9) + routed
+            dearest = (
+                max(float(v.sum() / (UNIT * v.shape[1])) for v in tables) * (1 + 1e-9) + routed
+            )
             most = max(float(v.sum(axis=0).max() / UNIT) for v in tables) * (1 + 1e-9) + routed
-            found.append(
-                Metric(
-                    name,
-                    "min",
-                    "ratio",
-                    high=mean or 1.0,
-                    unit=cost.unit,
-                    text="mean of a record",
-                    mixes=True,
-                )
-            )
-            found.append(
-                Metric(
-                    f"p95_{name}",
-                    "min",
-                    "ratio",
-                    high=most or 1.0,
-                    unit=cost.unit,
-                    text="what 95% of the records do not exceed",
-                )
-            )
+            metric = Metric(name, "min", "ratio", high=dearest or 1.0, unit=cost.unit)
+            found.append(mean(metric._replace(text="mean of a record", mixes=True)))
+            text = "what 95% of the records do not exceed"
+            metric = metric._replace(name=f"p95_{name}", high=most or 1.0, text=text)
+            found.append(UpperQuantile(metric, name))
         if self.limit is not None:
-            found.append(_OVER)
+            found.append(mean(_OVER))
         if self._error_costs is not None:
-            found.append(_ERRORS._replace(high=float(self._error_costs.max()) / UNIT or 1.0))
-        names = [metric.name for metric in found]
+            high = float(self._error_costs.max()) / UNIT or 1.0
+            found.append(mean(_ERRORS._replace(high=high), per=UNIT))
+        names = [measure.metric.name for measure in found]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise InputError(

@@ -1,72 +1,90 @@
-"""How weighted ensembles do on each record: their metrics under weights of the records."""
+"""The metrics of weighted ensembles that are no ratios of sums over records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from algorithms.ensembling.kernels.multiplicities import multiplicities_of
 from algorithms.ensembling.kernels.weighted import mean_correlations
 from algorithms.ensembling.scores import Scores
-from framework.arrays import Array, FloatArray, IntArray
-from framework.outcomes import RecordOutcomes
+from framework.answers import Part, Sums
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.roles import Metric
 
 LOSS_CORRELATION = "loss_correlation"
+_Weighted = Callable[[Array, Array], FloatArray]
 
 
-class EnsembleOutcomes(RecordOutcomes):
-    """How weighted ensembles do on each record.
+class EnsembleScore(NamedTuple):
+    """A score of the mean prediction.
 
-    Parameters
+    Attributes
     ----------
-    X : numpy.ndarray of int, shape (n, K)
-        Counts of the models. Predictions are added up when metrics are asked for.
-    evaluate : callable
-        The metrics of genomes on all records, shape (n,) each: those of weights of 1, and of what
-        does not depend on the records.
-    scores : Scores
-        Of all records.
-    losses : numpy.ndarray of float64, shape (K, N)
-        Of each model on each record, for their correlation.
-    units : numpy.ndarray of int64, shape (N,), optional
-    names : collection of str
-        The metrics that the problem reports.
+    metric : Metric
+    scores : callable
+        Returns the scores of the records of a part.
     """
 
-    def __init__(
-        self,
-        X: Array,
-        evaluate: Callable[[Array], Mapping[str, FloatArray]],
-        scores: Scores,
-        losses: FloatArray,
-        names: Collection[str],
-        units: IntArray | None = None,
-    ) -> None:
-        super().__init__(len(X), losses.shape[1], names, units)
-        self._X, self._evaluate, self._scores, self._losses = X, evaluate, scores, losses
+    metric: Metric
+    scores: Callable[[Part], Scores]
 
-    def metrics(
-        self,
-        weights: Array,
-        candidates: slice | IntArray = slice(None),
-        names: Collection[str] | None = None,
-    ) -> Mapping[str, FloatArray]:
-        wanted = self.names if names is None else [n for n in self.names if n in set(names)]
-        X = np.ascontiguousarray(self._X[candidates])
-        plain = self._evaluate(X)
-        values = {
-            name: np.repeat(plain[name][:, np.newaxis], weights.shape[1], axis=1) for name in wanted
-        }
-        other = np.flatnonzero((weights != 1).any(axis=0))
-        able = np.flatnonzero((X > 0).any(axis=1))
-        if not len(other) or not len(able):
-            return values
-        of_records = {*self._scores.names, LOSS_CORRELATION}.intersection(wanted)
-        members, drawn = X[able], np.ascontiguousarray(weights[:, other])
-        found = self._scores.weighted(multiplicities_of(members), drawn, of_records)
-        if LOSS_CORRELATION in of_records:
-            found[LOSS_CORRELATION] = mean_correlations(self._losses, members > 0, drawn)
-        for name, column in found.items():
-            values[name][np.ix_(able, other)] = column
-        return values
+    def of(self, sums: Sums) -> FloatArray:
+        """Return its values, shape (n, b)."""
+        scores, name = self.scores(sums.answers.records.part), self.metric.name
+
+        def weighted(X: Array, weights: Array) -> FloatArray:
+            return scores.weighted(multiplicities_of(X), weights, {name})[name]
+
+        X, able = _members(sums)
+        plain = np.full(len(X), np.nan)
+        if len(able):
+            plain[able] = scores(multiplicities_of(X[able]))[name]
+        return _under_weights(sums, plain, len(scores.truth.y), weighted)
+
+
+class LossCorrelation(NamedTuple):
+    """The mean correlation of the members' losses; on test records that of the records searched.
+
+    Attributes
+    ----------
+    metric : Metric
+    losses : callable
+        Returns those of each model on each record searched, float64 (K, N).
+    """
+
+    metric: Metric
+    losses: Callable[[], FloatArray]
+
+    def of(self, sums: Sums) -> FloatArray:
+        """Return its values, shape (n, b)."""
+        losses = self.losses()
+
+        def weighted(X: Array, weights: Array) -> FloatArray:
+            return mean_correlations(losses, X > 0, weights)
+
+        plain = sums.answers.sizes[LOSS_CORRELATION]
+        if sums.answers.records.part == "test":
+            return np.repeat(plain[:, np.newaxis], len(sums.total), axis=1)
+        return _under_weights(sums, plain, losses.shape[1], weighted)
+
+
+def _members(sums: Sums) -> tuple[Array, IntArray]:
+    """Return the genomes, and which of them have members."""
+    X = sums.answers.X
+    assert X is not None
+    return X, np.flatnonzero((X > 0).any(axis=1))
+
+
+def _under_weights(sums: Sums, plain: FloatArray, records: int, weighted: _Weighted) -> FloatArray:
+    """Return values under weights, (n, b): where each record of the part counts once, the plain."""
+    X, able = _members(sums)
+    weights = sums.weights_of_part(records)
+    values = np.repeat(plain[:, np.newaxis], weights.shape[1], axis=1)
+    other: BoolArray = (weights != 1).any(axis=0)
+    if other.any() and len(able):
+        drawn = np.ascontiguousarray(weights[:, other])
+        values[np.ix_(able, np.flatnonzero(other))] = weighted(X[able], drawn)
+    return values

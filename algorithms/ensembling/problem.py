@@ -18,9 +18,20 @@ from pydantic import Field, field_validator
 from algorithms.ensembling.kernels import traits as kernels
 from algorithms.ensembling.kernels.multiplicities import Multiplicities, multiplicities_of
 from algorithms.ensembling.kernels.traits import config_similarity, loss_correlation, loss_vectors
-from algorithms.ensembling.outcomes import LOSS_CORRELATION, EnsembleOutcomes
+from algorithms.ensembling.outcomes import LOSS_CORRELATION, EnsembleScore, LossCorrelation
 from algorithms.ensembling.scores import OF_SQUARES, Scores, Truth, check_names, default_score
-from framework.arrays import Array, FloatArray, IntArray, WordArray
+from framework.answering import AnsweringProblem
+from framework.answers import (
+    NO_ANSWER,
+    AnswerOutcomes,
+    Answers,
+    Measure,
+    Part,
+    Records,
+    Size,
+    measured,
+)
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.data.columns import Label
 from framework.data.splits import MeasureConfig
 from framework.data.subgroups import Subgroups
@@ -28,6 +39,7 @@ from framework.libraries.config import BuildConfig, LibrarySection, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_members
 from framework.libraries.selection import (
+    answered_records,
     cost_metrics,
     cost_table,
     describe,
@@ -36,12 +48,11 @@ from framework.libraries.selection import (
     known_records,
     positive_code,
     positive_label,
-    rated_records,
+    rates_of,
     reported_costs,
 )
-from framework.outcomes import RecordOutcomes
-from framework.problem import Alternative, Deployable, Problem
-from framework.rates import RatedOutcomes, further
+from framework.measures import Tables, each_once
+from framework.problem import Alternative, Deployable, TrivialClassifier
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Counts
@@ -97,7 +108,7 @@ class EnsembleConfig(Section):
         return (value,) if isinstance(value, str) else value
 
 
-class EnsembleProblem(Problem, Deployable):
+class EnsembleProblem(AnsweringProblem, Deployable):
     """Score, costs and diversity of weighted ensembles from a library of models.
 
     Metrics, in natural sign:
@@ -129,7 +140,7 @@ class EnsembleProblem(Problem, Deployable):
     positive : optional
         Label of the positive class of two, for scores of one class; the second one if None.
     rates : sequence of str
-        Further metrics; see :class:`framework.rates.Rates`.
+        Further metrics; see :func:`framework.measures.rates`.
     groups : sequence of Subgroups
         Of the validation records and of the test records; none unless given.
 
@@ -167,18 +178,23 @@ class EnsembleProblem(Problem, Deployable):
         check_names(self.score)
         self.positive = positive_code(library, positive)
         self.costs = reported_costs(library, costs)
-        self.rated = rated_records(library, rates, groups, self.positive)
+        two = self._classes == 2
+        self._records = answered_records(library, self.positive if two else -1, groups)
         self._validation = self._scores(library.validation, library.y_validation)
         self._test: Scores | None = None
         self._table = cost_table(library, self.costs)
         self._alike = self._similarities()
-        self.metrics = self._measures()
+        self._own = self._own_metrics()
+        self._own_names = tuple(metric.name for metric in self._own)
+        names = groups[0].names if groups else ()
+        self._rates = rates_of(library, rates, self.positive if two else -1, names)
+        self.measures = self._measures(self.scores, self._losses)
         content = [VERSION, fingerprint_of(library), max_count, self.score, self.costs]
         if not self.positive:  # runs of before know of no other
             content.append("positive: first")
         if any(name in OF_SQUARES for name in self.score):
             content.append("squares: products")  # other last bits than before
-        content += [records.content() for records in self.rated]
+        content += [list(rates), *([*of.names, of.codes.tolist()] for of in groups)]
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     Config = EnsembleConfig
@@ -217,50 +233,61 @@ class EnsembleProblem(Problem, Deployable):
         return describe(self.library, fingerprint_of(self.library))
 
     def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
-        return self._measure(X, self._validation)
+        return self._measure(X, "search")
 
     def evaluate_test(
         self, X: Array, streams: CandidateStreams | None = None
     ) -> Mapping[str, Array] | None:
-        library = self.library
-        if library.test is None or library.y_test is None:
-            return None
-        if self._test is None:
-            self._test = self._scores(library.test, library.y_test, exact=True)
-        return self._measure(X, self._test)
+        return None if self.records("test") is None else self._measure(X, "test")
 
-    def outcomes(self, X: Array) -> RecordOutcomes | None:
+    def records(self, part: Part = "search") -> Records | None:
+        return self._records[part]
+
+    def answers(self, X: Array, part: Part = "search") -> Answers:
+        """Return the likeliest class of each record, and what members cost."""
+        records, scores = self.records(part), self.scores(part)
+        assert records is not None
+        multiplicities, empty = self._filled(X)
+        codes = np.full((len(X), len(records)), NO_ANSWER, dtype=np.int16)
+        if self._classes and len(X):
+            codes[:] = scores.said(multiplicities)
+        names = self._own_names[len(self.score) :]
+        sizes = dict(zip(names, self._traits(multiplicities), strict=True))
+        return Answers(records, codes, sizes=sizes, failed=empty, X=X)
+
+    def scores(self, part: Part) -> Scores:
+        """Return the scores of the records of a part."""
+        if part == "search":
+            return self._validation
+        library = self.library
+        if self._test is None and library.test is not None and library.y_test is not None:
+            self._test = self._scores(library.test, library.y_test, exact=True)
+        assert self._test is not None
+        return self._test
+
+    def _losses(self) -> FloatArray:
+        """Return the losses of each model on each record searched, (K, N)."""
+        library = self.library
+        return loss_vectors(library.validation, library.y_validation, bool(self._classes))
+
+    def outcomes(self, X: Array) -> AnswerOutcomes | None:
         """Return how genomes do on each record; None with most of scikit-learn's scorers.
 
         Of these, ``f1``, ``precision`` and ``recall`` of two classes are known.
         """
-        if not self._validation.weighable:
-            return None
-        library = self.library
-        losses = loss_vectors(library.validation, library.y_validation, bool(self._classes))
-        return self._outcomes(X, self.evaluate, self._validation, losses)
+        return super().outcomes(X) if self._validation.weighable else None
 
-    def _outcomes(
-        self,
-        X: Array,
-        evaluate: Callable[[Array], Mapping[str, Array]],
-        scores: Scores,
-        losses: FloatArray,
-    ) -> RecordOutcomes:
-        library = self.library
-        found = EnsembleOutcomes(X, evaluate, scores, losses, self._own_names, library.units)
-        found.refitted = library.folds > 0
-        if not self.rated:
-            return found
+    @property
+    def certifiable(self) -> Sequence[Measure]:
+        """Accuracy and recall as the shares that they are, and the rates asked for."""
+        tables, shares = Tables(self._classes), ("accuracy", "recall")
+        own = [metric for metric in self._own if self._classes and metric.name in shares]
+        rates = [tables.ratio(metric, metric.name, self.positive_code()) for metric in own]
+        return [*rates, *self._rates]
 
-        def said(candidates: slice | IntArray) -> IntArray:
-            return _said(scores, X[candidates])
-
-        return RatedOutcomes(found, self.rated[0], said, self.metric_names)
-
-    def truth(self) -> tuple[IntArray, Sequence[Any]] | None:
-        library = self.library
-        return None if library.classes is None else (library.y_validation, library.classes)
+    def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
+        """Return none: what always answers one class has no probabilities to score."""
+        return ()
 
     def alternatives(self) -> Sequence[Alternative]:
         """Return all models with equal weights, the single best one, and the largest class.
@@ -295,19 +322,26 @@ class EnsembleProblem(Problem, Deployable):
             shape = (1, n) if len(answer) == 1 else (1, n, len(answer))
             return np.ascontiguousarray(np.broadcast_to(answer, shape), dtype=np.float32)
 
-        def values(X: Array, scores: Scores) -> dict[str, FloatArray]:
-            known = dict.fromkeys(self.metric_names, np.zeros(len(X)))
-            known |= dict.fromkeys((_CORRELATION.name, _SIMILARITY.name), np.ones(len(X)))
-            known |= scores(multiplicities_of(X)) | self._rates(X, scores)
-            return {name: known[name] for name in self.metric_names}
+        def of(part: Part, y: Array) -> tuple[Scores, Answers]:
+            scores = self._scores(predicted(len(y)), y, exact=part == "test")
+            records = self.records(part)
+            assert records is not None
+            codes = np.full((1, len(y)), NO_ANSWER, dtype=np.int64)
+            if classes is not None:
+                codes[:] = scores.said(multiplicities_of(one))
+            sizes = dict.fromkeys(self._own_names, np.zeros(1))
+            sizes |= dict.fromkeys((_CORRELATION.name, _SIMILARITY.name), np.ones(1))
+            return scores, Answers(records, codes, sizes=sizes, X=one)
 
-        P = predicted(len(y))
-        scores, losses = self._scores(P, y), loss_vectors(P, y, bool(self._classes))
-        outcomes = self._outcomes(one, lambda X: values(X, scores), scores, losses)
+        scores, answers = of("search", y)
+        losses = loss_vectors(predicted(len(y)), y, bool(self._classes))
+        measures = self._measures(lambda part: scores, lambda: losses)
+        outcomes = AnswerOutcomes.given(measures, answers)
         if library.test is None or library.y_test is None:
             return Alternative(name, [point], outcomes)
-        tested = self._scores(predicted(len(library.y_test)), library.y_test, exact=True)
-        return Alternative(name, [point], outcomes, values(one, tested))
+        tested, answers = of("test", library.y_test)
+        values = measured(answers, self._measures(lambda part: tested, lambda: losses))
+        return Alternative(name, [point], outcomes, {n: v[:, 0] for n, v in values.items()})
 
     def explain(self, x: Array) -> str | None:
         return None if (x > 0).any() else "expected a model picked at least once, found none"
@@ -318,12 +352,6 @@ class EnsembleProblem(Problem, Deployable):
     @property
     def has_models(self) -> bool:
         return has_members(self.library)
-
-    def labels(self) -> Sequence[Any]:
-        return self.library.classes or ()
-
-    def positive_code(self) -> int:
-        return self.positive if self._classes == 2 else -1
 
     def known_records(
         self, frame: pd.DataFrame, codes: IntArray
@@ -365,42 +393,56 @@ class EnsembleProblem(Problem, Deployable):
         return Scores(self.score, P, Truth(y, self._classes, self.positive), exact=exact)
 
     def _similarities(self) -> Array:
-        library = self.library
-        losses = loss_vectors(library.validation, library.y_validation, bool(self._classes))
+        library, losses = self.library, self._losses()
         alike = [loss_correlation(losses)]
         if library.configs is not None:
             alike.append(config_similarity(library.configs))
         return np.stack([kernels.fixed_similarities(table) for table in alike])
 
-    def _measures(self) -> tuple[Metric, ...]:
+    def _own_metrics(self) -> tuple[Metric, ...]:
         k = len(self.library)
         everything = multiplicities_of(np.ones((1, k), dtype=np.int32))
         highs = kernels.traits(everything, self._table, self._alike)[1][0]
         costs = cost_metrics(self.library, self.costs, highs)
         sizes = [_MEMBERS._replace(high=float(k)), _PICKS._replace(high=float(k * self.max_count))]
         alike = [_CORRELATION, _SIMILARITY][: len(self._alike)]
-        own = [*self._validation.metrics(), *costs, *sizes, *alike]
-        self._own_names = tuple(metric.name for metric in own)
-        return each_name_once([*own, *further(self.rated, self._validation.names)])
+        return each_name_once([*self._validation.metrics(), *costs, *sizes, *alike])
 
-    def _measure(self, X: Array, scores: Scores) -> dict[str, FloatArray]:
+    def _measures(
+        self, scores: Callable[[Part], Scores], losses: Callable[[], FloatArray]
+    ) -> tuple[Measure, ...]:
+        """Return how the metrics follow, of models with such scores and losses."""
+        count = len(self.score)
+        own: list[Measure] = [EnsembleScore(metric, scores) for metric in self._own[:count]]
+        own += [
+            LossCorrelation(metric, losses) if metric.name == LOSS_CORRELATION else Size(metric)
+            for metric in self._own[count:]
+        ]
+        return each_once([*own, *self._rates])
+
+    def _measure(self, X: Array, part: Part) -> dict[str, FloatArray]:
+        multiplicities, empty = self._filled(X)
+        columns = [*self.scores(part)(multiplicities).values(), *self._traits(multiplicities)]
+        values = dict(zip(self._own_names, columns, strict=True))
+        if further := self.measures[len(self._own) :]:
+            asked = measured(self.answers(X, part), further)
+            values |= {name: column[:, 0] for name, column in asked.items()}
+        if empty.any():
+            values = {name: np.where(empty, np.nan, column) for name, column in values.items()}
+        return values
+
+    def _filled(self, X: Array) -> tuple[Multiplicities, BoolArray]:
+        """Return the multiplicities of genomes, and which are empty: these have all models."""
         multiplicities = self._multiplicities(X)
         empty = multiplicities.starts[1:] == multiplicities.starts[:-1]
-        if empty.any():  # any row in its place: what it yields is dropped
-            multiplicities = multiplicities_of(np.where(empty[:, None], np.int32(1), X))
-        sizes, sums, means = kernels.traits(multiplicities, self._table, self._alike)
-        columns = [*scores(multiplicities).values(), *sums.T, *sizes.T, *means.T]
-        found = dict(zip(self._own_names, columns, strict=True)) | self._rates(X, scores)
         if empty.any():
-            found = {name: np.where(empty, np.nan, column) for name, column in found.items()}
-        return {name: found[name] for name in self.metric_names}
+            multiplicities = multiplicities_of(np.where(empty[:, None], np.int32(1), X))
+        return multiplicities, empty
 
-    def _rates(self, X: Array, scores: Scores) -> dict[str, FloatArray]:
-        """Return the further metrics of genomes; scores that rank exactly are of test records."""
-        if not self.rated:
-            return {}
-        rated = self.rated[int(scores.exact)]
-        return rated.measured(len(X), lambda some: _said(scores, X[some]))
+    def _traits(self, multiplicities: Multiplicities) -> list[FloatArray]:
+        """Return what does not depend on the records of a part, in the order of the metrics."""
+        sizes, sums, means = kernels.traits(multiplicities, self._table, self._alike)
+        return [*sums.T, *sizes.T, *means.T]
 
     def _multiplicities(self, X: Array) -> Multiplicities:
         if X.ndim != 2 or X.shape[1] != self.space.d:
@@ -412,12 +454,6 @@ class EnsembleProblem(Problem, Deployable):
                 f"expected counts from 0 to {self.max_count}, found {X.min()} to {X.max()}"
             )
         return multiplicities
-
-
-def _said(scores: Scores, X: Array) -> IntArray:
-    """Return the answers (n, N) of genomes; of an empty one, those of any other."""
-    X = np.where((X > 0).any(axis=1, keepdims=True), X, X.dtype.type(1))
-    return scores.said(multiplicities_of(np.ascontiguousarray(X)))
 
 
 def fingerprint_of(library: Library) -> str:

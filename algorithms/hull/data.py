@@ -15,9 +15,8 @@ from framework.data.datasets import DatasetConfig, load_table
 from framework.data.divisions import about_folds, divide
 from framework.data.encoding import Encoder
 from framework.data.splits import MeasureConfig, SplitConfig
-from framework.data.subgroups import subgroups
+from framework.data.subgroups import Subgroups, subgroups
 from framework.errors import InputError, listed
-from framework.rates import RatedRecords, Rates
 from framework.settings import Section
 
 _LABEL = " label"  # no column's name: those of tables are stripped
@@ -165,17 +164,15 @@ def load(config: NetworkConfig) -> dict[str, Any]:
             folds.append(Fold(design, positive[training[fold.train]], held))
         scored = training[np.concatenate([fold.held_out for fold in asked])]
         counts = about_folds(found, config.split, config.measure)
-    names, groups = ((), None) if config.group is None else subgroups(table.aside[config.group])
-    rated: tuple[RatedRecords, ...] = ()
-    if config.rates or groups is not None:
-        rates = Rates(config.rates, table.classes, code, names)
-        rated = tuple(
-            RatedRecords(rates, labels[rows], None if groups is None else groups[rows])
-            for rows in (scored, split.test)
-        )
+    groups: tuple[Subgroups, ...] = ()
+    if config.group is not None:
+        names, codes = subgroups(table.aside[config.group])
+        groups = tuple(Subgroups(names, codes[rows]) for rows in (scored, split.test))
     encoder, design, (validation, test) = encoded(training, scored, split.test)
     fingerprints = [table.fingerprint, str(code), config.settings(), found.fingerprint]
-    fingerprints += [json.dumps(records.content()) for records in rated]
+    if config.rates or groups:
+        compared = [[*of.names, of.codes.tolist()] for of in groups]
+        fingerprints.append(json.dumps([config.rates, compared]))
     return {
         "design": design,
         "positive": positive[training],
@@ -198,6 +195,6 @@ def load(config: NetworkConfig) -> dict[str, Any]:
             },
         },
         "folds": folds,
-        "rated": rated,
+        "groups": groups,
         "units": np.unique(found.units[scored], return_inverse=True)[1].ravel(),
     }

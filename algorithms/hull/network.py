@@ -11,18 +11,20 @@ import numpy as np
 
 from algorithms.hull.data import Fold, NetworkConfig, Records, load
 from algorithms.hull.kernels import network as kernels
-from algorithms.hull.outcomes import NetworkOutcomes
 from algorithms.hull.reference import TWO_CLASSES
 from algorithms.hull.thresholds import Thresholds
+from framework.answering import AnsweringProblem
+from framework.answers import Answers, Measure, Part, Size
+from framework.answers import Records as AnsweredRecords
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, row_codes
 from framework.components import Components, ComponentStore
 from framework.data.datasets import memory_to_load
 from framework.data.encoding import Encoder
+from framework.data.subgroups import Subgroups
 from framework.errors import InputError
 from framework.machine import cache_dir
-from framework.outcomes import RecordOutcomes
-from framework.problem import Alternative, Deployable, Problem, TrivialClassifier
-from framework.rates import RatedOutcomes, RatedRecords, further
+from framework.measures import Ratio, Tables, each_once, rates
+from framework.problem import Alternative, Deployable
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Bits, Integers, Space
@@ -48,7 +50,7 @@ class _Networks(NamedTuple):
     masks: Array
 
 
-class NetworkProblem(Problem, Deployable):
+class NetworkProblem(AnsweringProblem, Deployable):
     """Masks of a sigmoid network that was trained once on the training records, and thresholds.
 
     A gene is a connection (or, with ``gates: neurons``, a unit) that stays, or not. Biases stay.
@@ -75,8 +77,8 @@ class NetworkProblem(Problem, Deployable):
         on ``design``.
     units : int64 (records searched,), optional
         See :class:`~framework.outcomes.RecordOutcomes`.
-    rated : sequence of RatedRecords, optional
-        Further metrics, of the validation records and of the test records.
+    groups : sequence of Subgroups
+        Of the validation records and of the test records; none unless given.
 
     Raises
     ------
@@ -118,7 +120,7 @@ class NetworkProblem(Problem, Deployable):
         about: Mapping[str, Any],
         folds: Sequence[Fold] = (),
         units: IntArray | None = None,
-        rated: Sequence[RatedRecords] = (),
+        groups: Sequence[Subgroups] = (),
     ) -> None:
         self.design, self.positive = np.ascontiguousarray(design), np.ascontiguousarray(positive)
         self.validation, self.test, self.config = validation, test, config
@@ -142,23 +144,43 @@ class NetworkProblem(Problem, Deployable):
                     f"problem.split: expected {name} records of both classes, found one; raise "
                     f"{name}, stratify, or choose another seed"
                 )
-        ones = int(validation.positive.sum())
-        steps = (len(validation) - ones, ones, self.connections, len(validation), 0)
-        self.metrics = tuple(
-            metric._replace(steps=count)
-            for metric, count in zip(self.known_metrics, steps, strict=True)
-        )
-        self.metrics = (
-            *self.metrics[:-1],
-            self.metrics[-1]._replace(high=float(self.connections), steps=self.connections),
-        )
-        self.rated = tuple(rated)
-        self._own_names = tuple(metric.name for metric in self.metrics)
-        self.metrics = (*self.metrics, *further(self.rated, self._own_names))
+        self._records = {
+            "search": self._answered(validation, groups[:1], units=units, refitted=bool(folds)),
+            "test": self._answered(test, groups[1:], part="test") if len(test) else None,
+        }
+        self.measures = self._measures(groups[0].names if groups else ())
+        self._plain = not (config.rates or groups)  # whether counts of errors are all it takes
         self.fingerprint = fingerprint
         self._network: FloatArray | None = None  # weights, then biases
         self._failed = ""
         self._store: ComponentStore | None = None
+
+    def _answered(self, of: Records, groups: Sequence[Subgroups], **more: Any) -> AnsweredRecords:
+        """Return the records of a part as answers are about them."""
+        codes, names = (groups[0].codes, groups[0].names) if groups else (None, ())
+        labels, classes = of.positive.astype(np.int64), tuple(self.about["classes"])
+        return AnsweredRecords(labels, classes, 1, groups=codes, group_names=names, **more)
+
+    def _measures(self, groups: Sequence[str]) -> tuple[Measure, ...]:
+        """Return how the metrics follow from answers."""
+        ones, n = int(self.validation.positive.sum()), len(self.validation)
+        steps, tables = (n - ones, ones, self.connections, n, self.connections), Tables(2)
+        false, missed, complexity, accuracy, connections = (
+            metric._replace(steps=count)
+            for metric, count in zip(self.known_metrics, steps, strict=True)
+        )
+        wrong, every = tables.everyone - tables.right, np.ones(2, dtype=bool)
+        wrong *= tables.answered
+        return each_once(
+            [
+                tables.ratio(false, "false_positive_rate", 1),
+                tables.ratio(missed, "false_negative_rate", 1),
+                Size(complexity),
+                Ratio(accuracy, wrong, tables.everyone, every, complement=True),
+                Size(connections._replace(high=float(self.connections))),
+                *rates(self.config.rates, self.about["classes"], 1, groups),
+            ]
+        )
 
     @classmethod
     def from_config(cls, config: NetworkConfig) -> Self:
@@ -253,30 +275,6 @@ class NetworkProblem(Problem, Deployable):
             return None
         order = [_RATES.index(name) for name in metrics]
         return [[point[j] for j in order] for point in TWO_CLASSES]
-
-    def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
-        """Return what answering one class always scores, for which no connection is needed."""
-        classes = self.about["classes"]
-
-        def scores(part: Records, positive: int) -> dict[str, float]:
-            share = float(part.positive.mean())
-            rates = (1.0, 0.0, 0.0, share, 0.0) if positive else (0.0, 1.0, 0.0, 1 - share, 0.0)
-            found = dict(zip(self._own_names, rates, strict=True))
-            if self.rated:
-                code = int(self._codes(np.array([bool(positive)]))[0])
-                found |= self.rated[int(part is self.test)].of_constant(code)
-            return {name: found[name] for name in self.metric_names}
-
-        return [
-            TrivialClassifier(
-                f"always {'positive' if code else 'negative'}",
-                classes[code],
-                classes,
-                scores(self.validation, code),
-                scores(self.test, code) if len(self.test) else None,
-            )
-            for code in (0, 1)
-        ]
 
     def network(self) -> tuple[FloatArray, FloatArray]:
         """Return the trained weights and biases, flat; trained here where nobody did before.
@@ -379,64 +377,48 @@ class NetworkProblem(Problem, Deployable):
             np.array([b for _, b in tuned], dtype=np.float32),
         )
 
-    def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
         """See :meth:`Problem.evaluate`; all masks go through the records in one pass."""
-        return self._scores(X, self.validation)
+        return self._scores(X, self.validation) if self._plain else self.slowly(X)
 
-    def evaluate_test(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array] | None:
+    def evaluate_test(
+        self, X: Array, streams: CandidateStreams | None = None
+    ) -> Mapping[str, Array] | None:
         """Score on the test records; None where there are none."""
+        if not self._plain:
+            return super().evaluate_test(X)
         return self._scores(X, self.test) if len(self.test) else None
 
-    def outcomes(self, X: Array) -> RecordOutcomes:
-        """Return the answers of genomes to each record searched."""
-        part = self.validation
-        answers = np.empty((len(X), -(-len(part) // 8)), dtype=np.uint8)
+    def records(self, part: Part = "search") -> AnsweredRecords | None:
+        return self._records[part]
+
+    def answers(self, X: Array, part: Part = "search") -> Answers:
+        """Return which records genomes call positive, and how many connections they keep."""
+        records = self.records(part)
+        assert records is not None
+        of = self.validation if part == "search" else self.test
+        codes = np.empty((len(X), len(of)), dtype=np.int8)
         for first in range(0, len(X), _TOGETHER):
             some = slice(first, first + _TOGETHER)
-            answers[some] = np.packbits(self._answers(X[some], part), axis=1)
-        kept = self.masks(X).sum(axis=1, dtype=np.int64)
-        return self._outcomes(answers, kept)
-
-    def _outcomes(self, answers: Array, kept: IntArray) -> RecordOutcomes:
-        known = self.validation.positive, kept, self.connections, self._own_names, self.units
-        found = NetworkOutcomes(answers, *known)
-        found.refitted = bool(self.folds)
-        if not self.rated:
-            return found
-
-        def said(candidates: slice | IntArray) -> IntArray:
-            return self._codes(found.called(candidates))
-
-        return RatedOutcomes(found, self.rated[0], said, self.metric_names)
-
-    def _codes(self, called: Array) -> IntArray:
-        """Return class codes of records that are called positive or not."""
-        code = self.rated[0].rates.positive
-        return np.where(called, code, 1 - code).astype(np.int64)
-
-    def truth(self) -> tuple[IntArray, Sequence[Any]]:
-        return self.validation.positive.astype(np.int64), self.about["classes"]
+            codes[some] = self._answers(X[some], of)
+        stays = self.masks(X).sum(axis=1, dtype=np.int64)
+        sizes = {"complexity": stays / self.connections, "connections": stays.astype(np.float64)}
+        return Answers(records, codes, sizes=sizes)
 
     def alternatives(self) -> Sequence[Alternative]:
         """Return the unpruned network with some of its thresholds, and the largest class."""
-        found, last = [], self.thresholds.count - 1
+        alternatives, last = [], self.thresholds.count - 1
         name = "the unpruned network"
         if last < 0:
             whole = np.full((1, self._gates), 0 if self._by_magnitude else 1)
             X = whole.astype(self.space.dtype)
-            found.append(Alternative.of_genomes(self, name, ["its larger output"], X))
+            alternatives.append(Alternative.of_genomes(self, name, ["its larger output"], X))
         elif last > 1:  # the first and the last one answer the same always
             some = np.unique(np.linspace(1, last - 1, _SHOWN).round().astype(np.int64))
             points = [f"{100 * (1 - i / last):.1f}% called positive" for i in some]
             name = f"{name} with a threshold"
-            found.append(Alternative.of_genomes(self, name, points, self.starts()[some]))
-        positive = self.validation.positive
-        code = int(2 * positive.sum() > len(positive))
-        same = self.trivial_classifiers()[code]
-        answers = np.packbits(np.full((1, len(positive)), bool(code)), axis=1)
-        test = None if same.test is None else {k: np.array([v]) for k, v in same.test.items()}
-        outcomes = self._outcomes(answers, np.zeros(1, dtype=np.int64))
-        return [*found, Alternative("the largest class", [str(same.label)], outcomes, test)]
+            alternatives.append(Alternative.of_genomes(self, name, points, self.starts()[some]))
+        return [*alternatives, self.largest_class()]
 
     def _margins(self, X: Array, part: Records) -> Array:
         """Return by how much genomes call records positive, float32 (n, records)."""
@@ -472,13 +454,8 @@ class NetworkProblem(Problem, Deployable):
 
     def _scores(self, X: Array, part: Records) -> dict[str, Array]:
         masks = self.masks(X)
-        rates: dict[str, FloatArray] = {}
-        if self._by_magnitude or self.thresholds.count or self.rated:
-            called = self._answers(X, part)
-            wrong = called != part.positive
-            if self.rated:
-                rated = self.rated[int(part is self.test)]
-                rates = rated.measured(len(X), lambda some: self._codes(called[some]))
+        if self._by_magnitude or self.thresholds.count:
+            wrong = self._answers(X, part) != part.positive
             errors = np.column_stack(
                 [wrong[:, of].sum(axis=1, dtype=np.int64) for of in (~part.positive, part.positive)]
             )
@@ -494,7 +471,7 @@ class NetworkProblem(Problem, Deployable):
             "complexity": kept / self.connections,
             "accuracy": 1.0 - errors.sum(axis=1) / len(part),
             "connections": kept.astype(np.float64),
-        } | {name: rates[name] for name in self.metric_names if name not in self._own_names}
+        }
 
     def describe(self) -> Mapping[str, Any]:
         """See :meth:`Problem.describe`."""
@@ -503,12 +480,6 @@ class NetworkProblem(Problem, Deployable):
     def example(self) -> Mapping[str, list[Any]]:
         """See :meth:`Problem.example`."""
         return dict(self.about["example"])
-
-    def labels(self) -> Sequence[Any]:
-        return tuple(self.about["classes"])
-
-    def positive_code(self) -> int:
-        return 1
 
     def known_records(
         self, frame: pd.DataFrame, codes: IntArray

@@ -20,6 +20,7 @@ from algorithms.multistage.config import MultiStageConfig, MultiStageSettings
 from algorithms.multistage.decision import StageDecision, decision_of
 from algorithms.multistage.kernels import decisions
 from algorithms.multistage.records import FeatureCosts, Fold, Source, StageData
+from framework.answers import Measure
 from framework.arrays import FloatArray, IntArray
 from framework.data.columns import is_numeric, to_numbers
 from framework.data.costs import cost_groups, exact_costs, feature_costs
@@ -28,9 +29,11 @@ from framework.data.divisions import Division, FoldRows, about_folds, divide
 from framework.data.encoding import Encoder
 from framework.data.error_costs import per_class
 from framework.data.splits import Split, SplitConfig
-from framework.data.subgroups import subgroups
+from framework.data.subgroups import Subgroups, subgroups
 from framework.data.tables import Table
 from framework.errors import InputError
+from framework.measures import need_classes
+from framework.measures import rates as rates_of
 from framework.models.classifiers import (
     LOGISTIC_REGRESSION,
     CalibrationMethod,
@@ -38,7 +41,6 @@ from framework.models.classifiers import (
     make_estimator,
 )
 from framework.outcomes import whole_weights
-from framework.rates import RatedRecords, Rates
 
 COMPONENTS_FORMAT = 2  # raise it when what a component holds or how it is stored changes
 INCONCLUSIVE = "inconclusive"
@@ -144,9 +146,8 @@ def prepare_table(
     if isinstance(weight, Mapping):
         weight = per_class(weight, table.classes, 1.0, f"{where}.classifier.class_weight")
     rates, groups_of = _rates(config, table, where)
-    codes = (
-        (len(table.classes) - 1).bit_length() if rates is not None and rates.needs_answers else 0
-    )
+    several = len(table.classes) > 2 and need_classes(rates)
+    codes = (len(table.classes) - 1).bit_length() if several else 0
     answers = _Answers(thresholds, rule, weight, codes, weights)
     encode = partial(_encoded, table, answers, config.calibration, together)
     data, encoder = encode(training, held, n)
@@ -154,13 +155,10 @@ def prepare_table(
     if crossed:
         data, scored = _with_folds(data, training, found.repeats, table.labels, encode)
     data = replace(data, units=_codes(found.units[scored]))
-    rated: tuple[RatedRecords, ...] = ()
-    if rates is not None:
-        parts = (scored, found.split.test)
-        rated = tuple(
-            RatedRecords(rates, table.labels[rows], None if groups_of is None else groups_of[rows])
-            for rows in parts
-        )
+    compared: tuple[Subgroups, ...] = ()
+    if groups_of is not None:
+        parts = scored, found.split.test
+        compared = tuple(Subgroups(groups_of.names, groups_of.codes[rows]) for rows in parts)
     source = source_of(table, config.split, found)
     source = replace(source, encoder={**encoder.to_json(), "named": named})
     if crossed:
@@ -177,7 +175,8 @@ def prepare_table(
         "source": source,
         "error_costs": _error_costs(config.error_costs, table, f"{where}.error_costs"),
         "decision": decision,
-        "rated": rated,
+        "rates": rates,
+        "subgroups": compared,
         "counts": () if counts is None else (counts[scored], counts[found.split.test]),
         "missing": config.missing,
         "max_stages": _max_stages(config, len(names), f"{where}.max_stages"),
@@ -232,18 +231,15 @@ def refuse_unweighted(classifier: ClassifierConfig, where: str) -> None:
 
 def _rates(
     config: MultiStageSettings, table: Table, where: str
-) -> tuple[Rates | None, IntArray | None]:
-    """Return the further metrics and the subgroup (n,) of each record, where they are asked for."""
-    if not config.rates and config.group is None:
-        return None, None
-    names: tuple[str, ...] = ()
-    codes = None
+) -> tuple[tuple[Measure, ...], Subgroups | None]:
+    """Return the further metrics, and the subgroup of each record where they are asked for."""
+    groups = None
     if config.group is not None:
-        names, codes = subgroups(table.aside[config.group], f"{where}.group")
+        groups = subgroups(table.aside[config.group], f"{where}.group")
     positive = -1 if table.positive is None else table.positive
-    place = f"{where}.rates"
-    known = Rates(config.rates, table.classes, positive, names, abstains=True, where=place)
-    return known, codes
+    names = () if groups is None else groups.names
+    of = config.rates, table.classes, positive, names
+    return rates_of(*of, abstains=True, where=f"{where}.rates"), groups
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ alone. They follow from two counts per class, records answered and answered righ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +15,13 @@ import numpy as np
 from algorithms.multistage.bit_planes import pack
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.records import StageData
+from framework.answers import Measure, Size
 from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen, sum_in_order
-from framework.data.error_costs import DecisionCosts
-from framework.outcomes import Sample
-from framework.rates import samples_of_answers
+from framework.measures import OverClasses, Ratio, Tables
 from framework.roles import Metric
+
+COST, LOSS = "cost", "loss"
+"""What is paid for features, and for errors and missing answers where these have costs."""
 
 POSITIVE = (
     Metric(
@@ -196,78 +199,44 @@ def of_positive(
     }
 
 
-def constant_metrics(
-    y: IntArray,
-    answer: int,
-    positive: int,
-    error_costs: FloatArray | None,
-    decision: DecisionCosts | None = None,
-    weights: IntArray | None = None,
-) -> dict[str, float]:
-    """Return the metrics of a classifier that acquires nothing and always gives one of two classes.
-
-    Parameters
-    ----------
-    y : numpy.ndarray of int64, shape (n,)
-        Class codes.
-    answer, positive : int
-        Codes of the class that it gives, and of the positive one.
-    error_costs : numpy.ndarray of float64, shape (2,), optional
-    decision : DecisionCosts, optional
-    weights : numpy.ndarray of int64, shape (n,), optional
-        How often each record counts.
-    """
-    each = np.ones(len(y), dtype=np.int64) if weights is None else weights
-    counts = np.array([each[y == code].sum() for code in (0, 1)])
-    n, ones = int(counts.sum()), int(counts[positive])
-    called, false = (n, n - ones) if answer == positive else (0, 0)
-    right = np.where(np.arange(2) == answer, counts, 0)
-    rates = of_positive(*(np.array([count]) for count in (called, false, n - ones, n)))
-    rates |= by_class(counts[np.newaxis], right[np.newaxis], counts)
-    wrong = sum_in_order((counts - right) * (1.0 if error_costs is None else error_costs))
-    whole = {"coverage": 1.0, "accuracy": float(right.sum() / n), "error_cost": float(wrong / n)}
-    if decision is not None:
-        risk = float(counts @ decision.errors[:, answer] / n)
-        whole |= {"risk": risk, "total_cost": risk}
-    nothing = dict.fromkeys(("cost", "stages", "inconclusive_rate"), 0.0)
-    return whole | nothing | {name: float(column[0]) for name, column in rates.items()}
-
-
-def fresh_samples(
-    codes: IntArray,
-    given: IntArray,
-    paid: FloatArray,
-    most: float,
+def measures_of(
+    metrics: Sequence[Metric],
     classes: int,
     positive: int,
+    cost_scale: int,
     error_costs: FloatArray | None,
-    decision: DecisionCosts | None = None,
-) -> dict[str, list[Sample]]:
-    """Return the means over records that metrics are, of a model's answers to labelled records.
+) -> tuple[Measure, ...]:
+    """Return how metrics follow from answers; see :func:`measure` for the arguments."""
+    tables = Tables(classes)
+    every, nothing = np.ones(classes, dtype=bool), 0 * tables.everyone
+    wrong = tables.answered - tables.right
+    by_name = {metric.name: metric for metric in metrics}
+    of_class = [
+        tables.ratio(BALANCED, "recall", code)  # of the answered records of a class
+        for code in range(classes)
+    ]
 
-    Parameters
-    ----------
-    codes, given : numpy.ndarray of int64, shape (n,)
-        The true classes and the answers, -1 for none.
-    paid : numpy.ndarray of float64, shape (n,)
-        What each answer cost.
-    most : float
-        The most that one can cost.
-    classes, positive : int
-        How many there are; the code of the positive one, -1 for none.
-    error_costs : numpy.ndarray of float64, shape (K,), optional
-    decision : DecisionCosts, optional
-    """
-    answered, right = given >= 0, given == codes
-    found = samples_of_answers(codes, given, classes, positive)
-    if most > 0:
-        found["cost"] = [Sample.mean_of(paid, most)]
-    if error_costs is not None:
-        wrong = np.where(answered & ~right, error_costs[codes], 0.0)
-        found["error_cost"] = [Sample.mean_of(wrong, float(error_costs.max()))]
-    if decision is not None:
-        lost = np.where(answered, decision.errors[codes, given], decision.no_answer)
-        worst = max(float(decision.errors.max()), decision.no_answer)
-        found["risk"] = [Sample.mean_of(lost, worst)]
-        found["total_cost"] = [Sample.mean_of(lost + paid, worst + most)]
-    return found
+    def made(metric: Metric) -> Measure:
+        name = metric.name
+        if name in ("coverage", "accuracy"):
+            return tables.ratio(metric, name)
+        if metric in POSITIVE:
+            return tables.ratio(metric, name, positive)
+        if name in (BALANCED.name, WORST.name):
+            return OverClasses(metric, of_class, least=name == WORST.name)
+        if name == "stages":
+            return Size(metric)
+        over, paid, per = {
+            "inconclusive_rate": (tables.everyone - tables.answered, (), 1),
+            "cost": (nothing, (COST,), cost_scale),
+            "risk": (nothing, (LOSS,), cost_scale),
+            "total_cost": (nothing, (LOSS, COST), cost_scale),
+            "error_cost": (
+                nothing if error_costs is None else wrong * error_costs[:, np.newaxis],
+                (),
+                1,
+            ),
+        }[name]
+        return Ratio(metric, over, tables.everyone, every, paid, per=per)
+
+    return tuple(made(metric) for metric in by_name.values())

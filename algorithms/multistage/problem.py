@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,29 +26,32 @@ from algorithms.multistage.data import COMPONENTS_FORMAT, INCONCLUSIVE, digest, 
 from algorithms.multistage.decision import StageDecision
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.metrics import (
+    COST,
     ERROR_COST,
+    LOSS,
     METRICS,
     POSITIVE,
     RISKS,
     WORST,
-    constant_metrics,
-    fresh_samples,
     held_out_records,
     measure,
+    measures_of,
 )
-from algorithms.multistage.outcomes import GivenOutcomes, StageOutcomes
+from algorithms.multistage.outcomes import answers_of, reached
 from algorithms.multistage.records import FeatureCosts, Source, StageData
 from algorithms.multistage.stage_classifiers import restore
+from framework.answering import AnsweringProblem, CertifiedCosts
+from framework.answers import AnswerOutcomes, Answers, Measure, Part, Records, measured
 from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen, row_codes
 from framework.components import BuildCost, Components
 from framework.data.costs import CostGroups
 from framework.data.datasets import memory_to_load
 from framework.data.error_costs import per_class
+from framework.data.subgroups import Subgroups
 from framework.errors import InputError
+from framework.measures import each_once
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
-from framework.outcomes import RecordOutcomes, Sample, WeightedOutcomes
-from framework.problem import Alternative, Deployable, Problem, Stakes, TrivialClassifier
-from framework.rates import RatedOutcomes, RatedRecords, further
+from framework.problem import Alternative, Deployable, Stakes
 from framework.registry import nearest
 from framework.roles import Metric
 from framework.space import Partition
@@ -61,7 +64,7 @@ _AT_ONCE = 2**22  # answers of weighted records that are looked at together
 _STARTS = 50  # classifiers that a search begins with, at most
 
 
-class MultiStageProblem(Problem, Deployable):
+class MultiStageProblem(AnsweringProblem, Deployable):
     """Coverage, conclusive accuracy and cost of ordered feature partitions.
 
     Usually made by :meth:`from_config`. Its metrics, over the validation records, or in a
@@ -109,8 +112,10 @@ class MultiStageProblem(Problem, Deployable):
         What a wrong answer costs, by the true class.
     decision : StageDecision, optional
         Stages decide by these costs. The space has further genes then, the numbers of thresholds.
-    rated : sequence of RatedRecords, optional
-        Further metrics, of the records that are scored and of the test records.
+    rates : sequence of Measure
+        Further metrics.
+    subgroups : sequence of Subgroups
+        Of the records that are scored and of the test records; none unless given.
     counts : sequence of numpy.ndarray of int64, optional
         How often each of these records counts; once each unless given.
     missing : {'impute', 'ask', 'inconclusive'}
@@ -135,7 +140,8 @@ class MultiStageProblem(Problem, Deployable):
         remove_features: bool = False,
         error_costs: Array | None = None,
         decision: StageDecision | None = None,
-        rated: Sequence[RatedRecords] = (),
+        rates: Sequence[Measure] = (),
+        subgroups: Sequence[Subgroups] = (),
         counts: Sequence[IntArray] = (),
         missing: MissingPolicy = "impute",
         classifier: ClassifierConfig | None = None,
@@ -168,9 +174,12 @@ class MultiStageProblem(Problem, Deployable):
             for metric in self.known_metrics
             if self._reported(metric)
         )
-        self.rated, self.counts = tuple(rated), tuple(counts)
+        self.counts = tuple(counts)
         self._own_names = tuple(metric.name for metric in own)
-        self.metrics = (*own, *further(self.rated, self._own_names))
+        k = len(self.classes)
+        about = k, data.positive, self.cost_scale, self.error_costs
+        self.measures = each_once([*measures_of(own, *about), *rates])
+        self._answered = self._parts(subgroups)
         answers = [  # all that decides what a sub-classifier answers
             COMPONENTS_FORMAT,
             source.fingerprint,
@@ -193,10 +202,34 @@ class MultiStageProblem(Problem, Deployable):
             design += [self.groups.of.tolist(), costs.group_units.tolist()]
         if decision is not None:
             design.append(decision.per_stage)
-        design += [records.content() for records in self.rated]
+        design += [rate.metric.name for rate in rates]
+        design += [[*of.names, of.codes.tolist()] for of in subgroups]
         design += [own.tolist() for own in self.counts]
         self.fingerprint = digest([self.components_fingerprint, *design])
         self._start_empty()
+
+    def _parts(self, groups: Sequence[Subgroups]) -> dict[Part, Records | None]:
+        """Return the records of each part as answers are about them."""
+        data, cut = self.data, self.data.n_validation
+
+        def records(part: Part, labels: IntArray, **more: Any) -> Records:
+            at = int(part == "test")
+            return Records(
+                labels,
+                self.classes,
+                data.positive,
+                weights=self.counts[at] if self.counts else None,
+                groups=groups[at].codes if groups else None,
+                group_names=groups[at].names if groups else (),
+                part=part,
+                **more,
+            )
+
+        refitted, tested = bool(data.folds), data.n_test > 0
+        return {
+            "search": records("search", data.y_held[:cut], units=data.units, refitted=refitted),
+            "test": records("test", data.y_held[cut:]) if tested else None,
+        }
 
     Config = MultiStageConfig
 
@@ -337,7 +370,7 @@ class MultiStageProblem(Problem, Deployable):
             )
 
     def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
-        return self._measure(X, 0)
+        return self._measure(X, "search")
 
     def evaluate_test(
         self, X: Array, streams: CandidateStreams | None = None
@@ -346,33 +379,7 @@ class MultiStageProblem(Problem, Deployable):
             return None
         if self.sub_classifiers.table.stripped:
             raise ValueError("expected components with their test records, found stripped ones")
-        return self._measure(X, 1)
-
-    def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
-        """Return what answering one of two classes always scores; nothing is acquired for it."""
-        data = self.data
-        if data.positive < 0 or len(self.classes) != 2:
-            return ()
-        parts = [data.y_held[: data.n_validation], data.y_held[data.n_validation :]]
-
-        def scores(y: IntArray, code: int) -> dict[str, float]:
-            costs = None if self.decision is None else self.decision.costs
-            part = int(y is parts[1])
-            own = self.counts[part] if self.counts else None
-            found = constant_metrics(y, code, data.positive, self.error_costs, costs, own)
-            if self.rated:
-                found |= self.rated[part].of_constant(code, own)
-            return {name: found[name] for name in self.metric_names}
-
-        return [
-            TrivialClassifier(
-                f"always {'positive' if code == data.positive else 'negative'}",
-                self.classes[code],
-                self.classes,
-                *(scores(y, code) for y in parts if len(y)),
-            )
-            for code in (1 - data.positive, data.positive)
-        ]
+        return self._measure(X, "test")
 
     def neighbours(self, X: Array) -> Array:
         return moved(self.space, X)
@@ -394,35 +401,21 @@ class MultiStageProblem(Problem, Deployable):
             return X[-1:]
         return X[np.unique(np.linspace(0, n - 1, min(n, _STARTS)).round().astype(np.int64))]
 
-    def outcomes(self, X: Array) -> RecordOutcomes:
-        """Return how genomes do on each record; copies and repeats of one are drawn together."""
+    def records(self, part: Part = "search") -> Records | None:
+        return self._answered[part]
+
+    def answers(self, X: Array, part: Part = "search") -> Answers:
+        """Return what genomes answer to records, and what they pay."""
         self._build_missing(X)
-        found = self._outcomes(X, 0)
-        found.refitted = bool(self.data.folds)
-        return self._told(found)
+        records, held = self.records(part), self.sub_classifiers.table.held
+        assert records is not None
+        at = int(part == "test")
+        return answers_of(self.space.checked(X), held, self._records[at], self.charges, records)
 
-    def _outcomes(self, X: Array, part: Literal[0, 1]) -> StageOutcomes:
-        """Return how genomes, whose classifiers are there, do on each record of a part."""
-        return StageOutcomes(
-            self.space.checked(X),
-            self.sub_classifiers.table.held,
-            self._records[part],
-            self.charges,
-            self.cost_scale,
-            self.error_costs,
-            self._own_names,
-            self.data.units if part == 0 else None,
-        )
-
-    def _told(self, found: StageOutcomes, part: Literal[0, 1] = 0) -> RecordOutcomes:
-        """Return outcomes with all metrics, of records that count as often as they do."""
-        told: RecordOutcomes = found
-        if self.rated:
-            told = RatedOutcomes(found, self.rated[part], found.said, self.metric_names)
-        return WeightedOutcomes(told, self.counts[part]) if self.counts else told
-
-    def truth(self) -> tuple[IntArray, Sequence[Any]]:
-        return self.data.y_held[: self.data.n_validation], self.classes
+    def paid_for(self, codes: Array, records: Records) -> Mapping[str, Array]:
+        if self.decision is None:
+            return {}
+        return {LOSS: self.decision.units[records.labels, codes]}
 
     def with_errors(
         self, section: Mapping[str, Any], errors: Mapping[str, float]
@@ -483,8 +476,9 @@ class MultiStageProblem(Problem, Deployable):
             return None
         n, k = self.space.n, self.space.k
         step = max(1, _AT_ONCE // max(self.data.n_validation, len(self.classes) * (n + 1)))
+        held = self.sub_classifiers.table.held
         pieces = [
-            self._outcomes(X[start : start + step], 0).reached(k)
+            reached(self.space.checked(X[start : start + step]), held, self._records[0], n, k)
             for start in range(0, len(X), step)
         ]
         return X[:, :n], np.concatenate(pieces, axis=-1)
@@ -498,27 +492,29 @@ class MultiStageProblem(Problem, Deployable):
             return []
         setting = self.kind, self.parameters, self.calibration, self.classes
         paid = int(self.costs.sum() + self.charges.of_group.sum())
-        largest = int(np.bincount(self.data.y).argmax())
-        same = np.full(len(self.data.y_held), largest)
         return [
             *(
                 self._alternative(name, answers, paid)
                 for name, answers in with_thresholds(self.data, *setting)
             ),
-            self._alternative("the largest class", {str(self.classes[largest]): same}, 0),
+            self.largest_class(),
         ]
 
-    def _alternative(self, name: str, answers: Mapping[str, IntArray], paid: int) -> Alternative:
-        """Return classifiers by their answers, (scored and test records,) each."""
-        n, same = self.data.n_validation, (self.cost_scale, self.error_costs, self._own_names)
-        points, given = list(answers), np.stack([*answers.values()])
-        own = GivenOutcomes(given[:, :n], paid, self._records[0], *same, self.data.units)
-        outcomes = self._told(own)
+    def _alternative(self, name: str, codes: Mapping[str, IntArray], paid: int) -> Alternative:
+        """Return classifiers by what they say to scored and test records, (records,) each."""
+        n, given = self.data.n_validation, np.stack([*codes.values()])
+
+        def answers(part: Part, said: IntArray) -> Answers:
+            records = self.records(part)
+            assert records is not None
+            columns = {COST: np.full((len(said), 1), paid, dtype=np.int64)}
+            return Answers(records, said, columns, {"stages": np.ones(len(said))})
+
+        outcomes = AnswerOutcomes.given(self.measures, answers("search", given[:, :n]))
         if not self.data.n_test:
-            return Alternative(name, points, outcomes)
-        tested = self._told(GivenOutcomes(given[:, n:], paid, self._records[1], *same), part=1)
-        test = tested.metrics(np.ones((self.data.n_test, 1)))
-        return Alternative(name, points, outcomes, {k: v[:, 0] for k, v in test.items()})
+            return Alternative(name, list(codes), outcomes)
+        tested = measured(answers("test", given[:, n:]), self.measures)
+        return Alternative(name, list(codes), outcomes, {k: v[:, 0] for k, v in tested.items()})
 
     def explain(self, x: Array) -> str | None:
         return self.sub_classifiers.error_of(self._keys(x))
@@ -553,20 +549,18 @@ class MultiStageProblem(Problem, Deployable):
             decision=decision,
         )
 
-    def labels(self) -> Sequence[Any]:
-        return self.classes
-
-    def samples(
-        self, x: Array, frame: pd.DataFrame, codes: IntArray
-    ) -> Mapping[str, Sequence[Sample]]:
-        model = self.decode(x)
-        table = model.predict_table(frame)
-        numbers = {label: code for code, label in enumerate(self.classes)}
-        given = np.array([numbers.get(label, -1) for label in table["label"]], dtype=np.int64)
-        paid, most = table["cost"].to_numpy(dtype=np.float64), float(model.cumulative_costs()[-1])
-        classes = len(self.classes), self.data.positive
-        costs = None if self.decision is None else self.decision.costs
-        return fresh_samples(codes, given, paid, most, *classes, self.error_costs, costs)
+    def certified(self, model: Any, table: pd.DataFrame, answers: Answers) -> CertifiedCosts:
+        """Return what a model's answers pay, in units, and the most that one can pay."""
+        most = float(model.cumulative_costs()[-1]) * self.cost_scale
+        paid = {COST: table["cost"].to_numpy(dtype=np.float64)[np.newaxis] * self.cost_scale}
+        if self.decision is None:
+            return paid, {COST: most}
+        units = np.column_stack([self.decision.units, np.full(len(self.classes), 0)])
+        units[:, -1] = self.decision.no_answer
+        return (
+            {**paid, LOSS: units[answers.records.labels, answers.codes]},
+            {COST: most, LOSS: float(units.max())},
+        )
 
     def shares(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
         covered = values["coverage"]
@@ -608,28 +602,19 @@ class MultiStageProblem(Problem, Deployable):
         if len(missing):
             self.add_components(self.build_components(missing))
 
-    def _measure(self, X: Array, part: Literal[0, 1]) -> dict[str, FloatArray]:
-        """Score genomes on the validation (0) or the test records (1)."""
-        self._build_missing(X)
+    def _measure(self, X: Array, part: Part) -> Mapping[str, FloatArray]:
+        """Score genomes on the records of a part."""
         if self.counts:
-            return self._weighted(X, part)
-        of = self._records[part], self.charges, self.cost_scale, self.error_costs
-        found = measure(self.space.checked(X), self.sub_classifiers.table.held, *of)
-        if self.rated:
-            found |= self.rated[part].measured(len(X), self._outcomes(X, part).said)
-        return {name: found[name] for name in self.metric_names}
-
-    def _weighted(self, X: Array, part: Literal[0, 1]) -> dict[str, FloatArray]:
-        """Score genomes where records do not count alike."""
-        ones = np.ones((len(self._records[part].labels), 1))
-        step = max(1, _AT_ONCE // max(len(ones), 1))
-        found = [
-            self._told(self._outcomes(X[start : start + step], part), part).metrics(ones)
-            for start in range(0, len(X), step)
-        ]
-        if not found:
-            return {name: np.zeros(0) for name in self.metric_names}
-        return {n: np.concatenate([one[n][:, 0] for one in found]) for n in self.metric_names}
+            return self.slowly(X, part)
+        self._build_missing(X)
+        records = self._records[int(part == "test")]
+        of = records, self.charges, self.cost_scale, self.error_costs
+        values = measure(self.space.checked(X), self.sub_classifiers.table.held, *of)
+        values = {name: values[name] for name in self._own_names}
+        if further := self.measures[len(self._own_names) :]:
+            rated = measured(self.answers(X, part), further)
+            values |= {name: column[:, 0] for name, column in rated.items()}
+        return values
 
     def _reported(self, metric: Metric) -> bool:
         """Return whether this problem has what a metric needs."""

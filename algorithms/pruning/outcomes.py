@@ -1,131 +1,83 @@
-"""How pruned ensembles do on each record: their metrics under weights of the records."""
+"""The metrics of pruned ensembles that are no ratios of sums over records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from algorithms.pruning.diversity import NAMES, PairMeasure, weighted_pair_tables
-from algorithms.pruning.votes import called_positive, confusion_rates, packed, pair_credits
-from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.outcomes import RecordOutcomes, weighted_sums
+from algorithms.pruning.diversity import weighted_pair_tables
+from algorithms.pruning.votes import confusion_rates, pair_credits
+from framework.answers import Sums
+from framework.arrays import Array, FloatArray
+from framework.roles import Metric
+
+if TYPE_CHECKING:
+    from algorithms.pruning.problem import PruningProblem
 
 _COLUMNS = 64  # tables of pairs held at a time
 
 
-class Votes(NamedTuple):
-    """The votes of ``K`` classifiers on ``N`` records.
+class BalancedAccuracy(NamedTuple):
+    """The mean of the rates of both classes, rounded once; the rate of one where the other lacks.
 
     Attributes
     ----------
-    positive_votes : numpy.ndarray of bool, shape (K, N)
-    positive : numpy.ndarray of bool, shape (N,)
-        Which records are of the positive class.
-    units : numpy.ndarray of int64, shape (N,), or None
-        What is drawn together in a resample.
+    metric : Metric
+    positive : int
+        Code of the positive class.
     """
 
-    positive_votes: BoolArray
-    positive: BoolArray
-    units: IntArray | None
+    metric: Metric
+    positive: int
 
-
-class VoteOutcomes(RecordOutcomes):
-    """How pruned ensembles do on each record.
-
-    Parameters
-    ----------
-    X, members : numpy.ndarray of int, shape (n, d) and (n, K)
-        Genomes, and their members alone.
-    thresholds : numpy.ndarray of int64, shape (n,)
-    votes : Votes
-    pair_measure : str
-    evaluate : callable
-        The metrics of genomes on all records, shape (n,) each: of those that do not depend on the
-        records, and where no member is.
-    rates, names : collection of str
-        The metrics that are :func:`~algorithms.pruning.votes.confusion_rates`, in their order, and
-        all that the problem reports.
-    """
-
-    def __init__(
-        self,
-        X: Array,
-        members: Array,
-        thresholds: IntArray,
-        votes: Votes,
-        pair_measure: PairMeasure,
-        evaluate: Callable[[Array], Mapping[str, FloatArray]],
-        rates: Collection[str],
-        names: Collection[str],
-    ) -> None:
-        super().__init__(len(X), len(votes.positive), names, votes.units)
-        self._X, self._members, self._thresholds = X, members > 0, thresholds
-        self._votes, self._measure, self._evaluate = votes, pair_measure, evaluate
-        self._rates = tuple(rates)
-        # records with the same votes are called alike
-        self._patterns, which = np.unique(
-            packed(votes.positive_votes.T), axis=0, return_inverse=True
+    def of(self, sums: Sums) -> FloatArray:
+        """Return its values, shape (n, b)."""
+        counts = sums.cells("counts")
+        (fp, n0), (tp, n1) = (
+            (counts[code, self.positive], counts[code].sum(axis=0))
+            for code in (1 - self.positive, self.positive)
         )
-        self._pattern_of = which.ravel()
+        return confusion_rates(fp, tp, n0, n1)[1]
 
-    def metrics(
-        self,
-        weights: Array,
-        candidates: slice | IntArray = slice(None),
-        names: Collection[str] | None = None,
-    ) -> Mapping[str, FloatArray]:
-        wanted = [name for name in self.names if names is None or name in set(names)]
-        X, members = self._X[candidates], self._members[candidates]
-        plain = self._evaluate(np.ascontiguousarray(X))
-        values = {name: np.repeat(plain[name][:, None], weights.shape[1], 1) for name in wanted}
-        able = np.flatnonzero(members.any(axis=1))
-        if not len(able):
-            return values
-        members = members[able]
-        if not set(self._rates).isdisjoint(wanted):
-            rates = self._weighted_rates(members, self._thresholds[candidates][able], weights)
-            for name in set(rates).intersection(wanted):
-                values[name][able] = rates[name]
-        stem = NAMES[self._measure]
-        if not {f"{stem}_min", f"{stem}_mean"}.isdisjoint(wanted):
-            least, mean = self._weighted_credits(members, weights)
-            for name, column in ((f"{stem}_min", least), (f"{stem}_mean", mean)):
-                if name in values:
-                    values[name][able] = column
-        return values
 
-    def called(self, candidates: slice | IntArray = slice(None)) -> BoolArray:
-        """Return which records are called positive, (n, N)."""
-        members, thresholds = self._members[candidates], self._thresholds[candidates]
-        found = called_positive(self._patterns, packed(members), thresholds)
-        return np.asarray(found[:, self._pattern_of])
+class PairDiversity(NamedTuple):
+    """The least mean value of a member's pairs, or the mean of all pairs.
 
-    def _weighted_rates(
-        self, members: BoolArray, thresholds: IntArray, weights: Array
-    ) -> dict[str, FloatArray]:
-        called = called_positive(self._patterns, packed(members), thresholds)
-        found = []
-        for its in (~self._votes.positive, self._votes.positive):
-            drawn = np.zeros((len(self._patterns), weights.shape[1]))
-            np.add.at(drawn, self._pattern_of[its], weights[its])
-            found.append((weighted_sums(called, drawn), drawn.sum(axis=0)))
-        (fp, n0), (tp, n1) = found
-        return dict(zip(self._rates, confusion_rates(fp, tp, n0, n1), strict=True))
+    Attributes
+    ----------
+    metric : Metric
+    pool : PruningProblem
+        Whose classifiers fail together, or do not. The values of pairs on the records searched
+        count for test records, too.
+    least : bool
+    """
 
-    def _weighted_credits(
-        self, members: BoolArray, weights: Array
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the least and the mean value of pairs, (n, b) each."""
+    metric: Metric
+    pool: PruningProblem
+    least: bool
+
+    def of(self, sums: Sums) -> FloatArray:
+        """Return its values, shape (n, b); 0 for one member, and without genomes."""
+        X = sums.answers.X
+        if X is None:
+            return np.zeros((len(sums.answers), len(sums.total)))
+        members = X[:, : len(self.pool.credit)] > 0
+        both = sums.once(type(self), lambda: self._credits(sums, members))
+        return np.asarray(both[0 if self.least else 1])
+
+    def _credits(self, sums: Sums, members: Array) -> FloatArray:
+        """Return the least and the mean value, shape (2, n, b)."""
+        credits = np.empty((2, len(members), len(sums.total)))
+        if sums.answers.records.part == "test":
+            credits[:] = pair_credits(self.pool.credit, members.astype(np.int64)).T[..., np.newaxis]
+            return credits
         used = np.flatnonzero(members.any(axis=0))
-        failures = self._votes.positive_votes[used] != self._votes.positive
-        X = members[:, used].astype(np.int64)
-        out = np.empty((2, len(X), weights.shape[1]))
-        for start in range(0, weights.shape[1], _COLUMNS):
-            some = weights[:, start : start + _COLUMNS]
-            tables = weighted_pair_tables(failures, some, self._measure)
+        members, failures = members[:, used].astype(np.int64), self.pool.failures()[used]
+        drawn = sums.weights_of_part(failures.shape[1])
+        for start in range(0, len(sums.total), _COLUMNS):
+            weights = drawn[:, start : start + _COLUMNS]
+            tables = weighted_pair_tables(failures, weights, self.pool.pair_measure)
             for b, table in enumerate(tables, start):
-                out[:, :, b] = pair_credits(table, X).T
-        return out[0], out[1]
+                credits[:, :, b] = pair_credits(table, members).T
+        return credits

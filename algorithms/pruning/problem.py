@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from pydantic import Field, field_validator
 
 from algorithms.moves.variation import moved
 from algorithms.pruning.diversity import NAMES, PairMeasure, pair_table
-from algorithms.pruning.outcomes import VoteOutcomes, Votes
+from algorithms.pruning.outcomes import BalancedAccuracy, PairDiversity
 from algorithms.pruning.votes import (
     VoteTable,
     called_positive,
@@ -26,6 +26,8 @@ from algorithms.pruning.votes import (
     packed,
     pair_credits,
 )
+from framework.answering import AnsweringProblem
+from framework.answers import Answers, Measure, Part, Records, Size, measured
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.data.columns import Label
 from framework.data.splits import MeasureConfig
@@ -35,6 +37,7 @@ from framework.libraries.config import BuildConfig, LibrarySection, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_members
 from framework.libraries.selection import (
+    answered_records,
     cost_metrics,
     cost_table,
     describe,
@@ -43,12 +46,11 @@ from framework.libraries.selection import (
     known_records,
     positive_code,
     positive_label,
-    rated_records,
+    rates_of,
     reported_costs,
 )
-from framework.outcomes import RecordOutcomes
-from framework.problem import Alternative, Deployable, Problem, TrivialClassifier
-from framework.rates import RatedOutcomes, further
+from framework.measures import Tables, each_once
+from framework.problem import Alternative, Deployable
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Counts, Integers
@@ -126,7 +128,7 @@ class PruningConfig(Section):
         return (value,) if isinstance(value, str) else value
 
 
-class PruningProblem(Problem, Deployable):
+class PruningProblem(AnsweringProblem, Deployable):
     """The confusion matrix, size, diversity and costs of pruned ensembles.
 
     A classifier votes positive where its probability of the positive class is above 1/2.
@@ -155,7 +157,7 @@ class PruningProblem(Problem, Deployable):
     costs : sequence of str, optional
         Which costs to report; all of them if None.
     rates : sequence of str
-        Further metrics; see :class:`framework.rates.Rates`.
+        Further metrics; see :func:`framework.measures.rates`.
     groups : sequence of Subgroups
         Of the validation records and of the test records; none unless given.
     pair_measure : str
@@ -198,13 +200,13 @@ class PruningProblem(Problem, Deployable):
             else Counts(k, 1, empty=False)
         )
         self.costs = reported_costs(library, costs)
-        self.rated = rated_records(library, rates, groups, self.positive)
         self._set_tables()
-        self.metrics = self._metrics()
+        self._records = answered_records(library, self.positive, groups)
+        self.measures = self._measures(rates, groups[0].names if groups else ())
         content = [VERSION, library.fingerprint, threshold, self.positive, self.costs]
         if pair_measure != "failure_credit":  # runs of before know of no other
             content.append(pair_measure)
-        content += [records.content() for records in self.rated]
+        content += [list(rates), *([*of.names, of.codes.tolist()] for of in groups)]
         if not library.fingerprint:
             content[1] = hashlib.sha256(
                 self.votes.patterns.tobytes() + self.votes.records.tobytes()
@@ -269,52 +271,49 @@ class PruningProblem(Problem, Deployable):
         return self
 
     def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
-        return self._measure(X, self.votes)
+        return self._measure(X, "search")
 
     def evaluate_test(
         self, X: Array, streams: CandidateStreams | None = None
     ) -> Mapping[str, Array] | None:
-        library = self.library
-        if library.test is None or library.y_test is None:
-            return None
-        if self._test is None:
-            self._test = VoteTable.of(*self._votes(library.test, library.y_test))
-        return self._measure(X, self._test)
+        return None if self.records("test") is None else self._measure(X, "test")
 
     def neighbours(self, X: Array) -> Array:
         return moved(self.space, X)
 
-    def outcomes(self, X: Array) -> RecordOutcomes:
-        votes, positive = self._votes(self.library.validation, self.library.y_validation)
-        table = Votes(votes, positive, self.library.units)
-        return self._outcomes(X, *self.split(X), table, self.evaluate)
+    def records(self, part: Part = "search") -> Records | None:
+        return self._records[part]
 
-    def _outcomes(
-        self,
-        X: Array,
-        members: Array,
-        thresholds: IntArray,
-        votes: Votes,
-        evaluate: Callable[[Array], Mapping[str, Array]],
-    ) -> RecordOutcomes:
-        rates = [metric.name for metric in _RATES]
-        voted = members, thresholds, votes, self.pair_measure
-        found = VoteOutcomes(X, *voted, evaluate, rates, self._own_names)
-        found.refitted = self.library.folds > 0
-        if not self.rated:
-            return found
+    def answers(self, X: Array, part: Part = "search") -> Answers:
+        """Return what genomes call records, and what their members cost."""
+        records, table = self.records(part), self._table(part)
+        assert records is not None
+        members, thresholds = self.split(X)
+        called = called_positive(table.patterns, packed(members > 0), thresholds)
+        codes = np.where(called, self.positive, 1 - self.positive).astype(np.int8)
+        count = (members > 0).sum(axis=1)
+        costs = member_sums(self._cost_table, members)
+        sizes = dict(zip(self.costs, costs.T, strict=True))
+        sizes[_MEMBERS.name] = count.astype(np.float64)
+        return Answers(
+            records, codes[:, table.pattern_of], sizes=sizes, failed=count == 0, X=members
+        )
 
-        def said(candidates: slice | IntArray) -> IntArray:
-            return self._codes(found.called(candidates))
+    def failures(self) -> BoolArray:
+        """Return which classifiers fail on which of the records searched, (K, N)."""
+        votes, truth = self._votes(self.library.validation, self.library.y_validation)
+        return np.asarray(votes != truth)
 
-        return RatedOutcomes(found, self.rated[0], said, self.metric_names)
-
-    def _codes(self, called: BoolArray) -> IntArray:
-        """Return class codes of records that are called positive or not."""
-        return np.where(called, self.positive, 1 - self.positive).astype(np.int64)
-
-    def truth(self) -> tuple[IntArray, Sequence[Any]]:
-        return self.library.y_validation, self.library.classes or ()
+    def _table(self, part: Part) -> VoteTable:
+        """Return the votes on the records of a part."""
+        if part == "search":
+            return self.votes
+        if self._test is None:
+            library = self.library
+            assert library.test is not None
+            assert library.y_test is not None
+            self._test = VoteTable.of(*self._votes(library.test, library.y_test))
+        return self._test
 
     def alternatives(self) -> Sequence[Alternative]:
         """Return the vote of all classifiers, the single best one, and the largest class."""
@@ -326,52 +325,7 @@ class PruningProblem(Problem, Deployable):
         return [
             Alternative.of_genomes(self, name, ["more than half of the votes"], every[np.newaxis]),
             Alternative.of_genomes(self, "the single best classifier", ids, singles, best),
-            self._largest_class(),
-        ]
-
-    def _largest_class(self) -> Alternative:
-        """Return what always answers the largest class, as one voter of no cost."""
-        library, (n0, n1) = self.library, self.votes.totals
-        code = int(n1 > n0)
-        same = self.trivial_classifiers()[code]
-        _, positive = self._votes(library.validation, library.y_validation)
-        vote = Votes(np.full((1, len(positive)), bool(code)), positive, library.units)
-        one = np.ones((1, 1), dtype=np.int64)
-
-        def values(X: Array) -> dict[str, FloatArray]:
-            return {name: np.full(len(X), value) for name, value in same.values.items()}
-
-        test = None if same.test is None else {k: np.array([v]) for k, v in same.test.items()}
-        outcomes = self._outcomes(one, one, np.zeros(1, dtype=np.int64), vote, values)
-        return Alternative("the largest class", [str(same.label)], outcomes, test)
-
-    def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
-        """Return what answering one class always scores: no members, no costs."""
-        classes = self.library.classes
-        assert classes is not None
-        tables = [self.votes]
-        if self.library.test is not None and self.library.y_test is not None:
-            tables.append(VoteTable.of(*self._votes(self.library.test, self.library.y_test)))
-
-        def scores(table: VoteTable, positive: int) -> dict[str, float]:
-            n0, n1 = table.totals
-            fp, tp = (np.array([count if positive else 0]) for count in (n0, n1))
-            rates = [float(column[0]) for column in confusion_rates(fp, tp, n0, n1)]
-            rest = [0.0] * (len(self._own_names) - len(rates))
-            found = dict(zip(self._own_names, [*rates, *rest], strict=True))
-            if self.rated:
-                code = self.positive if positive else 1 - self.positive
-                found |= self.rated[int(table is not tables[0])].of_constant(code)
-            return {name: found[name] for name in self.metric_names}
-
-        return [
-            TrivialClassifier(
-                f"always {'positive' if code else 'negative'}",
-                classes[self.positive if code else 1 - self.positive],
-                classes,
-                *(scores(table, code) for table in tables),
-            )
-            for code in (0, 1)
+            self.largest_class(),
         ]
 
     def explain(self, x: Array) -> str | None:
@@ -384,12 +338,6 @@ class PruningProblem(Problem, Deployable):
     @property
     def has_models(self) -> bool:
         return has_members(self.library)
-
-    def labels(self) -> Sequence[Any]:
-        return self.library.classes or ()
-
-    def positive_code(self) -> int:
-        return self.positive
 
     def known_records(
         self, frame: pd.DataFrame, codes: IntArray
@@ -453,44 +401,47 @@ class PruningProblem(Problem, Deployable):
         above = np.asarray(P) > 0.5 if self.positive == 1 else np.asarray(P) < 0.5
         return above, np.asarray(y) == self.positive
 
-    def _metrics(self) -> tuple[Metric, ...]:
+    def _measures(self, asked: Sequence[str], groups: Sequence[str]) -> tuple[Measure, ...]:
+        """Return how the metrics follow from answers."""
+        tables, positive = Tables(2), self.positive
+        accuracy, balanced, tpr, tnr, fpr, fnr = _RATES
+        least, mean = _diversity(self.pair_measure)
         k = len(self.library)
         highs = member_sums(self._cost_table, np.ones((1, k), dtype=np.int64))[0]
         costs = cost_metrics(self.library, self.costs, highs)
-        sizes = _MEMBERS._replace(high=float(k))
-        own = [*_RATES, sizes, *_diversity(self.pair_measure), *costs]
-        self._own_names = tuple(metric.name for metric in own)
-        return each_name_once([*own, *further(self.rated, {m.name for m in _RATES})])
+        own: list[Measure] = [
+            tables.ratio(accuracy, "accuracy"),
+            BalancedAccuracy(balanced, positive),
+            tables.ratio(tpr, "recall", positive),
+            tables.ratio(tnr, "recall", 1 - positive),
+            tables.ratio(fpr, "false_positive_rate", positive),
+            tables.ratio(fnr, "false_negative_rate", positive),
+            Size(_MEMBERS._replace(high=float(k))),
+            PairDiversity(least, self, least=True),
+            PairDiversity(mean, self, least=False),
+            *map(Size, costs),
+        ]
+        each_name_once([measure.metric for measure in own])
+        self._own = len(own)
+        return each_once([*own, *rates_of(self.library, asked, positive, groups)])
 
-    def _measure(self, X: Array, table: VoteTable) -> dict[str, FloatArray]:
+    def _measure(self, X: Array, part: Part) -> dict[str, FloatArray]:
         members, thresholds = self.split(X)
+        table = self._table(part)
         fp, tp = table.positives(members, thresholds).T
-        rates = confusion_rates(fp, tp, *table.totals)
-        sizes = (members > 0).sum(axis=1).astype(np.float64)
+        of_votes = confusion_rates(fp, tp, *table.totals)
+        count = (members > 0).sum(axis=1).astype(np.float64)
         credits = pair_credits(self.credit, members)
         costs = member_sums(self._cost_table, members)
-        columns = [*rates, sizes, *credits.T, *costs.T]
-        empty = sizes == 0
+        columns = [*of_votes, count, *credits.T, *costs.T]
+        empty = count == 0
         if empty.any():
             columns = [np.where(empty, np.nan, column) for column in columns]
-        found = dict(zip(self._own_names, columns, strict=True))
-        if self.rated:
-            found |= self._rates(members, thresholds, table, empty)
-        return {name: found[name] for name in self.metric_names}
-
-    def _rates(
-        self, members: Array, thresholds: IntArray, table: VoteTable, empty: BoolArray
-    ) -> dict[str, FloatArray]:
-        """Return the further metrics of genomes."""
-        rows = packed(members > 0)
-
-        def said(some: slice) -> IntArray:
-            called = called_positive(table.patterns, rows[some], thresholds[some])
-            return self._codes(called[:, table.pattern_of])
-
-        rated = self.rated[int(table is not self.votes)]
-        found = rated.measured(len(members), said)
-        return {name: np.where(empty, np.nan, column) for name, column in found.items()}
+        values = dict(zip(self.metric_names, columns, strict=False))
+        if further := self.measures[self._own :]:
+            asked = measured(self.answers(X, part), further)
+            values |= {name: column[:, 0] for name, column in asked.items()}
+        return values
 
 
 def _two_classes(library: Library, positive: Any) -> int:

@@ -7,6 +7,7 @@ that keeps to the limit as it is reported: no tolerance is needed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import permutations
 from math import gcd
 from typing import NamedTuple
@@ -15,13 +16,12 @@ import numpy as np
 
 from algorithms.pruning.branch_and_bound.instance import Cap
 from algorithms.pruning.votes import VoteTable, Weights
+from framework.answers import Measure, Records
 from framework.arrays import Array, FloatArray, IntArray
 from framework.errors import InputError
-from framework.rates import MATTHEWS, RatedRecords, Share, fraction
+from framework.measures import BetweenGroups, Matthews, Ratio
 
 _NOTHING = Weights(0, 0, 0, 0)
-FRACTIONS = ("precision", "f1")
-"""Rates whose denominator depends on the answers."""
 
 
 class Sum(NamedTuple):
@@ -72,20 +72,32 @@ class Fraction(NamedTuple):
         )
 
 
-def fraction_of(name: str, share: Share, positive: int, totals: tuple[int, int]) -> Fraction:
-    """Return precision or F1 of a class as weighted sums of the confusion matrix."""
-    n0, n1 = totals
-    own = share.of == positive
-    hit, called, true = (
-        (Weights(1, 0, 0, 0), Weights(1, 0, 0, 1), n1)
-        if own
-        else (Weights(0, 0, 1, 0), Weights(0, 1, 1, 0), n0)
+def weights_of_table(table: IntArray, positive: int) -> Weights:
+    """Return a table (2, 3) as weights of the confusion matrix."""
+    negative = 1 - positive
+    return Weights(
+        true_positive=int(table[positive, positive]),
+        false_negative=int(table[positive, negative]),
+        true_negative=int(table[negative, negative]),
+        false_positive=int(table[negative, positive]),
     )
-    if share.kind == "precision":
-        return Fraction(name, hit, called, 1, n0 + n1)
-    missed = Weights(1, 1, 0, 0) if own else Weights(0, 0, 1, 1)
-    below = Weights(*(a + b for a, b in zip(called, missed, strict=True)))
-    return Fraction(name, Weights(*(2 * w for w in hit)), below, true, n0 + n1 + true)
+
+
+def moves(ratio: Ratio) -> bool:
+    """Return whether the denominator of a ratio depends on the answers."""
+    return bool((ratio.under[:, 0] != ratio.under[:, 1]).any())
+
+
+def fraction_of(ratio: Ratio, positive: int, totals: tuple[int, int]) -> Fraction:
+    """Return a ratio as weighted sums of the confusion matrix.
+
+    ``totals`` are the negative and the positive records.
+    """
+    above, below = (weights_of_table(table, positive) for table in (ratio.over, ratio.under))
+    of_class = [totals[int(code == positive)] for code in (0, 1)]
+    extremes = ratio.under[:, :2].min(axis=1), ratio.under[:, :2].max(axis=1)
+    least, most = (int(ends @ of_class) for ends in extremes)
+    return Fraction(ratio.metric.name, above, below, max(least, 1), most)
 
 
 class RateRows:
@@ -94,27 +106,28 @@ class RateRows:
     Parameters
     ----------
     table : VoteTable
-    rated : RatedRecords
-        Of the same records.
-    positive : int
-        Code of the positive class.
+    records : Records
+        The same ones.
+    measures : sequence of Measure
+        Those that are rates are looked at.
     """
 
-    def __init__(self, table: VoteTable, rated: RatedRecords, positive: int) -> None:
-        self._rates, self._positive = rated.rates, positive
-        count = max(len(rated.rates.groups), 1)
-        groups = np.zeros(len(rated.truth), dtype=np.int64)
-        if rated.groups is not None:
-            groups = np.asarray(rated.groups)
+    def __init__(self, table: VoteTable, records: Records, measures: Sequence[Measure]) -> None:
+        self._positive = records.positive
+        kinds = Ratio, Matthews, BetweenGroups
+        self._measures = {m.metric.name: m for m in measures if isinstance(m, kinds)}
+        count = max(len(records.group_names), 1)
+        groups = np.zeros(len(records), dtype=np.int64)
+        if records.groups is not None:
+            groups = np.asarray(records.groups)
         self._records = np.zeros((len(table.patterns), count, 2), dtype=np.int64)
-        is_positive = (rated.truth == positive).astype(np.int64)
+        is_positive = (records.labels == records.positive).astype(np.int64)
         np.add.at(self._records, (table.pattern_of, groups, is_positive), 1)
         self._totals = self._records.sum(axis=0)  # (G, 2): negative, positive
 
     def knows(self, metric: str) -> bool:
         """Return whether a metric is one of the rates."""
-        rates = self._rates
-        return metric in rates.shares or metric in rates.differences or metric in rates.worst
+        return metric in self._measures
 
     def caps(self, metric: str, limit: float, sign: int) -> list[Cap]:
         """Return the rows of a limit of a metric: at most it, or at least where ``sign`` is -1.
@@ -124,48 +137,46 @@ class RateRows:
         InputError
             No rows say so.
         """
-        rates, every = self._rates, np.ones(len(self._totals), dtype=np.int64)
+        measure, every = self._measures[metric], np.ones(len(self._totals), dtype=np.int64)
         word = "at_most" if sign == 1 else "at_least"
-        if metric in rates.shares:
-            share = rates.shares[metric]
-            self._refuse(share.kind == MATTHEWS, metric, word)
-            return self._of_share(share, every, limit, sign)
-        share = (rates.differences | rates.worst)[metric]
+        rate = measure.rate if isinstance(measure, BetweenGroups) else measure
+        if isinstance(rate, Matthews):
+            raise self._no_row(metric, word)
+        if not isinstance(measure, BetweenGroups):
+            return self._of_ratio(rate, every, limit, sign)
         ones = np.eye(len(self._totals), dtype=np.int64)
-        there = [g for g in ones if self._about(share, g)]
-        if metric in rates.worst:
-            worst_is_least = not share.kind.startswith("false")
-            wrong_way = worst_is_least == (sign == 1)
-            self._refuse(share.kind == MATTHEWS or wrong_way, metric, word)
-            return [cap for g in there for cap in self._of_share(share, g, limit, sign)]
-        moves = share.kind == MATTHEWS or share.kind in FRACTIONS
-        self._refuse(moves or sign == -1, metric, word)
-        found = []
+        there = [group for group in ones if self._present(rate, group)]
+        if measure.worst:
+            if (rate.metric.sense == "max") == (sign == 1):
+                raise self._no_row(metric, word)
+            return [cap for group in there for cap in self._of_ratio(rate, group, limit, sign)]
+        if moves(rate) or sign == -1:
+            raise self._no_row(metric, word)
+        caps = []
         for a, b in permutations(there, 2):
-            (top_a, below_a), (top_b, below_b) = self._sums(share, a), self._sums(share, b)
+            (top_a, below_a), (top_b, below_b) = self._sums(rate, a), self._sums(rate, b)
             na, nb = int(below_a.constant.sum()), int(below_b.constant.sum())
             row = top_a.times(nb).plus(top_b.times(-na))
-            found += self._row(row, _last_within(limit, na * nb))
-        return found
+            caps += self._row(row, _last_within(limit, na * nb))
+        return caps
 
-    def _refuse(self, wrong: bool, metric: str, word: str) -> None:
-        if wrong:
-            raise InputError(
-                f"constraints: {metric}: {word}: expected a limit that is a row of the program, "
-                "which this one is not; leave it out, or take another search, such as nsga2"
-            )
+    def _no_row(self, metric: str, word: str) -> InputError:
+        return InputError(
+            f"constraints: {metric}: {word}: expected a limit that is a row of the program, "
+            "which this one is not; leave it out, or take another search, such as nsga2"
+        )
 
-    def _of_share(self, share: Share, groups: IntArray, limit: float, sign: int) -> list[Cap]:
-        above, below = self._sums(share, groups)
+    def _of_ratio(self, ratio: Ratio, groups: IntArray, limit: float, sign: int) -> list[Cap]:
+        above, below = self._sums(ratio, groups)
         if below.is_constant:
             whole = int(below.constant.sum())
             return self._row(above.times(sign), _last_within(sign * limit, whole))
         most = int(2 * self._totals[groups > 0].sum())
         p, q = _nearest_within(limit, most, sign)
-        found = self._row(above.times(sign * q).plus(below.times(-sign * p)), 0)
+        caps = self._row(above.times(sign * q).plus(below.times(-sign * p)), 0)
         if sign == -1 and limit > 0:  # without a denominator the rate is 0
-            found += self._row(below.times(-1), -1)
-        return found
+            caps += self._row(below.times(-1), -1)
+        return caps
 
     def _row(self, of: Sum, limit: int) -> list[Cap]:
         """Return the row that a sum is at most a limit; none where it always is."""
@@ -176,31 +187,24 @@ class RateRows:
         factor = gcd(*row.tolist()) or 1
         return [Cap(_NOTHING, float(limit // factor), row / factor)]
 
-    def _about(self, share: Share, groups: IntArray) -> bool:
-        counts = np.zeros((2, 3))
-        negative, positive = (groups @ self._totals).tolist()
-        counts[1 - self._positive, 0], counts[self._positive, 0] = negative, positive
-        return bool(share.kind == MATTHEWS or fraction(counts, share)[2] > 0)
+    def _present(self, ratio: Ratio, groups: IntArray) -> bool:
+        """Return whether there are records of subgroups that a rate is about."""
+        counts = groups @ self._totals
+        return bool(counts[[int(code == self._positive) for code in (0, 1)]] @ ratio.about)
 
-    def _sums(self, share: Share, groups: IntArray) -> tuple[Sum, Sum]:
+    def _sums(self, ratio: Ratio, groups: IntArray) -> tuple[Sum, Sum]:
         """Return numerator and denominator of a rate of some subgroups (0 or 1 each, (G,))."""
-        n0, n1 = (groups * self._totals[:, 0], groups * self._totals[:, 1])
-        zero = np.zeros_like(groups)
-        if share.kind in ("accuracy", "coverage"):
-            every = Sum(n0 + n1, zero, zero)
-            return (Sum(n0, -groups, groups) if share.kind == "accuracy" else every), every
-        own = share.of == self._positive
-        hits = Sum(zero, zero, groups) if own else Sum(n0, -groups, zero)
-        called = Sum(zero, groups, groups) if own else Sum(n0 + n1, -groups, -groups)
-        true, others = (Sum(n, zero, zero) for n in ((n1, n0) if own else (n0, n1)))
-        of_kind = {
-            "precision": (hits, called),
-            "recall": (hits, true),
-            "f1": (hits.times(2), called.plus(true)),
-            "false_positive_rate": (called.plus(hits.times(-1)), others),
-            "false_negative_rate": (true.plus(hits.times(-1)), true),
-        }
-        return of_kind[share.kind]
+        negative, positive = 1 - self._positive, self._positive
+        n0, n1 = groups * self._totals[:, 0], groups * self._totals[:, 1]
+        above, below = (
+            Sum(
+                table[negative, negative] * n0 + table[positive, negative] * n1,
+                (table[negative, positive] - table[negative, negative]) * groups,
+                (table[positive, positive] - table[positive, negative]) * groups,
+            )
+            for table in (ratio.over, ratio.under)
+        )
+        return above, below
 
 
 def _last_within(limit: float, of: int) -> int:

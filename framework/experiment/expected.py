@@ -169,8 +169,7 @@ def class_weights(
     wanted = np.array([shares[name] for name in names])
     if not (wanted > 0).all() or abs(wanted.sum() - 1) > _ROUNDED:
         raise InputError(f"prior: expected shares above 0 that add up to 1, found {given}")
-    counted = outcomes.counted if isinstance(outcomes, WeightedOutcomes) else None
-    counts = np.bincount(truth, counted, minlength=len(names))
+    counts = np.bincount(truth, outcomes.counted, minlength=len(names))
     if not counts.all():
         missing = names[int(counts.argmin())]
         raise InputError(f"prior: expected records of each class, found none of {missing!r}")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from framework.answers import Measure, Part, Records
 from framework.arrays import FloatArray, IntArray, WordArray, row_codes
 from framework.data.subgroups import Subgroups
 from framework.errors import InputError
 from framework.libraries.config import BuildConfig, LibrarySection
 from framework.libraries.library import Library
 from framework.libraries.members import load_encoder
-from framework.rates import RatedRecords, Rates
+from framework.measures import rates
 from framework.registry import nearest
 from framework.roles import Metric
 
@@ -64,43 +66,62 @@ def cost_metrics(library: Library, costs: Sequence[str], highs: FloatArray) -> l
     ]
 
 
-def rated_records(
-    library: Library,
-    rates: Sequence[str],
-    groups: Sequence[Subgroups],
-    positive: int | None,
-) -> tuple[RatedRecords, ...]:
-    """Return what makes rates of validation and of test records; empty where none is asked for.
+def answered_records(
+    library: Library, positive: int, groups: Sequence[Subgroups]
+) -> dict[Part, Records | None]:
+    """Return the records of a library that candidates answer, by part.
+
+    Those of a library for regression have no classes.
 
     Parameters
     ----------
     library : Library
-    rates : sequence of str
-        See :class:`framework.rates.Rates`.
+    positive : int
+        Code of the positive class; -1 for none.
     groups : sequence of Subgroups
         Of the validation records and of the test records; empty for none.
-    positive : int or None
-        Code of the positive class of two.
+    """
+    codes: list[IntArray | None] = [of.codes for of in groups] or [None, None]
+    classes, names = tuple(library.classes or ()), groups[0].names if groups else ()
+    searched = Records(
+        library.y_validation,
+        classes,
+        positive,
+        groups=codes[0],
+        group_names=names,
+        units=library.units,
+        refitted=library.folds > 0,
+    )
+    test = None
+    if library.test is not None and library.y_test is not None:
+        test = replace(
+            searched,
+            labels=library.y_test,
+            groups=codes[1],
+            units=None,
+            refitted=False,
+            part="test",
+        )
+    return {"search": searched, "test": test}
+
+
+def rates_of(
+    library: Library, asked: Sequence[str], positive: int, groups: Sequence[str]
+) -> tuple[Measure, ...]:
+    """Return the rates that a problem of a library is asked for, and those of subgroups.
 
     Raises
     ------
     InputError
         Regression, or rates that cannot be had.
     """
-    if not rates and not groups:
+    if not asked and not groups:
         return ()
     if library.classes is None:
         raise InputError(
             "problem.rates and problem.group: expected classifiers, found models for regression"
         )
-    two = len(library.classes) == 2
-    names = groups[0].names if groups else ()
-    known = Rates(rates, library.classes, positive if two and positive is not None else -1, names)
-    parts = [library.y_validation] + ([] if library.y_test is None else [library.y_test])
-    return tuple(
-        RatedRecords(known, y, groups[part].codes if groups else None)
-        for part, y in enumerate(parts)
-    )
+    return rates(asked, library.classes, positive, groups)
 
 
 def groups_of(section: LibrarySection, column: str | None) -> tuple[Subgroups, ...]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import numpy as np
 
+from framework.answering import AnsweringProblem
+from framework.answers import Part, measured
 from framework.arrays import Array, frozen
 from framework.batch import Evaluated
 from framework.problem import Problem
@@ -129,6 +131,53 @@ def parts_may_come_in_any_order(problem: Problem, seed: int, n: int) -> None:
     expect(scorer.n_components == held, "add_components: expected parts held before to be skipped")
 
 
+def evaluates_its_answers(problem: Problem, seed: int, n: int) -> None:
+    """Where candidates answer records, metrics are what follows from the answers, to the bit.
+
+    In blocks of any size; a weight of a record is its repetition, and the order of records is
+    nothing.
+    """
+    if not isinstance(problem, AnsweringProblem):
+        return
+    X, rng = _genomes(problem, seed, n), np.random.default_rng(seed)
+    if len(missing := problem.missing_components(X)):
+        problem.add_components(problem.build_components(missing))
+    streams = CandidateStreams(seed, np.arange(n))
+    parts: tuple[Part, ...] = ("search", "test")
+    for part in parts:
+        if problem.records(part) is None:
+            continue
+        tested = problem.evaluate_test(X, streams)
+        values = problem.evaluate(X, streams) if part == "search" else tested
+        assert values is not None
+        for size in (1, 7, n):
+            blocks = [problem.slowly(X[i : i + size], part) for i in range(0, n, size)]
+            slow = {k: np.concatenate([block[k] for block in blocks]) for k in blocks[0]}
+            _same(slow, values, f"{part} records, in blocks of {size}")
+    if problem.outcomes(X) is None:  # scores that know no weights
+        return
+    answers = problem.answers(X)
+    records = len(answers.records)
+    weights, order = rng.integers(0, 4, records), rng.permutation(records)
+    following = [m for m in problem.measures if getattr(m, "follows_weights", True)]
+    weighted = measured(answers, following, weights[:, np.newaxis])
+    repeated = answers.of_records(np.repeat(np.arange(records), weights))
+    _same(measured(repeated, following), weighted, "records repeated by their weights")
+    shuffled = measured(answers.of_records(order), problem.measures)
+    _same(shuffled, measured(answers, problem.measures), "records in another order")
+
+
+def _same(values: Mapping[str, Array], expected: Mapping[str, Array], what: str) -> None:
+    expect(
+        list(values) == list(expected), f"answers: expected {list(expected)}, got {list(values)}"
+    )
+    for name, column in expected.items():
+        expect(
+            np.array_equal(values[name], column, equal_nan=True),
+            f"answers: {name}: expected what evaluate returns, found other values for {what}",
+        )
+
+
 PROBLEM_LAWS: tuple[ProblemLaw, ...] = (
     describes_itself,
     values_are_numbers_within_bounds,
@@ -137,6 +186,7 @@ PROBLEM_LAWS: tuple[ProblemLaw, ...] = (
     takes_frozen_genomes,
     pickled_copy_scores_the_same,
     parts_may_come_in_any_order,
+    evaluates_its_answers,
 )
 
 

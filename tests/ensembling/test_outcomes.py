@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from algorithms.ensembling.kernels.multiplicities import multiplicities_of
 from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.ensembling.scores import CLASSIFICATION, REGRESSION, Scores, Truth
 from framework.libraries.library import Library
@@ -62,8 +63,9 @@ def test_whole_weights_are_records_repeated(classes, ties, data):
     found = problem.outcomes(X).metrics(every)
     for b, times in ((1, weights), (2, 2 * weights)):
         twin = EnsembleProblem(repeated(library, times), score=problem.score)
-        exact = twin._scores(twin.library.validation, twin.library.y_validation, exact=True)
-        for name, column in twin._measure(X, exact).items():
+        table = twin.library.validation, twin.library.y_validation
+        twin._validation = twin._scores(*table, exact=True)
+        for name, column in twin.evaluate(X).items():
             if name in EXACT or name == "roc_auc":
                 assert np.array_equal(found[name][:, b], column, equal_nan=True), name
             elif name == "loss_correlation":  # held in float32 there
@@ -80,9 +82,10 @@ def test_a_class_without_records_has_no_part_in_the_scores():
     found = problem.outcomes(X).metrics(weights[:, None])
     few = repeated(library, weights)
     twin = Scores(problem.score, few.validation, Truth(few.y_validation, 3), exact=True)
-    for name, column in problem._measure(X, twin).items():
+    some = np.flatnonzero(X.any(axis=1))
+    for name, column in twin(multiplicities_of(X[some])).items():
         if name in problem.score:
-            np.testing.assert_allclose(found[name][:, 0], column, rtol=1e-12)
+            np.testing.assert_allclose(found[name][some, 0], column, rtol=1e-12)
     alone = np.where(library.y_validation == 1, 1, 0)
     assert np.isnan(problem.outcomes(X).metrics(alone[:, None])["roc_auc"]).all()
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from algorithms.multistage.metrics import fresh_samples
+from algorithms.multistage.metrics import COST, METRICS, RISKS, measures_of
+from framework.answers import Answers, Records
+from framework.measures import samples_of
 
 
 def test_metrics_are_counted_one_by_one():
     rng = np.random.default_rng(3)
     codes, given = rng.integers(0, 2, 200), rng.integers(-1, 2, 200)
     paid = rng.uniform(0, 10, 200)
-    found = fresh_samples(codes, given, paid, 10.0, 3, 1, np.array([1.0, 4.0]))
+    reported = [metric for metric in METRICS if metric not in RISKS]
+    measures = measures_of(reported, 3, 1, 10, np.array([1.0, 4.0, 2.0]))
+    records = Records(codes, ("a", "b", "c"), 1)
+    answers = Answers(records, given[np.newaxis], {COST: 10 * paid[np.newaxis]})
+    found = samples_of(measures, answers, {COST: 100.0})
     answered = [(y, a) for y, a in zip(codes.tolist(), given.tolist(), strict=True) if a >= 0]
     negatives = [a for y, a in answered if y == 0]
     positives = [a for y, a in answered if y == 1]

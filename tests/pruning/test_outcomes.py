@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from algorithms.pruning.diversity import NAMES
 from algorithms.pruning.problem import PruningProblem
-from algorithms.pruning.votes import VoteTable
+from algorithms.pruning.votes import VoteTable, confusion_rates
 from tests.made_up_libraries import made_up, repeated
 
 
@@ -63,9 +63,12 @@ def test_a_class_without_records_has_rates_of_zero():
     found = problem.outcomes(X).metrics(weights[:, None])
     few = repeated(library, weights)
     table = VoteTable.of(few.validation > 0.5, few.y_validation == 1)
-    for name, column in problem._measure(X, table).items():
-        if not name.startswith("pfc"):  # those are of the validation records
-            assert np.array_equal(found[name][:, 0], column, equal_nan=True), name
+    members, thresholds = problem.split(X)
+    fp, tp = table.positives(members, thresholds).T
+    names = ("accuracy", "balanced_accuracy", "true_positive_rate", "true_negative_rate")
+    for name, column in zip(names, confusion_rates(fp, tp, *table.totals), strict=False):
+        column = np.where(members.any(axis=1), column, np.nan)
+        assert np.array_equal(found[name][:, 0], column, equal_nan=True), name
 
 
 def test_what_resamples_draw_together_comes_with_the_library():

@@ -381,7 +381,7 @@ def _baselines(place: RunDir) -> dict[str, float]:
     problem = make_problem(place.config(checked=True))
     assert isinstance(problem, NetworkProblem)
     everything = np.ones((1, problem.space.d), dtype=np.int8)
-    unpruned = problem.evaluate_test(everything, None)  # type: ignore[arg-type]
+    unpruned = problem.evaluate_test(everything)
     if unpruned is None:
         return {}
     answer = problem.positive.mean() > 0.5

@@ -12,12 +12,13 @@ from pydantic import Field
 from algorithms.pruning.branch_and_bound.instance import Budget, Cap, Requirements
 from algorithms.pruning.diversity import NAMES, TOLERANCE, Demand, demand_of
 from algorithms.pruning.problem import PruningProblem
-from algorithms.pruning.rate_rows import FRACTIONS, Fraction, RateRows, fraction_of
+from algorithms.pruning.rate_rows import Fraction, RateRows, fraction_of, moves
 from algorithms.pruning.votes import Rate, VoteTable, Weights, rates_of, weights_of
 from framework.algorithm import Algorithm
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
+from framework.measures import Ratio
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.space import Counts, Integers
@@ -74,7 +75,10 @@ class PruningSearch(Algorithm):
         self.pair_measure = source.pair_measure
         self.majority = source.threshold == "majority"
         self.ids = source.library.ids
-        self.positive, self._rated = source.positive, source.rated[:1]
+        self.positive, records = source.positive, source.records()
+        assert records is not None
+        self._searched = records
+        self._measures = source.measures
         self._costs = {name: np.asarray(source.library.costs[name].values) for name in source.costs}
 
     def rows(self, members: Array, thresholds: Sequence[int]) -> Array:
@@ -91,11 +95,11 @@ class PruningSearch(Algorithm):
 
     def fractions(self) -> list[Fraction]:
         """Return the objectives that are precision or F1 of a class, in order."""
-        shares = self._rated[0].rates.shares if self._rated else {}
+        ratios = {m.metric.name: m for m in self._measures if isinstance(m, Ratio) and moves(m)}
         return [
-            fraction_of(name, shares[name], self.positive, self.votes.totals)
+            fraction_of(ratios[name], self.positive, self.votes.totals)
             for name in self.roles.names
-            if name in shares and shares[name].kind in FRACTIONS
+            if name in ratios
         ]
 
     def demands(
@@ -122,7 +126,7 @@ class PruningSearch(Algorithm):
         asked = demand_of(diversity, self.credit, diversity_key)
         rates, name = rates_of(*self.votes.totals), NAMES[self.pair_measure]
         pairs = f"{name}_min", f"{name}_mean"
-        rows = RateRows(self.votes, self._rated[0], self.positive) if self._rated else None
+        rows = RateRows(self.votes, self._searched, self._measures)
         uppers, lowers = self._limits()
         budgets: list[Budget] = []
         caps: list[Cap] = []
@@ -136,7 +140,7 @@ class PruningSearch(Algorithm):
                     if cap is None:
                         continue
                     caps.append(cap)
-                elif rows is not None and rows.knows(metric):
+                elif rows.knows(metric):
                     if not self.takes_rates:
                         raise InputError(
                             f"constraints: {metric}: {word}: expected a limit that the printed "

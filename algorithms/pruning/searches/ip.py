@@ -12,7 +12,7 @@ from pydantic import Field
 from algorithms.pruning.branch_and_bound.fractions import BestFraction
 from algorithms.pruning.branch_and_bound.instance import Instance, Pruned
 from algorithms.pruning.branch_and_bound.solver import BranchAndBound, pack, unpack
-from algorithms.pruning.rate_rows import FRACTIONS, Fraction, fraction_of
+from algorithms.pruning.rate_rows import Fraction, fraction_of
 from algorithms.pruning.searches.base import (
     WEIGHTED,
     DiversityKey,
@@ -24,11 +24,12 @@ from algorithms.pruning.searches.base import Share as UnitShare
 from framework.algorithm import Outcome
 from framework.arrays import Array
 from framework.errors import InputError, NoneFeasible
+from framework.measures import Tables
 from framework.preparation import Preparation
 from framework.problem import Problem
-from framework.rates import Share
-from framework.roles import Roles
+from framework.roles import Metric, Roles
 
+_FRACTIONS = "precision", "f1"  # whose denominators depend on the answers
 _EVERY = 0.2  # seconds between reports
 _NOTE, _NOTE_EVERY = "solve", 10.0  # key, and seconds between notes at least
 
@@ -85,7 +86,7 @@ class IntegerProgram(ProgramSearch):
         if diversity is None and (tau is not None or gamma is not None):
             self.diversity_key = "algorithm.tau" if gamma is None else "algorithm.gamma"
         diversity = _one_of(diversity, tau, gamma)
-        own: Any = None if weights in FRACTIONS else weights
+        own: Any = None if weights in _FRACTIONS else weights
         super().__init__(problem, roles, seed=seed, weights=own, diversity=diversity, **options)
         self._fraction = self._fraction_of(weights)
         self._instance = Instance.of(self.votes, self._weights, self._requirements)
@@ -170,9 +171,9 @@ class IntegerProgram(ProgramSearch):
 
     def _fraction_of(self, weights: Any) -> Fraction | None:
         """Return the fraction to be maximised: that of the weights, or the first objective's."""
-        if weights in FRACTIONS:
-            share = Share(weights, self.positive)
-            return fraction_of(weights, share, self.positive, self.votes.totals)
+        if weights in _FRACTIONS:
+            ratio = Tables(2).ratio(Metric(weights, "max"), weights, self.positive)
+            return fraction_of(ratio, self.positive, self.votes.totals)
         if weights is not None:
             return None
         known = {fraction.name: fraction for fraction in self.fractions()}

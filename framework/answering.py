@@ -1,0 +1,187 @@
+"""Problems whose candidates answer records, and what follows from the answers for all of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from framework.answers import (
+    NO_ANSWER,
+    AnswerOutcomes,
+    Answers,
+    Measure,
+    Part,
+    Records,
+    Size,
+    measured,
+)
+from framework.arrays import Array, IntArray
+from framework.measures import Ratio, samples_of
+from framework.outcomes import Sample
+from framework.problem import Alternative, Deployable, Problem, TrivialClassifier
+from framework.roles import Metric
+from framework.streams import CandidateStreams
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CertifiedCosts = tuple[Mapping[str, Array], Mapping[str, float]]
+_ANSWERS = 1 << 22  # that :meth:`AnsweringProblem.slowly` looks at together
+
+
+class AnsweringProblem(Problem):
+    """A problem that says what its candidates answer to each record, and what they pay for it.
+
+    A family gives :meth:`records`, :meth:`answers` and :attr:`measures`, and evaluates candidates
+    faster where it can: a law (:func:`~framework.testing.problems.evaluates_its_answers`) holds the
+    fast way equal to this one, to the bit.
+
+    Attributes
+    ----------
+    measures : sequence of Measure
+        How each metric follows from answers, in the order in which they are reported.
+    """
+
+    measures: Sequence[Measure]
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:  # type: ignore[override]
+        return tuple(measure.metric for measure in self.measures)
+
+    @abstractmethod
+    def records(self, part: Part = "search") -> Records | None:
+        """Return the records that candidates are scored on, or the test records; None for none."""
+
+    @abstractmethod
+    def answers(self, X: Array, part: Part = "search") -> Answers:
+        """Return what genomes (n, d) answer to the records of a part."""
+
+    def slowly(self, X: Array, part: Part = "search") -> Mapping[str, Array]:
+        """Return the metrics of genomes as they follow from their answers, (n,) each."""
+        records = self.records(part)
+        assert records is not None
+        step = max(1, _ANSWERS // max(len(records), 1))
+        blocks = [X[start : start + step] for start in range(0, max(len(X), 1), step)]
+        values = [measured(self.answers(block, part), self.measures) for block in blocks]
+        return {m.name: np.concatenate([of[m.name][:, 0] for of in values]) for m in self.metrics}
+
+    def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
+        return self.slowly(X)
+
+    def evaluate_test(
+        self, X: Array, streams: CandidateStreams | None = None
+    ) -> Mapping[str, Array] | None:
+        return None if self.records("test") is None else self.slowly(X, "test")
+
+    def outcomes(self, X: Array) -> AnswerOutcomes | None:
+        records = self.records()
+        return None if records is None else AnswerOutcomes(self.measures, self.answers, X, records)
+
+    def truth(self) -> tuple[IntArray, Sequence[Any]] | None:
+        records = self.records()
+        return (records.labels, records.classes) if records and records.classes else None
+
+    def labels(self) -> Sequence[Any]:
+        """Return the classes that models answer, by code."""
+        records = self.records()
+        return () if records is None else records.classes
+
+    def positive_code(self) -> int:
+        """Return the code of the positive class; -1 for none."""
+        records = self.records()
+        return -1 if records is None else records.positive
+
+    def constant(self, part: Part = "search") -> Answers | None:
+        """Return the answers of what always says one class, for each class; None without records.
+
+        They pay nothing, and their sizes are 0.
+        """
+        records = self.records(part)
+        if records is None:
+            return None
+        k = len(records.classes)
+        codes = np.repeat(np.arange(k)[:, np.newaxis], len(records), axis=1)
+        names = [name for m in self.measures if isinstance(m, Ratio) for name in m.paid]
+        paid = dict.fromkeys(names, np.zeros((k, 1), dtype=np.int64))
+        paid |= self.paid_for(codes, records)
+        sizes = [m.metric.name for m in self.measures if isinstance(m, Size)]
+        return Answers(records, codes, paid, dict.fromkeys(sizes, np.zeros(k)))
+
+    def paid_for(self, codes: Array, records: Records) -> Mapping[str, Array]:
+        """Return what is paid for what is said, (n, N), of :attr:`~Answers.paid`; no features."""
+        return {}
+
+    def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
+        """Return what answering one of two classes always scores, the negative one first."""
+        classes, positive = self.labels(), self.positive_code()
+        if positive < 0 or len(classes) != 2:
+            return ()
+        parts: list[Mapping[str, Array]] = []
+        for answers in (self.constant(), self.constant("test")):
+            if answers is not None:
+                parts.append(measured(answers, self.measures))
+        return [
+            TrivialClassifier(
+                f"always {name}",
+                classes[code],
+                classes,
+                *({n: float(of[code, 0]) for n, of in values.items()} for values in parts),
+            )
+            for name, code in (("negative", 1 - positive), ("positive", positive))
+        ]
+
+    @property
+    def certifiable(self) -> Sequence[Measure]:
+        """The measures of which a limit can be certified, if they are means over records."""
+        return self.measures
+
+    def certified(self, model: Any, table: pd.DataFrame, answers: Answers) -> CertifiedCosts:
+        """Return what a model's answers pay, in units, (1, N) each, and the most that one can pay.
+
+        Parameters
+        ----------
+        model
+            As :meth:`~framework.problem.Deployable.decode` returns it.
+        table : pandas.DataFrame
+            What its ``predict_table`` says of the records.
+        answers : Answers
+            The same as codes.
+        """
+        return {}, {}
+
+    def answers_of_model(self, table: pd.DataFrame, codes: IntArray) -> Answers:
+        """Return what a model's ``predict_table`` says of records of known classes, (1, N)."""
+        labels = tuple(self.labels())
+        code_of = {label: code for code, label in enumerate(labels)}
+        said = np.array([code_of.get(label, NO_ANSWER) for label in table["label"]], dtype=np.int64)
+        return Answers(Records(codes, labels, self.positive_code()), said[np.newaxis])
+
+    def samples(
+        self, x: Array, frame: pd.DataFrame, codes: IntArray
+    ) -> Mapping[str, Sequence[Sample]]:
+        """See :meth:`~framework.problem.Deployable.samples`."""
+        assert isinstance(self, Deployable)
+        model = self.decode(x)
+        table = model.predict_table(frame)
+        answers = self.answers_of_model(table, codes)
+        paid, most = self.certified(model, table, answers)
+        return samples_of(self.certifiable, replace(answers, paid=paid), most)
+
+    def largest_class(self) -> Alternative:
+        """Return what always answers the class that most records have."""
+        records, answers = self.records(), self.constant()
+        assert records is not None
+        assert answers is not None
+        counts = np.bincount(records.labels, records.weights, minlength=len(records.classes))
+        one = np.array([counts.argmax()])
+        tested = self.constant("test")
+        test = None
+        if tested is not None:
+            test = {n: of[:, 0] for n, of in measured(tested.take(one), self.measures).items()}
+        outcomes = AnswerOutcomes.given(self.measures, answers.take(one))
+        label = str(records.classes[int(one[0])])
+        return Alternative("the largest class", [label], outcomes, test)

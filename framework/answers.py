@@ -1,0 +1,336 @@
+"""What classifiers answer to records and what that costs: the one table that metrics follow from.
+
+A problem says which class each candidate calls each record, and what it pays for it. From this
+table follow its metrics under any weights of the records, so bootstrap resamples, subgroups, other
+shares of the classes, trivial classifiers and certificates need nothing else of a family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.outcomes import RecordOutcomes, weighted_sums
+from framework.roles import Metric
+
+T = TypeVar("T")
+Part = Literal["search", "test"]
+NO_ANSWER = -1
+_CELLS = 1 << 23  # sums that are held at a time: 64 MiB
+_HELD = 1 << 28  # bytes of answers that are kept rather than asked for again
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records of one part of the data.
+
+    Attributes
+    ----------
+    labels : numpy.ndarray of int64, shape (N,)
+        Codes of the true classes.
+    classes : tuple
+        Labels by code. Where it is only known whether an answer is right, two: right and wrong.
+    positive : int
+        Code of the positive class; -1 for none.
+    weights : numpy.ndarray of int64, shape (N,), optional
+        How often each record counts; once if None.
+    groups : numpy.ndarray of int64, shape (N,), optional
+        Codes of subgroups.
+    group_names : tuple of str
+        Their names, by code.
+    units : numpy.ndarray of int64, shape (N,), optional
+        What a resample draws together, as codes from 0; each record on its own if None.
+    refitted : bool
+        Whether these are answers of models of folds, so that the exported model is another one.
+    part : {'search', 'test'}
+    rows : numpy.ndarray of int64, shape (N,), optional
+        Which records of the part these are; all in order if None.
+    """
+
+    labels: IntArray
+    classes: tuple[Any, ...]
+    positive: int = -1
+    weights: IntArray | None = None
+    groups: IntArray | None = None
+    group_names: tuple[str, ...] = ()
+    units: IntArray | None = None
+    refitted: bool = False
+    part: Part = "search"
+    rows: IntArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, rows: IntArray) -> Records:
+        """Return some records, in this order; a record may be there more than once."""
+        columns = {name: getattr(self, name) for name in ("labels", "weights", "groups", "units")}
+        some = {name: column[rows] for name, column in columns.items() if column is not None}
+        return replace(self, rows=rows if self.rows is None else self.rows[rows], **some)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What ``n`` candidates answer to ``N`` records.
+
+    Attributes
+    ----------
+    records : Records
+    codes : numpy.ndarray of int, shape (n, N)
+        Codes of the classes that records are called; -1 for no answer.
+    paid : mapping of str to numpy.ndarray of int, shape (n, N) or (n, 1)
+        What answers cost, in whole units of at least 0; (n, 1) where all records cost the same.
+    sizes : mapping of str to numpy.ndarray of float64, shape (n,)
+        What does not depend on records.
+    scale : mapping of str to float
+        What a unit paid is worth; 1 unless given.
+    failed : numpy.ndarray of bool, shape (n,), optional
+        Candidates that cannot be built.
+    alike : tuple of int
+        Codes of classes that are not told apart: a wrong answer of one may be any of them.
+    X : numpy.ndarray, shape (n, d), optional
+        The genomes, for measures of a family that have kernels of their own.
+    """
+
+    records: Records
+    codes: Array
+    paid: Mapping[str, Array] = field(default_factory=dict)
+    sizes: Mapping[str, FloatArray] = field(default_factory=dict)
+    scale: Mapping[str, float] = field(default_factory=dict)
+    failed: BoolArray | None = None
+    alike: tuple[int, ...] = ()
+    X: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that they take."""
+        return int(self.codes.nbytes + sum(units.nbytes for units in self.paid.values()))
+
+    def take(self, candidates: slice | IntArray) -> Answers:
+        """Return the answers of some candidates."""
+        return replace(
+            self,
+            codes=self.codes[candidates],
+            paid={name: units[candidates] for name, units in self.paid.items()},
+            sizes={name: size[candidates] for name, size in self.sizes.items()},
+            failed=None if self.failed is None else self.failed[candidates],
+            X=None if self.X is None else self.X[candidates],
+        )
+
+    def of_records(self, rows: IntArray) -> Answers:
+        """Return the answers to some records, in this order."""
+        paid = {k: u if u.shape[1] == 1 else u[:, rows] for k, u in self.paid.items()}
+        return replace(self, records=self.records.take(rows), codes=self.codes[:, rows], paid=paid)
+
+
+Cells = Literal["outcomes", "outcomes_of_class", "counts"]
+
+
+class Sums:
+    """Sums over the records of answers, each made when a measure first asks for it.
+
+    Parameters
+    ----------
+    answers : Answers
+    weights : numpy.ndarray, shape (N, b), optional
+        How often each record is drawn, once per column; whole numbers. Once if None.
+
+    Attributes
+    ----------
+    answers
+    weights : numpy.ndarray, shape (N, b)
+        How often each record counts.
+    total : numpy.ndarray of float64, shape (b,)
+        How many records there are.
+    """
+
+    def __init__(self, answers: Answers, weights: Array | None = None) -> None:
+        own = answers.records.weights
+        drawn = np.ones((len(answers.records), 1), dtype=np.float32) if weights is None else weights
+        self.answers = answers
+        self.weights = drawn if own is None else drawn.astype(np.float64) * own[:, np.newaxis]
+        self.total: FloatArray = self.weights.sum(axis=0, dtype=np.float64)
+        self._made: dict[Any, Any] = {}
+
+    def cells(self, kind: Cells, group: int | None = None) -> FloatArray:
+        """Return how many records, of a subgroup or all, are answered in each way.
+
+        Returns
+        -------
+        numpy.ndarray of float64
+            ``outcomes``: rightly, wrongly, not at all, (3, n, b). ``outcomes_of_class``: these by
+            true class, (K, 3, n, b). ``counts``: by true class and the class that they are
+            called, (K, K + 1, n, b), where the last column has those without an answer.
+        """
+        return self.once((kind, group), lambda: self._added(kind, self._rows(group)))
+
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """Return what several measures read, made when the first one asks for it."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: T = self._made[key]
+        return made
+
+    def weights_of_part(self, records: int) -> Array:
+        """Return how often each of all records of the part counts, shape (records, b)."""
+        rows = self.answers.records.rows
+        if rows is None:
+            return self.weights
+        weights = np.zeros((records, self.weights.shape[1]))
+        np.add.at(weights, rows, self.weights)
+        return weights
+
+    def paid(self, name: str, group: int | None = None) -> FloatArray:
+        """Return the sum of what was paid for records, in units, shape (n, b)."""
+        units, rows = self.answers.paid[name], self._rows(group)
+        if units.shape[1] == 1:
+            total: FloatArray = self.weights[rows].sum(axis=0, dtype=np.float64)
+            return np.asarray(units.astype(np.float64) * total)
+        return weighted_sums(units if group is None else units[:, rows], self.weights[rows])
+
+    def present(self, classes: BoolArray, group: int | None = None) -> BoolArray:
+        """Return where there are records of some classes, (K,), in each column of weights, (b,)."""
+        rows = self._rows(group)
+        rows = rows[classes[self.answers.records.labels[rows]]]
+        return np.asarray(self.weights[rows].sum(axis=0, dtype=np.float64) > 0)
+
+    def _rows(self, group: int | None) -> IntArray:
+        records = self.answers.records
+        if group is None or records.groups is None:
+            return np.arange(len(records))
+        return np.flatnonzero(records.groups == group)
+
+    def _added(self, kind: Cells, rows: IntArray) -> FloatArray:
+        if kind == "outcomes":
+            return self._outcomes(rows)
+        cells = self._outcomes if kind == "outcomes_of_class" else self._counts
+        labels, classes = self.answers.records.labels[rows], self.answers.records.classes
+        return np.stack([cells(rows[labels == code]) for code in range(len(classes))])
+
+    def _outcomes(self, rows: IntArray) -> FloatArray:
+        codes, labels = self.answers.codes[:, rows], self.answers.records.labels[rows]
+        weights = self.weights[rows]
+        right = weighted_sums(codes == labels, weights)
+        answered = weighted_sums(codes >= 0, weights)
+        return np.stack([right, answered - right, weights.sum(axis=0, dtype=float) - answered])
+
+    def _counts(self, rows: IntArray) -> FloatArray:
+        codes, weights = self.answers.codes[:, rows], self.weights[rows]
+        classes = range(len(self.answers.records.classes))
+        called = [weighted_sums(codes == code, weights) for code in classes]
+        none = weights.sum(axis=0, dtype=float) - np.sum(called, axis=0)
+        return np.stack([*called, none])
+
+
+class Measure(Protocol):
+    """A metric, and how it follows from the sums of answers."""
+
+    @property
+    def metric(self) -> Metric:
+        """Its name, sense and bounds."""
+
+    def of(self, sums: Sums) -> FloatArray:
+        """Return its values, shape (n, b)."""
+
+
+class Size(NamedTuple):
+    """A metric that does not depend on records."""
+
+    metric: Metric
+
+    def of(self, sums: Sums) -> FloatArray:
+        """Return its values, shape (n, b)."""
+        size = sums.answers.sizes[self.metric.name]
+        return np.repeat(size[:, np.newaxis], len(sums.total), axis=1)
+
+
+def measured(
+    answers: Answers, measures: Sequence[Measure], weights: Array | None = None
+) -> dict[str, FloatArray]:
+    """Return the metrics of candidates under weights of the records.
+
+    Parameters
+    ----------
+    answers : Answers
+    measures : sequence of Measure
+    weights : numpy.ndarray, shape (N, b), optional
+        Whole numbers; each record once if None.
+
+    Returns
+    -------
+    mapping of str to numpy.ndarray of float64, shape (n, b)
+        NaN of candidates that failed.
+    """
+    columns = 1 if weights is None else weights.shape[1]
+    k, groups = len(answers.records.classes), max(len(answers.records.group_names), 1)
+    step = max(1, _CELLS // (columns * max(k, 1) * (k + 1) * groups))
+    pieces = []
+    for start in range(0, max(len(answers), 1), step):
+        sums = Sums(answers.take(slice(start, start + step)), weights)
+        pieces.append({measure.metric.name: measure.of(sums) for measure in measures})
+    values = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    if answers.failed is not None and answers.failed.any():
+        failed = answers.failed[:, np.newaxis]
+        values = {name: np.where(failed, np.nan, of) for name, of in values.items()}
+    return values
+
+
+class AnswerOutcomes(RecordOutcomes):
+    """Outcomes of candidates that answer records.
+
+    Parameters
+    ----------
+    measures : sequence of Measure
+    answers : Answers or callable
+        The answers of the candidates, or what returns those of genomes (n, d).
+    X : numpy.ndarray, shape (n, d)
+        The genomes. What is asked for is kept where it fits into 256 MiB.
+    records : Records
+    """
+
+    def __init__(
+        self,
+        measures: Sequence[Measure],
+        answers: Callable[[Array], Answers],
+        X: Array,
+        records: Records,
+    ) -> None:
+        names = [measure.metric.name for measure in measures]
+        super().__init__(len(X), len(records), names, records.units)
+        self.refitted, self.counted = records.refitted, records.weights
+        self._measures, self._answers, self._X = measures, answers, X
+        self._held: Answers | None = None
+
+    @classmethod
+    def given(cls, measures: Sequence[Measure], answers: Answers) -> Self:
+        """Return the outcomes of classifiers whose answers are at hand."""
+        outcomes = cls(measures, lambda X: answers, np.zeros((len(answers), 0)), answers.records)
+        outcomes._held = answers
+        return outcomes
+
+    def answers(self, candidates: slice | IntArray = slice(None)) -> Answers:
+        """Return the answers of some candidates."""
+        if self._held is not None:
+            return self._held.take(candidates)
+        X = np.ascontiguousarray(self._X[candidates])
+        answers = self._answers(X)
+        if answers.nbytes * len(self._X) <= _HELD * len(X):
+            self._held = answers if len(X) == len(self._X) else self._answers(self._X)
+            return self._held.take(candidates)
+        return answers
+
+    def metrics(
+        self,
+        weights: Array,
+        candidates: slice | IntArray = slice(None),
+        names: Collection[str] | None = None,
+    ) -> Mapping[str, FloatArray]:
+        wanted = set(self.names if names is None else names)
+        measures = [measure for measure in self._measures if measure.metric.name in wanted]
+        return measured(self.answers(candidates), measures, weights)

@@ -1,0 +1,441 @@
+"""Metrics as data: shares of records and what they cost, as ratios of tables of whole numbers.
+
+A ratio is one table over another, applied to how many records of each true class are called each
+class. So means, certificates, differences of subgroups and rows of integer programs follow from the
+tables, for all families alike. ``NAME:CLASS`` is a rate of one class against all others, ``NAME``
+that of the positive class. A rate is over the records with an answer, but coverage; where there is
+nothing to take a share of it is 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations, product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from framework.answers import Answers, Cells, Measure, Sums
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.errors import InputError, listed
+from framework.outcomes import Sample
+from framework.registry import nearest
+from framework.roles import Metric, Sense
+
+MATTHEWS = "matthews"
+_RATES: dict[str, tuple[Sense, str]] = {
+    "precision": ("max", "share of the answers {} that are right"),
+    "recall": ("max", "share of the records of {} that are called so"),
+    "f1": ("max", "harmonic mean of precision and recall of {}"),
+    "false_positive_rate": ("min", "share of the other records that are called {}"),
+    "false_negative_rate": ("min", "share of the records of {} that are called something else"),
+    "accuracy": ("max", "share of the answers that are right"),
+    "coverage": ("max", "share of records that get an answer"),
+}
+_OF_CLASS = tuple(_RATES)[:5]
+_EXACT = 2**53  # whole numbers up to here have no rounding
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A metric that is a ratio of sums over records.
+
+    Attributes
+    ----------
+    metric : Metric
+    over, under : numpy.ndarray, shape (K, K + 1)
+        What a record of a true class (row) that is called a class (column) adds to numerator and
+        denominator; the last column is no answer. Numbers that are not whole are added up by class.
+    about : numpy.ndarray of bool, shape (K,)
+        The true classes that it is about: a subgroup without records of these has no value.
+    paid : sequence of str
+        What is added to the numerator, of :attr:`~framework.answers.Answers.paid`.
+    per : int
+        The numerator is in multiples of ``1 / per``, and of what a unit paid is worth.
+    complement : bool
+        Whether the metric is 1 less the ratio.
+    """
+
+    metric: Metric
+    over: Array
+    under: Array
+    about: BoolArray
+    paid: tuple[str, ...] = ()
+    per: int = 1
+    complement: bool = False
+
+    def of(self, sums: Sums) -> FloatArray:
+        """Return its values, shape (n, b)."""
+        scale = sums.answers.scale.get(self.paid[0], 1.0) if self.paid else 1.0
+        return self.value(*self.parts(sums), scale)
+
+    def parts(self, sums: Sums, group: int | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return numerator and denominator of a subgroup or all records, in units, (n, b) each."""
+        kind, over, under = self._cells
+        if kind == "counts":
+            self._check_names(sums.answers.alike)
+        cells = sums.cells(kind, group)
+        above, below = _added(over, cells), _added(under, cells)
+        for name in self.paid:
+            above = above + sums.paid(name, group)
+        return above, below
+
+    def value(self, above: FloatArray, below: FloatArray, scale: float = 1.0) -> FloatArray:
+        """Return the metric of numerators and denominators; of nothing, the share is 0."""
+        share = np.zeros(above.shape)
+        np.divide(above * scale, below * self.per, out=share, where=below > 0)
+        return 1.0 - share if self.complement else share
+
+    def sample(self, answers: Answers, most: Mapping[str, float]) -> Sample | None:
+        """Return the mean over records that it is, of one classifier; None where it is none.
+
+        See :func:`samples_of`.
+        """
+        if not np.isin(self.under, (0, 1)).all():
+            return None
+        labels, codes = answers.records.labels, answers.codes[0]
+        values, among = self.over[labels, codes], self.under[labels, codes] > 0
+        high = float(self.over.max())
+        shares = not self.paid and np.isin(self.over, (0, 1)).all() and self.per == 1
+        for name in self.paid:
+            values, high = values + answers.paid[name][0], high + most[name]
+        if high <= 0:
+            return None
+        if shares:
+            share = Sample.share_of(values > 0, among)
+            return share._replace(mean=1.0 - share.mean) if self.complement else share
+        return Sample.mean_of(values[among] / self.per, high / self.per)
+
+    @property
+    def needs_classes(self) -> bool:
+        """Whether it matters which class a wrong answer says."""
+        return self._cells[0] == "counts"
+
+    def _check_names(self, alike: tuple[int, ...]) -> None:
+        """Refuse answers of which it matters what was said, and that is not known."""
+        for true, a, b in product(range(len(self.over)), alike, alike):
+            cells = (true, a), (true, b)
+            same = [table[cells[0]] == table[cells[1]] for table in (self.over, self.under)]
+            if true not in (a, b) and not all(same):
+                raise ValueError(f"{self.metric.name}: expected answers that name their class")
+
+    @cached_property
+    def _cells(self) -> tuple[Cells, Array, Array]:
+        """The coarsest cells of :class:`~framework.answers.Sums` that do, and tables of these."""
+        k, tables = len(self.over), np.stack([self.over, self.under])
+        wrong = tables[:, :, :k][:, ~np.eye(k, dtype=bool)].reshape(2, k, k - 1)
+        if (wrong != wrong[..., :1]).any():
+            return "counts", self.over, self.under
+        right = np.diagonal(tables, axis1=1, axis2=2)
+        over, under = np.stack([right, wrong[..., 0], tables[..., k]], axis=-1)
+        if (over == over[0]).all() and (under == under[0]).all():
+            return "outcomes", over[0], under[0]
+        return "outcomes_of_class", over, under
+
+
+def _added(table: Array, cells: FloatArray) -> FloatArray:
+    """Return the sum of cells, each times its whole number, shape (n, b).
+
+    Raises
+    ------
+    InputError
+        Rounding would make it depend on the order.
+    """
+    most = float(np.abs(table).max()) * float(cells.max(initial=0.0)) * table.size
+    if most >= _EXACT:
+        raise InputError(
+            f"costs: expected sums below 2^53 units, found up to {most:.3g}; take a coarser unit"
+        )
+    total = np.zeros(cells.shape[-2:])
+    for place in zip(*np.nonzero(table), strict=True):
+        total += table[place] * cells[place]
+    return total
+
+
+class Matthews(NamedTuple):
+    """Matthews' correlation coefficient; of several classes Gorodkin's (2004)."""
+
+    metric: Metric
+
+    def of(self, sums: Sums) -> FloatArray:
+        """Return its values, shape (n, b)."""
+        return self.of_group(sums)
+
+    def of_group(self, sums: Sums, group: int | None = None) -> FloatArray:
+        """Return its values for the records of a subgroup, or all."""
+        if sums.answers.alike:
+            raise ValueError(f"{self.metric.name}: expected answers that name their class")
+        answered = sums.cells("counts", group)[:, :-1]
+        called, true = answered.sum(axis=0), answered.sum(axis=1)
+        total, right = true.sum(axis=0), np.trace(answered)
+        top = right * total - (called * true).sum(axis=0)
+        spread = np.sqrt(total**2 - (called**2).sum(axis=0)) * np.sqrt(
+            total**2 - (true**2).sum(axis=0)
+        )
+        found = np.divide(top, spread, out=np.zeros(top.shape), where=spread > 0)
+        return np.asarray(np.clip(found, -1.0, 1.0))
+
+
+@dataclass(frozen=True)
+class OverClasses:
+    """The mean or the least of a ratio of each class, over the classes that there are.
+
+    Attributes
+    ----------
+    metric : Metric
+    ratios : sequence of Ratio, length K
+    least : bool
+    """
+
+    metric: Metric
+    ratios: Sequence[Ratio]
+    least: bool = False
+
+    def of(self, sums: Sums) -> FloatArray:
+        """Return its values, shape (n, b); 0 where there is no record."""
+        present = np.stack([sums.present(ratio.about) for ratio in self.ratios])
+        values = np.stack([ratio.of(sums) for ratio in self.ratios])
+        if self.least:
+            least = np.where(present[:, np.newaxis], values, np.inf).min(axis=0)
+            return np.where(present.any(axis=0), least, 0.0)
+        total: FloatArray = np.zeros(values.shape[1:])
+        for value, there in zip(values, present, strict=True):
+            total += np.where(there, value, 0.0)
+        return np.asarray(total / np.maximum(present.sum(axis=0), 1))
+
+
+class BetweenGroups(NamedTuple):
+    """The greatest difference of a rate between two subgroups, or the value of the worst one.
+
+    A subgroup without records that the rate is about has no part in it.
+    """
+
+    metric: Metric
+    rate: Ratio | Matthews
+    worst: bool
+
+    def of(self, sums: Sums) -> FloatArray:
+        """Return its values, shape (n, b)."""
+        groups = range(len(sums.answers.records.group_names))
+        every = np.ones(len(sums.answers.records.classes), dtype=bool)
+        about = self.rate.about if isinstance(self.rate, Ratio) else every
+        there = np.stack([sums.present(about, group) for group in groups])[:, np.newaxis]
+        if isinstance(self.rate, Matthews):
+            return self._extremes(np.stack([self.rate.of_group(sums, g) for g in groups]), there)
+        parts = [self.rate.parts(sums, group) for group in groups]
+        above, below = (np.stack(part) for part in zip(*parts, strict=True))
+        if self.worst:
+            return self._extremes(self.rate.value(above, below), there)
+        below = np.where(below > 0, below, 1.0)
+        widest = np.zeros(above.shape[1:])
+        for a, b in permutations(groups, 2):  # rounded once, as exact methods count
+            wide = (above[a] * below[b] - above[b] * below[a]) / (below[a] * below[b])
+            widest = np.where(there[a] & there[b], np.maximum(widest, wide), widest)
+        return widest
+
+    def _extremes(self, values: FloatArray, there: BoolArray) -> FloatArray:
+        least = np.where(there, values, np.inf).min(axis=0)
+        most = np.where(there, values, -np.inf).max(axis=0)
+        some = there.any(axis=0)
+        if not self.worst:
+            return np.where(some, most - least, 0.0)
+        return np.where(some, least if self.rate.metric.sense == "max" else most, 0.0)
+
+
+class Tables:
+    """Tables of whole numbers, shape (K, K + 1), of which ratios are made.
+
+    Attributes
+    ----------
+    everyone, answered, right : numpy.ndarray of int64, shape (K, K + 1)
+        1 where a record counts: each; one with an answer; one with the right answer.
+    """
+
+    def __init__(self, classes: int) -> None:
+        self.classes = classes
+        self.everyone: IntArray = np.ones((classes, classes + 1), dtype=np.int64)
+        self.answered: IntArray = self.everyone * (np.arange(classes + 1) < classes)
+        self.right: IntArray = np.eye(classes, classes + 1, dtype=np.int64)
+
+    def true(self, code: int) -> IntArray:
+        """Return the table of answered records of a class."""
+        return np.asarray(self.answered * (np.arange(self.classes) == code)[:, np.newaxis])
+
+    def called(self, code: int) -> IntArray:
+        """Return the table of records that are called a class."""
+        return np.asarray(self.everyone * (np.arange(self.classes + 1) == code))
+
+    def ratio(self, metric: Metric, kind: str, code: int = -1) -> Ratio:
+        """Return a rate by the name of its kind, of the class of a code or of all."""
+        of_class: BoolArray = np.arange(self.classes) == code
+        every: BoolArray = np.ones(self.classes, dtype=bool)
+        true, called = self.true(code), self.called(code)
+        hits = self.right * true
+        over, under, about = {
+            "coverage": (self.answered, self.everyone, every),
+            "accuracy": (self.right, self.answered, every),
+            "precision": (hits, called, every),
+            "recall": (hits, true, of_class),
+            "f1": (2 * hits, called + true, of_class),
+            "false_positive_rate": (called - hits, self.answered - true, ~of_class),
+            "false_negative_rate": (true - hits, true, of_class),
+        }[kind]
+        return Ratio(metric, over, under, about)
+
+
+def rates(
+    names: Sequence[str],
+    classes: Sequence[Any],
+    positive: int = -1,
+    groups: Sequence[str] = (),
+    *,
+    abstains: bool = False,
+    where: str = "problem.rates",
+) -> tuple[Measure, ...]:
+    """Return the rates that a configuration asks for, and how subgroups differ in them.
+
+    With subgroups there are also, for coverage, accuracy and the rates of errors (of several
+    classes: the recall of each) and for each rate asked for, the greatest difference of two
+    subgroups (``NAME_difference``) and the value of the worst one (``worst_group_NAME``).
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of ``precision``, ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``, each
+        with or without a class, and ``matthews``.
+    classes : sequence
+        Labels, by class code.
+    positive : int
+        Code of the positive class; -1 for none.
+    groups : sequence of str
+        Names of the subgroups, by code.
+    abstains : bool
+        Whether there are records without an answer.
+    where : str
+        Key of the names, for messages.
+
+    Raises
+    ------
+    InputError
+        An unknown name or class, or a name without a class where none is positive.
+    """
+    labels, tables = [as_name(label) for label in classes], Tables(len(classes))
+
+    def measure(name: str, kind: str, code: int) -> Ratio | Matthews:
+        if kind == MATTHEWS:
+            text = "Matthews' correlation of answers and true classes"
+            return Matthews(Metric(name, "max", low=-1.0, text=text))
+        sense, text = _RATES[kind]
+        label = "" if code < 0 else repr(str(classes[code]))
+        return tables.ratio(Metric(name, sense, text=text.format(label)), kind, code)
+
+    own = [measure(name, *_named(name, labels, positive, where)) for name in names]
+    if not groups:
+        return tuple(own)
+    usual = ["coverage"] if abstains else []
+    usual += ["accuracy"]
+    if positive >= 0:
+        usual += ["false_positive_rate", "false_negative_rate"]
+    else:
+        usual += [f"recall:{label}" for label in labels]
+    compared: dict[str, Ratio | Matthews] = {}
+    for name in usual:
+        kind, _, label = name.partition(":")
+        code = labels.index(label) if label else positive if kind in _OF_CLASS else -1
+        compared[name] = measure(name, kind, code)
+    compared |= {rate.metric.name: rate for rate in own}
+    differences = [_difference(rate) for rate in compared.values()]
+    return (*own, *differences, *(_worst_group(rate) for rate in compared.values()))
+
+
+def _named(name: str, labels: Sequence[str], positive: int, where: str) -> tuple[str, int]:
+    """Return the kind of a rate and the code of its class, -1 for none."""
+    kind, _, label = name.partition(":")
+    known = [*_OF_CLASS, MATTHEWS]
+    if kind not in known or (kind == MATTHEWS and label):
+        raise InputError(
+            f"{where}: expected {', '.join(known)}, all but the last also as NAME:CLASS, found "
+            f"{name!r}{nearest(kind, known)}"
+        )
+    if kind == MATTHEWS:
+        return kind, -1
+    if not label:
+        if positive < 0:
+            raise InputError(
+                f"{where}: expected {kind}:CLASS, since no class is the positive one, found "
+                f"{name!r}; classes are {listed(labels)}"
+            )
+        return kind, positive
+    if as_name(label) not in labels:
+        raise InputError(
+            f"{where}: expected a class of the data ({listed(labels)}), found {name!r}"
+            f"{nearest(label, labels)}"
+        )
+    return kind, labels.index(as_name(label))
+
+
+def _difference(rate: Ratio | Matthews) -> BetweenGroups:
+    metric = Metric(
+        _with(rate.metric.name, "{}_difference"),
+        "min",
+        high=2.0 if isinstance(rate, Matthews) else 1.0,
+        text=f"greatest difference of two subgroups: {rate.metric.text}",
+    )
+    return BetweenGroups(metric, rate, worst=False)
+
+
+def _worst_group(rate: Ratio | Matthews) -> BetweenGroups:
+    name = _with(rate.metric.name, "worst_group_{}")
+    text = f"worst subgroup: {rate.metric.text}"
+    return BetweenGroups(rate.metric._replace(name=name, text=text), rate, worst=True)
+
+
+def samples_of(
+    measures: Sequence[Measure], answers: Answers, most: Mapping[str, float]
+) -> dict[str, list[Sample]]:
+    """Return the measures that are means over records, or the least of several, as samples.
+
+    Parameters
+    ----------
+    measures : sequence of Measure
+    answers : Answers
+        Of one classifier.
+    most : mapping of str to float
+        The most that can be paid for a record, of each of ``answers.paid``.
+    """
+    samples: dict[str, list[Sample]] = {}
+    for measure in measures:
+        least = isinstance(measure, OverClasses) and measure.least
+        ratios = measure.ratios if least else [measure]  # type: ignore[attr-defined]
+        each = [r.sample(answers, most) if isinstance(r, Ratio) else None for r in ratios]
+        known = [sample for sample in each if sample is not None]
+        if len(known) == len(each):
+            samples[measure.metric.name] = known
+    return samples
+
+
+def need_classes(measures: Sequence[Measure]) -> bool:
+    """Return whether it matters which class a wrong answer says."""
+    rates = [m.rate if isinstance(m, BetweenGroups) else m for m in measures]
+    return any(isinstance(m, Matthews) or (isinstance(m, Ratio) and m.needs_classes) for m in rates)
+
+
+def each_once(measures: Sequence[Measure]) -> tuple[Measure, ...]:
+    """Return measures without those whose metric comes before under the same name."""
+    by_name: dict[str, Measure] = {}
+    for measure in measures:
+        by_name.setdefault(measure.metric.name, measure)
+    return tuple(by_name.values())
+
+
+def as_name(label: Any) -> str:
+    """Return a class as names of metrics have it, in which no condition has a space or a sign."""
+    return re.sub(r"[\s<>=,]+", "_", str(label))
+
+
+def _with(name: str, form: str) -> str:
+    kind, colon, label = name.partition(":")
+    return f"{form.format(kind)}{colon}{label}"
