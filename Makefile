@@ -16,7 +16,7 @@ help:
 	@echo "make docs      build the documentation as a site in build/site/"
 	@echo "make dist      build a wheel and a source archive in dist/"
 	@echo "make bench     measure the search on the paper's data sets"
-	@echo "make promises  measure what fronts promise against test records; MORE='--splits 10'"
+	@echo "make promises  measure what fronts promise against test records; MORE='--seeds 3'"
 	@echo "make ui        show the logged runs in the browser"
 	@echo "make emsco-paper    every experiment of the EMSCO paper; MORE='--set experiment.protocol=paper'"
 	@echo "make hapens-paper   every experiment of the HAPEns paper, at its budget"

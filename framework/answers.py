@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -91,6 +91,8 @@ class Answers:
         Candidates that cannot be built.
     alike : tuple of int
         Codes of classes that are not told apart: a wrong answer of one may be any of them.
+    limits : mapping of str to (numpy.ndarray, numpy.ndarray), shape (n,)
+        The least and the most units that a record can pay, where they are known.
     X : numpy.ndarray, shape (n, d), optional
         The genomes, for measures of a family that have kernels of their own.
     """
@@ -102,6 +104,7 @@ class Answers:
     scale: Mapping[str, float] = field(default_factory=dict)
     failed: BoolArray | None = None
     alike: tuple[int, ...] = ()
+    limits: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
     X: Array | None = None
 
     def __len__(self) -> int:
@@ -120,6 +123,7 @@ class Answers:
             paid={name: units[candidates] for name, units in self.paid.items()},
             sizes={name: size[candidates] for name, size in self.sizes.items()},
             failed=None if self.failed is None else self.failed[candidates],
+            limits={name: (a[candidates], b[candidates]) for name, (a, b) in self.limits.items()},
             X=None if self.X is None else self.X[candidates],
         )
 
@@ -239,6 +243,17 @@ class Measure(Protocol):
         """Return its values, shape (n, b)."""
 
 
+@runtime_checkable
+class Share(Measure, Protocol):
+    """A metric that may be about some of the records alone."""
+
+    def share(self, sums: Sums) -> FloatArray:
+        """Return about which share of the records it is, shape (n, b); 0 where about none."""
+
+    def ends(self, answers: Answers) -> tuple[FloatArray, FloatArray] | None:
+        """Return the least and the highest value of a record, (n,) each, where these are known."""
+
+
 class Size(NamedTuple):
     """A metric that does not depend on records."""
 
@@ -334,3 +349,16 @@ class AnswerOutcomes(RecordOutcomes):
         wanted = set(self.names if names is None else names)
         measures = [measure for measure in self._measures if measure.metric.name in wanted]
         return measured(self.answers(candidates), measures, weights)
+
+    def shares(
+        self, weights: Array, candidates: slice | IntArray = slice(None)
+    ) -> Mapping[str, FloatArray]:
+        sums = Sums(self.answers(candidates), weights)
+        return {m.metric.name: m.share(sums) for m in self._measures if isinstance(m, Share)}
+
+    def ends(
+        self, candidates: slice | IntArray = slice(None)
+    ) -> Mapping[str, tuple[FloatArray, FloatArray]]:
+        answers = self.answers(candidates)
+        known = {m.metric.name: m.ends(answers) for m in self._measures if isinstance(m, Share)}
+        return {name: ends for name, ends in known.items() if ends is not None}

@@ -7,6 +7,7 @@ an error and meet the constraints. Of candidates with equal objectives the first
 from __future__ import annotations
 
 import csv
+import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +26,7 @@ from framework.files import write_whole
 from framework.journal import Journal
 from framework.pareto import hypervolume, nondominated
 from framework.reading import read_text
-from framework.roles import Roles
+from framework.roles import Metric, Roles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -372,12 +373,25 @@ class Front:
 
 
 class Promise(NamedTuple):
-    """One metric of a solution: what it claims, what to expect of it, and a 95% range."""
+    """One metric of a solution: what it claims, what to expect of it, and a 95% range.
+
+    The range is of the expectation over records, not of the figure on a few of them.
+    """
 
     claimed: float
     expected: float
     low: float
     high: float
+
+    def of_test(self, searched: int, tested: int, metric: Metric) -> tuple[float, float]:
+        """Return the 95% range of the figure on so many records, of those searched for the other.
+
+        The variance of the range is twice that of the figure on the records searched.
+        """
+        wider = math.sqrt(1 + searched / (2 * tested))
+        ends = (self.expected + wider * (end - self.expected) for end in self[2:])
+        low, high = (min(max(end, metric.low), metric.high) for end in ends)
+        return low, high
 
 
 def expected_columns(metrics: Iterable[str]) -> dict[str, tuple[str, str, str]]:

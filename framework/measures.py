@@ -89,6 +89,24 @@ class Ratio:
         np.divide(above * scale, below * self.per, out=share, where=below > 0)
         return 1.0 - share if self.complement else share
 
+    def share(self, sums: Sums, group: int | None = None) -> FloatArray:
+        """Return about which share of the records, of a subgroup or all, it is, shape (n, b)."""
+        below = _added(self._cells[2], sums.cells(self._cells[0], group))
+        return np.asarray(below / (self.under.max() * np.maximum(sums.total, 1.0)))
+
+    def ends(self, answers: Answers) -> tuple[FloatArray, FloatArray] | None:
+        """Return the least and the highest value of a record that pays and nothing else, (n,)."""
+        if len(self.paid) != 1 or self.over.any() or self.complement:
+            return None
+        (name,) = self.paid
+        limits, paid = answers.limits.get(name), answers.paid[name]
+        if limits is None and paid.shape[1] == 1:  # all pay the same
+            limits = paid[:, 0], paid[:, 0]
+        if limits is None:
+            return None
+        least, most = (units * answers.scale.get(name, 1.0) / self.per for units in limits)
+        return least, most
+
     def sample(self, answers: Answers, most: Mapping[str, float]) -> Sample | None:
         """Return the mean over records that it is, of one classifier; None where it is none.
 
@@ -164,6 +182,14 @@ class Matthews(NamedTuple):
         """Return its values, shape (n, b)."""
         return self.of_group(sums)
 
+    def share(self, sums: Sums, group: int | None = None) -> FloatArray:
+        """Return the share of the records, of a subgroup or all, with an answer, shape (n, b)."""
+        answered = sums.cells("outcomes", group)[:2].sum(axis=0)
+        return np.asarray(answered / np.maximum(sums.total, 1.0))
+
+    def ends(self, answers: Answers) -> None:
+        """Return nothing: it is no mean."""
+
     def of_group(self, sums: Sums, group: int | None = None) -> FloatArray:
         """Return its values for the records of a subgroup, or all."""
         if sums.answers.alike:
@@ -206,6 +232,13 @@ class OverClasses:
             total += np.where(there, value, 0.0)
         return np.asarray(total / np.maximum(present.sum(axis=0), 1))
 
+    def share(self, sums: Sums) -> FloatArray:
+        """Return the least of the classes' shares of the records, shape (n, b)."""
+        return _fewest([ratio.share(sums) for ratio in self.ratios])
+
+    def ends(self, answers: Answers) -> None:
+        """Return nothing: it is no mean."""
+
 
 class BetweenGroups(NamedTuple):
     """The greatest difference of a rate between two subgroups, or the value of the worst one.
@@ -236,6 +269,14 @@ class BetweenGroups(NamedTuple):
             widest = np.where(there[a] & there[b], np.maximum(widest, wide), widest)
         return widest
 
+    def share(self, sums: Sums) -> FloatArray:
+        """Return the least of the subgroups' shares of the records, shape (n, b)."""
+        groups = range(len(sums.answers.records.group_names))
+        return _fewest([self.rate.share(sums, group) for group in groups])
+
+    def ends(self, answers: Answers) -> None:
+        """Return nothing: it is no mean."""
+
     def _extremes(self, values: FloatArray, there: BoolArray) -> FloatArray:
         least = np.where(there, values, np.inf).min(axis=0)
         most = np.where(there, values, -np.inf).max(axis=0)
@@ -243,6 +284,13 @@ class BetweenGroups(NamedTuple):
         if not self.worst:
             return np.where(some, most - least, 0.0)
         return np.where(some, least if self.rate.metric.sense == "max" else most, 0.0)
+
+
+def _fewest(shares: Sequence[FloatArray]) -> FloatArray:
+    """Return the least share above 0, shape (n, b); 0 where there is none."""
+    each = np.stack(shares)
+    least = np.where(each > 0, each, np.inf).min(axis=0)
+    return np.where(np.isfinite(least), least, 0.0)
 
 
 class Tables:

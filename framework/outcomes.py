@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -119,6 +119,25 @@ class RecordOutcomes(ABC):
             Natural sign and unit; NaN where a candidate cannot be evaluated.
         """
 
+    def shares(
+        self, weights: Array, candidates: slice | IntArray = slice(None)
+    ) -> Mapping[str, FloatArray]:
+        """Return about which share of the records metrics are, where these are not all of them.
+
+        Arguments and shapes are those of :meth:`metrics`. The accuracy of the answers is about the
+        records with an answer: a share of three is less known than one of 400.
+        """
+        return {}
+
+    def ends(
+        self, candidates: slice | IntArray = slice(None)
+    ) -> Mapping[str, tuple[FloatArray, FloatArray]]:
+        """Return the least and the highest value that a record can have, (candidates,) each.
+
+        Of the metrics that are means of such values; shares need not be there.
+        """
+        return {}
+
 
 class WeightedOutcomes(RecordOutcomes):
     """Outcomes of records that count differently, such as by sample weights or by class.
@@ -144,6 +163,34 @@ class WeightedOutcomes(RecordOutcomes):
     ) -> Mapping[str, FloatArray]:
         drawn = weights.astype(np.float64) * self._units[:, None]
         return self._base.metrics(drawn, candidates, names)
+
+    def shares(
+        self, weights: Array, candidates: slice | IntArray = slice(None)
+    ) -> Mapping[str, FloatArray]:
+        return self._base.shares(weights.astype(np.float64) * self._units[:, None], candidates)
+
+    def ends(
+        self, candidates: slice | IntArray = slice(None)
+    ) -> Mapping[str, tuple[FloatArray, FloatArray]]:
+        return self._base.ends(candidates)
+
+
+class Refits(NamedTuple):
+    """What the models of a cross-validation, and those handed out, do on all its records.
+
+    Attributes
+    ----------
+    folds : sequence of RecordOutcomes
+        Of the models that were fitted without one fold each.
+    whole : RecordOutcomes
+        Of those that were fitted on all folds and are handed out.
+    fold_of : numpy.ndarray of int64, shape (records,)
+        The fold of each record.
+    """
+
+    folds: Sequence[RecordOutcomes]
+    whole: RecordOutcomes
+    fold_of: IntArray
 
 
 def whole_weights(weights: FloatArray) -> IntArray:

@@ -12,7 +12,7 @@ import numpy as np
 from framework.arrays import Array, FloatArray, IntArray, WordArray
 from framework.components import SharedComponents
 from framework.errors import InputError
-from framework.outcomes import RecordOutcomes, Sample
+from framework.outcomes import RecordOutcomes, Refits, Sample
 from framework.roles import Metric
 from framework.space import Space
 from framework.streams import CandidateStreams
@@ -258,6 +258,14 @@ class Problem(SharedComponents, Described, ABC):
 
         From it follows what to expect of them on new records. None if the problem does not know,
         or if its metrics do not follow from records.
+        """
+        return None
+
+    def refits(self, X: Array) -> Refits | None:
+        """Return what the models of a cross-validation, and those handed out, do on all records.
+
+        The records are the first of :meth:`outcomes`, each once. From it follows how much fitting
+        anew changes. None without a cross-validation, or if the problem does not know.
         """
         return None
 

@@ -308,3 +308,74 @@ def ensemble_score(
         for k in sorted(set(y.tolist()))
     ]
     return sum(recalls) / len(recalls)
+
+
+def range_of_half(
+    claimed: float,
+    expected: float,
+    variance: float,
+    about: float,
+    ends: tuple[float, float] = (0.0, 1.0),
+    more: float = 0.0,
+) -> tuple[float, float]:
+    """Return a 95% range of half as many records about what to expect, and of one at each end."""
+    low, high = ends
+    each = variance * about
+    if variance == 0:
+        each = (expected - low) * (high - expected)
+    elif low < claimed < high:
+        changed = (expected - low) * (high - expected) / ((claimed - low) * (high - claimed))
+        each = max(each, each * changed)
+    groups = [(max(about / 2, 2.0), expected, each), (1.0, low, 0.0), (1.0, high, 0.0)]
+    total = sum(count for count, _, _ in groups)
+    mean = sum(count * value for count, value, _ in groups) / total
+    spread = sum(count * (own + (value - mean) ** 2) for count, value, own in groups) / total
+    half = 1.96 * math.sqrt(spread / total + more)
+    return max(mean - half, low), min(mean + half, high)
+
+
+def refit_changes(
+    values: np.ndarray, counts: np.ndarray, fold_of: np.ndarray, variance: np.ndarray
+) -> list[tuple[float, float]]:
+    """Return for each design by how much fitting anew moves a share, and what is left, record by
+    record.
+
+    ``values`` and ``counts`` (models, designs, records): what a record adds to the share, and
+    whether it is about it; the last model is the one fitted on all folds.
+    """
+    folds, designs = len(values) - 1, values.shape[1]
+
+    def share(k: int, i: int, rows: Sequence[int]) -> float:
+        about = [r for r in rows if counts[k, i, r]]
+        return sum(float(values[k, i, r]) for r in about) / len(about) if about else math.nan
+
+    records = range(len(fold_of))
+    products = squares = 0.0
+    for i in range(designs):
+        for k in range(folds):
+            others = [j for j in range(folds) if j != k]
+            fold = [r for r in records if fold_of[r] == k]
+            seen = 0.0
+            for j in others:
+                both = [r for r in records if fold_of[r] not in (j, k)]
+                seen += (share(k, i, both) - share(j, i, both)) / len(others)
+            unseen = share(k, i, fold) - sum(share(j, i, fold) for j in others) / len(others)
+            if not math.isnan(seen + unseen):
+                products += seen * unseen
+                squares += seen**2
+    beta = min(max(products / squares, 0.0), 1.0) if squares else 0.0
+    found, spread = [], []
+    for i in range(designs):
+        trained = [share(k, i, [r for r in records if fold_of[r] != k]) for k in range(folds)]
+        found.append(beta * (share(folds, i, records) - sum(trained) / folds))
+        whole = [share(k, i, records) for k in range(folds)]
+        spread.append(float(np.var(whole, ddof=1)))
+    some = [i for i in range(designs) if not math.isnan(spread[i]) and variance[i] > 0]
+    ratio = sum(spread[i] for i in some) / sum(variance[i] for i in some) if some else 0.0
+    left = [
+        (1 + 1 / folds) * (1 - beta) * (spread[i] + ratio * variance[i]) / 2 for i in range(designs)
+    ]
+    return [
+        (0.0 if math.isnan(moved) else moved, 0.0 if math.isnan(rest) else rest)
+        for moved, rest in zip(found, left, strict=True)
+    ]

@@ -36,6 +36,8 @@ class SubClassifiers:
         Most stages of a candidate; with a single one, only that of all features is ever needed.
     rule : Rule
         How records go through stages.
+    stored : bool
+        Whether their models are kept on disk, where writing one takes a while.
 
     Attributes
     ----------
@@ -54,8 +56,10 @@ class SubClassifiers:
         feature_names: Sequence[str],
         stages: int,
         rule: scoring.Rule,
+        stored: bool = True,
     ) -> None:
         self._data, self._names, self._stages = data, feature_names, stages
+        self._stored = stored
         self._classifier = kind, parameters
         self._calibration: CalibrationMethod = calibration
         self.table = ComponentTable(words_for(data.n_features), data.planes, data.words, rule)
@@ -83,7 +87,8 @@ class SubClassifiers:
 
     def build(self, keys: WordArray) -> Components:
         """Train those of some keys (m, words)."""
-        return train(self._data, *self._classifier, keys, self._calibration)
+        setting = self._data, *self._classifier, keys, self._calibration
+        return train(*setting, stored=self._stored)
 
     def build_cost(self, keys: WordArray) -> BuildCost:
         """Return what training those of some keys (m, words) takes."""

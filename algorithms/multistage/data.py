@@ -339,7 +339,7 @@ def _with_folds(
         for rows in repeat:
             part, _ = encode(pooled[rows.train], pooled[rows.held_out], len(rows.held_out))
             place = np.searchsorted(measured, rows.held_out)
-            folds.append(Fold(part, before + place))
+            folds.append(Fold(part, before + place, rows.train))
         scored.append(pooled[measured])
     records = np.concatenate(scored)
     y_held = np.concatenate([labels[records], data.y_held])

@@ -7,7 +7,7 @@ import numpy as np
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.metrics import COST, LOSS, HeldOutRecords
 from framework.answers import NO_ANSWER, Answers, Records
-from framework.arrays import Array, IntArray, frozen
+from framework.arrays import Array, BoolArray, IntArray, frozen
 
 _ANSWERED, _RIGHT, _CALLED = range(3)  # planes of record_outcomes()
 
@@ -60,7 +60,17 @@ def answers_of(
             loss += weight * plane.astype(np.int64)
         columns[LOSS] = loss
     sizes = {"stages": stages.astype(np.float64)}
-    return Answers(records, codes, columns, sizes, failed=failed, alike=alike)
+    stage_of = X[:, : len(charges.of_feature)]
+    limits = {COST: (_charged(charges, stage_of == 0), _charged(charges, stage_of >= 0))}
+    return Answers(records, codes, columns, sizes, failed=failed, alike=alike, limits=limits)
+
+
+def _charged(charges: scoring.Charges, acquired: BoolArray) -> IntArray:
+    """Return what features (n, d) cost together, in units, (n,)."""
+    paid: IntArray = acquired @ charges.of_feature
+    for group, cost in enumerate(charges.of_group):
+        paid = paid + cost * acquired[:, charges.group_of == group].any(axis=1)
+    return paid
 
 
 def reached(

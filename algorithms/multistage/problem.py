@@ -12,6 +12,8 @@ sub-classifiers, kept as bits per record; scoring a candidate is a handful of wo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +35,14 @@ from algorithms.multistage.metrics import (
     POSITIVE,
     RISKS,
     WORST,
+    HeldOutRecords,
     held_out_records,
     measure,
     measures_of,
 )
 from algorithms.multistage.outcomes import answers_of, reached
 from algorithms.multistage.records import FeatureCosts, Source, StageData
+from algorithms.multistage.refits import AllRecords
 from algorithms.multistage.stage_classifiers import restore
 from framework.answering import AnsweringProblem, CertifiedCosts
 from framework.answers import AnswerOutcomes, Answers, Measure, Part, Records, measured
@@ -51,6 +55,7 @@ from framework.data.subgroups import Subgroups
 from framework.errors import InputError
 from framework.measures import each_once
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
+from framework.outcomes import RecordOutcomes, Refits
 from framework.problem import Alternative, Deployable, Stakes
 from framework.registry import nearest
 from framework.roles import Metric
@@ -206,6 +211,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         design += [[*of.names, of.codes.tolist()] for of in subgroups]
         design += [own.tolist() for own in self.counts]
         self.fingerprint = digest([self.components_fingerprint, *design])
+        self._all_records: AllRecords | None = None
         self._start_empty()
 
     def _parts(self, groups: Sequence[Subgroups]) -> dict[Part, Records | None]:
@@ -274,7 +280,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
 
     def __getstate__(self) -> dict[str, Any]:
         # Components and the disk stay with the driver; workers are sent those they lack.
-        return {**self.__dict__, "sub_classifiers": None, "_records": None}
+        return {**self.__dict__, "sub_classifiers": None, "_records": None, "_all_records": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # The table is made here: what came through Ray's object store cannot be written.
@@ -283,14 +289,17 @@ class MultiStageProblem(AnsweringProblem, Deployable):
 
     def _start_empty(self) -> None:
         """Set up what is made in each process: an empty table, and what follows from the data."""
-        data, rule = self.data, scoring.BY_CONFIDENCE
+        self.sub_classifiers = self._classifiers(self.data)
+        self._records = held_out_records(self.data)
+
+    def _classifiers(self, data: StageData, *, stored: bool = True) -> SubClassifiers:
+        """Return an empty table of sub-classifiers that records train."""
+        rule = scoring.BY_CONFIDENCE
         if self.decision is not None:
             rule = self.decision.rule(self.space.n, data.answer_planes)
         setting = self.kind, self.parameters, self.calibration
-        self.sub_classifiers = SubClassifiers(
-            data, *setting, self.feature_names, self.space.k, rule
-        )
-        self._records = held_out_records(data)
+        names, k = self.feature_names, self.space.k
+        return SubClassifiers(data, *setting, names, k, rule, stored=stored)
 
     @property
     def gene_names(self) -> tuple[str, ...]:
@@ -411,6 +420,29 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         assert records is not None
         at = int(part == "test")
         return answers_of(self.space.checked(X), held, self._records[at], self.charges, records)
+
+    def refits(self, X: Array) -> Refits | None:
+        """Return what each fold's classifiers, and those handed out, do on all records.
+
+        Of each feature set one more than there are folds is trained, unless it is on disk.
+        """
+        if self._all_records is None:
+            self._all_records = AllRecords(self.data, partial(self._classifiers, stored=False))
+            if self.sub_classifiers.store is not None:
+                self._all_records.open_store(self.components_fingerprint, self.component_name)
+        X = self.space.checked(X)
+        items = np.ascontiguousarray(X[:, : self.space.n])
+        return self._all_records.refits(X, items, self._outcomes_of)
+
+    def _outcomes_of(
+        self, X: Array, classifiers: SubClassifiers, held: HeldOutRecords
+    ) -> RecordOutcomes:
+        """Return how genomes, whose classifiers are there, do on the first of the records."""
+        records = self.records()
+        assert records is not None
+        first = replace(records.take(np.arange(len(held.labels))), units=None, refitted=False)
+        answers = answers_of(X, classifiers.table.held, held, self.charges, first)
+        return AnswerOutcomes.given(self.measures, answers)
 
     def paid_for(self, codes: Array, records: Records) -> Mapping[str, Array]:
         if self.decision is None:

@@ -28,10 +28,13 @@ class Fold:
         the other folds say: the number of columns may differ from fold to fold.
     rows : int64 (records of the fold,)
         Where they are among all records that are scored.
+    trained : int64 (training records,)
+        Where those that it trains on are among the records of the problem.
     """
 
     data: StageData
     rows: IntArray
+    trained: IntArray
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,21 @@ class StageData:
         """Of a cross-validation: what trains on all its records, and is asked about the tests."""
         y_held = self.y_held[self.n_validation :]
         return replace(self, y_held=y_held, n_validation=0, folds=(), units=None)
+
+    @cached_property
+    def fold_of(self) -> IntArray | None:
+        """The fold of the first repeat that has each record, in whose others it is trained on.
+
+        None without folds, or where they are no division of the records.
+        """
+        found = np.full(len(self.y), -1, dtype=np.int64)
+        for number, fold in enumerate(self.folds):
+            if found.min(initial=0) >= 0:  # a further repeat
+                break
+            if len(fold.rows) + len(fold.trained) != len(self.y):
+                return None
+            found[fold.rows] = number
+        return found if len(self.folds) and found.min() >= 0 else None
 
     @property
     def n_test(self) -> int:

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from framework.analysis.expectations import Resamples, gain_share, parts, sign_of
+from framework.analysis.expectations import Resamples, parts, sign_of
+from framework.analysis.ranges import gain_share
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.front import Front
 from framework.jit import njit

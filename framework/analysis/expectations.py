@@ -8,7 +8,6 @@ differences is the rule's optimism; what to expect is the claimed figure less th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,13 +24,14 @@ from framework.analysis.choose import (
     parse_condition,
     parse_margin,
 )
+from framework.analysis.ranges import Spread, mixed_spread, moments, promised, spreads
 from framework.arrays import BoolArray, FloatArray, IntArray
 from framework.errors import InputError
 from framework.front import Front, Promise
 from framework.jit import njit
 from framework.outcomes import RecordOutcomes, resample_weights
 from framework.pareto import nondominated, pareto_layers
-from framework.roles import Metric, Roles
+from framework.roles import Roles
 from framework.streams import resample_stream
 
 RESAMPLES, FEWEST_RESAMPLES = 500, 100
@@ -42,8 +42,6 @@ _VALUES = 1 << 17  # of a metric in memory at a time: they stay in the processor
 _FEWEST = 200  # candidates that are looked at whatever they take
 _WORK = 4e9  # candidates x records x resamples of one call: about a second of one core
 _MIXED, _MOST_MIXED = 200, 5000  # resamples and candidates of a mixture
-_NORMAL = 1.96  # standard errors on each side of a range
-_MEASURED, _REFITTED = 0.5, 2.0  # how much of the variance of the gain a range has
 
 Values = Mapping[str, FloatArray]
 
@@ -367,7 +365,9 @@ class Expectation:
     beside: int = 0
 
 
-def expect(resamples: Resamples, rule: Rule, position: int) -> Expectation:
+def expect(
+    resamples: Resamples, rule: Rule, position: int, spread: Mapping[str, Spread] | None = None
+) -> Expectation:
     """Return what to expect of the candidate that a rule picked.
 
     Parameters
@@ -376,6 +376,8 @@ def expect(resamples: Resamples, rule: Rule, position: int) -> Expectation:
     rule : Rule
     position : int
         The candidate's, among the outcomes.
+    spread : mapping of str to Spread, optional
+        What its ranges are made of, by metric; as without refits if None.
 
     Raises
     ------
@@ -393,19 +395,15 @@ def expect(resamples: Resamples, rule: Rule, position: int) -> Expectation:
             f"where: no design meets the conditions in any of {resamples.count} resamples of the "
             "records; nothing can be expected of such a pick"
         )
-    gains = resamples.gains(picks, met)
-    own = outcomes.metrics(resamples.weights, np.array([position]))
+    gains, at = resamples.gains(picks, met), np.array([position])
+    if spread is None:
+        own = outcomes.metrics(resamples.weights, at)
+        alone = spreads(outcomes, resamples.units, at, own, rule.metrics)
+        spread = {name: one[0] for name, one in alone.items()}
     of = {
-        name: promised(
-            float(column[0]),
-            gains[name],
-            own[name][0],
-            rule.metrics[name],
-            outcomes.refitted,
-            resamples.units,
-        )
-        for name, column in resamples.claimed(np.array([position])).items()
-        if name in rule.metrics  # the description of a run that was sent may lack one
+        name: promised(float(column[0]), gains[name], rule.metrics[name], spread[name])
+        for name, column in resamples.claimed(at).items()
+        if name in spread  # the description of a run that was sent may lack one
     }
     return Expectation(
         of,
@@ -425,6 +423,7 @@ def expect_mixture(
     mixture: Mixture,
     best: str,
     where: Sequence[str | Condition] = (),
+    spread: Mapping[str, Sequence[Spread]] | None = None,
 ) -> tuple[dict[str, Promise], float]:
     """Return what to expect of a mixture that :func:`~framework.analysis.choose.mix` found.
 
@@ -440,6 +439,9 @@ def expect_mixture(
     mixture : Mixture
     best, where
         As it was asked for.
+    spread : mapping of str to sequence of Spread, optional
+        What the ranges of its solutions are made of, in the order of ``positions``, by metric; as
+        without refits if None.
 
     Returns
     -------
@@ -510,67 +512,16 @@ def expect_mixture(
         )
     inside = mixture.positions < len(positions)
     chances = mixture.chances[inside]
+    if spread is None:
+        members = outcomes.metrics(resamples.weights, positions, names)
+        spread = spreads(outcomes, resamples.units, positions, members, roles.metrics)
     ours = outcomes.metrics(resamples.weights, positions[mixture.positions[inside]], names)
     of = {}
     for name in names:
         rest = mixture.chances[~inside] @ front.rows.values[name][mixture.positions[~inside]]
-        figures = chances @ ours[name] + rest
+        variance = moments(chances @ ours[name] + rest)[1]
+        parts_of = [spread[name][i] for i in mixture.positions[inside]]
+        mixed_of = mixed_spread(parts_of, chances, variance, roles.metrics[name])
         gained = np.array(gains[name])
-        of[name] = promised(
-            mixture.expected[name],
-            gained,
-            figures,
-            roles.metrics[name],
-            outcomes.refitted,
-            resamples.units,
-        )
+        of[name] = promised(mixture.expected[name], gained, roles.metrics[name], mixed_of)
     return of, 1 - met / weights.shape[1]
-
-
-def promised(
-    claimed: float, gained: FloatArray, own: FloatArray, metric: Metric, refitted: bool, units: int
-) -> Promise:
-    """Return what a solution claims in one metric, what to expect of it, and a 95% range.
-
-    The range is centred at what to expect. Its variance is that of the solution's own figure over
-    resamples, and half of that of the gain of choosing; where the model that is handed out is
-    fitted anew, twice the latter: it was not itself measured. These shares are what
-    held in 94% and more on the sets of docs/promises.md. Of a share that is 0 or 1 in every
-    resample they say nothing: its range is Wilson's for so many units, as if all had a part in it.
-
-    Parameters
-    ----------
-    claimed : float
-    gained : numpy.ndarray, shape (n,)
-        How much better picks are in their resample than on all records; NaN where there is none.
-    own : numpy.ndarray, shape (B,)
-        The solution's own values in the resamples.
-    metric : Metric
-        No figure lies outside its limits.
-    refitted : bool
-        As ``RecordOutcomes`` has it.
-    units : int
-        How many units are drawn in a resample.
-    """
-    gained = gained[~np.isnan(gained)]
-    if not len(gained):
-        return Promise(claimed, math.nan, math.nan, math.nan)
-    optimism, gain_variance = _moments(gained)
-    own_variance = _moments(own)[1]
-    half = _NORMAL * math.sqrt(own_variance + gain_share(refitted) * gain_variance)
-    if not own_variance and metric.kind == "bounded" and claimed in (metric.low, metric.high):
-        half = max(half, (metric.high - metric.low) * _NORMAL**2 / (units + _NORMAL**2))
-    expected = claimed - optimism
-    figures = (expected, expected - half, expected + half)
-    return Promise(claimed, *(min(max(x, metric.low), metric.high) for x in figures))
-
-
-def gain_share(refitted: bool) -> float:
-    """Return how much of the variance of the gain of choosing a range has."""
-    return _REFITTED if refitted else _MEASURED
-
-
-def _moments(values: FloatArray) -> tuple[float, float]:
-    """Return mean and variance, the same to the bit on every machine."""
-    mean = math.fsum(values) / len(values)
-    return mean, math.fsum((values - mean) ** 2) / len(values)

@@ -22,12 +22,13 @@ from framework.analysis.expectations import (
     behind,
     constraints_of,
     parts,
-    promised,
     sign_of,
 )
+from framework.analysis.ranges import promised, spreads
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.front import FIRM, GROUP, Front, expected_columns
 from framework.jit import njit, njit_ieee
+from framework.outcomes import Refits
 from framework.roles import Roles
 
 _WORK = 2e9  # candidates x records x resamples: about a second of one core
@@ -62,7 +63,12 @@ class FrontExpectation(NamedTuple):
 
 
 def expect_front(
-    resamples: Resamples, roles: Roles, claimed: Values, ids: IntArray, positions: IntArray
+    resamples: Resamples,
+    roles: Roles,
+    claimed: Values,
+    ids: IntArray,
+    positions: IntArray,
+    refits: Refits | None = None,
 ) -> FrontExpectation:
     """Return what to expect of the solutions of a front.
 
@@ -75,11 +81,13 @@ def expect_front(
         The metrics of all candidates, as the search had them.
     ids, positions : numpy.ndarray of int64, shape (n,)
         Of the solutions: ids, and where they are among the candidates. At least one.
+    refits : Refits, optional
+        Of the solutions, where models are fitted anew.
     """
     spots = _Spots(resamples, roles, claimed, positions)
     pool, whole = spots.pool()
     picks, firm = spots.picks(pool)
-    columns = spots.promises(picks)
+    columns = spots.promises(picks, refits)
     if not {FIRM, GROUP} & roles.metrics.keys():
         columns[FIRM] = firm
         columns[GROUP] = ids[spots.groups(np.lexsort((ids, -firm)))]
@@ -110,6 +118,8 @@ def standing_of(front: Front, position: int, expected: Mapping[str, Any]) -> str
             f"of {expected.get('designs', 0):,} designs the {expected.get('resampled', 0):,} "
             "nearest to the front were resampled"
         )
+    if expected.get("refits") == "unknown":
+        texts.append("models are fitted anew: ranges are for those that change little by that")
     return "; ".join(texts)
 
 
@@ -204,7 +214,7 @@ class _Spots:
         firm &= self._allowed(self.own)
         return picks, firm.mean(axis=1)
 
-    def promises(self, picks: IntArray) -> dict[str, Array]:
+    def promises(self, picks: IntArray, refits: Refits | None) -> dict[str, Array]:
         """Return what to expect of each metric, as columns."""
         outcomes, count = self.outcomes, self.weights.shape[1]
         wanted = expected_columns(self.roles.metrics)
@@ -217,13 +227,15 @@ class _Spots:
             at = row.reshape(-1, picks[:, here].shape[1]), np.arange(picks[:, here].shape[1])
             for name in names:
                 drawn[name][:, here] = np.where(picks[:, here] < 0, np.nan, values[name][at])
+        metrics = {name: self.roles.metrics[name] for name in names}
+        spread = spreads(outcomes, self._units, self.positions, self.own, metrics, refits)
         columns: dict[str, Array] = {}
         for name in names:
             claimed = self.claimed[name][self.positions]
             gained = drawn[name] - self.claimed[name][picks]
             found = [
-                promised(*of, self.roles.metrics[name], outcomes.refitted, self._units)[1:]
-                for of in zip(claimed.tolist(), gained, self.own[name], strict=True)
+                promised(figure, gain, metrics[name], own)[1:]
+                for figure, gain, own in zip(claimed.tolist(), gained, spread[name], strict=True)
             ]
             columns |= zip(wanted[name], np.array(found).T.copy(), strict=True)
         return columns

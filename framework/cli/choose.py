@@ -175,6 +175,8 @@ class Choose:
             share = found.sure.share[found.id]
             tell(lambda: {"limits_hold": share, "without_sure": front.ids[found.plain]})
             out.print(_price(found, found.sure, args.sure), soft_wrap=True)
+            if found.sure.edge:
+                out.print(found.sure.edge, soft_wrap=True)
         if args.id is None:
             promises = _show_expectation(source, found)
         else:  # no resample can repeat a choice by eye: what is known is that of its spot
@@ -269,7 +271,7 @@ def _show_expectation(source: RunSource, found: Pick) -> Mapping[str, Promise]:
         )
     )
     out = console()
-    out.print(expectation_table(front, position, known.of))
+    out.print(expectation_table(front, position, known.of, told.sizes))
     out.print(sentence_of(known), soft_wrap=True)
     return known.of
 

@@ -101,31 +101,49 @@ def front_table(
     return table
 
 
-def expectation_table(front: Front, position: int, of: Mapping[str, Promise]) -> Table:
+def expectation_table(
+    front: Front, position: int, of: Mapping[str, Promise], sizes: Mapping[str, int]
+) -> Table:
     """Return what the metrics of a solution claim, what to expect of them, and how they came out.
 
-    ``of`` has them by name. The last column, the test records, only informs: no choice may depend
-    on it.
+    ``of`` has them by name; ``sizes`` says how many records were ``searched`` and ``tested``. The
+    last columns, the test records and their range, only inform: no choice may depend on them.
     """
     names = [n for n in _shown(front) if n in of and not front.roles.metrics[n].size]
     test = None if front.test is None else {n: float(front.test[n][position]) for n in names}
     title = f"Solution {front.ids[position]} on new records"
-    return promises_table(title, {name: of[name] for name in names}, test)
+    searched, tested = (int(sizes.get(name) or 0) for name in ("searched", "tested"))
+    ranges = None
+    if test is not None and searched and tested:
+        metrics = front.roles.metrics
+        ranges = tested, {n: of[n].of_test(searched, tested, metrics[n]) for n in names}
+    return promises_table(title, {name: of[name] for name in names}, test, ranges)
 
 
 def promises_table(
-    title: str, of: Mapping[str, Promise], test: Mapping[str, float] | None
+    title: str,
+    of: Mapping[str, Promise],
+    test: Mapping[str, float] | None,
+    ranges: tuple[int, Mapping[str, tuple[float, float]]] | None = None,
 ) -> Table:
-    """Return what is claimed, what to expect of it, and how it came out on the test records."""
+    """Return what is claimed, what to expect of it, and how it came out on the test records.
+
+    ``ranges`` are of the figures on so many test records.
+    """
     table = Table(title=title, title_justify="left", pad_edge=False)
     table.add_column("metric")
-    for name in ("claimed", "expected", "95% range"):
+    for name in ("claimed", "expected", "95% range of\nthe expectation"):
         table.add_column(name, justify="right")
+    if ranges is not None:
+        table.add_column(f"95% range of\n{ranges[0]:,} records", justify="right", style="dim")
     if test is not None:
         table.add_column("test", justify="right", style="dim")
     for name, promise in of.items():
         cells = [_cell(promise.claimed), _cell(promise.expected)]
         cells.append(f"{_cell(promise.low)} to {_cell(promise.high)}")
+        if ranges is not None:
+            low, high = ranges[1][name]
+            cells.append(f"{_cell(low)} to {_cell(high)}")
         if test is not None:
             cells.append(_cell(test[name]))
         table.add_row(name, *cells)
@@ -139,7 +157,7 @@ def show_promises(out: Console, front: Front, position: int, expected: Mapping[s
     """
     promises = front.promises(position)
     if promises:
-        out.print(expectation_table(front, position, promises))
+        out.print(expectation_table(front, position, promises, expected))
         out.print(standing_of(front, position, expected), soft_wrap=True)
     elif expected.get("unknown"):
         why = f"what to expect on new records is not known: {expected['unknown']}"

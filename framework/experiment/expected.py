@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from framework import registry
 from framework.analysis.choose import Condition, Mixture, parse_condition
-from framework.analysis.expectations import Expectation, Resamples, Rule, expect, expect_mixture
+from framework.analysis.expectations import (
+    Expectation,
+    Resamples,
+    Rule,
+    expect,
+    expect_mixture,
+)
 from framework.analysis.front_expectations import expect_front
+from framework.analysis.ranges import NORMAL, Spread, spreads
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, row_codes
 from framework.batch import Evaluated
 from framework.errors import InputError
@@ -19,7 +28,7 @@ from framework.experiment.config import RunConfig
 from framework.experiment.unevaluated import unevaluated
 from framework.front import Archive, Front, Promise, expected_columns
 from framework.journal import Journal
-from framework.outcomes import RecordOutcomes, WeightedOutcomes
+from framework.outcomes import RecordOutcomes, Refits, WeightedOutcomes
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.streams import CandidateStreams
@@ -44,6 +53,10 @@ class Evidence(NamedTuple):
         The designs.
     beside : int
         How many of them, the last ones, nobody evaluated: beside an exact method's front.
+    refits : callable, optional
+        As :meth:`~framework.problem.Problem.refits`, of records that count as these do.
+    tested : int
+        How many test records there are.
     """
 
     ids: IntArray
@@ -51,10 +64,23 @@ class Evidence(NamedTuple):
     resamples: Resamples
     X: Array
     beside: int = 0
+    refits: Callable[[Array], Refits | None] = lambda X: None
+    tested: int = 0
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many units are searched and how many records tested, for a summary."""
+        return {"searched": self.resamples.units, "tested": self.tested}
 
     def positions(self, ids: IntArray) -> IntArray:
         """Return where candidates are among the designs."""
         return np.searchsorted(self.ids, ids)
+
+    def spreads(self, front: Front) -> dict[str, list[Spread]]:
+        """Return what the ranges of a front's solutions are made of, by metric."""
+        at, drawn = self.positions(front.ids[front.ids >= 0]), self.resamples
+        own, refits = drawn.outcomes.metrics(drawn.weights, at), self.refits(self.X[at])
+        return spreads(drawn.outcomes, drawn.units, at, own, front.roles.metrics, refits)
 
 
 def evidence(
@@ -120,11 +146,12 @@ def evidence_of(
             f"machine's disk, found {len(missing):,} missing, which take about {cost.seconds:,.0f} "
             "s to train again"
         )
-    outcomes = problem.outcomes(X)
+    outcomes, refits = problem.outcomes(X), problem.refits
     if outcomes is None:
         return None
     if shares is not None:
-        outcomes = WeightedOutcomes(outcomes, class_weights(problem, shares, outcomes))
+        counted = class_weights(problem, shares, outcomes)
+        outcomes, refits = WeightedOutcomes(outcomes, counted), partial(_counted, problem, counted)
     values = {
         name: np.concatenate([piece.values[name] for piece in pieces])[order]
         for name in pieces[0].values
@@ -133,7 +160,18 @@ def evidence_of(
     if beside:
         more = resamples.claimed(np.arange(len(X) - beside, len(X)))
         values = {name: np.append(column, more[name]) for name, column in values.items()}
-    return Evidence(ids, values, resamples, X, beside)
+    tested = int(problem.describe().get("test") or 0)
+    return Evidence(ids, values, resamples, X, beside, refits, tested)
+
+
+def _counted(problem: Problem, counted: IntArray, X: Array) -> Refits | None:
+    """Return what the models of a problem do on records of which each counts so often."""
+    found = problem.refits(X)
+    if found is None:
+        return None
+    each = counted[: len(found.fold_of)]
+    folds = [WeightedOutcomes(model, each) for model in found.folds]
+    return found._replace(folds=folds, whole=WeightedOutcomes(found.whole, each))
 
 
 def exact_front(config: RunConfig, front: Front) -> Front | None:
@@ -220,10 +258,13 @@ def with_expected(front: Front, found: Evidence) -> tuple[Front, dict[str, Any]]
     """
     if not len(front):
         return front, {"unknown": "the front is empty"}
-    known = expect_front(
-        found.resamples, front.roles, found.values, front.ids, found.positions(front.ids)
-    )
-    about = {name: getattr(known, name) for name in ("designs", "resampled", "whole", "resamples")}
+    at = found.positions(front.ids)
+    refits = found.refits(found.X[at])
+    known = expect_front(found.resamples, front.roles, found.values, front.ids, at, refits)
+    names = ("designs", "resampled", "whole", "resamples")
+    about = {**{name: getattr(known, name) for name in names}, **found.sizes}
+    if found.resamples.outcomes.refitted and refits is None:
+        about["refits"] = "unknown"
     if found.beside:  # of an exact method
         about |= {"designs": known.designs - found.beside, "neighbours": found.beside}
     return replace(front, expected=known.columns), about
@@ -233,7 +274,8 @@ def expectation(found: Evidence, front: Front, position: int, **rule: Any) -> Ex
     """Return what to expect of a solution of a front that a rule of ``choose`` picked."""
     made = Rule(front, **rule)
     at = int(found.positions(front.ids[position : position + 1])[0])
-    return replace(expect(found.resamples, made, at), beside=found.beside)
+    spread = {name: of[position] for name, of in found.spreads(front).items()}
+    return replace(expect(found.resamples, made, at, spread), beside=found.beside)
 
 
 def mixture_expectation(
@@ -245,11 +287,12 @@ def mixture_expectation(
     """
     solutions = front.ids[front.ids >= 0]
     positions = found.positions(solutions)
-    return expect_mixture(found.resamples, front, positions, mixture, best, where)
+    spread = found.spreads(front)
+    return expect_mixture(found.resamples, front, positions, mixture, best, where, spread)
 
 
 class Sure(NamedTuple):
-    """The solutions of a front that meet all limits in enough resamples.
+    """The solutions of a front that meet all limits surely enough.
 
     Attributes
     ----------
@@ -258,19 +301,30 @@ class Sure(NamedTuple):
     share : mapping of int to float
         Share of the resamples in which all limits hold together, less the luck of being on the
         front, by id, of the whole front.
+    edge : str
+        A sentence where a limit is hardly below what any solution meets so surely; else empty.
     """
 
     front: Front
     share: Mapping[int, float]
+    edge: str = ""
+
+
+class _Tightest(NamedTuple):
+    """The tightest limit that a solution meets surely, the others as they are."""
+
+    condition: Condition
+    near: bool  # within a standard error of what was asked for
 
 
 def sure_front(
     found: Evidence, front: Front, where: Sequence[str | Condition], percent: float
 ) -> Sure:
-    """Return the part of a front whose limits all hold in at least so many per cent of resamples.
+    """Return the part of a front whose limits hold with at least so many per cent.
 
-    A solution's figures in the resamples lie around what it claims. They are moved to what to
-    expect of it: by the optimism of its spot on the front.
+    All of them hold together in so many of the resamples, in which a solution's figures are moved
+    to what to expect of it. And each holds at the one-sided bound of so many per cent, as the
+    solution's range has it: of three answers all are right in every resample.
 
     Raises
     ------
@@ -288,25 +342,40 @@ def sure_front(
         front, _ = with_expected(front, found)
     values = resamples.outcomes.metrics(resamples.weights, found.positions(front.ids), rule.needs)
     values = {name: column - _luck(front, name)[:, None] for name, column in values.items()}
-    held = rule.holds(values)
-    met = held.mean(axis=1)
+    met = rule.holds(values).mean(axis=1)
+    passes = met >= percent / 100
     claimed = np.ones(len(front), dtype=bool)
     for condition in conditions:
         claimed &= condition.holds(front.rows.values[condition.metric])
-    passing = np.flatnonzero(claimed & (met >= percent / 100))
+        passes &= condition.holds(_bound(front, condition, percent))
+    tightest = list(_tightest(front, rule, conditions, values, percent))
+    rest = " with the other limits as they are" if len(conditions) > 1 else ""
+    if not tightest:  # none meets the others
+        alone = ([c] for c in conditions)
+        tightest = [one for c in alone for one in _tightest(front, rule, c, values, percent)]
+        rest = " without the other limits"
+    shown = " or ".join(str(one.condition) for one in tightest)
+    passing = np.flatnonzero(claimed & passes)
     if len(passing):
         share = dict(zip(front.ids.tolist(), met.tolist(), strict=True))
-        return Sure(Front(front.rows.take(passing), front.roles, front.gene_names), share)
+        near = [str(one.condition) for one in tightest if one.near]
+        edge = (
+            "a limit lies at the edge of what can be reached, where much of what passes is luck: "
+            f"the tightest that a solution meets so surely is {' or '.join(near)}"
+        )
+        some = Front(front.rows.take(passing), front.roles, front.gene_names)
+        return Sure(some, share, edge if near else "")
     text = ", ".join(map(str, conditions))
     best = int(np.argmax(np.where(claimed, met, -1.0)))
     surest = (
         f"; solution {front.ids[best]} comes nearest, with {100 * met[best]:.0f}%"
-        if claimed[best]
+        if claimed[best] and met[best] < percent / 100
         else ""
     )
+    limit = f"; the tightest limit that one does meet is {shown}{rest}" if shown else ""
     raise InputError(
-        f"sure: no solution meets {text} together in {percent:g}% of the resamples{surest}"
-        f"{_highest(rule, conditions, values, percent)}"
+        f"sure: no solution meets {text} together with {percent:g}%, in the resamples and by the "
+        f"number of records{surest}{limit}"
     )
 
 
@@ -319,30 +388,47 @@ def _luck(front: Front, name: str) -> FloatArray:
     return np.asarray(np.nan_to_num(front.rows.values[name] - expected))
 
 
-def _highest(
-    rule: Rule, conditions: Sequence[Condition], values: Mapping[str, FloatArray], percent: float
-) -> str:
-    """Return the tightest limit of each condition that a solution meets so often, as a text."""
-    found = []
+def _bound(front: Front, condition: Condition, percent: float) -> FloatArray:
+    """Return the one-sided bound of solutions in the metric of a condition; claims if unknown."""
+    name = condition.metric
+    columns = expected_columns(front.roles.metrics).get(name, ("",) * 3)
+    known = [(front.expected or {}).get(column) for column in columns]
+    expected, low, high = known
+    if condition.operator == "==" or expected is None or low is None or high is None:
+        return front.rows.values[name]
+    end = low if condition.operator in (">", ">=") else high
+    return np.asarray(expected + (end - expected) * (NormalDist().inv_cdf(percent / 100) / NORMAL))
+
+
+def _tightest(
+    front: Front,
+    rule: Rule,
+    conditions: Sequence[Condition],
+    values: Mapping[str, FloatArray],
+    percent: float,
+) -> Iterator[_Tightest]:
+    """Yield the tightest limit of each condition that a solution meets surely."""
     for i, condition in enumerate(conditions):
         if condition.operator == "==":
             continue
         others: BoolArray = ~np.isnan(values[condition.metric])
-        for other in (*rule.conditions[: -len(conditions)], *conditions[:i], *conditions[i + 1 :]):
+        given = len(rule.conditions) - len(rule.given)
+        for other in (*rule.conditions[:given], *conditions[:i], *conditions[i + 1 :]):
             others &= other.holds(values[other.metric])
+            others &= other.holds(_bound(front, other, percent))[:, None]
         side = 1.0 if condition.operator in (">", ">=") else -1.0
         column = np.where(others, side * values[condition.metric], -np.inf)
         needed = int(np.ceil(percent / 100 * column.shape[1] - 1e-9))
-        limit = float(np.sort(column, axis=1)[:, column.shape[1] - needed].max())
-        if np.isfinite(limit):
-            sign = ">=" if side > 0 else "<="
+        limits = np.sort(column, axis=1)[:, column.shape[1] - needed]
+        limits = np.fmin(limits, side * _bound(front, condition, percent))
+        best = int(limits.argmax())
+        if np.isfinite(limits[best]):
+            error = float(values[condition.metric][best].std())
+            near = bool(limits[best] < side * condition.value + error)
             # rounded to the side on which it holds
-            shown = side * np.floor(limit * 1e4) / 1e4
-            found.append(f"{condition.metric}{sign}{shown:.6g}")
-    if not found:
-        return ""
-    rest = " with the other limits as they are" if len(conditions) > 1 else ""
-    return f"; the tightest limit that one does meet is {' or '.join(found)}{rest}"
+            shown = side * np.floor(limits[best] * 1e4) / 1e4
+            sign = ">=" if side > 0 else "<="
+            yield _Tightest(Condition(condition.metric, sign, float(f"{shown:.6g}")), near)
 
 
 def tightened(sure: Sure, where: Sequence[str | Condition]) -> list[Condition]:

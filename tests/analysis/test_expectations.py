@@ -14,6 +14,7 @@ from framework.errors import InputError
 from framework.front import Front
 from framework.outcomes import RecordOutcomes, resample_weights, weighted_sums
 from framework.roles import Constraint, Metric, Objective, Roles
+from tests.oracles import range_of_half
 
 METRICS = (
     Metric("coverage", "max"),
@@ -57,6 +58,10 @@ class MadeUp(RecordOutcomes):
             "false_positive_rate": rate(~self.positive),
             "false_negative_rate": rate(self.positive),
         }
+
+    def shares(self, weights, candidates=slice(None)):
+        answered = weighted_sums(self.answered[candidates], weights)
+        return {"accuracy": answered / weights.sum(axis=0)}
 
 
 def front_of(outcomes, weights=None, roles=ROLES, *, whole=False):
@@ -143,9 +148,10 @@ def test_expected_is_claimed_less_the_mean_gain_of_the_picks():
     assert promise.claimed == front.rows.values["accuracy"][front.ids == position][0]
     assert promise.expected == pytest.approx(promise.claimed - np.mean(gains), abs=1e-12)
     own = outcomes.metrics(resamples.weights, np.array([position]))["accuracy"]
-    half = 1.96 * np.sqrt(own.var() + 0.5 * np.var(gains))
-    assert promise.high == pytest.approx(min(promise.expected + half, 1.0))
-    assert promise.low == pytest.approx(promise.expected - half)
+    more = max(0.5 * np.var(gains) - own.var(), 0)
+    answered = outcomes.answered[position].sum()
+    of_half = range_of_half(*promise[:2], own.var(), answered, more=more)
+    assert (promise.low, promise.high) == pytest.approx(of_half)
     assert known.again == again / 200
     assert known.others == len(picked - {position})
     assert known.unmet == pytest.approx(unmet / 200)

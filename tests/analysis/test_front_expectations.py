@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from framework.analysis import front_expectations
-from framework.analysis.expectations import Resamples, promised
+from framework.analysis.expectations import Resamples
 from framework.analysis.front_expectations import expect_front
+from framework.analysis.ranges import Spread, gain_share, promised
 from framework.front import Front, expected_columns
 from framework.roles import Constraint, Metric, Roles
 from tests.analysis.test_expectations import METRICS, ROLES, MadeUp, front_of
@@ -57,45 +58,18 @@ def test_each_spot_picks_again_in_each_resample(roles, refitted):
     for metric in METRICS:
         names = expected_columns([metric.name])[metric.name]
         for i in range(len(front)):
-            wanted = promised(
-                float(front.rows.values[metric.name][i]),
-                gains[metric.name][i],
-                own[metric.name][i],
-                metric,
-                refitted,
-                resamples.units,
-            )
+            ends = (metric.low, metric.high) if metric.kind == "bounded" else None
+            variance = float(own[metric.name][i].var())
+            about = resamples.units
+            if metric.name == "accuracy":
+                about = outcomes.answered[front.ids[i]].sum()
+            spread = Spread(variance, about, ends, gain_share(refitted))
+            claimed = float(front.rows.values[metric.name][i])
+            wanted = promised(claimed, gains[metric.name][i], metric, spread)
             figures = [found.columns[name][i] for name in names]
             assert figures == pytest.approx(wanted[1:], abs=1e-12)
     claimed = front.rows.values["accuracy"]
     assert (claimed - found.columns["expected_accuracy"]).mean() > 0
-
-
-def test_a_range_has_the_own_spread_and_part_of_the_luck_and_stays_within_limits():
-    rng = np.random.default_rng(0)
-    gained, own = rng.normal(0.02, 0.01, 500), rng.normal(0.8, 0.03, 500)
-    metric = Metric("accuracy", "max")
-    for refitted, share in ((False, 0.5), (True, 2.0)):
-        found = promised(0.8, gained, own, metric, refitted, 90)
-        half = 1.96 * np.sqrt(own.var() + share * gained.var())
-        mean = 0.8 - gained.mean()
-        assert found == pytest.approx((0.8, mean, mean - half, mean + half))
-    assert promised(0.99, gained, own, metric, False, 90).high == 1.0
-    nothing = promised(0.8, np.full(9, np.nan), own, metric, False, 90)
-    assert np.isnan(nothing[1:]).all()
-
-
-def test_a_share_that_no_resample_moves_has_the_range_of_so_many_records():
-    """None of 90 records is wrong: that does not say that none ever will be."""
-    luck, none = np.zeros(500), np.zeros(500)
-    wilson = 1.96**2 / (90 + 1.96**2)
-    rate = Metric("false_positive_rate", "min")
-    assert promised(0.0, luck, none, rate, False, 90) == pytest.approx((0, 0, 0, wilson))
-    perfect = promised(1.0, luck, none + 1, Metric("accuracy", "max"), False, 90)
-    assert perfect == pytest.approx((1, 1, 1 - wilson, 1))
-    cost = Metric("cost", "min", kind="ratio")
-    assert promised(0.0, luck, none, cost, False, 90) == (0, 0, 0, 0)
-    assert promised(0.5, luck, none + 0.5, rate, False, 90) == (0.5, 0.5, 0.5, 0.5)
 
 
 def test_groups_begin_with_the_firmest_and_hold_what_is_not_told_apart():

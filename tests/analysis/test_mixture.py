@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.analysis.choose import mix, with_trivial
-from framework.analysis.expectations import Resamples, expect_mixture, promised
+from framework.analysis.expectations import Resamples, expect_mixture
+from framework.analysis.ranges import Spread, promised
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.front import Front
@@ -126,9 +127,8 @@ def test_what_to_expect_of_a_mixture_is_that_of_mixtures_found_anew(operator, li
         gains.append(again.chances @ (there["misses"] - here["misses"])[again.positions])
         at = np.append(ids, 40)[mixture.positions]
         figures.append(mixture.chances @ there["misses"][at])
-    wanted = promised(
-        mixture.expected["misses"], np.array(gains), np.array(figures), METRICS[0], False, 1
-    )
+    spread = Spread(np.var(figures), 50, (0.0, 1.0), 0.5)
+    wanted = promised(mixture.expected["misses"], np.array(gains), METRICS[0], spread)
     assert tuple(of["misses"]) == pytest.approx(tuple(wanted))
     assert unmet == 0
     assert set(of) == {"misses", "alarms", "gain"}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.exact.search import Exact
@@ -54,12 +56,41 @@ def test_sure_solutions_meet_all_limits_less_the_luck_of_the_front(luck):
         share += held & (drawn["cost"][front.ids] + cost <= 5)
     share /= resamples.count
     met = np.all([c.holds(values[c.metric]) for c in map(parse_condition, WHERE)], axis=0)
-    percent = min(100 * float(np.median(share[met])), 99.0)
-    sure = sure_front(found, front, WHERE, percent)
-    assert sure.share == pytest.approx(dict(zip(front.ids.tolist(), share, strict=True)))
-    assert sure.front.ids.tolist() == front.ids[met & (share >= percent / 100)].tolist()
-    with pytest.raises(InputError, match=r"the tightest limit that one does meet is coverage>="):
-        sure_front(found, front, ["coverage>=0.9999"], 99)
+    low = known["coverage_low"] - known["expected_coverage"]
+    high = known["cost_high"] - known["expected_cost"] if "cost_high" in known else 0.0
+    for percent in (80.0, 97.0):
+        z = norm.ppf(percent / 100) / 1.96  # of a range to each side
+        passing = met & (share >= percent / 100)
+        passing &= values["coverage"] + coverage + z * low >= 0.6
+        passing &= values["cost"] + cost + z * high <= 5
+        assert passing.any()
+        sure = sure_front(found, front, WHERE, percent)
+        assert sure.share == pytest.approx(dict(zip(front.ids.tolist(), share, strict=True)))
+        assert sure.front.ids.tolist() == front.ids[passing].tolist()
+    with pytest.raises(
+        InputError, match=r"the tightest limit that one does meet is coverage>="
+    ) as e:
+        sure_front(found, front, ["coverage>=0.9999"], 90)
+    (tightest,) = re.findall(r"coverage>=([0-9.]+)$", str(e.value))
+    assert "the edge" in sure_front(found, front, [f"coverage>={tightest}"], 90).edge
+    assert not sure_front(found, front, ["coverage>=0.2"], 90).edge
+
+
+def test_sure_counts_the_records_that_a_share_is_about():
+    """Designs with three answers, all of them right, meet no limit on accuracy surely."""
+    outcomes = MadeUp(80, 300, seed=5)
+    rng = np.random.default_rng(0)
+    for row in range(40):
+        outcomes.answered[row] = outcomes.right[row] = 0
+        three = rng.choice(300, 3, replace=False)
+        outcomes.answered[row, three] = outcomes.right[row, three] = 1
+    outcomes.right[40:] = outcomes.answered[40:] * (rng.random((40, 300)) < 0.7)
+    front, resamples = front_of(outcomes), Resamples(outcomes, 0, 200)
+    everyone = np.arange(80)
+    found = Evidence(everyone, resamples.claimed(everyone), resamples, np.zeros((80, 1)))
+    assert front.rows.values["accuracy"].max() == 1.0
+    with pytest.raises(InputError, match="by the number of records"):
+        sure_front(found, front, ["accuracy>=0.9"], 90)
 
 
 def test_designs_stand_beside_the_front_of_an_exact_method(tmp_path):

@@ -496,7 +496,7 @@
     if (group) { let k = -1; for (const g of group) if (g === group[chosen]) k++; text += k ? ` The records do not tell it apart from ${k} other solution${k === 1 ? "" : "s"}.` : ""; }
     out.append(make("p", `${text} Claimed is ${D.measured}.`));
     const told = M.some((m) => m.expected), tested = M.some((m) => m.test);
-    out.append(table(["metric", "claimed", ...(told ? ["expected on new records", "95% range"] : []), ...(tested ? ["on test records"] : [])],
+    out.append(table(["metric", "claimed", ...(told ? ["expected on new records", "95% range of the expectation"] : []), ...(tested ? ["on test records"] : [])],
       M.map((m) => [m.label, digits(m.values[chosen]),
         ...(told ? (m.expected ? [digits(m.expected[chosen]), `${digits(m.low[chosen])} to ${digits(m.high[chosen])}`] : ["", ""]) : []),
         ...(tested ? [m.test ? digits(m.test[chosen]) : ""] : [])])));

@@ -147,6 +147,9 @@ def _chosen(run_dir: RunDir, data: RunData) -> str:
     front, position = data.front, data.position
     test = front.test or {}
     promises = front.promises(position)
+    expected = run_dir.summary().get("expected") or {}
+    searched, tested = (int(expected.get(key) or 0) for key in ("searched", "tested"))
+    ranged = bool(promises and test and searched and tested)
     rows = []
     for name, column in front.rows.values.items():
         row = [html.escape(display_name(name)), digits(float(column[position]))]
@@ -154,16 +157,19 @@ def _chosen(run_dir: RunDir, data: RunData) -> str:
             told = promises.get(name)
             row.append("" if told is None else digits(told.expected))
             row.append("" if told is None else f"{digits(told.low)} to {digits(told.high)}")
+        if ranged:
+            own = told and told.of_test(searched, tested, front.roles.metrics[name])
+            row.append(f"{digits(own[0])} to {digits(own[1])}" if own else "")
         rows.append([*row, digits(float(test[name][position])) if name in test else ""])
     why = "nearest to the ideal point" if run_dir.choice() is None else "as chosen"
     text = f"Solution {front.ids[position]}, {why}."
-    expected = run_dir.summary().get("expected") or {}
     if promises:
         text += f" On new records: {standing_of(front, position, expected)}."
     elif expected.get("unknown"):
         text += f" What to expect on new records is not known: {expected['unknown']}."
     headings = ["metric", html.escape(data.measured)]
-    headings += ["expected on new records", "95% range"] if promises else []
+    headings += ["expected on new records", "95% range of the expectation"] if promises else []
+    headings += [f"95% range of {tested:,} records"] if ranged else []
     body = as_table([*headings, "on test records"], rows)
     return section("The chosen design", text, body)
 

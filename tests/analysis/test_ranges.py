@@ -1,0 +1,112 @@
+"""95% ranges: of how many records they are, and what fitting anew changes, against slow twins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.analysis.ranges import Spread, mixed_spread, promised
+from framework.analysis.refits import changes
+from framework.outcomes import RecordOutcomes, Refits
+from framework.roles import Metric
+from tests.oracles import range_of_half, refit_changes
+
+ACCURACY = Metric("accuracy", "max")
+NO_LUCK = np.zeros(9)
+shares = st.floats(0.0, 1.0)
+
+
+class Answers(RecordOutcomes):
+    """Designs that answer records, rightly or not."""
+
+    def __init__(self, answered, right):
+        super().__init__(len(answered), answered.shape[1], ("coverage", "accuracy"))
+        self.answered, self.right = answered, right & answered
+
+    def metrics(self, weights, candidates=slice(None), names=None):
+        answered = self.answered[candidates] @ weights
+        right = self.right[candidates] @ weights
+        return {"coverage": answered / np.maximum(weights.sum(axis=0), 1),
+                "accuracy": right / np.maximum(answered, 1)}  # fmt: skip
+
+    def shares(self, weights, candidates=slice(None)):
+        total = np.maximum(weights.sum(axis=0), 1)
+        every = np.repeat(weights.sum(axis=0)[None] > 0, len(self.answered[candidates]), 0)
+        return {"accuracy": self.answered[candidates] @ weights / total, "coverage": every}
+
+
+@given(
+    st.integers(0, 2**32 - 1), st.integers(2, 5), st.integers(1, 4), st.sampled_from([0.1, 0.6, 1])
+)
+def test_what_fitting_anew_changes_is_that_of_a_loop_over_records(seed, folds, designs, answering):
+    rng = np.random.default_rng(seed)
+    n = folds * int(rng.integers(2, 9))
+    fold_of = rng.permutation(np.arange(n) % folds)
+    answered = rng.random((folds + 1, designs, n)) < answering
+    right = (rng.random((folds + 1, designs, n)) < 0.7) & answered
+    models = [Answers(*of) for of in zip(answered, right, strict=True)]
+    variance = rng.random(designs) * rng.integers(0, 2, designs)
+    found = changes(
+        Refits(models[:-1], models[-1], fold_of), {"coverage": variance, "accuracy": variance}
+    )
+    everyone = np.ones_like(answered)
+    for name, values, counts in (
+        ("coverage", answered, everyone), ("accuracy", right, answered)
+    ):  # fmt: skip
+        wanted = refit_changes(values, counts, fold_of, variance)
+        got = np.column_stack(found[name])
+        assert got == pytest.approx(np.array(wanted), abs=1e-9), name
+
+
+@given(shares, shares, shares, st.floats(1, 500), st.floats(0, 0.01))
+def test_a_range_is_that_of_half_the_records_and_one_at_each_end(claimed, expected, v, n, left):
+    variance = v * claimed * (1 - claimed) / n
+    spread = Spread(variance, n, (0.0, 1.0), 0.0, expected - claimed, left)
+    found = promised(claimed, NO_LUCK, ACCURACY, spread)
+    assert found.expected == pytest.approx(expected, abs=1e-9)
+    if variance == 0 < claimed < 1:
+        half = 1.96 * np.sqrt(left)
+        wanted = max(expected - half, 0), min(expected + half, 1)
+    else:
+        more = max(left - variance, 0)
+        wanted = range_of_half(claimed, found.expected, variance, n, more=more)
+    assert found[2:] == pytest.approx(wanted, abs=1e-6)
+
+
+def test_the_luck_of_choosing_widens_a_range_where_it_is_more_than_that_of_the_records():
+    rng = np.random.default_rng(0)
+    gained, variance = rng.normal(0.02, 0.04, 500), 0.8 * 0.2 / 90
+    for share in (0.5, 2.0):
+        found = promised(0.8, gained, ACCURACY, Spread(variance, 90, (0.0, 1.0), share))
+        mean, more = 0.8 - gained.mean(), max(share * gained.var() - variance, 0)
+        wanted = range_of_half(0.8, mean, variance, 90, more=more)
+        assert found == pytest.approx((0.8, mean, *wanted))
+    nothing = promised(0.8, np.full(9, np.nan), ACCURACY, Spread(variance, 90, (0.0, 1.0), 2))
+    assert np.isnan(nothing[1:]).all()
+
+
+def test_three_right_of_three_answers_do_not_promise_that_all_will_be():
+    three = promised(1.0, NO_LUCK, ACCURACY, Spread(0.0, 3, (0.0, 1.0), 2.0))
+    many = promised(1.0, NO_LUCK, ACCURACY, Spread(0.0, 300, (0.0, 1.0), 2.0))
+    assert three.low < 0.5
+    assert 0.95 < many.low < 0.99
+    assert three.high == many.high == 1.0
+
+
+def test_what_no_record_can_change_is_known():
+    cost = Metric("cost", "min", "ratio", high=9.0)
+    luck = np.full(9, 0.3)
+    assert promised(4.0, luck, cost, Spread(0.0, 90, (4.0, 4.0), 2.0)) == (4, 4, 4, 4)
+    rate = Metric("rate", "min")
+    assert promised(0.5, NO_LUCK, rate, Spread(0.0, 90, (0.0, 1.0), 2.0)) == (0.5, 0.5, 0.5, 0.5)
+
+
+def test_a_mixture_has_the_changes_of_its_parts_as_if_they_went_one_way():
+    parts = [Spread(0, 90, None, 0.0, 0.02, 0.0004), Spread(0, 40, None, 0.0, -0.01, 0.0001)]
+    found = mixed_spread(parts, np.array([0.25, 0.75]), 0.001, ACCURACY)
+    left = (0.25 * 0.02 + 0.75 * 0.01) ** 2
+    assert found.ends == (0.0, 1.0)
+    assert found._replace(ends=0) == pytest.approx((0.001, 40, 0, 0.0, -0.0025, left))
+    assert mixed_spread([], np.zeros(0), 0.0, ACCURACY).variance == 0

@@ -1,0 +1,123 @@
+"""Classifiers of folds and of all records on every record, and ranges of what fitting anew does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from algorithms.multistage.estimator import ParetoMultiStage
+from framework.data.datasets import load_table
+from framework.data.splits import measure_folds, split_records
+from tests.multistage.data import config_of, genomes, problem_of
+
+pytestmark = pytest.mark.usefixtures("cache")
+FOLDS = {"kind": "cross_validation", "folds": 4}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"classifier": {"kind": "gaussian_nb"}, "calibration": "sigmoid"},
+        {"measure": {**FOLDS, "repeats": 2}, "dataset": {"positive": "high"}},
+        {"rates": ["precision:high", "matthews"], "dataset": {"positive": "high"}},
+    ],
+    ids=["plain", "calibrated", "repeats", "rates"],
+)
+def test_folds_answer_their_own_records_as_measured_and_models_all_as_exported(table_file, more):
+    dataset = {"path": str(table_file), "target": "label", **more.get("dataset", {})}
+    more = {"measure": FOLDS, **more, "dataset": dataset, "remove_features": True}
+    problem, config = problem_of(table_file, **more), config_of(table_file, **more)
+    table = load_table(config.dataset)
+    split = split_records(table.labels, config.split)
+    pooled = np.sort(np.concatenate([split.train, split.validation]))
+    seed = config.split.seed
+    fold_of = measure_folds(table.labels[pooled], config.measure, seed, table.classes)[0]
+    X = genomes(problem, 12)
+    outcomes, found = problem.outcomes(X), problem.refits(X)
+    assert found.fold_of.tolist() == fold_of.tolist()
+    n = len(fold_of)
+    for k, model in enumerate(found.folds):
+        own = (fold_of == k).astype(float)[:, None]
+        first = np.concatenate([own, np.zeros((outcomes.records - n, 1))])
+        wanted = outcomes.metrics(first)
+        for name, column in model.metrics(own).items():
+            assert column == pytest.approx(wanted[name], nan_ok=True), name
+    everyone = np.ones((n, 1))
+    claimed = found.whole.metrics(everyone)
+    for i in range(4):
+        answers = problem.decode(X[i]).predict_table(table.features.iloc[pooled])
+        answered = (answers["label"].astype(str) != "inconclusive").to_numpy()
+        assert claimed["coverage"][i, 0] == pytest.approx(answered.mean())
+        assert claimed["cost"][i, 0] == pytest.approx(answers["cost"].mean())
+        least, most = (end[i] for end in found.whole.ends()["cost"])
+        assert least <= answers["cost"].min() + 1e-9
+        assert answers["cost"].max() <= most + 1e-9
+        assert n * found.whole.shares(everyone)["accuracy"][i, 0] == pytest.approx(answered.sum())
+
+
+@pytest.mark.parametrize("rated", [False, True])
+def test_metrics_say_how_many_records_they_are_about(table_file, rated):
+    more = {"rates": ["recall:high", "f1:low", "precision:high"]} if rated else {}
+    dataset = {"path": str(table_file), "target": "label", "positive": "high"}
+    problem = problem_of(table_file, measure=FOLDS, dataset=dataset, **more)
+    X, (truth, classes) = genomes(problem, 20), problem.truth()
+    outcomes = problem.outcomes(X)
+    weights = np.random.default_rng(0).integers(0, 3, (len(truth), 4)).astype(float)
+    found = {k: of * weights.sum(axis=0) for k, of in outcomes.shares(weights).items()}
+    said, high = outcomes.answers().codes, classes.index("high")
+    there = [(said >= 0) & (truth == k) for k in range(len(classes))]
+    counts = [mask.astype(float) @ weights for mask in there]
+    total = sum(counts)
+    wanted = {
+        "accuracy": total,
+        "recall": counts[high],
+        "false_positive_rate": total - counts[high],
+    }
+    wanted |= {"false_negative_rate": counts[high]}
+    wanted |= dict.fromkeys(("balanced_accuracy", "worst_recall"), np.min(counts, axis=0))
+    if rated:
+        wanted["recall:high"] = counts[high]
+        wanted["precision:high"] = (said == high).astype(float) @ weights
+    assert set(found) >= set(wanted) & set(problem.metric_names)
+    for name in wanted.keys() & found.keys():
+        assert found[name] == pytest.approx(wanted[name]), name
+
+
+def test_without_folds_that_divide_the_records_nothing_is_fitted_anew(table_file):
+    problem = problem_of(table_file)
+    assert problem.refits(genomes(problem)) is None
+
+
+def _xor(rng, n):
+    X = rng.normal(size=(n, 5))
+    y = (X[:, 0] > 0) ^ (X[:, 1] > 0)
+    X[:, 2:4] += 0.8 * (2 * y[:, None] - 1) * [1.0, 0.6]
+    return pd.DataFrame(X, columns=list("abcde")), y ^ (rng.random(n) < 0.1)
+
+
+def test_ranges_hold_the_coverage_and_the_cost_of_trees():
+    """As without the shift, a third to a half of them do not."""
+    held = []
+    for seed in range(3):
+        frame, y = _xor(np.random.default_rng(seed), 3400)
+        search = ParetoMultiStage(
+            classifier={"kind": "decision_tree", "max_depth": 5, "min_samples_leaf": 8},
+            threshold=0.75,
+            max_stages=2,
+            remove_features=True,
+            reject_label="none",
+            budget=150,
+            random_state=seed,
+            verbose=False,
+        ).fit(frame[:400], y[:400])
+        front = search.front_
+        for id in front.index[:: max(len(front) // 8, 1)]:
+            table = search.choose(id=int(id)).predict_table(frame[400:])
+            true = {"coverage": (table["label"] != "none").mean(), "cost": table["cost"].mean()}
+            for name, value in true.items():
+                low, high = front.loc[id, [f"{name}_low", f"{name}_high"]]
+                held.append(low - 1e-9 <= value <= high + 1e-9)
+    assert len(held) > 30
+    assert np.mean(held) >= 0.93
