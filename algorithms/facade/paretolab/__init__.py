@@ -57,6 +57,10 @@ if TYPE_CHECKING:
     from framework.analysis.compare import Page as Page
     from framework.analysis.indicators import Indicator as Indicator
     from framework.analysis.indicators import Judged as Judged
+    from framework.answering import AnsweringProblem as AnsweringProblem
+    from framework.answers import Answers as Answers
+    from framework.answers import Records as Records
+    from framework.answers import Size as Size
     from framework.batch import Evaluated as Evaluated
     from framework.errors import InputError as InputError
     from framework.errors import ParetolabError as ParetolabError
@@ -73,6 +77,8 @@ if TYPE_CHECKING:
     from framework.libraries.library import Cost as Cost
     from framework.libraries.library import Library as Library
     from framework.libraries.library import load_library as load_library
+    from framework.measures import Ratio as Ratio
+    from framework.measures import Tables as Tables
     from framework.models.model import Card as Card
     from framework.models.model import DeployableModel as DeployableModel
     from framework.models.store import load_model as load_model
@@ -112,6 +118,12 @@ if TYPE_CHECKING:
 
 # Where each name lives: as in the imports above, which only type checkers and editors read.
 _HOMES = {
+    "AnsweringProblem": "framework.answering:AnsweringProblem",
+    "Answers": "framework.answers:Answers",
+    "Records": "framework.answers:Records",
+    "Size": "framework.answers:Size",
+    "Ratio": "framework.measures:Ratio",
+    "Tables": "framework.measures:Tables",
     "measured_costs": "framework.libraries.importing:measured_costs",
     "Library": "framework.libraries.library:Library",
     "check_certificates": "framework.testing:certificates_hold",
