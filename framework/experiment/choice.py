@@ -265,7 +265,8 @@ class RunSource(Source):
         return make_roles(self._config, problem)
 
     def _evidence(self, problem: Problem, **more: Any) -> Evidence | None:
-        around = None if self.anew.words else exact_front(self._config, self.front)
+        # designs beside the front may need components that costs of errors train anew
+        around = exact_front(self._config, self.front) if self.anew.errors is None else None
         with self._run_dir.journal() as journal:
             return evidence(journal, problem, self.seed, around, **more)
 

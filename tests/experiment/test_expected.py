@@ -17,6 +17,7 @@ from framework.analysis.choose import parse_condition
 from framework.analysis.expectations import Resamples
 from framework.errors import InputError
 from framework.estimators.search import roles_for
+from framework.experiment.choice import Anew, RunSource
 from framework.experiment.expected import Evidence, evidence, sure_front, with_expected
 from framework.experiment.run_dir import RunDir
 from framework.journal import Journal
@@ -121,6 +122,28 @@ def test_designs_stand_beside_the_front_of_an_exact_method(tmp_path):
         for found in (alone, beside)
     ]
     assert luck[0] < luck[1]
+
+
+def test_other_shares_score_what_was_evaluated_and_keep_what_stands_beside_it(tmp_path):
+    config = {
+        "name": "exact",
+        "problem": {"kind": "multistage", **SMALL},
+        "objectives": [
+            {"metric": "coverage", "sense": "max"},
+            {"metric": "accuracy", "sense": "max"},
+            {"metric": "cost", "sense": "min"},
+        ],
+        "algorithm": {"kind": "exact"},
+        "budget": {"generations": 1},
+        "workers": "serial",
+    }
+    (tmp_path / "exact.yaml").write_text(json.dumps(config))
+    done = call("run", "exact.yaml", "--out", "out", "--no-mlflow", "--no-plots", cwd=tmp_path)
+    assert done.code == 0, done.err
+    source = RunSource(RunDir(tmp_path / "out"))
+    again = source.again(Anew(shares={"0": 0.05, "1": 0.95}))
+    assert source.evidence().beside > 0
+    assert {*again.ids} <= {*source.front.ids}
 
 
 def test_a_problem_without_outcomes_says_so(tmp_path):

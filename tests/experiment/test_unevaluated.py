@@ -49,7 +49,11 @@ def test_the_best_of_each_resample_is_among_them(objectives):
     assert not {*map(bytes, beside)} & {*map(bytes, front.X.astype(beside.dtype))}
 
 
-@pytest.mark.parametrize("algorithm", ["ip", "ip_front", "hill_climbing", "kappa_pruning"])
+@pytest.mark.parametrize(
+    "algorithm",
+    ["ip", "ip_front", "hill_climbing", {"kind": "kappa_pruning", "reading": "greedy"}],
+    ids=str,
+)
 def test_what_is_chosen_without_evaluation_has_its_luck_taken_off(algorithm):
     gaps = []
     for seed in range(3):
