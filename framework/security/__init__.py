@@ -13,6 +13,7 @@ types, and the numbers that compiled code follows. What is damaged or forged end
   (:mod:`~framework.security.compiled` before an object is made,
   :mod:`~framework.security.fitted` before it is asked);
 - :mod:`~framework.security.uris`: addresses, read by one grammar, without passwords;
+- :mod:`~framework.security.servers`: what MLflow's client may do with a server's answers;
 - :mod:`framework.reading`: the one way in which files are opened;
 - :mod:`~framework.security.policy`: what a file may do beyond being read, and what the user granted
   (:mod:`~framework.security.grants`);
@@ -84,6 +85,7 @@ from framework.security.policy import (
     trust_cluster,
     without_tokens,
 )
+from framework.security.servers import guard_mlflow
 from framework.security.skops_files import dump_estimator, load_estimator
 from framework.security.uris import (
     STORAGE,
@@ -137,6 +139,7 @@ __all__ = [
     "expanded",
     "forget",
     "from_program",
+    "guard_mlflow",
     "gunzipped",
     "is_allowed",
     "is_at_home",

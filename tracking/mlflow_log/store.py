@@ -6,10 +6,8 @@ import json
 import logging
 import os
 import re
-import socket
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,9 +18,9 @@ from framework.experiment.run_dir import RunDir
 from framework.extras import needed
 from framework.files import check_database, locked, write_whole
 from framework.security import (
-    NO_CREDENTIALS,
     address_of,
     expanded,
+    guard_mlflow,
     is_allowed,
     is_at_home,
     parse_json,
@@ -91,9 +89,7 @@ def connect(uri: str) -> Any:
         file.parent.mkdir(parents=True, exist_ok=True)
         check_database(file.resolve())
     address = expanded(uri)
-    _guard_artifacts()
-    _guard_credentials()
-    _guard_answers()
+    guard_mlflow(check_artifacts)
     return MlflowClient(tracking_uri=address, registry_uri=address)
 
 
@@ -147,100 +143,6 @@ def _home_of(tracking_uri: str) -> Path | None:
     return place.parent if address.kind == "sqlite" else place
 
 
-def _guard_artifacts() -> None:
-    """Have MLflow ask :func:`check_artifacts` before it opens any place for files."""
-    from mlflow.store.artifact import artifact_repository_registry as places
-
-    registry = places._artifact_repository_registry
-    if getattr(registry, "asks_first", False):
-        return
-    open_place = registry.get_artifact_repository
-
-    def asked(
-        artifact_uri: str, tracking_uri: str | None = None, registry_uri: str | None = None
-    ) -> Any:
-        if tracking_uri is not None:  # what a client of a store was answered; else the user's own
-            check_artifacts(artifact_uri, tracking_uri)
-        return open_place(artifact_uri, tracking_uri, registry_uri)
-
-    registry.get_artifact_repository = asked
-    registry.asks_first = True
-
-
-def _guard_credentials() -> None:
-    """Have MLflow leave its file of passwords to servers that the user named."""
-    from mlflow.utils import credentials
-
-    read = credentials._read_mlflow_creds_from_file
-    if getattr(read, "asks_first", False):
-        return
-
-    def asked() -> tuple[str | None, str | None]:
-        return (None, None) if NO_CREDENTIALS in os.environ else read()
-
-    asked.asks_first = True  # type: ignore[attr-defined]
-    credentials._read_mlflow_creds_from_file = asked
-
-
-def _guard_answers() -> None:
-    """Have answers of servers read no further than a machine holds, nor longer than one waits.
-
-    A server that sends a byte now and then keeps every read waiting for the next: so the connection
-    is shut when its time is over, whatever is waited for.
-    """
-    from requests.adapters import HTTPAdapter
-    from urllib3.connection import HTTPConnection
-
-    send, receive = HTTPAdapter.send, HTTPConnection.getresponse
-    if getattr(send, "bounded", False):
-        return
-
-    def in_time(self: Any) -> Any:
-        clock = threading.Timer(_LONGEST_ANSWER, _hang_up, [self.sock])
-        clock.daemon = True
-        clock.start()
-        try:
-            answer: Any = receive(self)
-        except BaseException:
-            clock.cancel()
-            raise
-        answer.clock = clock
-        return answer
-
-    def bounded(self: Any, *arguments: Any, **options: Any) -> Any:
-        answer = send(self, *arguments, **options)
-        packing = answer.headers.get("Content-Encoding", "identity").strip().lower()
-        if packing not in _PACKINGS:  # of others, a few bytes may unpack to all memory
-            answer.close()
-            raise OSError(f"an answer packed as {packing[:40]!r}")
-        stream = answer.raw.stream
-
-        def counted(*how: Any, **more: Any) -> Iterator[bytes]:
-            count = 0
-            try:
-                for part in stream(*how, **more):
-                    count += len(part)
-                    if count > _MOST_ANSWER:
-                        answer.close()
-                        raise OSError(f"an answer of more than {_MOST_ANSWER:,} bytes")
-                    yield part
-            finally:
-                answer.raw.clock.cancel()
-
-        answer.raw.stream = counted
-        return answer
-
-    bounded.bounded = True  # type: ignore[attr-defined]
-    HTTPConnection.getresponse = in_time  # type: ignore[method-assign]
-    HTTPAdapter.send = bounded  # type: ignore[method-assign]
-
-
-def _hang_up(connection: socket.socket) -> None:
-    """End a connection that another thread waits for; one of TLS below its own layer."""
-    with suppress(OSError):
-        socket.socket.shutdown(connection, socket.SHUT_RDWR)
-
-
 def location(uri: str, experiment: str) -> str:
     """Return where runs are found, for messages."""
     return f"{public_uri(uri)}, experiment {experiment!r}"
@@ -281,9 +183,6 @@ def _create(client: Any, uri: str, name: str) -> str:
 
 PARENT = "experiment"
 _MOST = 10**8  # bytes of tracking.json
-_MOST_ANSWER = 3 * 10**7  # bytes of a server's, unpacked
-_LONGEST_ANSWER = 600.0  # seconds
-_PACKINGS = ("identity", "gzip", "x-gzip", "deflate", "")
 
 
 @dataclass
