@@ -41,30 +41,6 @@ class TrivialClassifier(NamedTuple):
     test: Mapping[str, float] | None = None
 
 
-class Stakes(NamedTuple):
-    """What errors and features cost in a search.
-
-    Attributes
-    ----------
-    errors : mapping of str to float, or None
-        By true class; None where it depends on what was said, too.
-    no_answer : float
-        What a record without an answer costs; 0 where it costs nothing.
-    decides : bool
-        Whether the answers follow from these costs: with others there are others.
-    prices : mapping of str to float
-        By feature.
-    priced : tuple of str
-        The metrics that features' prices are part of.
-    """
-
-    errors: Mapping[str, float] | None
-    no_answer: float
-    decides: bool
-    prices: Mapping[str, float]
-    priced: tuple[str, ...]
-
-
 class Alternative(NamedTuple):
     """What a person would do without a search, such as one classifier with several thresholds.
 
@@ -308,24 +284,6 @@ class Problem(SharedComponents, Described, ABC):
         raise InputError(
             f"prices: expected a problem whose features have prices, found {section.get('kind')!r}"
         )
-
-    def stakes(self) -> Stakes | None:
-        """Return what errors and features cost where ``choose`` takes other costs; else None."""
-        return None
-
-    def acquired(self, X: Array) -> tuple[Array, IntArray] | None:
-        """Return when designs acquire features, and how many records come so far.
-
-        Only where features have prices, and each record of :meth:`outcomes` counts once.
-
-        Returns
-        -------
-        steps : numpy.ndarray of int, shape (n, features)
-            The step of each feature, from 0; -1 for never.
-        reached : numpy.ndarray of int64, shape (steps, classes, n)
-            Records of each class that come to a step, and so have its features acquired.
-        """
-        return None
 
     def alternatives(self) -> Sequence[Alternative]:
         """Return what a person would do without a search; none where the problem does not know.

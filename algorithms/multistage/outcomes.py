@@ -7,7 +7,7 @@ import numpy as np
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.metrics import COST, LOSS, HeldOutRecords
 from framework.answers import NO_ANSWER, Answers, Records
-from framework.arrays import Array, BoolArray, IntArray, frozen
+from framework.arrays import Array, BoolArray, IntArray
 
 _ANSWERED, _RIGHT, _CALLED = range(3)  # planes of record_outcomes()
 
@@ -71,28 +71,3 @@ def _charged(charges: scoring.Charges, acquired: BoolArray) -> IntArray:
     for group, cost in enumerate(charges.of_group):
         paid = paid + cost * acquired[:, charges.group_of == group].any(axis=1)
     return paid
-
-
-def reached(
-    X: Array, table: scoring.Held, held: HeldOutRecords, features: int, most: int
-) -> IntArray:
-    """Return how many records of each class come to each of ``most`` stages.
-
-    Shape (most, classes, n).
-    """
-    X, n = np.ascontiguousarray(X), len(X)
-    one = np.ones(features, dtype=np.int64), np.full(features, -1), np.zeros(0, dtype=np.int64)
-    each = scoring.Charges(*map(frozen, one))  # what is paid is the number of features
-    paid = scoring.record_outcomes(X, table, held.first_word, each, len(held.labels))[1]
-    rows = np.arange(n)
-    cells = (rows[:, None] * held.classes + held.labels) * (features + 1) + paid
-    shape = n, held.classes, features + 1
-    counts = np.bincount(cells.ravel(), minlength=n * held.classes * (features + 1))
-    upwards = counts.reshape(shape)[..., ::-1].cumsum(axis=-1)[..., ::-1]
-    stages = X[:, :features]
-    found = np.zeros((most, held.classes, n), dtype=np.int64)
-    for stage in range(most):
-        known = ((stages >= 0) & (stages <= stage)).sum(axis=1)
-        there = (stages == stage).any(axis=1)
-        found[stage, :, there] = upwards[rows[there], :, known[there]]
-    return found

@@ -40,7 +40,7 @@ from algorithms.multistage.metrics import (
     measure,
     measures_of,
 )
-from algorithms.multistage.outcomes import answers_of, reached
+from algorithms.multistage.outcomes import answers_of
 from algorithms.multistage.records import FeatureCosts, Source, StageData
 from algorithms.multistage.refits import AllRecords
 from algorithms.multistage.stage_classifiers import restore
@@ -56,7 +56,7 @@ from framework.errors import InputError
 from framework.measures import each_once
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.outcomes import RecordOutcomes, Refits
-from framework.problem import Alternative, Deployable, Stakes
+from framework.problem import Alternative, Deployable
 from framework.registry import nearest
 from framework.roles import Metric
 from framework.space import Partition
@@ -65,7 +65,6 @@ from framework.streams import CandidateStreams
 if TYPE_CHECKING:
     import pandas as pd
 
-_AT_ONCE = 2**22  # answers of weighted records that are looked at together
 _STARTS = 50  # classifiers that a search begins with, at most
 
 
@@ -483,37 +482,6 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         values = dict(zip(self.feature_names, own, strict=True)) | dict(prices)
         groups = (section.get("costs") or {}).get("groups", {})
         return {**section, "costs": {"values": values, "groups": groups}}
-
-    def stakes(self) -> Stakes:
-        """Return the costs of errors and the prices; costs of errors by true class alone."""
-        costs = np.ones(len(self.classes)) if self.error_costs is None else self.error_costs
-        no_answer = 0.0
-        if self.decision is not None:
-            no_answer, table = self.decision.costs.no_answer, self.decision.costs.errors
-            costs = table.max(axis=1)
-            others = ~np.eye(len(costs), dtype=bool)
-            if (table != costs[:, None])[others].any():  # what is said matters, too
-                costs = np.zeros(0)
-        names = list(map(str, self.classes))
-        return Stakes(
-            dict(zip(names, costs.tolist(), strict=True)) if len(costs) else None,
-            no_answer,
-            self.decision is not None,
-            dict(zip(self.feature_names, (self.costs / self.cost_scale).tolist(), strict=True)),
-            ("cost", "total_cost"),
-        )
-
-    def acquired(self, X: Array) -> tuple[Array, IntArray] | None:
-        if self.counts:
-            return None
-        n, k = self.space.n, self.space.k
-        step = max(1, _AT_ONCE // max(self.data.n_validation, len(self.classes) * (n + 1)))
-        held = self.sub_classifiers.table.held
-        pieces = [
-            reached(self.space.checked(X[start : start + step]), held, self._records[0], n, k)
-            for start in range(0, len(X), step)
-        ]
-        return X[:, :n], np.concatenate(pieces, axis=-1)
 
     def alternatives(self) -> Sequence[Alternative]:
         """Return one classifier on all features with a reject threshold, and the largest class.

@@ -50,7 +50,6 @@ class RunDir:
     ``front.csv``        the front, with test metrics where the problem has test records
     ``returned.csv``     what the method returns by its own definition, if that is another set
     ``resamples.npz``    metrics of the front's solutions in resamples of the records, where known
-    ``by_class.npz``     sums over the records of each class, of all designs, where known
     ``summary.json``     status, evaluations, indicators, versions
     ``about.json``       metrics, roles, names of genes and the data, for readers
     ``plots/``           figures
@@ -85,7 +84,6 @@ class RunDir:
         self.front_file = self.path / "front.csv"
         self.returned_file = self.path / "returned.csv"
         self.resamples_file = self.path / "resamples.npz"
-        self.by_class_file = self.path / "by_class.npz"
         self.notes_file = self.path / "notes.bin"
         self.progress_log_file = self.path / "course.jsonl"
         self.summary_file = self.path / "summary.json"

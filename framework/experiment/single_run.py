@@ -305,12 +305,10 @@ class SingleRun:
 
         Where it is not known the fronts are as they were, and the latter says why.
         """
-        from framework.experiment.by_class import by_class, keep_by_class
         from framework.experiment.expected import evidence, exact_front, with_expected
         from framework.experiment.resamples import keep_resamples
 
-        for of_before in (self._run_dir.resamples_file, self._run_dir.by_class_file):
-            of_before.unlink(missing_ok=True)  # of an earlier front
+        self._run_dir.resamples_file.unlink(missing_ok=True)  # of an earlier front
         kind = self._config.problem.kind
         try:
             around = exact_front(self._config, fronts[0])
@@ -324,9 +322,6 @@ class SingleRun:
             return list(fronts), {"unknown": why}
         first, about = with_expected(fronts[0], found)
         keep_resamples(self._run_dir, first, found)
-        classes = by_class(self._problem, first, found)
-        if classes is not None:
-            keep_by_class(self._run_dir, classes)
         told = [first]
         for front in fronts[1:]:
             inside = len(front) and np.isin(front.ids, first.ids).all()

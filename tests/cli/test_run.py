@@ -31,7 +31,6 @@ def test_run_directory(finished):
     assert {path.name for path in finished.dir.iterdir()} == {
         ".lock",
         "about.json",
-        "by_class.npz",
         "config.yaml",
         "front.csv",
         "journal.bin",

@@ -3,14 +3,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import random
 import re
 import shutil
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,14 +14,8 @@ import pytest
 
 from framework.analysis.choose import ExpectedCost, choose
 from framework.arrays import FloatArray
-from framework.experiment.by_class import MEAN, SAME, ByClass, keep_by_class
-from framework.experiment.choice import RunSource, pick
-from framework.experiment.config import check_config
-from framework.experiment.execute import Options, execute
 from framework.experiment.resamples import STEPS
 from framework.experiment.run_dir import RunDir
-from framework.problem import Stakes
-from tests.command import small
 from tests.tracking import made_up
 from tracking.figures.explore import explore_html
 from tracking.figures.run_data import read_run_data
@@ -60,50 +50,8 @@ def test_the_page_has_the_whole_front_to_the_bit(tmp_path):
     assert content["draws"] is None  # this run kept none
 
 
-def with_classes(run_dir: RunDir, labels: tuple[str, ...], feature: str = "age") -> ByClass:
-    """Keep made-up sums by class beside the front; return them."""
-    ids = run_dir.front().ids
-    coverage = np.arange(len(labels) * len(ids), dtype=np.uint16).reshape(len(labels), -1)
-    values = run_dir.front().rows.values
-    kinds = np.array([MEAN, *[SAME] * (len(values) - 1)])
-    same = dict(enumerate(values.values()))
-    del same[0]
-    stakes = Stakes(dict.fromkeys(labels, 1.0), 0.0, False, {feature: 2.0}, ("cost",))
-    steps = np.zeros((len(ids), 1), dtype=np.int8)
-    reached = np.full((1, *coverage.shape), 70_000, dtype=np.uint32)
-    counts, sums = np.full(len(labels), 5000), {0: coverage}
-    kept = ByClass(
-        ids, len(ids), labels, counts, kinds, kinds * 0 - 1, sums, same, stakes, steps, reached
-    )
-    keep_by_class(run_dir, kept)
-    return kept
-
-
-def test_the_page_has_the_sums_by_class(tmp_path):
-    run_dir = made_up.finished(tmp_path / "out")
-    assert drawn(run_dir)[1]["anew"] is None  # this run kept none
-    kept, page = with_classes(run_dir, ("ill", "well")), drawn(run_dir)[1]["anew"]
-    content = zlib.decompress(base64.b64decode(page["data"]))
-
-    def numbers(of: dict) -> FloatArray:
-        return np.frombuffer(content, of["type"], of["length"], of["at"])
-
-    np.testing.assert_array_equal(numbers(page["ids"]), kept.ids)
-    np.testing.assert_array_equal(numbers(page["sums"]["0"]), kept.sums[0].ravel())
-    np.testing.assert_array_equal(numbers(page["prices"]["reached"]), kept.reached.ravel())
-    np.testing.assert_array_equal(numbers(page["prices"]["steps"]), kept.steps.ravel())
-    assert (page["labels"], page["counts"]) == (["ill", "well"], [5000, 5000])
-    assert page["prices"]["names"] == ["age"]
-    assert page["prices"]["metrics"] == [2]
-    with_classes(run_dir, ("fp", "ill"))  # a class that --costs would take for an error
-    assert drawn(run_dir)[1]["anew"]["errors"] is None
-    keep_by_class(run_dir, replace(kept, ids=kept.ids + 1))  # of another front
-    assert drawn(run_dir)[1]["anew"] is None
-
-
 def test_only_our_script_runs_and_nothing_of_a_run_is_markup(tmp_path):
     run_dir = made_up.finished(tmp_path / "out")
-    with_classes(run_dir, (FORGED, "well"), FORGED)
     about = run_dir.about()
     for metric in about["metrics"]:
         metric["text"] = metric["unit"] = FORGED
@@ -116,7 +64,6 @@ def test_only_our_script_runs_and_nothing_of_a_run_is_markup(tmp_path):
     run_dir.front_file.write_text(front)
     page, content = drawn(run_dir)
     assert content["metrics"][0]["unit"] == FORGED  # it is there, as text
-    assert content["anew"]["labels"][0] == content["anew"]["prices"]["names"][0] == FORGED
     assert "<img" not in page
     scripts = re.findall(r"<script([^>]*)>(.*?)</script>", page, re.S)
     assert [attributes for attributes, _ in scripts] == [
@@ -247,127 +194,3 @@ def test_a_browser_chooses_what_the_command_chooses(tmp_path, width):
         assert line in page.inner_text("#commands")
         box = page.locator("#scatter").bounding_box()
         page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-
-
-NETWORK = {
-    "kind": "network",
-    "dataset": {"synthetic": {"samples": 200, "features": 5, "informative": 4, "redundant": 0}},
-    "hidden": [4, 3],
-    "training": {"epochs": 20},
-    "thresholds": 0,
-}
-VOTES = {
-    "kind": "pruning",
-    "library": {
-        "build": {
-            "name": "little",
-            "dataset": {"synthetic": {"samples": 240, "features": 5, "seed": 3}},
-            "families": ["logistic_regression", "naive_bayes", "decision_tree"],
-            "models": 8,
-            "measured": False,
-        }
-    },
-}
-ACCURACY = {"metric": "accuracy", "sense": "max"}
-MISSED = {"metric": "false_negative_rate", "sense": "min"}
-RUNS: dict[str, dict[str, Any]] = {
-    "by confidence": {"budget": {"generations": 20}},
-    "by costs": {
-        "problem__decision": {"errors": {"0": 8, "1": 1}, "no_answer": 0.6},
-        "problem__remove_features": True,
-        "objectives": [{"metric": "risk", "sense": "min"}, {"metric": "cost", "sense": "min"}],
-        "constraints": [{"metric": "coverage", "at_least": 0.4}],
-    },
-    "network": {
-        "problem": NETWORK,
-        "objectives": [ACCURACY, {"metric": "complexity", "sense": "min"}],
-        "algorithm": {"kind": "random"},
-        "budget": {"evaluations": 300},
-    },
-    "votes": {
-        "problem": VOTES,
-        "objectives": [ACCURACY, MISSED, {"metric": "members", "sense": "min"}],
-        "algorithm": {"kind": "random"},
-        "budget": {"evaluations": 200},
-    },
-}
-
-
-@pytest.fixture(params=RUNS)
-def finished(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Return a finished run with its page."""
-    monkeypatch.setenv("PARETOLAB_CACHE", str(tmp_path / "cache"))
-    run_dir = RunDir(tmp_path / "run")
-    run_dir.path.mkdir()
-    raw = small(**RUNS[request.param])
-    if "decision" in raw["problem"]:
-        del raw["problem"]["threshold"]
-    config = check_config(raw, run_dir.config_file)
-    execute(config, run_dir, Options(None, False, lambda line: None, plots=False))
-    drawn(run_dir)
-    return run_dir
-
-
-@pytest.mark.slow
-def test_a_browser_weighs_anew_as_the_command_does(finished):
-    """Shares of classes, prices and costs of errors at random, against ``choose``."""
-    source, rng = RunSource(finished), random.Random(1)
-    problem = source.problem()
-    known = problem.truth()
-    assert known is not None
-    labels, stakes, different = list(map(str, known[1])), problem.stakes(), set()
-    with browsed(finished, 1280) as page:
-        for box in page.locator("#anew summary").all():
-            if box.is_visible():
-                box.click()
-        rules = page.eval_on_selector_all("#rule option", "all => all.map((o) => o.value)")
-        rules = [rule for rule in rules if rule not in ("costs", "weights")]
-        for trial in range(30):
-            page.click("#reset")
-            page.wait_for_timeout(100)
-            if trial % 3 < 2:
-                share = rng.choice([rng.uniform(0.03, 0.97), 0.001, 0.9995])
-                page.fill(f"#share-{rng.randrange(len(labels))}", f"{share:.4f}")
-            if stakes is not None and trial % 3:
-                for f in rng.sample(range(len(stakes.prices)), 2):
-                    page.fill(f"#price-{f}", str(rng.choice([0, 0.25, 3, 41])))
-            rule = rng.choice(rules) if trial % 2 or "classes" not in rules else "classes"
-            page.select_option("#rule", rule)
-            if rule == "classes":
-                for c in range(len(labels)):
-                    page.fill(f"#error-{c}", str(rng.choice([0.5, 1, 8, 30])))
-                if trial % 5 == 0:
-                    page.fill("#no-answer", "1.5")
-            page.wait_for_timeout(150)
-            text = page.inner_text("#chosen p")
-            if "does not follow from the classes" in text:  # F1, at other shares
-                continue
-            lines = page.inner_text("#commands").splitlines()
-            line = next(line for line in lines if line.startswith("model = "))
-            words = eval(f"dict({line[line.index('.choose(') + 8 : -1]})")
-            found = pick(source, **words)
-            assert found.id == chosen(page), line
-            shown = page.inner_text("#count")
-            assert shown == f"{len(found.front)} of {len(found.front)} solutions meet the limits."
-            different.add((found.id, len(found.front)))
-            if rule == "classes" and "costs" in words:
-                cost = found.front.rows.values["error_cost"][found.position]
-                assert float(text.partition("a record: ")[2].split(". ")[0]) == pytest.approx(
-                    cost, rel=1e-3, abs=1e-9
-                )
-    assert len(different) > 2
-
-
-@pytest.mark.slow
-def test_a_name_that_no_command_can_have_is_for_python(tmp_path):
-    run_dir = made_up.finished(tmp_path / "out")
-    with_classes(run_dir, ("ill, very", "well"))
-    drawn(run_dir)
-    with browsed(run_dir, 390) as page:
-        page.click("#shares-box summary")
-        page.fill("#share-0", "0.25")
-        page.wait_for_timeout(150)
-        text = page.inner_text("#commands")
-        assert "cannot be written in the command" in text
-        assert "paretolab choose" not in text
-        assert 'choose(prior={"ill, very": 0.25, "well": 0.75}, knee=True)' in text

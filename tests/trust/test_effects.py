@@ -198,7 +198,7 @@ def test_forged_tables_of_calls_do_nothing_outside(ending, watched, times):
 
 
 Forged = tuple[str, Callable[[dict[str, Any]], object]]
-RESAMPLES, CLASSES = "resamples.npz", "by_class.npz"
+RESAMPLES = "resamples.npz"
 FORGED_ARRAYS: dict[str, Forged] = {
     "objects": (RESAMPLES, lambda kept: kept.update(low=np.array([Opens()], dtype=object))),
     "other shapes": (RESAMPLES, lambda kept: kept.update(steps=kept["steps"][:, :, :0])),
@@ -211,20 +211,6 @@ FORGED_ARRAYS: dict[str, Forged] = {
         RESAMPLES,
         lambda kept: kept.update({"../../../elsewhere/x": kept["low"]}),
     ),
-    "objects for labels": (
-        CLASSES,
-        lambda kept: kept.update(labels=np.array([Opens()] * 2, dtype=object)),
-    ),
-    "labels that are markup": (
-        CLASSES,
-        lambda kept: kept.update(labels=np.array(["</script><img src=x>", "b"])),
-    ),
-    "a step that nobody comes to": (CLASSES, lambda kept: kept.update(steps=kept["steps"] + 100)),
-    "classes without records": (CLASSES, lambda kept: kept.update(counts=kept["counts"] * 0)),
-    "a bomb of classes": (
-        CLASSES,
-        lambda kept: kept.update(sums_0=np.zeros((2, 10**4, 6000), np.uint16)),
-    ),
 }
 
 
@@ -235,7 +221,7 @@ class Opens:
         return os.system, ("touch forged",)
 
 
-@pytest.mark.parametrize("what", [*FORGED_ARRAYS, RESAMPLES, CLASSES])
+@pytest.mark.parametrize("what", [*FORGED_ARRAYS, RESAMPLES])
 def test_forged_arrays_do_nothing_outside(what, made, watched, times):
     name, change = FORGED_ARRAYS.get(what, (what, None))
     with np.load(made["run"] / name) as file:

@@ -1,5 +1,5 @@
 // The page that explores one front. All texts of the run reach the page as text nodes, never as HTML.
-(async function () {
+(function () {
   const D = JSON.parse(document.getElementById("front-data").textContent);
   const $ = (id) => document.getElementById(id);
   const BLUE = "#0072B2", ORANGE = "#D55E00", GREY = "#C3C8D0", INK = "#333";
@@ -13,19 +13,13 @@
   }
   const floats = (text) => (text === null ? null : new Float64Array(bytes(text)));
   for (const m of M) for (const key of ["values", "test", "expected", "low", "high"]) m[key] = floats(m[key]);
-  const KINDS = { int8: Int8Array, int32: Int32Array, uint16: Uint16Array, uint32: Uint32Array, float32: Float32Array, float64: Float64Array };
-  async function inflated(text) { // zlib's; null where the browser is too old for it
-    try {
-      return await new Response(new Blob([bytes(text)]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
-    } catch { return null; }
-  }
-  const searched = { n: D.n, ids: floats(D.ids), firm: floats(D.firm), group: floats(D.group), metrics: M.map((m) => ({ ...m })) };
-  searched.draws = D.draws && { ...D.draws, data: new Uint16Array(bytes(D.draws.data)) };
-  searched.genes = D.genes && { ...D.genes, data: new KINDS[D.genes.type](bytes(D.genes.data)) };
-  let { n, ids, firm, group, draws, genes } = searched; // of the front that is shown: this, or one weighed anew
+  const KINDS = { int8: Int8Array, int32: Int32Array, float32: Float32Array };
+  const n = D.n, ids = floats(D.ids), firm = floats(D.firm), group = floats(D.group);
+  const draws = D.draws && { ...D.draws, data: new Uint16Array(bytes(D.draws.data)) };
+  const genes = D.genes && { ...D.genes, data: new KINDS[D.genes.type](bytes(D.genes.data)) };
   const objectives = D.objectives;
   const state = { lo: M.map(() => -Infinity), hi: M.map(() => Infinity), sure: 0, rule: "knee", id: null, x: D.x, y: D.y };
-  let pass = new Uint8Array(n), share = new Float32Array(n).fill(NaN);
+  const pass = new Uint8Array(n), share = new Float32Array(n).fill(NaN);
   let left = [], chosen = -1, scores = null, start = D.chosen;
 
   function make(tag, text, attributes) {
@@ -42,66 +36,17 @@
   }
   const rounded = (v) => +v.toPrecision(4);
   const loss = (j, i) => (M[j].sense === "max" ? -M[j].values[i] : M[j].values[i]);
-  function spans() {
-    M.forEach((m, j) => {
-      m.least = Infinity; m.greatest = -Infinity;
-      for (const v of m.values) if (Number.isFinite(v)) { m.least = Math.min(m.least, v); m.greatest = Math.max(m.greatest, v); }
-      if (m.least > m.greatest) m.least = m.greatest = 0;
-      m.log = searched.metrics[j].log && m.least > 0;
-    });
+  for (const m of M) {
+    m.least = Infinity; m.greatest = -Infinity;
+    for (const v of m.values) if (Number.isFinite(v)) { m.least = Math.min(m.least, v); m.greatest = Math.max(m.greatest, v); }
+    if (m.least > m.greatest) m.least = m.greatest = 0;
+    m.log = m.log && m.least > 0;
   }
-  spans();
   const at = (m, v) => { // where a value lies between the least and the greatest, 0 to 1
     if (m.greatest === m.least) return 0.5;
     return m.log ? Math.log(v / m.least) / Math.log(m.greatest / m.least) : (v - m.least) / (m.greatest - m.least);
   };
   const value = (m, t) => (m.log ? m.least * Math.pow(m.greatest / m.least, t) : m.least + t * (m.greatest - m.least));
-
-  // ---- other shares of classes, costs of errors and prices: all designs weighed anew
-  const content = D.anew ? await inflated(D.anew.data) : null, A = content && D.anew;
-  const unpacked = (of) => new KINDS[of.type](content, of.at, of.length);
-  const named = (name) => M.findIndex((m) => m.name === name);
-  const ACCURACY = named("accuracy"), COST = named("cost"), ERRORS = named("error_cost");
-  const other = { shares: null, prices: new Map(), errors: null, noAnswer: 0, unit: 0 };
-  const { counting, costOfErrors, weighed, frontOf } = weighing(A, M, objectives, other);
-  let pool = null; // where the solutions shown are among all designs
-  if (A) {
-    A.ids = unpacked(A.ids);
-    for (const of of [A.sums, A.same]) for (const j of Object.keys(of)) of[j] = unpacked(of[j]);
-    if (A.prices) for (const key of ["steps", "reached"]) A.prices[key] = unpacked(A.prices[key]);
-    if (A.errors && A.kinds[ACCURACY] !== 2) A.errors = null;
-    A.place = new Map(Array.from(A.ids, (id, i) => [id, i]));
-    A.records = A.counts.reduce((s, x) => s + x, 0);
-    A.whole = A.n === A.evaluated;
-    A.unknown = [...objectives, ...A.limits.map(([j]) => j)].filter((j) => A.kinds[j] === 0);
-    asSearched();
-  }
-  function asSearched() {
-    other.shares = null; other.prices.clear();
-    if (!A || !A.errors) return;
-    other.errors = A.errors.costs.slice(); other.noAnswer = A.errors.no_answer; other.unit = A.errors.decides ? 1 : 0;
-  }
-  const changedErrors = () => other.errors.some((cost, c) => cost !== A.errors.costs[c]);
-  const costsOfErrors = () => !!A && state.rule === "classes" && !A.errors.decides && ERRORS >= 0 && changedErrors();
-  const isAnew = () => !!A && (other.shares !== null || other.prices.size > 0 || costsOfErrors());
-  let shown = "";
-  function show() { // take the front searched, or that of the designs weighed anew
-    const key = isAnew() ? JSON.stringify([other.shares, [...other.prices], costsOfErrors() && other.errors]) : "";
-    if (key === shown) return;
-    shown = key;
-    if (key) {
-      const values = weighed(costsOfErrors());
-      pool = frontOf(values);
-      n = pool.length; ids = Float64Array.from(pool, (i) => A.ids[i]); firm = group = draws = null;
-      M.forEach((m, j) => { m.values = Float64Array.from(pool, (i) => values[j][i]); m.test = m.expected = m.low = m.high = null; });
-      genes = null;
-    } else {
-      ({ n, ids, firm, group, draws, genes } = searched); pool = null;
-      M.forEach((m, j) => { for (const key of ["values", "test", "expected", "low", "high"]) m[key] = searched.metrics[j][key]; });
-    }
-    pass = new Uint8Array(n); share = new Float32Array(n).fill(NaN); greyKey = "";
-    spans();
-  }
 
   // ---- what is selected and chosen
   const limited = () => M.map((_, j) => j).filter((j) => state.lo[j] > -Infinity || state.hi[j] < Infinity);
@@ -141,11 +86,6 @@
     };
     const [kind, name] = [state.rule.split(":")[0], state.rule.slice(5)];
     if (kind === "best") { const j = +name; return (i) => loss(j, i); }
-    if (kind === "classes") {
-      const weights = counting(), total = weights.reduce((s, w, c) => s + w * A.counts[c], 0), all = costOfErrors(weights, other.noAnswer);
-      if (![...other.errors, other.noAnswer, other.unit].some((x) => x > 0)) return null;
-      return (i) => all[A.place.get(ids[i])] / total + (other.unit && COST >= 0 ? other.unit * M[COST].values[i] : 0);
-    }
     if (kind === "costs") {
       const c = costs(), [fp, fn] = D.rates;
       if (!c) return null;
@@ -171,12 +111,6 @@
     const good = c.fp >= 0 && c.fn >= 0 && c.prior >= 0 && c.prior <= 1 && (c.fp > 0 || c.fn > 0 || c.prices.length);
     return good ? c : null;
   }
-  const blind = (j) => !!A && other.shares !== null && A.kinds[j] === 0; // not told by the classes
-  function unseen() { // a metric that a limit or the rule needs, and that this page does not know; or none
-    const [kind, name] = [state.rule.split(":")[0], state.rule.slice(5)];
-    const ruled = kind === "best" ? [+name] : kind === "weights" ? amounts("w").map(([j]) => j) : [];
-    return [...limited(), ...ruled].find(blind);
-  }
   function compute() {
     const limits = limited();
     if (draws) shares(limits);
@@ -188,7 +122,7 @@
       pass[i] = ok;
       if (ok) left.push(i);
     }
-    const score = left.length && unseen() === undefined ? scoreOf() : null;
+    const score = left.length ? scoreOf() : null;
     scores = null;
     if (score) {
       const s = new Float64Array(n);
@@ -258,20 +192,18 @@
     M.forEach((m, j) => rule.append(make("option", `best ${m.label}`, { value: `best:${j}` })));
     rule.append(make("option", "least weighted sum", { value: "weights" }));
     if (D.rates) rule.append(make("option", "least expected cost of errors", { value: "costs" }));
-    if (A && A.errors) rule.append(make("option", "least cost of errors, by class", { value: "classes" }));
     M.forEach((m, j) => {
       if (objectives.includes(j)) $("weights").append(priced("w", j));
       if (D.rates && !D.rates.includes(j) && m.price) $("prices").append(priced("p", j));
     });
     objectives.forEach((j) => { $(`w${j}`).value = 1; });
-    rule.addEventListener("change", () => {
-      state.rule = rule.value;
-      if (state.rule === "costs") other.shares = null; // it has a share of its own
-      changed(true);
-    });
-    anewControls();
+    rule.addEventListener("change", () => { state.rule = rule.value; changed(true); });
     for (const input of document.querySelectorAll("#weights input, #costs input")) input.addEventListener("input", () => changed(true));
     const sure = $("sure");
+    sure.disabled = !draws;
+    $("sure-note").textContent = draws
+      ? `An approximation: ${draws.count} of the resamples that \`choose --sure\` takes are in this page.`
+      : "Not known: this run has no resamples of its records beside its front.";
     sure.addEventListener("input", () => { state.sure = +sure.value; changed(true); });
     for (const axis of ["x", "y"]) {
       M.forEach((m, j) => $(axis).append(make("option", m.label, { value: j })));
@@ -280,88 +212,9 @@
     }
     $("reset").addEventListener("click", () => {
       state.lo.fill(-Infinity); state.hi.fill(Infinity); state.sure = 0; sure.value = 0; state.id = null; start = D.chosen;
-      state.rule = rule.value = "knee"; asSearched(); document.activeElement.blur(); changed(false);
+      state.rule = rule.value = "knee"; document.activeElement.blur(); changed(false);
     });
   }
-  const knobs = []; // numbers with a slider each
-  function knob(place, text, id, get, set, toSlider, fromSlider) {
-    const row = make("div", null, { class: "knob" }), label = make("label", text, { for: id });
-    const input = make("input", null, { type: "number", min: 0, step: "any", id });
-    const slider = make("input", null, { type: "range", min: 0, max: 200, "aria-label": `${text}, slider` });
-    const given = (v) => { if (Number.isFinite(v) && v >= 0) { set(v); changed(true); } };
-    input.addEventListener("input", () => given(parseFloat(input.value)));
-    input.addEventListener("change", () => { input.value = +get().toPrecision(6); });
-    slider.addEventListener("input", () => given(fromSlider(+slider.value)));
-    row.append(label, input, slider); place.append(row);
-    knobs.push({ input, slider, get, toSlider });
-  }
-  function showKnobs() {
-    for (const { input, slider, get, toSlider } of knobs) {
-      const v = get();
-      if (document.activeElement !== input) input.value = +v.toPrecision(6);
-      if (document.activeElement !== slider) slider.value = toSlider(v);
-      input.disabled = slider.disabled = input.id.startsWith("share-") && state.rule === "costs";
-    }
-  }
-  const amount = (usual) => [ // a hundredth to a hundred times what is usual; 0 at the left end
-    (v) => (v > 0 ? Math.min(200, Math.max(1, Math.round(100 + 50 * Math.log10(v / usual)))) : 0),
-    (t) => (t === 100 ? usual : t > 0 ? +(usual * 10 ** ((t - 100) / 50)).toPrecision(3) : 0),
-  ];
-  const ODDS = 7 / 100; // of a share: from .1% to 99.9%
-  function setShare(c, given) { // the others keep their proportions; together they are 1, as the command asks
-    const shares = (other.shares || A.counts.map((k) => k / A.records)).slice();
-    const wanted = Math.min(1 - 1e-5 * shares.length, Math.max(1e-5, given)), rest = 1 - shares[c];
-    let most = -1;
-    shares.forEach((s, k) => {
-      if (k === c) return;
-      shares[k] = Math.max(1e-5, +((s / rest) * (1 - wanted)).toPrecision(3));
-      if (most < 0 || shares[k] > shares[most]) most = k;
-    });
-    shares[c] = +wanted.toPrecision(6);
-    shares[most] = +(1 - shares.reduce((s, x, k) => (k === most ? s : s + x), 0)).toFixed(9);
-    other.shares = shares;
-  }
-  function anewControls() {
-    $("shares-box").hidden = !A; $("prices-box").hidden = !A || !A.prices;
-    if (!A) return;
-    if (A.unknown.length) $("shares").append(make("p", `${M[A.unknown[0]].label} does not follow from the classes one by one: other shares are for the command, choose --prior.`, { class: "note" }));
-    else A.labels.forEach((label, c) => {
-      const get = () => (other.shares ? other.shares[c] : A.counts[c] / A.records);
-      knob($("shares"), label, `share-${c}`, get, (v) => setShare(c, v),
-        (v) => Math.min(200, Math.max(0, Math.round(100 + Math.log(v / (1 - v)) / ODDS))), (t) => +(1 / (1 + Math.exp(-ODDS * (t - 100)))).toPrecision(3));
-    });
-    if (A.prices) {
-      const known = A.prices.values.filter((p) => p > 0), usual = known.length ? known.reduce((s, p) => s + p, 0) / known.length : 1;
-      A.prices.names.forEach((name, f) => {
-        const own = A.prices.values[f];
-        const set = (v) => { if (v === own) other.prices.delete(f); else other.prices.set(f, v); };
-        knob($("feature-prices"), name, `price-${f}`, () => (other.prices.has(f) ? other.prices.get(f) : own), set, ...amount(own || usual));
-      });
-    }
-    if (A.errors) {
-      A.labels.forEach((label, c) => knob($("class-costs"), label, `error-${c}`, () => other.errors[c], (v) => { other.errors[c] = v; }, ...amount(A.errors.costs[c] || 1)));
-      knob($("class-costs"), "no answer", "no-answer", () => other.noAnswer, (v) => { other.noAnswer = v; }, ...amount(A.errors.no_answer || 1));
-      if (COST >= 0) knob($("class-costs"), `a unit of ${M[COST].label}`, "unit", () => other.unit, (v) => { other.unit = v; }, ...amount(1));
-    }
-  }
-  function showAnew() {
-    const weigh = isAnew(), note = [];
-    if (!A) note.push(D.anew ? "This browser is too old to unpack them." : "Not in this page, which has no sums by class of this run; choose --prior, --costs and --prices take them where there are classes and prices.");
-    if (weigh) note.push(`${A.whole ? "The front of all" : "The front of"} ${A.n.toLocaleString("en-US")} designs evaluated, weighed anew. What to expect of them and test figures are known for the search's own shares and prices only, and left out here; the command says what to expect of the pick of a rule.`);
-    if (weigh && !A.whole) note.push(`The run evaluated ${A.evaluated.toLocaleString("en-US")} designs, too many for this page, which has those of its front; the command looks at all of them and may find a better one.`);
-    if (A && state.rule === "costs") note.push("This rule has a share of positive records of its own.");
-    $("anew-note").textContent = note.join(" ");
-    if (A && A.errors && state.rule === "classes") $("class-note").textContent = A.errors.decides
-      ? "The stages of this run decide by costs; here the answers that they gave are weighed as they are. A wrong answer costs, by the true class:"
-      : "A wrong answer costs, by the true class:";
-    const sure = $("sure");
-    if (weigh) { state.sure = 0; sure.value = 0; }
-    sure.disabled = !draws;
-    $("sure-note").textContent = draws
-      ? `An approximation: ${draws.count} of the resamples that \`choose --sure\` takes are in this page.`
-      : weigh ? "Not known here with other shares, costs or prices: add --sure to the command." : "Not known: this run has no resamples of its records beside its front.";
-  }
-
   // ---- the chosen design in words and boxes
   const shell = (t) => (/^[\w@%+=:,./-]+$/.test(t) ? t : `'${t.replace(/'/g, `'"'"'`)}'`);
   const python = (t) => JSON.stringify(t);
@@ -374,11 +227,8 @@
     return found;
   }
   function commands() {
-    const byClass = state.rule === "classes", asCommand = byClass && ruleOfCommand();
-    const byId = state.id !== null || start !== null || (byClass && !asCommand), where = byId ? [] : conditions();
+    const byId = state.id !== null || start !== null, where = byId ? [] : conditions();
     const words = ["paretolab", "choose", shell(D.directory)], args = [];
-    const [options, values] = anewWords(byClass && (byId ? costsOfErrors() : asCommand === "costs"));
-    words.push(...options); args.push(...values);
     for (const c of where) words.push("--where", shell(c));
     if (where.length) args.push(`where=[${where.map(python).join(", ")}]`);
     if (byId) { words.push("--id", String(ids[chosen])); args.push(`id=${ids[chosen]}`); }
@@ -386,8 +236,8 @@
       if (state.sure > 0 && where.length) { words.push("--sure", String(state.sure)); args.push(`sure=${state.sure}`); }
       const name = (j) => M[j].name, list = (w) => w.map(([j, x]) => `${name(j)}=${x}`).join(",");
       const dict = (w) => `{${w.map(([j, x]) => `${python(name(j))}: ${x}`).join(", ")}}`;
-      if (state.rule.startsWith("best:") || asCommand === "total_cost") {
-        const m = byClass ? asCommand : name(+state.rule.slice(5));
+      if (state.rule.startsWith("best:")) {
+        const m = name(+state.rule.slice(5));
         words.push("--best", shell(m)); args.push(`best=${python(m)}`);
       } else if (state.rule === "weights") { words.push("--weights", shell(list(amounts("w")))); args.push(`weights=${dict(amounts("w"))}`); }
       else if (state.rule === "costs") {
@@ -396,28 +246,10 @@
         if (c.prices.length) words.push("--per-unit", shell(list(c.prices)));
         args.push(`costs={"fp": ${c.fp}, "fn": ${c.fn}}`, `prior=${c.prior}`);
         if (c.prices.length) args.push(`per_unit=${dict(c.prices)}`);
-      } else if (!byClass) { words.push("--knee"); args.push("knee=True"); }
+      } else { words.push("--knee"); args.push("knee=True"); }
     }
     words.push("--export", "models/chosen");
-    return [words.includes(null) ? null : words.join(" "), `import paretolab\n\nmodel = paretolab.RunResult(${python(D.directory)}).choose(${args.join(", ")})`];
-  }
-  function ruleOfCommand() { // what picks the same by costs of errors by class; "" where nothing does
-    if (!A.errors.decides) return other.noAnswer > 0 || other.unit > 0 ? "" : "costs";
-    const same = !changedErrors() && other.noAnswer === A.errors.no_answer && other.unit === 1;
-    return same && named("total_cost") >= 0 ? "total_cost" : "";
-  }
-  function anewWords(withCosts) { // for the command, null where names cannot be written there; for Python
-    const options = [], values = [];
-    const say = (word, pairs) => {
-      const fit = pairs.every(([name]) => name === name.trim() && !/[,=]/.test(name));
-      options.push(`--${word}`, fit ? shell(pairs.map(([name, x]) => `${name}=${x}`).join(",")) : null);
-      values.push(`${word}={${pairs.map(([name, x]) => `${python(name)}: ${x}`).join(", ")}}`);
-    };
-    if (!A) return [options, values];
-    if (withCosts) say("costs", A.labels.map((label, c) => [label, other.errors[c]]));
-    if (other.shares) say("prior", A.labels.map((label, c) => [label, other.shares[c]]));
-    if (other.prices.size) say("prices", [...other.prices].sort((a, b) => a[0] - b[0]).map(([f, x]) => [A.prices.names[f], x]));
-    return [options, values];
+    return [words.join(" "), `import paretolab\n\nmodel = paretolab.RunResult(${python(D.directory)}).choose(${args.join(", ")})`];
   }
   function table(headings, lines) {
     const t = make("table"), head = make("tr");
@@ -429,7 +261,7 @@
   }
   function design(i) {
     const box = make("div", null, { class: "design" });
-    if (D.walk && !pool && i === D.model) {
+    if (D.walk && i === D.model) {
       let total = 0;
       D.walk.stages.forEach((s, k) => {
         const stage = make("div", null, { class: "stage" });
@@ -444,20 +276,6 @@
         const names = [...D.walk.classes, "none"];
         box.append(make("p", c.title), table(["true class", ...names], c.rows.map((r, k) => [D.walk.classes[k], ...r.map((x) => x.toLocaleString("en-US"))])));
       }
-    } else if (A && A.prices) {
-      const { names, steps, count, reached } = A.prices, F = names.length, classes = A.counts.length, k = A.place.get(ids[i]);
-      const weights = counting(), total = weights.reduce((sum, w, c) => sum + w * A.counts[c], 0);
-      for (let s = 0; s <= count; s++) {
-        const own = names.filter((_, f) => steps[k * F + f] === (s < count ? s : -1));
-        if (!own.length) continue;
-        let come = 0;
-        for (let c = 0; c < classes && s < count; c++) come += weights[c] * reached[(s * classes + c) * A.n + k];
-        const stage = make("div", null, { class: s < count ? "stage" : "never" });
-        stage.append(make("b", s < count ? `stage ${s + 1}` : "never acquired"), make("span", own.join(", ")));
-        if (s < count) stage.append(make("span", `${((100 * come) / total).toFixed(1)}% of the records come here`, { class: "facts" }));
-        box.append(stage);
-      }
-      box.append(make("p", "The command below writes this design as a model."));
     } else if (genes) {
       const { names: known, data } = genes, d = known.length, groups = new Map();
       for (let g = 0; g < d; g++) {
@@ -477,20 +295,18 @@
         }
         if (D.walk) box.append(make("p", "The command below writes this design as a model, and this page then draws its stages."));
       }
-    } else if (pool) box.append(make("p", "The command below writes this design as a model."));
-    else box.append(make("p", "The genes of so many solutions are not in this page; front.csv has them."));
+    } else box.append(make("p", "The genes of so many solutions are not in this page; front.csv has them."));
     return box;
   }
   function panel() {
     const out = $("chosen"), code = $("commands");
     out.replaceChildren(); code.replaceChildren();
-    if (chosen < 0 && unseen() !== undefined) { out.append(make("p", `${M[unseen()].label} does not follow from the classes one by one. With other shares it is not known in this page: set no limit on it and choose by something else, or ask the command (--prior).`)); return; }
     if (chosen < 0) { out.append(make("p", left.length ? "Enter costs or weights: numbers from 0, one above it." : "No solution meets these limits.")); return; }
     const byId = state.id !== null || start !== null;
     const why = start !== null && state.id === null ? D.why : state.id !== null ? "picked by eye" : $("rule").selectedOptions[0].textContent;
     let text = `Solution ${ids[chosen]}, ${why}.`;
     if (byId && !pass[chosen]) text += " It does not meet the limits.";
-    if (!byId && ["costs", "classes"].includes(state.rule)) text += ` Expected cost of a record: ${digits(scores[chosen])}.`;
+    if (!byId && state.rule === "costs") text += ` Expected cost of a record: ${digits(scores[chosen])}.`;
     if (firm) text += ` On the front in ${Math.round(100 * firm[chosen])}% of resamples.`;
     if (Number.isFinite(share[chosen]) && limited().length) text += ` Its limits hold together in about ${Math.round(100 * share[chosen])}% of resamples.`;
     if (group) { let k = -1; for (const g of group) if (g === group[chosen]) k++; text += k ? ` The records do not tell it apart from ${k} other solution${k === 1 ? "" : "s"}.` : ""; }
@@ -503,21 +319,12 @@
     out.append(design(chosen));
     const [command, line] = commands();
     for (const [what, t] of [["Command", command], ["Python", line]]) {
-      if (t === null) { code.append(make("p", "A comma or an equals sign in a name cannot be written in the command.")); continue; }
       const copy = make("button", "copy", { type: "button" });
       copy.addEventListener("click", () => { if (navigator.clipboard) navigator.clipboard.writeText(t).then(() => { copy.textContent = "copied"; }, () => {}); });
       const head = make("p", `${what} `); head.append(copy);
       code.append(head, make("pre", t));
     }
     if (!byId && state.rule === "costs") code.append(make("p", "The command also looks at classifiers that always give one label; one of them may cost less."));
-    if (!byId && state.rule === "classes" && !ruleOfCommand()) {
-      code.append(make("p", "No rule of the command weighs all of these together: it names the design by its id.", { class: "note" }));
-      if (A.errors.decides && changedErrors()) {
-        const [options] = anewWords(true);
-        code.append(make("p", "Stages that decide by these costs may do better. This has them decide anew (they are trained again, for up to ten minutes), and may choose another design:"));
-        if (!options.includes(null)) code.append(make("pre", ["paretolab", "choose", shell(D.directory), ...options, "--export", "models/anew"].join(" ")));
-      }
-    }
   }
   function list() {
     const shown = left.slice(0, 12), show = objectives;
@@ -649,9 +456,9 @@
     asked = true;
     requestAnimationFrame(() => {
       asked = false;
-      show(); showAnew(); compute(); showLimits(); showKnobs();
+      compute(); showLimits();
       $("sure-value").textContent = state.sure ? `${state.sure}% of them${limited().length ? "" : "; set a limit first"}` : "off";
-      $("weights").hidden = state.rule !== "weights"; $("costs").hidden = state.rule !== "costs"; $("by-class").hidden = state.rule !== "classes";
+      $("weights").hidden = state.rule !== "weights"; $("costs").hidden = state.rule !== "costs";
       panel(); list(); draw(left.length <= QUICK);
       clearTimeout(timer);
       if (left.length > QUICK) timer = setTimeout(() => drawParallel(true), 250);

@@ -1,9 +1,8 @@
 """The page that explores one front: limits and rules to choose by, in a browser, without network.
 
-One file: the front as data, sums over the records of each class of all designs, to weigh them anew,
-and a script of our own that draws on canvases (``weighing.js``, ``explore.js``). What the run
-brings is data and text to it; the page lets no other script run (Content-Security-Policy with the
-digest of this one).
+One file: the front as data, and a script of our own that draws on canvases (``explore.js``). What
+the run brings is data and text to it; the page lets no other script run (Content-Security-Policy
+with the digest of this one).
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import base64
 import hashlib
 import html
 import json
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ import numpy as np
 
 from framework.analysis.choose import FALSE_NEGATIVES, FALSE_POSITIVES
 from framework.arrays import Array
-from framework.experiment.by_class import read_by_class
 from framework.experiment.resamples import read_resamples
 from framework.experiment.run_dir import RunDir
 from framework.front import FIRM, GROUP, Front, expected_columns
@@ -30,18 +27,14 @@ from tracking.figures.run_data import RunData
 from tracking.figures.style import display_name
 from tracking.figures.system_figures import facts
 
-_SCRIPTS = ("weighing.js", "explore.js")
-_LEVEL = 4  # of compression: a tenth larger than the best, in a quarter of the time
 _MOST = 20_000  # solutions
 _GENES = 4_000_000  # values of genes that a page brings, at most
 _MOST_CLASSES = 12  # of which a table of answers is shown
-_ERRORS_OF_TWO = {"fp", "fn"}  # which `choose --costs` takes for errors of two classes
 
 
 def explore_html(run_dir: RunDir, data: RunData, path: Path) -> None:
     """Write the page of a front that has two objectives or more."""
-    here = Path(__file__)
-    script = "".join(here.with_name(name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    script = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
@@ -101,7 +94,6 @@ def _content(run_dir: RunDir, data: RunData) -> dict[str, Any]:
         "firm": _floats(known.get(FIRM)),
         "group": _floats(known.get(GROUP)),
         "draws": _draws(run_dir, data.front, front),
-        "anew": _anew(run_dir, data.front),
         "genes": _genes(front),
         "measured": data.measured,
         "chosen": reduced.position,
@@ -135,69 +127,14 @@ def _draws(run_dir: RunDir, whole: Front, front: Front) -> dict[str, Any] | None
     }
 
 
-def _anew(run_dir: RunDir, front: Front) -> dict[str, Any] | None:
-    """Return what other shares of classes, costs of errors and prices are weighed with."""
-    kept = read_by_class(run_dir, front.roles)
-    if kept is None or not np.isin(front.ids, kept.ids).all():
-        return None
-    names, stakes, content = list(front.roles.metrics), kept.stakes, bytearray()
-
-    def put(values: Array) -> dict[str, Any]:
-        """Add numbers to the content; say where they are."""
-        content.extend(bytes(-len(content) % 8))
-        place = {"type": str(values.dtype), "at": len(content), "length": values.size}
-        content.extend(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes())
-        return place
-
-    found: dict[str, Any] = {
-        "n": len(kept.ids),
-        "evaluated": kept.evaluated,
-        "ids": put(kept.ids.astype(np.float64)),
-        "labels": list(kept.labels),
-        "counts": kept.counts.tolist(),
-        "kinds": kept.kinds.tolist(),
-        "below": kept.below.tolist(),
-        "sums": {number: put(of) for number, of in kept.sums.items()},
-        "same": {number: put(of) for number, of in kept.same.items()},
-        "limits": [
-            [names.index(name), *rest] for name, *rest in front.roles.limits_of_constraints()
-        ],
-        "errors": None,
-        "prices": None,
-    }
-    if stakes is not None and stakes.errors is not None and not _ERRORS_OF_TWO & {*kept.labels}:
-        found["errors"] = {
-            "costs": list(stakes.errors.values()),
-            "no_answer": stakes.no_answer,
-            "decides": stakes.decides,
-        }
-    if stakes is not None and kept.steps is not None and kept.reached is not None:
-        found["prices"] = {
-            "names": list(stakes.prices),
-            "values": list(stakes.prices.values()),
-            "metrics": [names.index(name) for name in stakes.priced if name in names],
-            "steps": put(kept.steps.astype(_narrow(kept.steps))),
-            "reached": put(kept.reached),
-            "count": len(kept.reached),
-        }
-    found["data"] = base64.b64encode(zlib.compress(bytes(content), _LEVEL)).decode()
-    return found
-
-
-def _narrow(values: Array) -> str:
-    """Return the name of a type of few bytes that has some whole numbers."""
-    small = values.min(initial=0) >= -128 and values.max(initial=0) <= 127
-    return "int8" if small else "int32"
-
-
 def _genes(front: Front) -> dict[str, Any] | None:
     X = front.X
     if X.size > _GENES:
         return None
     kind, code = "float32", "<f4"
     if np.issubdtype(X.dtype, np.integer):
-        kind = _narrow(X)
-        code = "<i1" if kind == "int8" else "<i4"
+        small = X.min(initial=0) >= -128 and X.max(initial=0) <= 127
+        kind, code = ("int8", "<i1") if small else ("int32", "<i4")
     return {"names": list(front.gene_names), "type": kind, "data": _encoded(X, code)}
 
 
@@ -232,12 +169,6 @@ _BODY = """<noscript><p>This page draws with a script of its own; it is switched
 <label class="line" for="sure">
 Sure of them in resamples: <span id="sure-value">off</span></label>
 <input type="range" id="sure" min="0" max="99" value="0"><p class="note" id="sure-note"></p>
-<div id="anew"><h2>Other shares and prices</h2>
-<details id="shares-box"><summary>Shares of the classes to come</summary><div id="shares"></div>
-</details>
-<details id="prices-box"><summary>Prices of features</summary><div id="feature-prices"></div>
-</details>
-<p class="note" id="anew-note" role="status"></p></div>
 <h2>Rule</h2><label class="line">Of those left, choose <select id="rule"></select></label>
 <div id="weights" class="amounts" hidden></div>
 <div id="costs" class="amounts" hidden>
@@ -248,7 +179,6 @@ Sure of them in resamples: <span id="sure-value">off</span></label>
 <label>share of positive records to come <input type="number" min="0" max="1" step="any" value="0.5"
  id="prior"></label><p class="note">Price of a unit of</p>
 <div id="prices" class="amounts"></div></div>
-<div id="by-class" hidden><p class="note" id="class-note"></p><div id="class-costs"></div></div>
 <p><button type="button" id="reset">start again</button></p></section>
 <section id="charts" aria-label="The front"><p id="count" role="status"></p>
 <p class="line axes"><label>across <select id="x"></select></label>
@@ -272,11 +202,7 @@ touch-action: pan-y; cursor: crosshair; } h1, h2, p, pre { overflow-wrap: anywhe
 input[type=number] { width: 6rem; font: inherit; } select { font: inherit; max-width: 100%; }
 button { font: inherit; } .line { display: block; margin: .4rem 0 .1rem; }
 .axes label { margin-right: 1rem; } .amounts label { display: block; margin: .2rem 0; }
-.knob { display: grid; grid-template-columns: minmax(0, 1fr) 6rem; gap: .1rem .4rem;
-align-items: baseline; margin: .3rem 0; overflow-wrap: anywhere; } .knob input { box-sizing:
-border-box; min-width: 0; width: 100% !important; } .knob input[type=range] {
-grid-column: 1 / -1; width: 100%; margin: 0; accent-color: #0072B2; } #feature-prices { max-height:
-20rem; overflow-y: auto; } [hidden] { display: none !important; }
+[hidden] { display: none !important; }
 .note { color: #555; font-size: .85rem; }
 table { border-collapse: collapse; margin: .4rem 0; } td, th { padding: .15rem .5rem;
 text-align: right; border-bottom: 1px solid #e5e7eb; } td:first-child, th:first-child {
@@ -284,7 +210,7 @@ text-align: left; } .wide { overflow-x: auto; } pre { background: #f3f4f6; paddi
 white-space: pre-wrap; margin: .2rem 0 .6rem; } .stage { border: 1px solid #9aa0a6;
 border-radius: 4px; padding: .3rem .5rem; margin: 0 0 1rem; position: relative; }
 .stage + .stage::before { content: "↓"; position: absolute; top: -1.15rem; left: 1rem; }
-.stage b, .never b { margin-right: .5rem; } .never { color: #555; }
+.stage b { margin-right: .5rem; }
 .facts { display: block; color: #555; font-size: .85rem; }
 .bar { display: flex; height: .5rem; background: #ECEEF1; margin-top: .2rem; } .bar i { display:
 block; } .leaves { background: #0072B2; } @media (max-width: 80rem) { main { grid-template-columns:
