@@ -49,7 +49,7 @@ def _folder() -> Path:
     costs.to_csv(folder / "costs.csv", index=False)
     for name in ("calls", "calls_test"):
         right = rng.random((60, 3)) < [0.5, 0.7, 0.9]
-        calls = pd.DataFrame({"question": np.where(right.sum(axis=1) < 2, "a hard one", "easy")})
+        calls = pd.DataFrame()
         for m in range(3):
             calls[f"m{m}:correct"] = right[:, m].astype(int)
             calls[f"m{m}:confidence"] = rng.random(60).round(2)
@@ -231,7 +231,6 @@ def configurations() -> dict[str, list[dict[str, Any]]]:
                     "prices": {"m0": 0.1, "m1": 0.7, "m2": 2.3},
                     "costs": ["latency_ms", "cost"],
                 },
-                "router": {"cost": 0.05, "columns": ["question"], "folds": 3, "seed": 1},
             },
         ],
         "function": [{"name": "zdt2", "d": 4, "noise": 0.1}],

@@ -9,7 +9,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from algorithms.cascade.routing import RouterConfig
 from algorithms.cascade.stages import AnswerRule, Calibration
 from framework.data.splits import MeasureConfig
 from framework.errors import InputError
@@ -38,7 +37,6 @@ class CascadeConfig(Section):
     errors : what it costs to say one label of another: ``{TRUE: {SAID: cost}}``; the metric is
         ``error_cost``. What is not listed costs 0.
     no_answer : what a record without an answer costs then.
-    router : a first stage that says where to begin; with ``answer: own``.
     calibrate : ``calibrated_accuracy`` by all models' ``confidences``, or by the ``consensus`` of
         their probabilities (:meth:`algorithms.cascade.stages.Stages.tens`).
     """
@@ -51,7 +49,6 @@ class CascadeConfig(Section):
     limit: float | None = Field(default=None, ge=0)
     errors: dict[str, dict[str, float]] | None = None
     no_answer: float = Field(default=0.0, ge=0)
-    router: RouterConfig | None = None
     calibrate: Calibration = "confidences"
 
 

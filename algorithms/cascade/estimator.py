@@ -13,8 +13,6 @@ from algorithms.cascade.calling import CalledModel, called
 from algorithms.cascade.config import Abstain
 from algorithms.cascade.model import CascadeClassifier
 from algorithms.cascade.problem import CascadeProblem
-from algorithms.cascade.router import Router, cross_fitted_scores, milliseconds
-from algorithms.cascade.routing import Routing
 from algorithms.cascade.stages import AnswerRule, Calibration
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
@@ -50,14 +48,6 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
     abstain : {'no', 'last', 'early'}
     calibrate : {'confidences', 'consensus'}
         What calibrated accuracy is made of; see :class:`~algorithms.cascade.config.CascadeConfig`.
-    router : classifier or 'auto', optional
-        Learns, cross-fitted, from the records where each model is right; a cascade may send records
-        past its first model by that, which costs a score for each. ``'auto'``: a logistic
-        regression, on columns of texts by TF-IDF. With ``answer='own'``, and without weights and
-        groups of records.
-    router_cost : float
-        What a score costs, where ``costs`` are not measured.
-
     The others as of :class:`~framework.estimators.pool.PoolEstimator` and
     :class:`~framework.estimators.front.FrontEstimator`.
 
@@ -89,9 +79,6 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
     answer: AnswerRule = "own"
     abstain: Abstain = "no"
     calibrate: Calibration = "confidences"
-    router: Any = None
-    router_cost: float = 0.0
-    _routing: Routing | None = field(init=False)
     _fixed: Mapping[str, FloatArray] | None = field(init=False)
 
     def set_budget(self, cost: float, sure: float | None = None) -> ParetoCascade:
@@ -136,12 +123,8 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
         return {COST: found["inference_time"]}
 
     def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
-        self._routing = self._fixed = None
-        problem: Any = super()._problem_of(X, y, sample_weight, groups)
-        if self.router is None:
-            return problem
-        self._routing = self._routed(X, problem.library)
-        return self._problem_from(self.library_)
+        self._fixed = None
+        return super()._problem_of(X, y, sample_weight, groups)
 
     def _problem_from(self, library: Library) -> CascadeProblem:
         self.calls_ = CallTable.of(library, fixed=getattr(self, "_fixed", None))
@@ -151,34 +134,14 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
             abstain=self.abstain,
             calibrate=self.calibrate,
             library=library,
-            routing=getattr(self, "_routing", None),
         )
-
-    def _routed(self, X: Any, library: Any) -> Routing:
-        """Fit the router, and return what routers fitted on other folds say of the records."""
-        if isinstance(self.router, str) and self.router != "auto":
-            raise InputError(f"router: expected 'auto' or a classifier, found {self.router!r}")
-        if library.units is not None:
-            raise InputError("router: expected records without weights and groups, found some")
-        router = Router(None if isinstance(self.router, str) else self.router)
-        right = dict(zip(self.calls_.ids, self.calls_.right, strict=True))
-        scores = cross_fitted_scores(router, X, right, self.folds, self.random_state)
-        self.router_ = router.fit(X, right)
-        cost = float(self.router_cost)
-        learned = [m for m in self.router_.classifiers_.values() if not isinstance(m, float)]
-        if isinstance(self.costs, str) and learned:
-            cost = milliseconds(learned[0], X)
-        return Routing(scores, {COST: cost})
 
     def _model_of(self, genome: Array, problem: Any) -> Any:
         bare = problem.policy(genome)
         if not hasattr(self, "models_"):
             return bare
         models = {name: self.models_[name] for name in bare.policy.models}
-        router = {name: self.router_.classifiers_[name] for name in bare.policy.routed}
-        return CascadeClassifier.of_policy(
-            models, bare.policy, self.classes_, cases=bare.cases, router=router
-        )
+        return CascadeClassifier.of_policy(models, bare.policy, self.classes_, cases=bare.cases)
 
     def _usual_objectives(self, problem: CascadeProblem) -> Sequence[str]:
         coverage = [] if self.abstain == "no" else ["coverage"]

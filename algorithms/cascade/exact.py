@@ -24,7 +24,6 @@ from framework.roles import Roles
 from framework.space import Integers
 
 _ALWAYS = 2  # sweeps that are enumerated whatever the number of records: chains of three
-ROUTER = -1  # before the models of a chain
 _CELLS = 40_000_000  # numbers of answers times sums of gains
 
 
@@ -57,12 +56,7 @@ class ExactCascades(Algorithm):
     Raises
     ------
     InputError
-        A free order, a router beside abstention, or too many policies.
-
-    Notes
-    -----
-    With a router each pair is there twice, alone and behind it: records that score too low begin
-    with the second model. That is a chain of three as far as counting goes.
+        A free order, or too many policies.
     """
 
     spaces = (Integers,)
@@ -87,12 +81,6 @@ class ExactCascades(Algorithm):
                 "algorithm.kind: cascade_exact asks models by price, found problem.order: free; "
                 "take order: price, or another search"
             )
-        if source.routes is not None and (source.abstain != "no" or max_models > 2):
-            raise InputError(
-                "algorithm.kind: cascade_exact has a router before pairs that answer every record, "
-                f"found abstain: {source.abstain} and max_models: {max_models}; take no and 2, or "
-                "another search"
-            )
         self.abstain = source.abstain
         self.against = next((name for name in roles.names if name in source.costs), source.costs[0])
         self.metric = "accuracy" if outcomes == "raw" else "calibrated_accuracy"
@@ -110,8 +98,6 @@ class ExactCascades(Algorithm):
             for length in range(1, self.max_models + 1)
             for chain in itertools.combinations(range(self._k), length)
         ]
-        if source.routes is not None and self.max_models > 1:
-            self._chains += [(ROUTER, *c) for c in itertools.combinations(range(self._k), 2)]
         self._check(policies, self._task.sweeps_of(tuple(range(self.max_models))))
         self._found: list[Point] | None = None
 
@@ -186,7 +172,7 @@ class ExactCascades(Algorithm):
         if self._found is None:
             known = {i: noted(work.checkpoints.get(f"chain {i}")) for i in range(len(self._chains))}
             for length in range(1, self.max_models + 1):
-                at = [i for i, chain in enumerate(self._chains) if _models(chain) == length]
+                at = [i for i, chain in enumerate(self._chains) if len(chain) == length]
                 left = [i for i in at if known[i] is None]
                 pieces = [self._chains[i] for i in left]
                 results = work.workers.map(solve_chain, self._task, pieces)
@@ -212,11 +198,6 @@ class ExactCascades(Algorithm):
     def _genome(self, point: Point) -> Array:
         """Return the genome of a policy; who always answers has the gene 1."""
         x = np.zeros(self.space.d, dtype=self.space.dtype)
-        if point.chain[0] == ROUTER:
-            _, first, second = point.chain
-            low, accepted = point.levels
-            x[[first, second, self._k + first]] = accepted, 1, self._task.routed(first) + 2 - low
-            return x
         accept, refuse = list(point.levels), [0] * len(point.chain)
         if self.abstain == "early" and point.levels:
             highest = self._task.highest(point.chain)
@@ -246,16 +227,10 @@ class Task:
     def __init__(self, problem: CascadeProblem, against: str, calibrated: bool) -> None:
         self.stages, self.abstain = problem.stages, problem.abstain
         self.cost = problem.calls.costs[against]
-        self.route, self.route_cost = None, 0
-        if problem.routes is not None:
-            self.route = problem.routes.levels(tuning=True)
-            self.route_cost = problem.routes.costs[problem.costs.index(against)]
         self.calibrated = calibrated
 
     def sweeps_of(self, chain: tuple[int, ...]) -> Sweeps:
         """Return a chain as sweeps (see :class:`~algorithms.cascade.enumeration.Sweeps`)."""
-        if chain[0] == ROUTER:
-            return self._behind_router(chain[1], chain[2])
         n = self.cost.values.shape[1]
         none = np.zeros(n, dtype=np.int64)
         level, gain, cost, answered, nobody = [], [], [], [], []
@@ -291,36 +266,10 @@ class Task:
             abstains,
         )
 
-    def routed(self, model: int) -> int:
-        """Return the highest level of the router for a model."""
-        assert self.route is not None
-        return int(self.route[model].max())
-
-    def _behind_router(self, first: int, second: int) -> Sweeps:
-        """Return a pair behind the router, which sends the lowest levels to the second at once."""
-        assert self.route is not None
-        dear = self.sweeps_of((second,))
-        pair = self.sweeps_of((first, second))
-        fixed = 0 if self.cost.fixed is None else self.cost.fixed[first]
-        begun = dear.cost[0] + fixed + self.route_cost
-        return Sweeps(
-            np.stack([self.routed(first) + 1 - self.route[first], pair.level[0]]),
-            np.stack([dear.gain[0], *pair.gain]),
-            # less what it is not asked: sums count, each term may be negative
-            np.stack([begun, pair.cost[0] + self.route_cost - begun, pair.cost[1]]),
-            np.ones(3, dtype=np.int64),
-            np.array([False, pair.nobody[0]]),
-            True,
-        )
-
     def highest(self, chain: tuple[int, ...]) -> list[int]:
         """Return the highest level at each stage of a chain."""
         keys = [self.stages.key(chain[: j + 1]) for j in range(len(chain))]
         return [int(self.stages[key].level.max()) for key in keys]
-
-
-def _models(chain: tuple[int, ...]) -> int:
-    return len(chain) - (chain[0] == ROUTER)
 
 
 def solve_chain(task: Task, chain: tuple[int, ...]) -> list[Point]:

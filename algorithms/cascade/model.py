@@ -18,16 +18,13 @@ from algorithms.cascade.policy import (
     count_of,
     decide,
     listed,
-    texts,
 )
-from algorithms.cascade.router import read_router, score_of, write_router
 from algorithms.cascade.stages import mean_of, vote_of
 from algorithms.ensembling.model import WeightedEnsembleClassifier, places_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.front import Promise
-from framework.libraries.call_files import inputs_of
 from framework.libraries.library import Cost
 from framework.libraries.members import shaped
 from framework.models.files import ModelFiles
@@ -42,49 +39,31 @@ class CascadePolicy(DeployableModel):
     policy : Policy
     cases : sequence of mapping
         Conformance cases.
-    router : mapping of str to classifier or float, optional
-        Of each model that the router is asked about; else its scores are columns of the tables.
-    columns : sequence of str
-        What the router reads.
     """
 
     kind = "cascade_policy"
 
-    def __init__(
-        self,
-        policy: Policy,
-        cases: Sequence[Mapping[str, Any]] = (),
-        router: Mapping[str, Any] | None = None,
-        columns: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, policy: Policy, cases: Sequence[Mapping[str, Any]] = ()) -> None:
         self.policy, self.cases = policy, list(cases)
-        self.router = {name: (router or {})[name] for name in policy.routed if router}
-        self.columns = list(columns) if self.router else []
 
     def take_promises(self, promises: Mapping[str, Promise]) -> None:
         self.policy = self.policy.promising(promises)
 
     def save_into(self, files: ModelFiles) -> Mapping[str, Any]:
         self.policy.write(files, self.cases)
-        if not self.router:
-            return {}
-        return {"router": write_router(files, self.router), "columns": self.columns}
+        return {}
 
     @classmethod
     def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> CascadePolicy:
         cases = listed(files.read_json(CASES_FILE), "cases")
         policy = Policy.from_json(files.read_json(POLICY_FILE))
-        if "router" not in description:
-            return cls(policy, cases)
-        router = read_router(files, description["router"], policy.routed)
-        return cls(policy, cases, router, texts(description["columns"], "columns"))
+        return cls(policy, cases)
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Answer a table of calls: columns ``MODEL:answer`` and ``MODEL:confidence``.
 
         For ``cumulative_mean`` columns ``MODEL:probability:CLASS`` instead. A call whose confidence
-        is missing counts as failed. A router's scores are columns ``MODEL:score``; where there are
-        none, it scores the columns that it reads.
+        is missing counts as failed.
 
         Returns
         -------
@@ -94,7 +73,6 @@ class CascadePolicy(DeployableModel):
         """
         policy = self.policy
         columns = {name: self._columns(name, frame) for name in policy.models}
-        scores = {name: self._scores(name, frame) for name in policy.routed}
         plain = policy.to_json()
         found = []
         for i in range(len(frame)):
@@ -105,8 +83,7 @@ class CascadePolicy(DeployableModel):
                     return None if any(v != v for v in values) else [float(v) for v in values]
                 return None if values[1] != values[1] else (values[0], float(values[1]))
 
-            routed = {name: column[i] for name, column in scores.items()}
-            label, confidence, model, asked = decide(plain, ask, routed)
+            label, confidence, model, asked = decide(plain, ask)
             found.append((label, confidence, model, len(asked)))
         names = ["label", "confidence", "model", "calls"]
         return pd.DataFrame(found, columns=names, index=frame.index)
@@ -124,12 +101,6 @@ class CascadePolicy(DeployableModel):
         first = 0 if self.policy.answer == "cumulative_mean" else 1
         told = [frame[column].tolist() for column in wanted[:first]]
         return told + [self._numbers(column, frame) for column in wanted[first:]]
-
-    def _scores(self, name: str, frame: pd.DataFrame) -> list[float]:
-        if f"{name}:score" in frame.columns or not self.router:
-            return self._numbers(f"{name}:score", frame)
-        scores = score_of(self.router[name], inputs_of(frame, self.columns, "data"))
-        return [float(score) for score in scores]
 
     def _numbers(self, column: str, frame: pd.DataFrame) -> list[float]:
         if column not in frame.columns:
@@ -208,11 +179,8 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         costs: Mapping[str, Cost] | None = None,
         encoder: Encoder | None = None,
         cases: Sequence[Mapping[str, Any]] = (),
-        router: Mapping[str, Any] | None = None,
     ) -> CascadeClassifier:
         """Return a cascade of fitted models, without training.
-
-        ``router`` has the router's classifier or constant for each model that it is asked about.
 
         Raises
         ------
@@ -226,19 +194,10 @@ class CascadeClassifier(WeightedEnsembleClassifier):
             )
         made = cls.from_fitted(models, np.ones(len(models)), classes, costs=costs, encoder=encoder)
         assert isinstance(made, cls)
-        made._take(policy, cases, router)
+        made._take(policy, cases)
         return made
 
-    def _take(
-        self,
-        policy: Policy,
-        cases: Sequence[Mapping[str, Any]],
-        router: Mapping[str, Any] | None = None,
-    ) -> None:
-        lacks = [name for name in policy.routed if name not in (router or {})]
-        if lacks:
-            raise InputError(f"router: expected one that scores {lacks[0]!r}, found none")
-        self.router_ = {name: (router or {})[name] for name in policy.routed}
+    def _take(self, policy: Policy, cases: Sequence[Mapping[str, Any]]) -> None:
         self.policy_ = replace(policy, classes=tuple(self.classes_.tolist()))
         self.cases_ = list(cases)
         self.failures_ = dict.fromkeys(self.names_, 0)
@@ -266,8 +225,7 @@ class CascadeClassifier(WeightedEnsembleClassifier):
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
         """Write members and policy; see :class:`~framework.models.model.DeployableModel`."""
         self.policy_.write(files, self.cases_)
-        constants = write_router(files, self.router_)
-        return {**super().save_into(files), **({"router": constants} if self.router_ else {})}
+        return super().save_into(files)
 
     @classmethod
     def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> Any:
@@ -278,8 +236,7 @@ class CascadeClassifier(WeightedEnsembleClassifier):
             raise InputError(f"{POLICY_FILE}: expected the members {made.names_}, found others")
         if list(policy.classes) != made.classes_.tolist():
             raise InputError(f"{POLICY_FILE}: expected the model's classes, found others")
-        router = read_router(files, description.get("router", {}), policy.routed)
-        made._take(policy, listed(files.read_json(CASES_FILE), "cases"), router)
+        made._take(policy, listed(files.read_json(CASES_FILE), "cases"))
         return made
 
     def card(self) -> Card:
@@ -325,26 +282,19 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         calls = np.zeros(n, dtype=np.int64)
         confidence = np.full(n, np.nan)
         chosen = np.zeros((n, len(self.classes_)))
-        start = self._starts(records)
         heard: list[Array] = []  # of the records that are left, whose rows are ``open_``
         open_ = np.arange(n)
         for j, name in enumerate(self.names_):
             if not len(open_):
                 break
-            here = None if start is None else start[open_] <= j  # the others begin later
-            if here is not None and not here.any():
-                continue
             found = np.full((len(open_), len(self.classes_)), np.nan, dtype=np.float32)
             with suppress(Exception):  # whatever a model does: the next one is asked
-                if here is None or here.all():
-                    found = self._asked(j, records)
-                else:
-                    found[here] = self._asked(j, _rows(records, here))
+                found = self._asked(j, records)
             heard = [found] if policy.answer == "own" else [*heard, found]
             on = np.asarray(np.isnan(found).any(axis=1))
             told = ~on if on.any() else slice(None)
-            calls[open_ if here is None else open_[here]] += 1
-            self.failures_[name] += int((on if here is None else on & here).sum())
+            calls[open_] += 1
+            self.failures_[name] += int(on.sum())
             answer, sure, given = self._stated(np.stack([part[told] for part in heard]))
             at = open_[told]
             said[at], confidence[at], by[at], chosen[at] = answer, sure, j, given
@@ -362,19 +312,6 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         if policy.abstains:
             said[open_], by[open_] = -1, -1
         return Run(said, confidence, by, calls, chosen)
-
-    def _starts(self, records: Any) -> IntArray | None:
-        """Return the place of the model that each record (n,) begins with; None: all at 0."""
-        if not self.router_ or not len(records):
-            return None
-        waiting = np.ones(len(records), dtype=bool)
-        start = np.zeros(len(records), dtype=np.int64)
-        for name, enter in zip(self.names_, self.policy_.enter, strict=True):
-            if enter is None:
-                break
-            waiting &= ~(score_of(self.router_[name], records) >= enter)
-            start += waiting
-        return start
 
     def _asked(self, j: int, records: Any) -> Array:
         """Return a member's probabilities (n, C) as a library keeps them."""

@@ -29,9 +29,6 @@ class Policies(NamedTuple):
         Positions in the table of calls; rows of the tables of stages.
     accept, refuse : numpy.ndarray of int64, shape (n, K)
         A level of at least ``accept`` is answered; else one of at most ``refuse`` is given up.
-    enter : numpy.ndarray of int64, shape (n, K)
-        A record begins at the first model that it reaches the router's level of, or at the last;
-        0 asks no router.
     abstains : bool
         Whether the last model's threshold counts too.
     """
@@ -40,7 +37,6 @@ class Policies(NamedTuple):
     stages: IntArray
     accept: IntArray
     refuse: IntArray
-    enter: IntArray
     abstains: bool
 
 
@@ -55,10 +51,6 @@ class Facts(NamedTuple):
         In multiples of ``scale``.
     fixed : numpy.ndarray of int64, shape (costs, K)
         Of every record, asked or not, for each model of a cascade.
-    route : numpy.ndarray of int64, shape (K, N)
-        The router's levels, by model; none, shape (K, 0), without one.
-    route_costs : numpy.ndarray of int64, shape (costs,)
-        Of each level that is asked for.
     scale : numpy.ndarray of float64, shape (costs,)
         One such multiple, in the unit of the cost.
     """
@@ -69,8 +61,6 @@ class Facts(NamedTuple):
     said: IntArray
     costs: IntArray
     fixed: IntArray
-    route: IntArray
-    route_costs: IntArray
     scale: FloatArray
 
 
@@ -80,7 +70,6 @@ def walk(
     stages: IntArray,
     accept: IntArray,
     refuse: IntArray,
-    enter: IntArray,
     abstains: bool,
     level: IntArray,
     right: Array,
@@ -88,8 +77,6 @@ def walk(
     said: IntArray,
     costs: IntArray,
     fixed: IntArray,
-    route: IntArray,
-    route_costs: IntArray,
 ) -> tuple[Array, IntArray]:
     """Send every record through every cascade; see :class:`Policies` and :class:`Facts`.
 
@@ -114,16 +101,9 @@ def walk(
         for kind in range(costs.shape[0]):
             for j in range(length):
                 paid[kind, c] += fixed[kind, models[c, j]]
-                if j < length - 1 and enter[c, j] > 0:
-                    paid[kind, c] += route_costs[kind]
         for r in range(records):
             planes[4, c, r] = -1
-            start = 0
-            while start < length - 1 and enter[c, start] > 0:
-                if route[models[c, start], r] >= enter[c, start]:
-                    break
-                start += 1
-            for j in range(start, length):
+            for j in range(length):
                 m, s = models[c, j], stages[c, j]
                 planes[3, c, r] += 1
                 for kind in range(costs.shape[0]):

@@ -6,18 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from algorithms.cascade import reference
-from framework.arrays import FloatArray
 from framework.errors import InputError
 from framework.front import Promise
 from framework.libraries.calls import CallTable
 from framework.models.files import ModelFiles
 from framework.models.store import cell
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 POLICY_FILE, CASES_FILE, REFERENCE_FILE = "cascade.json", "conformance.json", "cascade.py"
 FORMAT = 1
@@ -25,6 +21,17 @@ FORMAT = 1
 _CASES = 25
 decide: Any = reference.decide
 _RULES = ("own", "cumulative_mean", "vote")
+_KEYS = (
+    "format",
+    "models",
+    "accept",
+    "refuse",
+    "answer",
+    "abstains",
+    "classes",
+    "promises",
+    "table",
+)
 _FIGURES = ("claimed", "expected", "low", "high", "budget")
 _TEXT = """\
 It asks {first} first. A model's answer is taken from its confidence on; else the next one is
@@ -59,9 +66,6 @@ class Policy:
         ``budget`` that is kept in 95% of the resamples of the records.
     table : str
         Digest of the table of calls that it was chosen on.
-    enter : tuple of float or None
-        Router's score from which on a record begins with a model, else with the next one; None
-        where the router is not asked. Empty without a router.
     """
 
     models: tuple[str, ...]
@@ -72,13 +76,6 @@ class Policy:
     classes: tuple[Any, ...] = ()
     promises: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     table: str = ""
-    enter: tuple[float | None, ...] = ()
-
-    @property
-    def routed(self) -> tuple[str, ...]:
-        """The models that the router is asked about."""
-        pairs = zip(self.models, self.enter, strict=False)
-        return tuple(name for name, enter in pairs if enter is not None)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values, as ``cascade.json`` has it."""
@@ -92,7 +89,6 @@ class Policy:
             "classes": list(self.classes),
             "promises": {name: dict(figures) for name, figures in self.promises.items()},
             "table": self.table,
-            **({"enter": list(self.enter)} if self.routed else {}),
         }
 
     @classmethod
@@ -108,6 +104,10 @@ class Policy:
         """
         if plain["format"] != FORMAT:
             raise InputError(f"{POLICY_FILE}: expected format {FORMAT}, found {plain['format']!r}")
+        if others := sorted(plain.keys() - set(_KEYS)):
+            raise InputError(
+                f"{POLICY_FILE}: expected the keys {', '.join(_KEYS)}, found {others[0]!r}"
+            )
         models = texts(plain["models"], "models")
         accept = tuple(_number(value) for value in listed(plain["accept"], "accept"))
         refuse = tuple(
@@ -124,15 +124,6 @@ class Policy:
             )
         if not isinstance(plain["abstains"], bool) or not isinstance(plain["table"], str):
             raise InputError(f"{POLICY_FILE}: expected abstains true or false and table a text")
-        enter = tuple(
-            None if value is None else _number(value)
-            for value in listed(plain.get("enter", []), "enter")
-        )
-        if enter and (len(enter) != len(models) or enter[-1] is not None):
-            raise InputError(
-                f"{POLICY_FILE}: enter: expected {len(models)} scores or null, one a model, null "
-                f"for the last, found {list(enter)}"
-            )
         classes = tuple(listed(plain["classes"], "classes"))
         if not all(isinstance(label, str | int | float) for label in classes):
             raise InputError(f"{POLICY_FILE}: classes: expected texts or numbers, found others")
@@ -149,7 +140,6 @@ class Policy:
             classes,
             promises,
             plain["table"],
-            enter,
         )
 
     def promising(self, promises: Mapping[str, Promise]) -> Policy:
@@ -180,42 +170,24 @@ class Policy:
     def text(self) -> str:
         """Return what a README says of it."""
         end = "; what none is sure of gets no answer." if self.abstains else "."
-        for name, enter in zip(self.models, self.enter, strict=False):
-            if enter is not None:
-                end += (
-                    f" Records that its router gives less than {enter:.6g} for\n{cell(name)} begin "
-                )
-                end += "with the next model."
         return _TEXT.format(first=cell(self.models[0]), end=end, rows=self.rows())
 
 
-def cases_of(
-    policy: Policy, table: CallTable, scores: Mapping[str, FloatArray] | None = None
-) -> list[dict[str, Any]]:
-    """Return calls of a table with what becomes of them, for evaluators to be tested with.
-
-    ``scores`` are the router's, (N,) by model.
-    """
+def cases_of(policy: Policy, table: CallTable) -> list[dict[str, Any]]:
+    """Return calls of a table with what becomes of them, for evaluators to be tested with."""
     plain, cases = policy.to_json(), []
     for r in range(min(_CASES, table.n)):
         calls = {name: _call(policy, table, table.ids.index(name), r) for name in policy.models}
-        routed = {name: float((scores or {})[name][r]) for name in policy.routed}
-        answer, _, model, asked = decide(plain, calls.get, routed)
+        answer, _, model, asked = decide(plain, calls.get)
         expected = {"answer": answer, "model": model, "asked": asked}
         if all(math.isfinite(v) for call in calls.values() for v in _floats(call)):
-            case = {"calls": calls, **({"scores": routed} if routed else {}), "expected": expected}
-            cases.append(case)
+            cases.append({"calls": calls, "expected": expected})
     return cases
 
 
-def example_calls(table: CallTable, inputs: pd.DataFrame | None = None) -> dict[str, list[Any]]:
-    """Return a few records of a table, as columns that a policy takes.
-
-    ``inputs`` are the columns that its router reads.
-    """
+def example_calls(table: CallTable) -> dict[str, list[Any]]:
+    """Return a few records of a table, as columns that a policy takes."""
     columns: dict[str, list[Any]] = {}
-    if inputs is not None:
-        columns |= {str(name): inputs[name].head().tolist() for name in inputs.columns}
     for m, name in enumerate(table.ids):
         said = table.right[m, :5].astype(int).tolist()
         if table.answers is not None:

@@ -30,7 +30,6 @@ from algorithms.cascade.outcomes import (
     UpperQuantile,
     walk,
 )
-from algorithms.cascade.routing import Routes, Routing
 from algorithms.cascade.stages import TENS, AnswerRule, Calibration, Stages
 from algorithms.moves.variation import moved
 from framework.analysis.expectations import Resamples
@@ -50,8 +49,6 @@ from framework.space import Integers
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from algorithms.cascade.router import Router
 
 VERSION = 1  # raise it when a value changes for the same table
 
@@ -82,14 +79,11 @@ class Decoded(NamedTuple):
         unless the cascade abstains.
     refuse : tuple of float or None
         Confidence up to which a record is given up; None where none is.
-    enter : tuple of float or None
-        Router's score from which on a record begins there; None where the router is not asked.
     """
 
     models: tuple[str, ...]
     accept: tuple[float, ...]
     refuse: tuple[float | None, ...]
-    enter: tuple[float | None, ...]
 
 
 class CascadeProblem(AnsweringProblem, Deployable):
@@ -112,8 +106,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
 
     A gene of 0 leaves a model out; a gene of ``g`` takes its answer from the ``g``-th of its
     different confidences on (1: always, one more than there are: never). The last model asked
-    always answers, unless the cascade abstains. With a router a model has a further gene: from the
-    so-manieth of its different scores on a record begins there, else with the next; 0 asks none.
+    always answers, unless the cascade abstains.
 
     Parameters
     ----------
@@ -125,8 +118,6 @@ class CascadeProblem(AnsweringProblem, Deployable):
         See :class:`CascadeConfig`.
     library : Library, optional
         Whose models are exported.
-    routing : Routing, optional
-        Scores of a router, which needs ``answer='own'``.
 
     Raises
     ------
@@ -153,7 +144,6 @@ class CascadeProblem(AnsweringProblem, Deployable):
         errors: Mapping[str, Mapping[str, float]] | None = None,
         no_answer: float = 0.0,
         library: Library | None = None,
-        routing: Routing | None = None,
         calibrate: Calibration = "confidences",
     ) -> None:
         self.library, self.source = library, calls.name
@@ -163,11 +153,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
         self.test = None if test is None else self.calls.matched(test)
         _check_choice(self.calls)
         self.costs = tuple(self.calls.costs)
-        self.routes = (
-            None if routing is None else Routes.of(routing, self.calls, self.costs, answer)
-        )
-        scores = None if self.routes is None else self.routes.stacked()
-        self.stages = Stages(self.calls, answer, scores=scores, calibrate=calibrate)
+        self.stages = Stages(self.calls, answer, calibrate=calibrate)
         self._test_stages = (
             None if self.test is None else Stages(self.test, answer, tuning=self.stages)
         )
@@ -177,8 +163,6 @@ class CascadeProblem(AnsweringProblem, Deployable):
         uppers = [ends + 1]
         if abstain == "early":
             uppers.append(ends)
-        if self.routes is not None:
-            uppers.append(np.array([len(cuts) for cuts in self.routes.cuts]))
         if order == "free":
             uppers.append(np.full(k, k - 1))
         upper = np.concatenate(uppers)
@@ -193,14 +177,11 @@ class CascadeProblem(AnsweringProblem, Deployable):
         self._records = {part: self._records_of(part, table) for part, table in parts}
         content = [VERSION, self.calls.fingerprint, order, answer, abstain, limit, errors]
         content += [no_answer, None if self.test is None else self.test.fingerprint]
-        content += [] if self.routes is None else [self.routes.digest()]
         content += [] if calibrate == "confidences" else [calibrate]
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     Config = CascadeConfig
     built: BuildConfig | None = None  # how its library was made, where it was made here
-    router: Router | None = None  # that a configuration asked for
-    _inputs: pd.DataFrame | None = None  # what it reads of a table of calls
 
     @classmethod
     def from_config(cls, config: CascadeConfig) -> CascadeProblem:
@@ -213,16 +194,9 @@ class CascadeProblem(AnsweringProblem, Deployable):
         """
         calls, test, library = obtain_calls(config.calls, config.measure)
         others = {name: getattr(config, name) for name in type(config).model_fields}
-        for name in ("calls", "measure", "kind", "router"):
+        for name in ("calls", "measure", "kind"):
             others.pop(name, None)
-        routing = router = inputs = None
-        if config.router is not None:
-            from algorithms.cascade.router import configured  # workers do without it
-
-            router, routing, inputs = configured(config.router, config.calls, config.measure, calls)
-        problem = cls(calls, test=test, library=library, routing=routing, **others)
-        problem.router = router
-        problem._inputs = inputs if library is None else None
+        problem = cls(calls, test=test, library=library, **others)
         if config.calls.library is not None:
             problem.built = measured_as(config.calls.library, config.measure).build
         return problem
@@ -233,8 +207,6 @@ class CascadeProblem(AnsweringProblem, Deployable):
         names = list(ids)
         if self.abstain == "early":
             names += [f"{name}:give up" for name in ids]
-        if self.routes is not None:
-            names += [f"{name}:enter" for name in ids]
         if self.order == "free":
             names += [f"{name}:place" for name in ids]
         return tuple(names)
@@ -276,13 +248,6 @@ class CascadeProblem(AnsweringProblem, Deployable):
             x[[self.calls.k + m for m in models]] = refuse
         return x
 
-    def entries(self, X: Array) -> IntArray:
-        """Return the router's genes (n, K) of genomes (n, d); zeros without a router."""
-        k = self.calls.k
-        first = 2 * k if self.abstain == "early" else k
-        found = X[:, first : first + k] if self.routes is not None else np.zeros((len(X), k))
-        return np.asarray(found, dtype=np.int64)
-
     def records(self, part: Part = "search") -> Records | None:
         return self._records[part]
 
@@ -306,8 +271,6 @@ class CascadeProblem(AnsweringProblem, Deployable):
         chain, k = self.chain(x), self.calls.k
         accept: list[float] = []
         refuse: list[float | None] = []
-        enter: list[float | None] = []
-        entry = self.entries(np.asarray(x)[None])[0]
         for j, m in enumerate(chain):
             cuts = self.stages[self.stages.key(chain[: j + 1])].cuts
             level, low = int(x[m]), int(x[k + m]) if self.abstain == "early" else 0
@@ -318,19 +281,15 @@ class CascadeProblem(AnsweringProblem, Deployable):
                 accept.append(float(cuts[level - 1]) if level <= len(cuts) else np.nan)
             low = min(low, level - 1, len(cuts))
             refuse.append(float(cuts[low - 1]) if low > 0 and not last else None)
-            tested = entry[m] > 0 and j < len(chain) - 1
-            enter.append(
-                float(self.routes.cuts[m][entry[m] - 1]) if tested and self.routes else None
-            )
         names = tuple(self.calls.ids[m] for m in chain)
-        return Decoded(names, tuple(accept), tuple(refuse), tuple(enter))
+        return Decoded(names, tuple(accept), tuple(refuse))
 
     def example(self) -> Mapping[str, list[Any]]:
         if self.library is not None:
             return example_records(self.library)
         from algorithms.cascade.policy import example_calls
 
-        return example_calls(self.calls, self._inputs)
+        return example_calls(self.calls)
 
     def labels(self) -> Sequence[Any]:
         """Return the classes of the library's models; a table of calls has no records to ask."""
@@ -377,7 +336,6 @@ class CascadeProblem(AnsweringProblem, Deployable):
             costs=costs,
             encoder=encoder,
             cases=bare.cases,
-            router=bare.router,
         )
 
     def policy(self, x: Array) -> Any:
@@ -403,13 +361,8 @@ class CascadeProblem(AnsweringProblem, Deployable):
             table.labels if self.answer == "cumulative_mean" else (),
             promises,
             table.fingerprint,
-            decoded.enter,
         )
-        cases = cases_of(policy, table, self.routes and self.routes.scores)
-        if self.router is None:
-            return CascadePolicy(policy, cases)
-        columns = () if self._inputs is None else self._inputs.columns.tolist()
-        return CascadePolicy(policy, cases, self.router.classifiers_, columns)
+        return CascadePolicy(policy, cases_of(policy, table))
 
     def answers(self, X: Array, part: Part = "search") -> Answers:
         """Return whether answers are right, and what they cost."""
@@ -426,13 +379,9 @@ class CascadeProblem(AnsweringProblem, Deployable):
         none = np.full(table.n, -1, dtype=np.int64)
         costs = [table.costs[name] for name in self.costs]
         fixed = [np.zeros(table.k, np.int64) if c.fixed is None else c.fixed for c in costs]
-        route, asked = np.zeros((table.k, 0), np.int64), [0] * len(costs)
-        if self.routes is not None:
-            route = self.routes.levels(tuning)
-            asked = self.routes.costs
         scale = [
-            max(int(np.gcd.reduce([np.gcd.reduce(c.values, axis=None), *paid.tolist(), each])), 1)
-            for c, paid, each in zip(costs, fixed, asked, strict=True)
+            max(int(np.gcd.reduce([np.gcd.reduce(c.values, axis=None), *paid.tolist()])), 1)
+            for c, paid in zip(costs, fixed, strict=True)
         ]
         facts = Facts(
             np.stack([s.level for s in known]),
@@ -441,8 +390,6 @@ class CascadeProblem(AnsweringProblem, Deployable):
             np.stack([none if s.said is None else s.said for s in known]),
             np.stack([c.values // g for c, g in zip(costs, scale, strict=True)]),
             np.stack([paid // g for paid, g in zip(fixed, scale, strict=True)]),
-            route,
-            np.array([each // g for each, g in zip(asked, scale, strict=True)], dtype=np.int64),
             np.array([g / UNIT for g in scale]),
         )
         planes, paid = walk(*policies, *facts[:-1])
@@ -467,8 +414,6 @@ class CascadeProblem(AnsweringProblem, Deployable):
         stages = np.full((len(X), k), -1, dtype=np.int64)
         accept = np.zeros((len(X), k), dtype=np.int64)
         refuse = np.zeros((len(X), k), dtype=np.int64)
-        enter = np.zeros((len(X), k), dtype=np.int64)
-        entry = self.entries(X)
         keys: dict[tuple[int, ...], int] = {}
         for i, x in enumerate(X):
             chain = self.chain(x)
@@ -477,10 +422,9 @@ class CascadeProblem(AnsweringProblem, Deployable):
                 models[i, j] = m
                 stages[i, j] = keys.setdefault(key, len(keys))
                 accept[i, j] = x[m]
-                enter[i, j] = entry[i, m]
                 if self.abstain == "early":
                     refuse[i, j] = x[k + m]
-        return Policies(models, stages, accept, refuse, enter, self.abstain != "no"), list(keys)
+        return Policies(models, stages, accept, refuse, self.abstain != "no"), list(keys)
 
     def _measures(self) -> tuple[Measure, ...]:
         ratios, every = Tables(2), np.ones(2, dtype=bool)
@@ -498,14 +442,11 @@ class CascadeProblem(AnsweringProblem, Deployable):
             mean(_CALLS._replace(low=1.0, high=float(k) or 1.0)),
             Size(_MODELS._replace(high=float(k))),
         ]
-        for i, (name, cost) in enumerate(self.calls.costs.items()):
-            routed = 0.0 if self.routes is None else k * self.routes.costs[i] / UNIT
+        for name, cost in self.calls.costs.items():
             tests = () if self.test is None else (self.test.costs[name].alone(),)
             tables = [cost.alone(), *tests]
-            dearest = (
-                max(float(v.sum() / (UNIT * v.shape[1])) for v in tables) * (1 + 1e-9) + routed
-            )
-            most = max(float(v.sum(axis=0).max() / UNIT) for v in tables) * (1 + 1e-9) + routed
+            dearest = max(float(v.sum() / (UNIT * v.shape[1])) for v in tables) * (1 + 1e-9)
+            most = max(float(v.sum(axis=0).max() / UNIT) for v in tables) * (1 + 1e-9)
             metric = Metric(name, "min", "ratio", high=dearest or 1.0, unit=cost.unit)
             found.append(mean(metric._replace(text="mean of a record", mixes=True)))
             text = "what 95% of the records do not exceed"

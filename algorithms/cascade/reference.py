@@ -8,9 +8,6 @@ probabilities in the order of ``policy["classes"]``; None where the call failed.
 only where the ones before were not sure enough. ``answer`` is None where the policy abstains, or
 where every call failed. ``conformance.json`` has cases: ``python cascade.py`` in their folder runs
 them.
-
-A policy with "enter" has a router: ``scores`` then has the router's score of the record for each
-model that "enter" has a number for. The model's directory has the classifiers that give them.
 """
 
 import json
@@ -18,12 +15,11 @@ import json
 KEYS = "models", "accept", "refuse"
 
 
-def decide(policy, ask, scores=None):
+def decide(policy, ask):
     """Return the answer, its confidence, the model that gave it last, and the models asked."""
     heard, asked = [], []
     answer = confidence = model = None
-    start = first(policy, scores)
-    for name, accept, refuse in zip(*(policy[key][start:] for key in KEYS), strict=True):
+    for name, accept, refuse in zip(*(policy[key] for key in KEYS), strict=True):
         asked.append(name)
         found = ask(name)
         if found is None:  # the call failed: on with the next model
@@ -38,14 +34,6 @@ def decide(policy, ask, scores=None):
     if policy["abstains"] or model is None:
         return None, confidence, None, asked
     return answer, confidence, model, asked  # the last models failed: what was heard before
-
-
-def first(policy, scores):
-    """Return the place of the model that a record begins with."""
-    for place, enter in enumerate(policy.get("enter", ())):
-        if enter is None or scores[policy["models"][place]] >= enter:
-            return place
-    return 0
 
 
 def stated(policy, heard):
@@ -65,7 +53,7 @@ def stated(policy, heard):
 def check(policy, cases):
     """Raise AssertionError where a case comes out otherwise."""
     for number, case in enumerate(cases):
-        answer, _, model, asked = decide(policy, case["calls"].get, case.get("scores"))
+        answer, _, model, asked = decide(policy, case["calls"].get)
         found = {"answer": answer, "model": model, "asked": asked}
         assert found == case["expected"], f"case {number}: found {found}, expected {case}"
 

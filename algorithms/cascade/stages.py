@@ -60,8 +60,6 @@ class Stages:
         its confidence being the mean confidence of all asked, 0 for those that say otherwise.
     tuning : Stages, optional
         Those whose confidences are the thresholds; its own if None.
-    scores : numpy.ndarray of float64, shape (K, N), optional
-        A router's, by which outcomes are calibrated, too.
     calibrate : {'confidences', 'consensus'}
         See :meth:`tens`.
 
@@ -76,10 +74,9 @@ class Stages:
         table: CallTable,
         answer: AnswerRule = "own",
         tuning: Stages | None = None,
-        scores: FloatArray | None = None,
         calibrate: Calibration = "confidences",
     ) -> None:
-        self.table, self.answer, self._tuning, self._scores = table, answer, tuning, scores
+        self.table, self.answer, self._tuning = table, answer, tuning
         self._known: dict[tuple[int, ...], Stage] = {}
         self._tens: dict[tuple[int, ...], IntArray] = {}
         self._consensus: FloatArray | None = None
@@ -127,10 +124,10 @@ class Stages:
         """Return the calibrated outcomes of a stage, whole tenths from 0 to 10, shape (N,).
 
         Whether an answer is right is replaced by how probable that is, by a logistic regression on
-        the ranks of all models' confidences, and of a router's scores where there is one. What is
-        left out is luck, which a search would take for skill. By ``consensus`` an answer counts
-        half as right or wrong, and half with its probability by all models (:func:`consensus_of`),
-        which also tells stages apart that are right as often.
+        the ranks of all models' confidences. What is left out is luck, which a search would take
+        for skill. By ``consensus`` an answer counts half as right or wrong, and half with its
+        probability by all models (:func:`consensus_of`), which also tells stages apart that are
+        right as often.
         """
         if self._tuning is not None:
             raise ValueError("calibrated outcomes are of tuning records alone")
@@ -140,10 +137,7 @@ class Stages:
             told = self._consensus[np.arange(len(stage.right)), stage.said]
             self._tens[key] = np.rint(TENS / 2 * (told + stage.right)).astype(np.int64)
         if key not in self._tens:
-            known = self.table.confidence
-            if self._scores is not None:
-                known = np.concatenate([known, self._scores])
-            self._tens[key] = calibrated(known, self[key].right)
+            self._tens[key] = calibrated(self.table.confidence, self[key].right)
         return self._tens[key]
 
     def _state(self, key: tuple[int, ...]) -> tuple[FloatArray, Array, IntArray | None]:
@@ -186,7 +180,7 @@ def calibrated(confidence: FloatArray, right: Array) -> IntArray:
     Parameters
     ----------
     confidence : numpy.ndarray, shape (K, N)
-        Of all models, or whatever else tells where answers are right.
+        Of all models.
     right : numpy.ndarray of bool, shape (N,)
 
     Returns

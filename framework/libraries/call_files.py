@@ -9,7 +9,7 @@ and ``group`` name records and what belongs together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +19,6 @@ import pandas as pd
 from framework.data.table_files import read_frame
 from framework.errors import InputError
 from framework.libraries.calls import CallTable
-from framework.registry import nearest
 
 CallFormat = Literal["wide", "long"]
 
@@ -59,39 +58,6 @@ def read_calls(
     if layout == "long":
         frame = _widened(frame, path)
     return calls_of(frame, prices=prices, name=title, where=str(path))
-
-
-def read_inputs(path: Path, columns: Sequence[str], layout: CallFormat | None) -> pd.DataFrame:
-    """Return columns of the records in a file of calls, (N, columns), in the order of the table.
-
-    Raises
-    ------
-    InputError
-        It cannot be read, or lacks a column.
-    """
-    frame = read_frame(path)
-    if layout == "long" or (layout is None and {_RECORD, _MODEL} <= set(frame.columns)):
-        frame = frame.drop_duplicates(_RECORD)
-    return inputs_of(frame, columns, str(path))
-
-
-def inputs_of(frame: pd.DataFrame, columns: Sequence[str], where: str) -> pd.DataFrame:
-    """Return some columns of a table: numbers and truth values as they are, the rest as texts.
-
-    Raises
-    ------
-    InputError
-        A column is missing.
-    """
-    for column in columns:
-        if column not in frame.columns:
-            raise InputError(
-                f"{where}: expected a column {column!r}, found none"
-                f"{nearest(column, map(str, frame.columns))}"
-            )
-    told = {c: frame[c].to_numpy() for c in columns}
-    texts = [c for c, values in told.items() if values.dtype.kind not in "ifub"]
-    return pd.DataFrame(told | {c: _texts(frame[c]) for c in texts}, index=frame.index)
 
 
 def calls_of(

@@ -10,7 +10,6 @@ import pytest
 
 from algorithms.cascade.exact import ExactCascades
 from algorithms.cascade.problem import CascadeProblem
-from algorithms.cascade.routing import Routing
 from framework.errors import InputError
 from framework.pareto import nondominated
 from framework.preparation import Preparation
@@ -79,28 +78,6 @@ def test_the_whole_front_is_that_of_every_genome(answer, outcomes, tables):
         found = exact_front(problem, names, outcomes=outcomes, front="whole")
         np.testing.assert_array_equal(found, wanted)
         compared += 1
-
-
-@pytest.mark.parametrize("outcomes", ["raw", "calibrated"])
-def test_pairs_behind_a_router_are_those_of_every_genome(outcomes):
-    names = ["accuracy" if outcomes == "raw" else "calibrated_accuracy", "cost"]
-    routed = 0
-    for seed in range(12):
-        fixed = {"fixed": {"cost": [0.001, 0.003, 0.002]}} if seed % 2 else {}
-        table = made_up(3, 4, seed, **fixed)
-        rng = np.random.default_rng(seed)
-        scores = {name: rng.integers(3 + seed % 2, size=4) / 4 for name in table.ids}
-        problem = CascadeProblem(table, routing=Routing(scores, {"cost": 0.0003}))
-        X = every_genome(problem)
-        X = X[(X[:, :3] > 0).sum(axis=1) <= 2]
-        wanted = front_of(losses_of(problem, X, names))
-        roles = roles_of(problem, *names)
-        search = ExactCascades(problem, roles, seed=0, outcomes=outcomes, front="whole")
-        found = search.propose()
-        assert problem.space.contains(found).all()
-        np.testing.assert_array_equal(front_of(losses_of(problem, found, names)), wanted)
-        routed += problem.entries(found).any()
-    assert routed > 3
 
 
 @pytest.mark.parametrize("abstain", ["last", "early"])

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import itertools
-import json
-from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_iris
-from sklearn.naive_bayes import GaussianNB
 
 from algorithms.cascade import reference
 from algorithms.cascade.config import CascadeConfig
-from algorithms.cascade.exact import ExactCascades
 from algorithms.cascade.problem import CascadeProblem
-from algorithms.cascade.router import PlainRegression, _regression
-from algorithms.cascade.routing import Routing
 from algorithms.cascade.stages import calibrated, consensus_of, pool_weights
 from framework.errors import InputError
-from framework.libraries.importing import from_models
-from framework.models.store import load_model, save_model
 from framework.outcomes import resample_weights
-from framework.roles import Objective, Roles
-from framework.testing import check_model
 from tests.cascade.tables import cascades, made_up
 
 ERRORS = {"a": {"b": 5.0, "c": 2.0}, "b": {"a": 1.0}}
 
 
-def twin(problem, table, x, limit, scores=None):
+def twin(problem, table, x, limit):
     """Return the metrics of a genome, asked of a table record by record."""
     policy = problem.decoded(x)
     rows = []
@@ -38,14 +27,7 @@ def twin(problem, table, x, limit, scores=None):
     always = 0 if whole is None else sum(whole[table.ids.index(m)] for m in policy.models) / 1e9
     for r in range(table.n):
         asked, paid, late, answered, said = 0, always, 0.0, False, None
-        begun = False
-        if scores is not None:
-            paid += 0.0007 * sum(enter is not None for enter in policy.enter)
         for j, name in enumerate(policy.models):
-            enter = policy.enter[j]
-            if not begun and enter is not None and scores[name][r] < enter:
-                continue
-            begun = True
             m = table.ids.index(name)
             asked += 1
             paid += table.costs["cost"].values[m, r] / 1e9
@@ -98,35 +80,6 @@ def test_metrics_are_those_of_asking_one_record_at_a_time(order, fixed, abstain)
         for found, table in ((values, calls), (tested, test)):
             for name, wanted in twin(problem, table, x, 0.006).items():
                 assert found[name][i] == pytest.approx(wanted, abs=1e-12), name
-
-
-@pytest.mark.parametrize("order", ["price", "free"])
-@pytest.mark.parametrize("abstain", ["no", "early"])
-def test_a_router_says_where_to_begin(order, abstain):
-    calls, test = (made_up(4, n, s, tied=True, fixed=FIXED) for n, s in ((50, 1), (33, 2)))
-    rng = np.random.default_rng(3)
-    told = [{name: rng.integers(5, size=t.n) / 4 for name in t.ids} for t in (calls, test)]
-    problem = CascadeProblem(
-        calls,
-        test=test,
-        order=order,
-        abstain=abstain,
-        limit=0.006,
-        errors=ERRORS,
-        no_answer=0.5,
-        routing=Routing(told[0], {"cost": 0.0007}, told[1]),
-    )
-    X = problem.space.sample(np.random.default_rng(0), 60)
-    values, tested = problem.evaluate(X), problem.evaluate_test(X)
-    for i, x in enumerate(X):
-        for found, table, scores in ((values, calls, told[0]), (tested, test, told[1])):
-            for name, wanted in twin(problem, table, x, 0.006, scores).items():
-                assert found[name][i] == pytest.approx(wanted, abs=1e-12), name
-    assert any(enter is not None for x in X for enter in problem.decoded(x).enter)
-    with pytest.raises(InputError, match="answer: own, found cumulative_mean"):
-        CascadeProblem(calls, answer="cumulative_mean", routing=Routing(told[0], {}))
-    with pytest.raises(InputError, match="a score of 'm0' for each of 50 records"):
-        CascadeProblem(calls, routing=Routing(told[1], {}))
 
 
 def test_outcomes_under_weights_are_those_of_repeated_records():
@@ -258,123 +211,6 @@ def twin_answers(problem, x):
 
         said.append(table.labels.index(reference.decide(bare.to_json(), ask)[0]))
     return np.array(said)
-
-
-def routed_tables(folder):
-    """Write a table of two models, of which a question says which one knows, and one to test on."""
-    for name, seed in (("calls", 0), ("later", 1)):
-        hard = np.random.default_rng(seed).random(120) < 0.5
-        words = np.where(hard, "integrate by parts", "add two numbers")
-        right = {"small": ~hard, "large": np.ones(120, bool)}
-        columns = {"record": [f"{name} {i}" for i in range(120)], "prompt": words}
-        for model, cost in (("small", 0.001), ("large", 0.01)):
-            columns[f"{model}:correct"] = right[model].astype(int)
-            columns[f"{model}:confidence"] = np.random.default_rng(seed + 2).random(120)
-            columns[f"{model}:cost"] = cost
-        frame = pd.DataFrame(columns)
-        frame.loc[0, "prompt"] = None  # a text that is missing has no words
-        frame.to_csv(folder / f"{name}.csv", index=False)
-    return {"path": str(folder / "calls.csv"), "test": str(folder / "later.csv")}
-
-
-def test_a_plain_regression_says_what_the_pipeline_says():
-    """Numbers that are missing, texts without a known word, columns without a number."""
-    rng = np.random.default_rng(0)
-    words = np.array(["add", "Two numbers", "x", "", "été à la mer", "add ADD two"], dtype=object)
-    X = pd.DataFrame(
-        {"a": rng.normal(size=60), "q": words[rng.integers(6, size=60)], "b": rng.random(60) < 0.5}
-    )
-    X["none"] = np.nan
-    X["r"] = words[rng.integers(6, size=60)]
-    X.loc[3, "a"] = np.nan
-    y = rng.random(60) < 0.5
-    fitted = _regression(X).fit(X, y)
-    plain = PlainRegression.of(fitted)
-    read = PlainRegression.from_json(json.loads(json.dumps(asdict(plain))))
-    X.loc[4, "q"] = "unheard of"
-    np.testing.assert_allclose(plain.predict_proba(X), fitted.predict_proba(X), rtol=1e-12)
-    np.testing.assert_array_equal(read.predict_proba(X), plain.predict_proba(X))
-
-
-def made(plain):
-    return CascadeProblem.from_config(CascadeConfig.model_validate(plain))
-
-
-def test_a_router_of_a_configuration_reads_the_questions(tmp_path):
-    calls = routed_tables(tmp_path)
-    router = {"cost": 0.0001, "columns": ["prompt"]}
-    problem = made({"calls": calls, "router": router})
-    roles = Roles(problem.metrics, [Objective("accuracy", "max"), Objective("cost", "min")])
-    X = ExactCascades(problem, roles, seed=0).best()
-    values, tested = problem.evaluate(X), problem.evaluate_test(X)
-    best = np.argmax(values["accuracy"] - 10 * values["cost"])
-    for found in (values, tested):
-        assert found["accuracy"][best] > 0.98
-        assert 0.004 < found["cost"][best] < 0.007  # half of the records, and a score of each
-        assert found["models_asked"][best] == 1
-    again = made({"calls": calls, "router": router})
-    assert again.fingerprint == problem.fingerprint != made({"calls": calls}).fingerprint
-    # what is handed out scores the questions of new records itself
-    example = pd.DataFrame(problem.example())
-    check_model(problem.decode(X[best]), example)
-    save_model(problem.decode(X[best]), tmp_path / "m", example=example)
-    later = pd.read_csv(calls["test"]).drop(columns="record")
-    told = load_model(tmp_path / "m").predict_table(later)
-    assert told["label"].mean() == tested["accuracy"][best]
-    assert (told["calls"] == 1).all()
-    with pytest.raises(InputError, match="expected a column 'prompt', found none"):
-        load_model(tmp_path / "m").predict_table(later.drop(columns="prompt"))
-    scored = later.drop(columns="prompt").assign(**{"small:score": 1.0})
-    assert set(load_model(tmp_path / "m").predict_table(scored)["model"]) == {"small"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["holdout", "cross_validation"])
-def test_a_router_of_a_configuration_reads_the_features_of_a_library(kind, tmp_path, monkeypatch):
-    monkeypatch.setenv("PARETOLAB_CACHE", str(tmp_path))
-    families = ["naive_bayes", "decision_tree"]
-    build = {"name": "two", "dataset": {"sklearn": "iris"}, "families": families, "models": 2}
-    plain = {"calls": {"library": {"build": build}}, "measure": {"kind": kind}}
-    problem = made({**plain, "router": {"cost": 0.5}})
-    assert problem.costs[0] == "inference_time"
-    x = problem.space.upper.copy()
-    x[:2], x[2:] = 1, [1 + len(problem.routes.cuts[0]) // 2, 0]
-    model, frame = problem.decode(x), pd.DataFrame(load_iris(as_frame=True).data)
-    assert model.policy_.routed == (problem.calls.ids[0],)
-    assert model.predict_table(frame)["model"].nunique() == 2
-    assert problem.evaluate_test(x[None])["models_asked"][0] == 1
-    check_model(model, frame.head())
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"router": {"columns": ["prompt"]}}, "router.cost"),
-        ({"router": {"cost": 1}}, "name those of the table"),
-        ({"router": {"cost": 1, "columns": ["promt"]}}, "did you mean 'prompt'"),
-        ({"router": {"cost": 1, "columns": ["prompt"], "folds": 121}}, "each of 120 records"),
-        ({"router": {"cost": 1, "columns": ["record"]}, "answer": "vote"}, "found vote"),
-        ({"router": {"cost": 1, "columns": ["empty"]}}, "tell records apart"),
-        ({"router": {"cost": 1, "columns": ["prompt"]}, "grouped": True}, "belong together"),
-    ],
-)
-def test_routers_that_cannot_be_are_refused(changes, sentence, tmp_path):
-    calls = routed_tables(tmp_path)
-    frame = pd.read_csv(calls["path"]).assign(empty="a")
-    if changes.pop("grouped", False):
-        frame["group"] = 1
-    frame.to_csv(calls["path"], index=False)
-    with pytest.raises((InputError, ValueError), match=sentence):
-        made({"calls": {"path": calls["path"]}, **changes})
-
-
-def test_a_router_beside_a_library_that_is_read_is_refused(tmp_path):
-    models = {"a": GaussianNB().fit([[0], [1]], [0, 1])}
-    library = from_models(models, [[0], [1]], [0, 1], costs={"cost": [1.0]})
-    library.save(tmp_path / "library")
-    plain = {"calls": {"library": {"path": str(tmp_path / "library")}}, "router": {"cost": 1}}
-    with pytest.raises(InputError, match="found a library that is read"):
-        made(plain)
 
 
 def test_a_library_is_measured_as_the_problem_says(monkeypatch):
