@@ -233,7 +233,8 @@ def weighted_sums(plane: Array, weights: Array) -> FloatArray:
     if highest >= _LARGEST:
         raise InputError(
             "costs: expected sums over all records below 2^63 of the units that they are counted "
-            f"in, found up to {highest:.3g}; divide all costs by the same number"
+            f"in, found up to {highest:.3g}; divide all costs by the same number, or take weights "
+            "and shares of classes that are nearer to each other"
         )
     kind: type = np.int64
     if highest < _EXACT_DOUBLE:

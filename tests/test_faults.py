@@ -6,13 +6,15 @@ import os
 import random
 import resource
 import signal
+import subprocess
+import sys
 import time
 
 import psutil
 import pytest
 
 from framework.errors import JournalError
-from tests.command import assert_each_row_once, call, rows, small, start, write
+from tests.command import assert_each_row_once, call, environment, rows, small, start, write
 
 GENERATIONS = 25
 # every row needs sub-classifiers that were not trained before, by a slow trainer: the search takes
@@ -121,6 +123,30 @@ def test_interrupted(place, reference, number):
     assert '"status": "interrupted"' in (place / name / "summary.json").read_text()
     assert finish(place, name) == reference
     assert '"status": "done"' in (place / name / "summary.json").read_text()
+
+
+LOADING = """
+import os, signal, sys
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        try:
+            if name == {name!r}:
+                os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            pass  # as Python drops one where it is in a callback of the import system
+sys.meta_path.insert(0, Interrupts())
+sys.argv[1:] = ["run", "long.yaml", "--out", "loading"]
+from paretolab.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("name", ["framework.cli", "framework.security", "framework.cli.run"])
+def test_interrupted_while_modules_load(place, name):
+    command = [sys.executable, "-P", "-c", LOADING.format(name=name)]
+    done = subprocess.run(command, cwd=place, env=environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "paretolab: interrupted\n")
+    assert not (place / "loading").exists()
 
 
 def test_interrupted_before_anything_is_made(place):

@@ -73,11 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
+        called = _called(arguments)
+        if called not in ([], ["trust"]):
+            check_working_folder()  # before the command imports what obeys it
+        args = command_parser(called).parse_args(arguments)
         with interruptible():
-            called = _called(arguments)
-            if called not in ([], ["trust"]):
-                check_working_folder()  # before the command imports what obeys it
-            args = command_parser(called).parse_args(arguments)
             trust(args.trust)
             with allowing(args.allow), as_json(called[0], wanted=getattr(args, "json", False)):
                 code: int = args.run(args)

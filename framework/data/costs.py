@@ -28,6 +28,7 @@ _SOURCES = ("classes", "values", "path", "by_importance")
 _TREES = 200
 _LONGEST_SCALE = 10**6
 _BINARY_SCALE = 2**20
+_LEAST_UNITS = 500  # of a cost that is rounded, so that it stays within a thousandth
 _LARGEST_SUM = 2**62
 
 
@@ -323,17 +324,27 @@ def exact_costs(costs: FloatArray, records: int = 1) -> tuple[IntArray, int]:
     units : int64 (n,)
     scale : int
         ``costs == units / scale``, to the bit where the decimals are short (a common denominator
-        of at most 10**6); else the scale is 2**20 and costs are rounded to it.
+        of at most 10**6); else the scale is 2**20, or the next power of two under which each cost
+        is within a thousandth, and costs are rounded to it.
 
     Raises
     ------
     InputError
-        ``sum(units) * records`` would reach 2**62.
+        ``sum(units) * records`` or ``scale * records`` would reach 2**62.
     """
     exact = [Fraction(repr(float(cost))) for cost in costs]
     scale = math.lcm(*(cost.denominator for cost in exact))
     if scale > _LONGEST_SCALE:
-        scale = _BINARY_SCALE
+        scale, smallest = _BINARY_SCALE, min(cost for cost in exact if cost)
+        while smallest * scale < _LEAST_UNITS:
+            scale *= 2
+        if scale > _BINARY_SCALE and max(sum(exact), 1) * scale * records >= _LARGEST_SUM:
+            least = _LEAST_UNITS * max(sum(exact), 1) * records / _LARGEST_SUM
+            raise InputError(
+                f"costs: expected 0 or at least {float(2 * least):.3g} each, for {records} records "
+                f"and costs of {float(sum(exact)):.3g} in all, found {float(smallest):.3g}; make "
+                "it 0 or larger"
+            )
     units = [round(cost * scale) for cost in exact]
     if sum(units) * records >= _LARGEST_SUM:
         raise InputError(

@@ -35,6 +35,8 @@ from framework.streams import CandidateStreams
 
 _ROUNDED = 1e-6  # by which shares may miss 1
 _LEAST_TOTAL, _FOR_A_RECORD = 2**24, 2**16  # units that records of classes have together
+_LEAST_UNITS = 500  # of a record, so that rounding changes no share by more than a thousandth
+_MOST_TOTAL = 2**50  # sums of resamples, where records are drawn a few times, stay below 2^53
 _MOST_SECONDS = 30.0  # of training components again, for figures that only inform
 
 
@@ -190,7 +192,8 @@ def class_weights(
     Raises
     ------
     InputError
-        Classes that are missing or unknown, or no shares above 0 that add up to 1.
+        Classes that are missing or unknown, or no shares that add up to 1, each large enough to
+        be counted.
     """
     known = problem.truth()
     if known is None:
@@ -212,9 +215,15 @@ def class_weights(
         missing = names[int(counts.argmin())]
         raise InputError(f"prior: expected records of each class, found none of {missing!r}")
     each = wanted / counts
-    total = max(_LEAST_TOTAL, _FOR_A_RECORD * len(truth))
-    whole = np.rint(each * (total / float(each @ np.bincount(truth))))
-    return np.maximum(whole, 1).astype(np.int64)[truth]
+    together, smallest = float(each @ np.bincount(truth)), float(each.min())
+    total = max(_LEAST_TOTAL, _FOR_A_RECORD * len(truth), _LEAST_UNITS * together / smallest)
+    if total > _MOST_TOTAL:
+        least = wanted[each.argmin()] / smallest * together * _LEAST_UNITS / _MOST_TOTAL
+        raise InputError(
+            f"prior: expected shares of at least {least:.1g}, smaller ones cannot be counted, "
+            f"found {given}"
+        )
+    return np.rint(each * (total / together)).astype(np.int64)[truth]
 
 
 def scored_again(

@@ -34,7 +34,7 @@ def whole_cost(cost: float, times: int, where: str) -> int:
     Raises
     ------
     InputError
-        It is negative or no number, or the sum might not fit in 64 bits.
+        It is negative or no number, too small, or the sum might not fit in 64 bits.
     """
     most = _MOST / UNIT / times
     if not 0 <= cost <= most:
@@ -42,7 +42,26 @@ def whole_cost(cost: float, times: int, where: str) -> int:
             f"{where}: expected a cost from 0 to {most:.3g}, which may be added {times:,} times, "
             f"found {cost:g}; give all costs in a larger unit"
         )
-    return round(cost * UNIT)
+    return int(_rounded(np.array([[cost]], dtype=np.float64), where)[0, 0])
+
+
+def _rounded(costs: FloatArray, where: str) -> IntArray:
+    """Return costs (K, N) as whole numbers of 1e-9.
+
+    Raises
+    ------
+    InputError
+        Those of a model are not within a thousandth by that.
+    """
+    units = np.rint(costs * UNIT)
+    off = np.abs(units.sum(axis=1) / UNIT - costs.sum(axis=1)) > costs.sum(axis=1) / 1000
+    if off.any():
+        small = costs[off]
+        raise InputError(
+            f"{where}: expected whole multiples of 1e-9, or costs of which that rounds off less "
+            f"than a thousandth, found {small[small > 0].min():g}; give all costs in a smaller unit"
+        )
+    return units.astype(np.int64)
 
 
 class CallCost(NamedTuple):
@@ -492,7 +511,7 @@ def _whole(given: Any, ids: Sequence[str], n: int, key: str, name: str) -> IntAr
             f"{name}: {key}: expected costs that add up to at most {_MOST / UNIT:.2g}, found calls "
             f"of up to {found.max():g}; give it in a larger unit"
         )
-    return frozen(np.rint(found * UNIT).astype(np.int64))
+    return frozen(_rounded(found, f"{name}: {key}"))
 
 
 def _shaped(array: Any, shape: tuple[int, ...], where: str) -> Any:

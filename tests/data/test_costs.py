@@ -165,3 +165,20 @@ def test_long_decimals_are_rounded_and_too_large_sums_refused():
     exact_costs(np.array([2.0**41]), records=2**20)
     with pytest.raises(InputError, match="give costs in a larger unit"):
         exact_costs(np.array([2.0**42]), records=2**20)
+
+
+@pytest.mark.parametrize("small", [1e-9, 3e-12, 1.23456789e-7])
+def test_small_costs_stay_within_a_thousandth(small):
+    costs = np.array([0.0, small, 1 / 3])
+    units, scale = exact_costs(costs, records=1000)
+    np.testing.assert_allclose(units / scale, costs, rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize(("small", "others"), [(1e-15, 10.0), (5e-324, 0.0)])
+def test_costs_that_are_too_small_beside_the_others_are_refused(small, others):
+    text = "expected 0 or at least .* each, for 1000 records .*; make it 0 or larger"
+    with pytest.raises(InputError, match=text) as refusal:
+        exact_costs(np.array([others, small]), records=1000)
+    least = float(str(refusal.value).split("at least ")[1].split()[0])
+    units, scale = exact_costs(np.array([others, 1.01 * least]), records=1000)
+    assert units[1] / scale == pytest.approx(1.01 * least, rel=1e-3)

@@ -10,7 +10,7 @@ import pytest
 
 from framework.errors import InputError
 from framework.libraries.call_files import calls_of, read_calls
-from framework.libraries.calls import CallTable
+from framework.libraries.calls import CallTable, whole_cost
 from tests.made_up_libraries import made_up
 
 
@@ -101,6 +101,8 @@ def test_a_library_is_a_table(classes):
         ({"large:cost": ["$0.10", "1", "2"]}, r"found the text '\$0.10'"),
         ({"large:cost": [1, -2, 3]}, "from 0, found -2"),
         ({"large:cost": [1, 1e300, 3]}, "larger unit"),
+        ({"large:cost": [0, 4e-10, 3e-10]}, "less than a thousandth, found 3e-10; .* smaller unit"),
+        ({"small:cost": [1.4e-9, 0, 0]}, "less than a thousandth, found 1.4e-09; .* smaller unit"),
         ({"small:correct": [1, 2, 0]}, "0 for a wrong, found 2"),
         ({"record": ["r1", "r1", "r2"]}, "'r1' twice"),
         ({"third:correct": [1, 1, 1]}, "third:confidence"),
@@ -109,6 +111,14 @@ def test_a_library_is_a_table(classes):
 def test_what_is_wrong_is_said(more, sentence):
     with pytest.raises(InputError, match=sentence):
         calls_of(wide(**more))
+
+
+def test_small_costs_that_hardly_matter_are_rounded():
+    table = calls_of(wide(**{"small:cost": [1, 1e-10, 2e-9], "large:cost": [0, 0, 3e-9]}))
+    assert table.costs["cost"].values.tolist() == [[10**9, 0, 2], [0, 0, 3]]
+    assert whole_cost(2e-9, 10, "errors") == 2
+    with pytest.raises(InputError, match=r"errors: .* found 1e-10; give all costs in a smaller"):
+        whole_cost(1e-10, 10, "errors")
 
 
 def test_records_in_both_tables_are_refused():

@@ -141,6 +141,20 @@ def test_shares_of_classes_are_exact_in_large_tables():
     assert weights[codes == 1].sum() / weights.sum() == pytest.approx(0.5, abs=1e-4)
 
 
+@pytest.mark.parametrize("share", [1e-9, 1e-4, 0.3])
+def test_small_shares_of_classes_are_within_a_thousandth(share):
+    codes = np.repeat([0, 1], [400, 200])
+    problem = SimpleNamespace(truth=lambda: (codes, ["ok", "ill"]))
+    shares = {"ok": 1 - share, "ill": share}
+    weights = class_weights(problem, shares, SimpleNamespace(counted=None))
+    assert weights.sum() < 2**50 + 600
+    assert weights[codes == 1].sum() / weights.sum() == pytest.approx(share, rel=1e-3)
+    shares = {"ok": 1 - 1e-12, "ill": 1e-12}
+    text = "prior: expected shares of at least 9e-11, smaller ones cannot be counted, found ok=1"
+    with pytest.raises(InputError, match=text):
+        class_weights(problem, shares, SimpleNamespace(counted=None))
+
+
 def test_outcomes_of_weights_of_1_are_what_evaluate_says(file):
     problem = weighted(file, measure={"kind": "cross_validation"})
     X = sampled(problem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from io import TextIOWrapper
 
@@ -12,8 +13,15 @@ from paretolab.hiding import check_packages
 _OBJECTS = 50_000  # allocated between two garbage collections
 
 
+def _leave(*_: object) -> None:
+    """End the process: an exception would be lost or printed where a module is being loaded."""
+    os.write(2, b"paretolab: interrupted\n")
+    os._exit(130)
+
+
 def main() -> int:
     """Run the command; return its exit code."""
+    signal.signal(signal.SIGINT, _leave)  # until the command takes signals itself
     # what a command imports stays: collecting as often as usual takes a tenth of its time
     gc.set_threshold(_OBJECTS)
     for stream in (sys.stdout, sys.stderr):  # a terminal may lack arrows and frames
@@ -26,9 +34,6 @@ def main() -> int:
     except ImportError as error:
         print(f"paretolab: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("paretolab: interrupted", file=sys.stderr)
-        return 130
     os.environ.update(SAFE_PATH)  # for all that is started, by libraries too
     return command()
 
