@@ -490,9 +490,7 @@ def main() -> int:
     of["hull"].add_argument("--evaluations", type=int, default=30000)
     of["hull"].add_argument("--populations", type=int, nargs="+", default=[100, 300, 1000])
     of["pruning"].add_argument("libraries", nargs="*", help="folders; a made-up pool if none")
-    of["pruning"].add_argument(
-        "--seconds", type=float, default=20.0, help="of the clock, for HiGHS"
-    )
+    of["pruning"].add_argument("--seconds", type=float, default=20.0, help="that HiGHS may take")
     of["pruning"].add_argument("--weights", default="accuracy")
     args = parser.parse_args()
     with threadpool_limits(1):  # scikit-learn's best here, and of what is loaded by now alone
