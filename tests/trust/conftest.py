@@ -98,10 +98,15 @@ def made(tmp_path_factory: pytest.TempPathFactory, finished: Path) -> dict[str, 
             assert main([command, str(folder / config), "--out", place, "--quiet"]) == 0
     little().save(folder / "library")
     shutil.copytree(finished / "model", folder / "model")
+    shutil.copytree(finished, folder / "certified")
+    names = pd.read_csv(finished / "model" / "example.csv").columns
+    rng = np.random.default_rng(4)
+    fresh = pd.DataFrame(rng.normal(size=(60, len(names))), columns=names)
+    fresh.assign(target=np.arange(60) % 2).to_csv(folder / "certified" / "fresh.csv", index=False)
     problem = cascades()
     genome = problem.space.sample(np.random.default_rng(3), 1)[0]
     save_model(problem.policy(genome), folder / "cascade", example=pd.DataFrame(problem.example()))
-    kinds = ("sweep", "experiment", "library", "model", "cascade")
+    kinds = ("sweep", "experiment", "library", "model", "cascade", "certified")
     known = {name: folder / name for name in kinds}
     return known | {"run": finished}
 

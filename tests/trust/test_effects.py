@@ -36,6 +36,10 @@ from tests.trust.test_hostile_server import Hostile
 from tests.trust.test_hot_journals import hot_journal
 from tests.trust.watch import PATIENCE, RUN, SHORT, Said, Watched, check
 
+FROM_LIBRARY = {
+    "problem": {"kind": "ensemble", "library": {"path": "."}},
+    "objectives": [{"metric": "log_loss", "sense": "min"}, {"metric": "time", "sense": "min"}],
+}
 CALLS = ("correct", "confidence", "cost")
 CASCADE_OBJECTIVES = [{"metric": "accuracy", "sense": "max"}, {"metric": "cost", "sense": "min"}]
 
@@ -79,7 +83,10 @@ def test_forged_configurations_do_nothing_outside(kind, watched, times):
         arguments: list[object] = ["check", file]
         if turn == 0 and command == "run":
             arguments = ["run", file, "--out", folder / "out", *SHORT, "--workers", "serial"]
-        elif turn == 0 and command != "library":
+        elif turn == 0 and command == "library":
+            arguments = ["library", "build", file, "--out", folder / "out", "--quiet"]
+            arguments += ["--workers", "serial", "--set", "library.models=2"]
+        elif turn == 0:
             arguments = [command, file, "--out", folder / "out", "--quiet", "--workers", "serial"]
         check(watched.call(*arguments), (arguments, changed))
 
@@ -105,6 +112,7 @@ def test_forged_configurations_that_are_shipped_do_nothing_outside(watched, time
 # --- directories: runs, models, libraries -----------------------------------------------------
 
 
+CERTIFY = ["certify", "DIR", "DIR/fresh.csv", "--where", "coverage>=0.01"]
 OPENED: dict[str, tuple[list[str], ...]] = {
     "run": (
         ["choose", "DIR", "--best", "cost", "--no-mlflow"],
@@ -119,8 +127,10 @@ OPENED: dict[str, tuple[list[str], ...]] = {
     "model": (["predict", "DIR", "DIR/example.csv"], ["serve", "DIR", "--port", "0"]),
     "cascade": (["predict", "DIR", "DIR/example.csv"], ["serve", "DIR", "--port", "0"]),
     "library": (["library", "show", "DIR"],),
+    "certified": (CERTIFY, [*CERTIFY, "--export", "DIR/other"]),
 }
 EXAMPLES = {"run": 24, "sweep": 4, "experiment": 4, "model": 24, "cascade": 16, "library": 16}
+EXAMPLES["certified"] = 16
 TEXTS = (".json", ".yaml")
 
 
@@ -246,6 +256,64 @@ def test_forged_arrays_do_nothing_outside(what, made, watched, times):
         shutil.rmtree(place)
 
     attempt()
+
+
+@pytest.mark.parametrize("what", ["bytes", "objects", "a bomb", "a link", "a link to a folder"])
+def test_forged_libraries_do_nothing_outside(what, made, watched, times):
+    @trying(4 * times if what == "bytes" else 1)
+    @given(st.data())
+    def attempt(data: st.DataObject) -> None:
+        place = watched.folder() / "library"
+        shutil.copytree(made["library"], place)
+        file = place / "validation.npy"
+        if what == "bytes":
+            file.write_bytes(data.draw(forged_bytes(file.read_bytes())))
+        elif what == "objects":
+            np.save(file, np.array([Opens()], dtype=object), allow_pickle=True)
+        elif what == "a bomb":
+            with file.open("wb") as stream:
+                header = {"descr": "<f4", "fortran_order": False, "shape": (10**9, 10**9)}
+                np.lib.format.write_array_header_1_0(stream, header)
+        else:
+            link, to = (file, "secret.csv") if what == "a link" else (place / "models", ".ssh")
+            link.unlink(missing_ok=True)
+            link.symlink_to(watched.base / "home" / to)
+        (place / "run.yaml").write_text(yaml.safe_dump({**RUN, **FROM_LIBRARY}))
+        commands = (
+            ["library", "show", place],
+            ["run", place / "run.yaml", "--out", place / "out", *SHORT],
+        )
+        for arguments in commands:
+            said = watched.call(*arguments)
+            check(said, arguments)
+            assert what == "bytes" or said.code == 2, said
+        shutil.rmtree(place)
+
+    attempt()
+
+
+def test_what_is_not_forged_is_done(made, watched):
+    """Else the tests above would show nothing of certificates and libraries."""
+    place = watched.folder() / "copy"
+    shutil.copytree(made["certified"], place)
+    for words in OPENED["certified"]:
+        said = watched.call(*(word.replace("DIR", str(place)) for word in words))
+        check(said, words)
+        assert said.code == 0, said
+    shutil.copytree(made["library"], place / "library")
+    file = place / "library" / "run.yaml"
+    file.write_text(yaml.safe_dump({**RUN, **FROM_LIBRARY}))
+    run = ["run", file, "--out", place / "out", *SHORT]
+    for words in (["library", "show", place / "library"], run):
+        said = watched.call(*words)
+        check(said, words)
+        assert said.code == 0, said
+    build, _ = CONFIGURATIONS["library"]
+    (place / "build.yaml").write_text(yaml.safe_dump(build))
+    words = ["--out", place / "built", "--quiet", "--workers", "serial", "--set"]
+    said = watched.call("library", "build", place / "build.yaml", *words, "library.models=2")
+    check(said, words)
+    assert said.code == 0, said
 
 
 LED_OUT = {  # a link of a received directory, and where it leads to in the home of the user
