@@ -209,7 +209,7 @@ class SweepConfig(Section):
         password in it is the name of a variable of the environment, ``${NAME}``. Optuna's gRPC
         proxy is ``grpc://host:port``.
     join : whether several processes share the study, which then has the name of the
-        configuration; see :mod:`tracking.sweep.joint`.
+        configuration; see :meth:`tracking.sweep.study.SweepStudy.begin`.
     grace : seconds of silence after which a trial of another process is tried again.
     reference : a ``front.csv``, for ``share_of_reference``.
     seed : of the sampler; the runs have the configuration's.
@@ -230,7 +230,7 @@ class SweepConfig(Section):
     sampler: Literal["tpe", "random", "nsga2", "qmc", "cmaes", "gp", "grid"] = "tpe"
     storage: str | None = None
     join: bool = False
-    grace: float = Field(default=60.0, gt=0)
+    grace: int = Field(default=60, ge=3)
     reference: str | None = None
     seed: int = Field(default=0, ge=0, lt=2**32)
 

@@ -23,10 +23,9 @@ from tracking.sweep.study import (
     BOUNDED,
     ERROR,
     INTERVALS,
-    LOST,
-    SURPLUS,
     SweepStudy,
     importances,
+    retried,
 )
 
 
@@ -117,7 +116,10 @@ def write_report(
         note = f"# Trial {order[0].number} of the sweep {plan.config.name}\n"
         write_whole(out.path / BEST, note + text)
     runs = [trial.summary() for trial in out.children()]
-    failed = [trial for trial in trials if _state(trial) == "fail"]
+    stale = retried(trials)
+    failed = [
+        t for t in trials if t.state == optuna.trial.TrialState.FAIL and t.number not in stale
+    ]
     summary = {
         "status": status,
         "name": plan.config.name,
@@ -213,21 +215,14 @@ def _described(plan: SweepPlan, trial: FrozenTrial) -> dict[str, Any]:
     return found
 
 
-def _state(trial: FrozenTrial) -> str:
-    """Return how a trial ended; of a study that is shared it may be lost or surplus, too."""
-    for ended in (LOST, SURPLUS):
-        if trial.state == optuna.trial.TrialState.FAIL and ended in trial.user_attrs:
-            return ended
-    return trial.state.name.lower()
-
-
 def _frame(plan: SweepPlan, trials: Sequence[FrozenTrial]) -> pd.DataFrame:
     """Return one row per trial: number, state, values (on the way, too), parameters, error."""
-    rows = []
+    rows, stale = [], retried(trials)
     for trial in trials:
         complete = trial.state == optuna.trial.TrialState.COMPLETE
         values = _values(plan, trial) if complete else {}
-        row = {"trial": trial.number, "state": _state(trial)} | values
+        state = "lost" if trial.number in stale else trial.state.name.lower()
+        row = {"trial": trial.number, "state": state} | values
         halves = trial.user_attrs.get(INTERVALS, {})
         if plan.sweep.repeats > 1:
             row |= {f"{d.metric}_interval": halves.get(d.metric) for d in plan.sweep.directions}

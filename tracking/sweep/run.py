@@ -6,6 +6,7 @@ import time
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
+import optuna
 from rich.table import Table
 
 from framework.errors import ParetolabError
@@ -18,7 +19,6 @@ from framework.problem import Problem
 from framework.roles import Roles
 from framework.security import sqlite_uri
 from tracking.sweep.config import SweepPlan
-from tracking.sweep.joint import JointStudy
 from tracking.sweep.report import top_table, write_report
 from tracking.sweep.study import SweepStudy, open_study
 from tracking.sweep.sweep_figures import write_sweep_figures
@@ -172,17 +172,22 @@ class _Trials:
 
     def _with_others(self) -> None:
         """Take trials of a study that others share, one at a time, until all have ended."""
-        joint = JointStudy(self._plan, self._study)
-        while (number := joint.begin()) is not None:
-            with joint.alive(number):
+        while (number := self._study.begin()) is not None:
+            with self._study.alive(number):
                 self._start(number)
                 outcome = self._runs.next()
-            if not joint.tell(outcome):
-                self._options.report(f"trial {number}: another process has taken it over meanwhile")
-                continue
-            self._options.ended(EndedTrial(joint.done(), outcome))
+                if outcome.again:  # it turns stale, and is tried again
+                    self.left[number] = outcome.error
+                else:
+                    try:
+                        self._study.tell(outcome)
+                    except (optuna.exceptions.UpdateFinishedTrialError, ValueError):
+                        self._options.report(
+                            f"trial {number}: another process has taken it over meanwhile"
+                        )
+                        continue
+            self._options.ended(EndedTrial(self._study.done(), outcome))
             if outcome.again:
-                self.left[number] = outcome.error
                 return
 
     def _start(self, number: int) -> None:

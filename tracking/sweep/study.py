@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -20,13 +20,15 @@ from urllib.parse import unquote
 import optuna
 import sqlalchemy
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
+from optuna.storages._heartbeat import get_heartbeat_thread, is_heartbeat_enabled
 from optuna.trial import FrozenTrial, TrialState
 
 from framework.errors import InputError, ParetolabError
 from framework.files import check_database
 from framework.roles import Sense
 from framework.security import expanded, public_uri, redacted
-from tracking.sweep.config import SweepPlan
+from tracking.sweep.config import SweepConfig, SweepPlan
 from tracking.sweep.sampling import LIMITS, directions, draw_trial
 from tracking.sweep.trial_runs import TrialOutcome
 
@@ -34,13 +36,14 @@ from tracking.sweep.trial_runs import TrialOutcome
 ERROR = "error"
 INTERVALS = "intervals"  # half the 95% interval of each value
 BOUNDED = "bounded"  # values of the metrics of constraints
-BEAT, LOST, RETRY, SURPLUS = "beat", "lost", "retry_of", "surplus"  # see tracking.sweep.joint
 
 _IDENTITY = "paretolab"  # user attribute of the study
 _LEAST_FOR_IMPORTANCE = 10
 _SQLITE = "sqlite:///"
 _PROXY, _PORT = "grpc://", 13000
 _PATIENCE = 60  # seconds for a store that is busy
+_BEATS = 6  # within the time after which a silent trial is stale
+_LOOK = 0.5  # seconds between looks at what others do
 _MEANWHILE = 2.0  # seconds in which the tables of a new store are made
 _GRPC = "; for Optuna's gRPC proxy, `pip install grpcio protobuf`"
 _DRIVERS = "; for PostgreSQL, `pip install 'paretolab[postgresql]'`, else the driver it names"
@@ -88,7 +91,12 @@ class SweepStudy:
         """Return the values of an unfinished trial: those it was given before, or new ones."""
         known = self.trials()
         if number < len(known):
-            return dict(known[number].params)
+            trial = known[number]
+            if not self.plan.is_complete(trial.params):  # begun by :meth:`begin`
+                first = RetryHeartbeatStaleTrialCallback.retried_trial_number(trial)
+                trial = draw_trial(self.plan, known[: number if first is None else first])
+                self._fill(number, trial)
+            return dict(trial.params)
         assert number == len(known), "another process writes to this study"
         trial = draw_trial(self.plan, known)
         self.study.add_trial(trial)
@@ -113,13 +121,46 @@ class SweepStudy:
             self._storage.set_trial_system_attr(trial_id, f"constraints:{name}", violation)
         self.study.tell(outcome.number, list(outcome.values.values()))
 
-    def add(self, trial: FrozenTrial) -> int:
-        """Add a trial; return its number."""
-        trial_id = self._storage.create_new_trial(self._study_id(), trial)
-        return self._storage.get_trial_number_from_id(trial_id)
+    def begin(self) -> int | None:
+        """Begin a trial of a study that several processes share; return its number.
 
-    def fill(self, number: int, drawn: FrozenTrial) -> None:
-        """Give a trial that was added without values those that were drawn for it."""
+        What Optuna queued in place of stale trials comes first. None where all trials were begun
+        and, if the storage takes heartbeats, those of other processes have ended.
+        """
+        while True:
+            fail_stale_trials(self.study)
+            trials = self.trials()
+            queued = any(trial.state == TrialState.WAITING for trial in trials)
+            begun = sum(
+                RetryHeartbeatStaleTrialCallback.retried_trial_number(trial) is None
+                for trial in trials
+            )
+            if queued or begun < self.plan.sweep.trials:
+                return self.study.ask().number
+            # a process that was killed before its trial had values may have left no heartbeat
+            others = [
+                trial
+                for trial in trials
+                if trial.state == TrialState.RUNNING and self.plan.is_complete(trial.params)
+            ]
+            if not others or not is_heartbeat_enabled(self._storage):
+                return None
+            time.sleep(_LOOK)
+
+    @contextmanager
+    def alive(self, number: int) -> Iterator[None]:
+        """Record heartbeats of a trial meanwhile, if the storage takes them."""
+        with get_heartbeat_thread(self._id(number), self._storage):
+            yield
+
+    def done(self) -> int:
+        """Return how many trials have ended, without those that were tried again."""
+        trials = self.trials()
+        stale = retried(trials)
+        return sum(t.state.is_finished() and t.number not in stale for t in trials)
+
+    def _fill(self, number: int, drawn: FrozenTrial) -> None:
+        """Give a trial that was begun without values those that were drawn for it."""
         trial_id = self._id(number)
         for key, attribute in drawn.user_attrs.items():
             self._storage.set_trial_user_attr(trial_id, key, attribute)
@@ -129,15 +170,15 @@ class SweepStudy:
             value = distribution.to_internal_repr(drawn.params[key])
             self._storage.set_trial_param(trial_id, key, value, distribution)
 
-    def note(self, number: int, key: str, value: Any) -> None:
-        """Set a user attribute of a trial."""
-        self._storage.set_trial_user_attr(self._id(number), key, value)
-
-    def _study_id(self) -> int:
-        return self._storage.get_study_id_from_name(self.study.study_name)
-
     def _id(self, number: int) -> int:
-        return self._storage.get_trial_id_from_study_id_trial_number(self._study_id(), number)
+        study_id = self._storage.get_study_id_from_name(self.study.study_name)
+        return self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
+
+
+def retried(trials: Sequence[FrozenTrial]) -> set[int]:
+    """Return the numbers of the trials that others were begun in place of."""
+    history = RetryHeartbeatStaleTrialCallback.retry_history
+    return {number for trial in trials for number in history(trial)}
 
 
 @contextmanager
@@ -164,7 +205,7 @@ def open_study(plan: SweepPlan, url: str, name: str) -> Iterator[SweepStudy]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            storage = _storage(url)
+            storage = _storage(url, plan.sweep)
             try:
                 yield _open(plan, storage, name)
             except optuna.exceptions.OptunaError as error:
@@ -180,9 +221,9 @@ def open_study(plan: SweepPlan, url: str, name: str) -> Iterator[SweepStudy]:
         optuna.logging.set_verbosity(verbosity)
 
 
-def _storage(url: str) -> optuna.storages.BaseStorage:
+def _storage(url: str, sweep: SweepConfig) -> optuna.storages.BaseStorage:
     try:
-        return _connected(expanded(url))
+        return _connected(expanded(url), sweep)
     except InputError:
         raise
     except Exception as error:  # a driver may be missing, and each has errors of its own
@@ -195,25 +236,36 @@ def _storage(url: str) -> optuna.storages.BaseStorage:
         ) from error
 
 
-def _connected(url: str) -> optuna.storages.BaseStorage:
+def _connected(url: str, sweep: SweepConfig) -> optuna.storages.BaseStorage:
     if url.startswith(_PROXY):
         host, _, port = url.removeprefix(_PROXY).rstrip("/").partition(":")
         proxy = optuna.storages.GrpcStorageProxy(host=host, port=int(port or _PORT))
         proxy.wait_server_ready(timeout=_PATIENCE)
         return proxy
-    patient = {}
+    patient: dict[str, Any] = {}
+    beats: dict[str, Any] = {}
+    if sweep.join:
+        beats = {
+            "heartbeat_interval": max(1, sweep.grace // _BEATS),
+            "grace_period": sweep.grace,
+            "heartbeat_stale_trial_callback": RetryHeartbeatStaleTrialCallback(),
+        }
     if url.startswith(_SQLITE):
         check_database(Path(unquote(url.removeprefix(_SQLITE))))
         patient = {"connect_args": {"timeout": _PATIENCE}}
     with suppress(sqlalchemy.exc.SQLAlchemyError):
-        return optuna.storages.RDBStorage(url, engine_kwargs=patient)
+        return optuna.storages.RDBStorage(url, engine_kwargs=patient, **beats)
     time.sleep(_MEANWHILE)  # another process may have been making the tables
-    return optuna.storages.RDBStorage(url, engine_kwargs=patient)
+    return optuna.storages.RDBStorage(url, engine_kwargs=patient, **beats)
 
 
 def _open(plan: SweepPlan, storage: optuna.storages.BaseStorage, name: str) -> SweepStudy:
     study = optuna.create_study(
-        storage=storage, study_name=name, directions=directions(plan), load_if_exists=True
+        storage=storage,
+        study_name=name,
+        directions=directions(plan),
+        sampler=optuna.samplers.RandomSampler(),  # draws nothing: draw_trial does
+        load_if_exists=True,
     )
     identity = json.loads(json.dumps(plan.identity()))
     known = study.user_attrs.get(_IDENTITY)
