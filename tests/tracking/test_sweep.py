@@ -11,7 +11,6 @@ import sys
 import time
 from pathlib import Path
 
-import matplotlib.image
 import numpy as np
 import pandas as pd
 import pytest
@@ -52,9 +51,6 @@ def test_files(done):
     for number in range(12):
         for name in ("config.yaml", "journal.bin", "front.csv", "summary.json"):
             assert f"trials/{number:03d}/{name}" in names
-    for name in ("history", "slice"):
-        pixels = matplotlib.image.imread(out / "plots" / f"{name}.png")[..., :3].reshape(-1, 3)
-        assert len(np.unique(pixels, axis=0)) > 50
     assert summary == json.loads((out / "summary.json").read_text())
 
 
@@ -346,9 +342,7 @@ def test_each_trial_is_a_nested_run(tmp_path, store):
     found = run_dir.summary()["indicators"]["hypervolume"]
     assert parent.data.metrics["hypervolume"] == round(found, 4)
     files = {a.path for a in store.client.list_artifacts(parent.info.run_id)}
-    assert {"best.yaml", "trials.csv", "summary.json", "sweep.html", "plots"} <= files
-    plots = {a.path for a in store.client.list_artifacts(parent.info.run_id, "plots")}
-    assert {"plots/history.png", "plots/slice.png"} <= plots
+    assert {"best.yaml", "trials.csv", "summary.json", "sweep.html"} <= files
     for number, told, params, values in sweeps.trials(out):
         child = store.client.get_run(state.runs[f"{number:03d}"].run_id)
         assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id

@@ -247,7 +247,7 @@ def _git_revision(directory: Path) -> str | None:
 
 
 # that a description shows, where there are
-PICTURES = ("front.png", "fronts.png", "system.png", "history.png", "slice.png")
+PICTURES = ("front.png", "fronts.png", "system.png")
 
 _MOST_POINTS = 300  # of a front, as metrics: what MLflow's charts draw of a series
 

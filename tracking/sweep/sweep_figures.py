@@ -3,8 +3,7 @@
 ``sweep.html`` has the figures to explore, of plotly: slices, importances and contours are Optuna's
 (:mod:`optuna.visualization`). The history and the parallel coordinates are ours, since Optuna's
 leave out trials that were pruned, intervals of repeats, the best value so far where there are
-several directions, and trials without a value for every key. ``plots/*.png`` are of matplotlib: the
-pictures that MLflow shows.
+several directions, and trials without a value for every key.
 """
 
 from __future__ import annotations
@@ -19,21 +18,17 @@ from typing import Any
 import numpy as np
 import optuna
 import plotly.graph_objects as go
-from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, NullFormatter
 from optuna.trial import FrozenTrial
 from plotly.subplots import make_subplots
 
 from framework.arrays import FloatArray
 from framework.experiment.run_dir import RunDir
 from tracking.figures.html_page import write_figures_page
-from tracking.figures.style import BLUE, GREY, ORANGE, display_name, plain_axes, save, titled
+from tracking.figures.style import BLUE, GREY, ORANGE, display_name
 from tracking.sweep.config import SweepPlan
 from tracking.sweep.report import PAGE, ranked, short, shown_value, violation
 from tracking.sweep.study import INTERVALS, SweepStudy, importances
 
-_COLUMNS = 4  # panels side by side, at most
-_CROWDED = 28  # characters under a panel
 _TICKS = 5  # of an axis of numbers
 
 _HISTORY = (
@@ -45,7 +40,6 @@ _PARALLEL = (
     "One line per trial, light ones being better. Drag along an axis to keep only the trials in a "
     "range; drag an axis by its name to move it."
 )
-_SLICE_PNG = "One point per trial, light ones being later; star: best trial; dashed: as configured."
 _SLICE = "One point per trial, dark ones being later."
 _CONTOUR = (
     "The two keys that matter most, light being better. Points are trials; between them the "
@@ -58,17 +52,11 @@ _IMPORTANCE = (
 
 
 def write_sweep_figures(plan: SweepPlan, out: RunDir, study: SweepStudy) -> None:
-    """Write ``sweep.html``, and to ``plots/`` ``history.png`` and ``slice.png``.
-
-    Nothing is written where no trial has values.
-    """
+    """Write ``sweep.html``; nothing where no trial has values."""
     complete = study.complete()
     if not complete:
         return
     data = SweepData(plan, complete, ranked(plan, complete)[0][0], study.pruned())
-    out.plots.mkdir(exist_ok=True)
-    history_png(data, out.plots / "history.png")
-    slice_png(data, out.plots / "slice.png")
     write_sweep_page(data, study, out.path / PAGE)
 
 
@@ -147,8 +135,7 @@ class SweepData:
 
         positions: FloatArray = np.array([position(t.params) for t in self.trials], dtype=float)
         ticks = None if choices is None else [shown_value(choice) for choice in choices]
-        best, configured = position(self.best.params), position(self.plan.configured())
-        return KeyAxis(positions, best, configured, ticks, dimension.log)
+        return KeyAxis(positions, ticks, dimension.log)
 
 
 @dataclass(frozen=True)
@@ -159,98 +146,14 @@ class KeyAxis:
     ----------
     positions : numpy.ndarray, shape (trials,)
         NaN where a trial has no such key.
-    best, configured : float or None
-        Positions of the best trial and of the configuration; None where it has no such key, or is
-        off the axis.
     ticks : list of str or None
         Texts at 0, 1, ... where the key has choices.
     log : bool
     """
 
     positions: FloatArray
-    best: float | None
-    configured: float | None
     ticks: list[str] | None
     log: bool
-
-
-def history_png(data: SweepData, path: Path) -> None:
-    """Draw each direction's value by trial, with the best so far."""
-    labels = data.labels()
-    figure = titled(data.title, data.subtitle, 8.4, 1.2 + 2.6 * len(labels))
-    numbers = [trial.number for trial in data.trials]
-    panels = figure.subplots(len(labels), 1, sharex=True, squeeze=False)[:, 0]
-    for i, (axes, label) in enumerate(zip(panels, labels, strict=True)):
-        axes.step(numbers, data.best_so_far(i), where="post", color=ORANGE, linewidth=1.2)
-        if data.half_intervals(i) is not None:
-            bars = {"fmt": "none", "ecolor": BLUE, "elinewidth": 0.8, "alpha": 0.5}
-            axes.errorbar(numbers, data.values(i), data.half_intervals(i), **bars)
-        axes.scatter(numbers, data.values(i), s=22, color=BLUE, zorder=2)
-        if data.pruned:
-            ended = [trial.number for trial in data.pruned]
-            axes.scatter(ended, [t.values[i] for t in data.pruned], marker="x", s=22, color=GREY)
-        _mark_best(axes, data.best.number, data.best.values[i])
-        plain_axes(axes, "", label)
-    crosses = "; crosses: pruned" if data.pruned else ""
-    panels[-1].set_xlabel(f"trial  (line: best so far; star: best trial{crosses})")
-    panels[-1].xaxis.get_major_locator().set_params(integer=True)
-    save(figure, path)
-
-
-def slice_png(data: SweepData, path: Path) -> None:
-    """Draw each direction's value over each key."""
-    keys, labels = list(data.plan.space), data.labels()
-    rows = -(-len(keys) // _COLUMNS)
-    columns = -(-len(keys) // rows)  # few panels are left empty
-    height = 1.0 + 2.7 * rows * len(labels)
-    figure = titled(data.title, data.subtitle, max(6.4, 3.1 * columns), height)
-    panels = figure.subplots(rows * len(labels), columns, squeeze=False, sharey="row")
-    for i, label in enumerate(labels):
-        block = panels[i * rows : (i + 1) * rows].ravel()
-        for j, axes in enumerate(block):
-            if j >= len(keys):
-                axes.set_axis_off()
-                continue
-            _scatter(axes, data, data.axis(keys[j]), i)
-            plain_axes(axes, keys[j], label if j % columns == 0 else "")
-    figure.supxlabel(_SLICE_PNG, x=0.012, ha="left", fontsize=8, color="#444444")
-    save(figure, path)
-
-
-def _scatter(axes: Axes, data: SweepData, axis: KeyAxis, i: int) -> None:
-    if axis.configured is not None:
-        axes.axvline(axis.configured, color=GREY, linewidth=1, linestyle="--", zorder=1)
-    numbers = [trial.number for trial in data.trials]
-    axes.scatter(
-        axis.positions,
-        data.values(i),
-        c=numbers,
-        cmap="viridis",
-        vmin=min(numbers),  # the same in all panels, also where trials have no such key
-        vmax=max(numbers),
-        s=22,
-        alpha=0.85,
-        linewidths=0.3,
-        edgecolors="#333333",
-        zorder=2,
-    )
-    if axis.best is not None:
-        _mark_best(axes, axis.best, data.best.values[i])
-    if axis.log and not np.isnan(axis.positions).all():
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.xaxis.set_minor_formatter(NullFormatter())
-    if axis.ticks is not None:
-        crowded = len("".join(axis.ticks)) > _CROWDED
-        axes.set_xticks(range(len(axis.ticks)), axis.ticks, rotation=20 if crowded else 0)
-        axes.set_xlim(-0.5, len(axis.ticks) - 0.5)
-
-
-def _mark_best(axes: Axes, x: float, y: float) -> None:
-    axes.scatter(
-        x, y, marker="*", s=170, color=ORANGE, edgecolors="white", linewidths=0.6, zorder=3
-    )
 
 
 def write_sweep_page(data: SweepData, study: SweepStudy, path: Path) -> None:
