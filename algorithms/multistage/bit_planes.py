@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from algorithms.multistage.kernels import scoring
-from framework.arrays import Array, BoolArray, WordArray
+from framework.arrays import Array, WordArray
 from framework.components import Components
 
 
@@ -120,11 +120,12 @@ def words_for(n: int) -> int:
     return (n + 63) // 64
 
 
-def pack(mask: BoolArray) -> WordArray:
-    """Pack a boolean vector, bit ``i % 64`` of word ``i // 64`` for entry ``i``."""
-    padded = np.zeros(64 * words_for(len(mask)), dtype=bool)
-    padded[: len(mask)] = mask
-    return np.packbits(padded, bitorder="little").view("<u8").astype(np.uint64)
+def pack(bits: Array) -> WordArray:
+    """Pack bits (..., n) into words, bit ``i % 64`` of word ``i // 64`` for entry ``i``."""
+    octets = np.packbits(bits, axis=-1, bitorder="little")
+    padded = np.zeros((*octets.shape[:-1], 8 * words_for(bits.shape[-1])), dtype=np.uint8)
+    padded[..., : octets.shape[-1]] = octets
+    return padded.view("<u8").astype(np.uint64)
 
 
 def unpack(bits: WordArray, n: int) -> Array:

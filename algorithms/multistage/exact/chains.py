@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from algorithms.multistage.bit_planes import StageTables
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
+from algorithms.multistage.bit_planes import StageTables, pack, unpack
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.pareto import nondominated
 
 
@@ -65,6 +66,56 @@ class ChainFront:
         }
 
 
+@dataclass(frozen=True)
+class RiskFront:
+    """Points of objective values, each with a design that has these values.
+
+    Attributes
+    ----------
+    answered, loss, cost : numpy.ndarray of int64, shape (m,)
+        Records with an answer; what errors and no answers cost and what features do, over all
+        records in fixed point.
+    chains, levels : numpy.ndarray of int, shape (m, n)
+        Sets acquired up to each stage but the last, the largest first, and the number of the
+        threshold there; 0 where there is no such stage.
+    """
+
+    answered: IntArray
+    loss: IntArray
+    cost: IntArray
+    chains: Array
+    levels: Array
+
+    chromosomes: ClassVar[None] = None  # they are not counted
+
+    def __len__(self) -> int:
+        return len(self.loss)
+
+    def take(self, rows: BoolArray | IntArray) -> RiskFront:
+        """Return the points under a mask or at positions."""
+        columns = self.answered, self.loss, self.cost, self.chains, self.levels
+        return RiskFront(*(column[rows] for column in columns))
+
+    def genomes(self, n: int, levels: int) -> IntArray:
+        """Return the stage of each of ``n`` features, from 0, and then ``levels`` thresholds."""
+        X = np.zeros((len(self), n + levels), dtype=np.int64)
+        X[:, :n] = genomes_of(self.chains, n)
+        for x, chain, at in zip(X, self.chains, self.levels, strict=True):
+            first = at[: np.count_nonzero(chain)][::-1]  # of the first stage first
+            x[n : n + min(levels, len(first))] = first[:levels]
+        return X
+
+    def values(self, records: int, cost_scale: int) -> dict[str, FloatArray]:
+        """Return the metrics in their units, as the problem computes them."""
+        whole = cost_scale * records
+        return {
+            "risk": self.loss / whole,
+            "total_cost": (self.loss + self.cost) / whole,
+            "cost": self.cost / whole,
+            "coverage": self.answered / records,
+        }
+
+
 def genomes_of(chains: Array, n: int) -> IntArray:
     """Return the stage of each of ``n`` features, from 0: how many sets are without it."""
     sets = chains[:, :, None]
@@ -107,20 +158,8 @@ def hard_first(tables: StageTables) -> StageTables:
 
     The records that are still undecided are then in the first words.
     """
-    order = np.argsort(_bits(tables.conclusive, tables.records).sum(axis=0), kind="stable")
+    order = np.argsort(unpack(tables.conclusive, tables.records).sum(axis=0), kind="stable")
     conclusive, right = (
-        _words(_bits(rows, tables.records)[:, order]) for rows in (tables.conclusive, tables.right)
+        pack(unpack(rows, tables.records)[:, order]) for rows in (tables.conclusive, tables.right)
     )
     return StageTables(conclusive, right, tables.everyone, tables.records)
-
-
-def _bits(rows: WordArray, records: int) -> Array:
-    octets = np.ascontiguousarray(rows.astype("<u8")).view(np.uint8)
-    return np.unpackbits(octets, axis=1, count=records, bitorder="little")
-
-
-def _words(bits: Array) -> WordArray:
-    octets = np.packbits(bits, axis=1, bitorder="little")
-    padded = np.zeros((len(bits), -(-octets.shape[1] // 8) * 8), dtype=np.uint8)
-    padded[:, : octets.shape[1]] = octets
-    return padded.view("<u8").astype(np.uint64)

@@ -1,18 +1,23 @@
 """The exact front of any number of stages, by dynamic programming over sets and records.
 
 A state is a set of acquired features, the records that are still undecided, and what was spent so
-far: wrong answers, cost, stages. What can follow depends only on the set and on the undecided
-records, so many states of a set need not be followed:
+far: loss, cost, stages. The loss is the number of wrong answers or, where stages decide by costs,
+what errors and records without an answer cost. What can follow depends only on the set and on the
+undecided records, so many states of a set need not be followed:
 
-P1  Of states with the same undecided records, only those with Pareto-optimal (wrong, cost, stages)
+P1  Of states with the same undecided records, only those with Pareto-optimal (loss, cost, stages)
     are kept.
-P2  A state is dropped if another one has a subset of its undecided records and no more wrong
-    answers, cost and stages. Every completion of the dropped state is at least as good after the
-    other one: it answers a superset of records, no more of them wrongly, and pays for fewer.
+P2  A state is dropped if another one has a subset of its undecided records and no more loss, cost
+    and stages. Every completion of the dropped state is at least as good after the other one: it
+    answers a superset of records, loses no more on them, and pays for fewer.
 P3  A stage that answers no record is skipped: the next stage with the features of both does the
     same.
-P4  A state is dropped if no completion of it can be better than a known point in coverage,
-    accuracy or cost.
+P4  A state is dropped if some point is at least as good as the best that can follow, record by
+    record: the least that any larger set loses on it, and the least price until one answers it.
+
+The front of answered, loss and cost has that of coverage, accuracy and cost in it: who answers as
+many and errs no more often is at least as accurate. Where each stage has a threshold of its own, a
+state is followed at each of them; one for all stages is a search for each value.
 
 P3 and P4 keep every objective vector but lose tied chromosomes, which are therefore not counted.
 The tests for P1, P2 and P4 may miss a case because their lists are short: that costs time, but the
@@ -23,26 +28,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 
-from algorithms.multistage.bit_planes import StageTables
-from algorithms.multistage.exact.chains import ChainFront
+from algorithms.multistage.bit_planes import StageTables, unpack
+from algorithms.multistage.exact.chains import ChainFront, RiskFront
 from algorithms.multistage.exact.dynamic_steps import (
     FULL_POINTS,
     FULL_STATES,
+    Ahead,
+    Answers,
     Points,
-    RiskPoints,
-    Sets,
+    Programme,
     States,
-    bounds_of,
+    best_ends,
     expand,
     look_ahead,
-    look_at_open,
 )
-from framework.arrays import Array, FloatArray, IntArray, WordArray
+from algorithms.multistage.kernels.scoring import Rule
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.pareto import nondominated
 
 STEP_SECONDS = 1.2e-7  # to follow a state to a larger set, about
@@ -50,7 +55,6 @@ COMPARED = 64  # states that a new one is compared with
 _BOUNDS_AT_A_TIME = 1_000_000  # rows that are reduced to their best
 
 Stop = Literal["memory", "time"]
-P = TypeVar("P", Points, RiskPoints)
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,27 @@ class SearchResult:
     above: UpperBound | None = None
 
 
+def answers_of(tables: StageTables) -> Answers:
+    """Return the answers where a wrong one is what is lost."""
+    return Answers(
+        tables.conclusive[np.newaxis],
+        tables.conclusive[-1],
+        (tables.conclusive & ~tables.right)[np.newaxis],
+        np.ones(1, dtype=np.int64),
+        0,
+        tables.everyone,
+        tables.records,
+    )
+
+
+def answers_by_cost(bits: WordArray, rule: Rule, everyone: WordArray, records: int) -> Answers:
+    """Return the answers where stages decide by costs, of planes (2^n, planes, words)."""
+    planes = np.ascontiguousarray(bits.transpose(1, 0, 2))
+    errors, sure = planes[rule.errors : rule.sure], planes[rule.sure :]
+    last = planes[0, -1].copy()
+    return Answers(sure, last, errors, rule.weights, int(rule.no_answer), everyone, records)
+
+
 def front_of_chains(
     tables: StageTables,
     price: IntArray,
@@ -163,43 +188,121 @@ def front_of_chains(
     Any order is right in which subsets come first. That of the sets' numbers finds good points
     early; by price, what is still open at a limit is dear, which is worth more for bounds.
     """
-    sets = _look_at(tables, price)
-    states = first_states(tables.everyone, tables.records, len(price), np.int32)
+    answers = answers_of(tables)
+    steps = np.zeros(1, dtype=np.int64)
+    programme = _programme(answers, price, k, 0, True, steps)
     points = _points(known, len(price).bit_length() - 1)
-    order = np.arange(1, len(sets.price) - 1)
+    order = np.arange(1, len(price) - 1)
     if bounds:
-        order = order[np.lexsort((order, np.bitwise_count(order), sets.price[order]))]
-    recent, steps = scratch()
-    step = partial(expand, k, sets, octet_scratch(sets), recent, steps)
-    states, points, done, stopped = follow(order, step, states, points, limits, steps, report)
-    found = _found(points)
+        order = order[np.lexsort((order, np.bitwise_count(order), price[order]))]
+    states, points, done, stopped = _follow(programme, order, points, limits, report)
+    size = int(points.size[0])
+    answered, loss, cost, chains = (column[:size] for column in points[1:5])
+    found = ChainFront(answered, answered - loss, cost, chains).front()
     if stopped is None or not bounds:
         return SearchResult(found, stopped)
-    open_sets = np.zeros(len(sets.price), dtype=bool)
-    open_sets[order[done:]] = True
-    left = look_at_open(sets, tables.right, open_sets)
-    return SearchResult(found, stopped, _upper_bound(found, _bounds(left, sets, states, points)))
+    open_sets = np.ones(len(price), dtype=bool)  # all features, which end a chain, are open too
+    open_sets[order[:done]] = False
+    rest = programme._replace(ahead=_look_ahead(answers, price, open_sets))
+    return SearchResult(found, stopped, _upper_bound(found, _best_ends(rest, states, points)))
 
 
-def follow(
-    order: IntArray,
-    step: Callable[[int, int, States, P], int],
-    states: States,
-    points: P,
+def front_by_risk(
+    answers: Answers,
+    price: IntArray,
+    k: int,
     limits: Limits,
-    steps: IntArray,
+    *,
+    per_stage: bool,
+    coverage: bool,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[RiskFront, Stop | None]:
+    """Return the front of loss and cost over all chains of at most ``k`` sets.
+
+    Parameters
+    ----------
+    answers : Answers
+    price, k, limits, report
+        As of :func:`front_of_chains`; ``k`` may be 1.
+    per_stage : bool
+        Whether each stage has a threshold of its own.
+    coverage : bool
+        Whether the number of records answered is an objective too.
+
+    Returns
+    -------
+    RiskFront, {'memory', 'time'} or None
+        Not the whole front where a limit was reached, which is then named.
+
+    Notes
+    -----
+    3^n times the states of a set and the values of a threshold.
+    """
+    levels = len(answers.sure)
+    groups = [np.arange(levels)] if per_stage else [np.array([level]) for level in range(levels)]
+    order, steps = np.arange(1, len(price) - 1), np.zeros(1, dtype=np.int64)
+    points, stopped = _one_stage(answers, price), None
+    for number, group in enumerate(groups if k > 1 else []):
+        part = answers._replace(sure=np.ascontiguousarray(answers.sure[group]))
+        programme = _programme(part, price, k, int(group[0]), coverage, steps)
+
+        def tell(done: int, total: int, before: int = number * len(order)) -> None:
+            report(before + done, len(groups) * total)
+
+        _, points, _, stopped = _follow(programme, order, points, limits, tell)
+        if stopped is not None:
+            break
+    size = int(points.size[0])
+    found = RiskFront(*(column[:size].copy() for column in points[1:]))
+    columns = [found.loss, found.cost] + ([-found.answered] if coverage else [])
+    return found.take(nondominated(np.column_stack(columns).astype(np.float64))), stopped
+
+
+def _programme(
+    answers: Answers, price: IntArray, k: int, first_level: int, coverage: bool, steps: IntArray
+) -> Programme:
+    ahead = _look_ahead(answers, price, np.ones(len(price), dtype=bool))
+    sums = np.zeros((2, 8 * len(answers.everyone), 256), dtype=np.int64)
+    recent = np.zeros(COMPARED, dtype=np.int64)
+    return Programme(k, coverage, first_level, answers, ahead, sums[0], sums[1], recent, steps)
+
+
+def _look_ahead(answers: Answers, price: IntArray, open_sets: BoolArray) -> Ahead:
+    """Return the best that larger sets do in chains whose next set is an open one.
+
+    Those that contain an open set are open.
+    """
+    worst = max(int(answers.weights.sum()), answers.no_answer)
+    loss = unpack(~answers.last, answers.records).astype(np.int64) * answers.no_answer
+    for errors, weight in zip(answers.errors, answers.weights, strict=True):
+        loss += weight * unpack(errors[-1] & answers.last, answers.records)
+    shape = len(price), answers.records
+    ahead = Ahead(
+        price,
+        np.tile(answers.last, (len(price), 1)),
+        np.repeat(price[-1] - price, answers.records).reshape(shape),
+        np.tile(loss.astype(np.uint8 if worst < 256 else np.int64), (len(price), 1)),
+    )
+    loosest = answers.sure.max(axis=0)  # of nested sets of records the largest
+    loosest[~open_sets] = 0
+    loosest[-1] = answers.last
+    look_ahead(answers, loosest, ahead)
+    return ahead
+
+
+def _follow(
+    programme: Programme,
+    order: IntArray,
+    points: Points,
+    limits: Limits,
     report: Callable[[int, int], None],
-) -> tuple[States, P, int, Stop | None]:
+) -> tuple[States, Points, int, Stop | None]:
     """Make the states of each set in turn; memory grows where a step asks for it.
 
     Parameters
     ----------
     order : numpy.ndarray of int
-        Sets, in an order in which subsets come first.
-    step : callable
-        Makes the states of a set from a row on; returns their end, or which room is short.
-    steps : numpy.ndarray of int64, shape (1,)
-        How many states were extended; ``step`` counts on.
+        Sets but that of all features, in an order in which subsets come first.
 
     Returns
     -------
@@ -209,14 +312,14 @@ def follow(
         How many sets are done.
     stopped : {'memory', 'time'} or None
     """
-    size = 1
+    states, size = _first_states(programme), 1
     for done, here in enumerate(order.tolist()):
-        if steps[0] >= limits.steps:
+        if programme.steps[0] >= limits.steps:
             return states, points, done, "time"
         while True:
-            end = step(here, size, states, points)
+            end = expand(programme, here, size, states, points)
             if end == FULL_POINTS:
-                points = type(points)(points.size, *(_with_room(c, 2 * len(c)) for c in points[1:]))
+                points = Points(points.size, *(_with_room(c, 2 * len(c)) for c in points[1:]))
             elif end != FULL_STATES:
                 break
             elif len(states.cost) >= limits.rows:
@@ -231,66 +334,58 @@ def follow(
     return states, points, len(order), None
 
 
-def scratch() -> tuple[IntArray, IntArray]:
-    """Return room for the states that a new one is compared with, and the count of steps."""
-    return np.zeros(COMPARED, dtype=np.int64), np.zeros(1, dtype=np.int64)
-
-
 def row_bytes(words: int) -> int:
     """Return the memory of a state."""
-    return 8 * words + 28
+    return 8 * words + 34
 
 
 def set_bytes(words: int, records: int) -> int:
     """Return the memory of what is known of a set."""
-    return 8 * (4 * words + records + 2)
+    return 8 * (3 * words + records + 2) + records
 
 
-def _look_at(tables: StageTables, price: IntArray) -> Sets:
-    undecided = ~tables.conclusive & tables.everyone
-    wrong = tables.conclusive & ~tables.right
-    reach, hope = np.zeros_like(wrong), np.zeros_like(wrong)
-    cheapest = np.zeros((len(price), tables.records), dtype=np.int64)
-    sets = Sets(price, undecided, wrong, reach, hope, cheapest)
-    look_ahead(sets, tables.right)
-    return sets
-
-
-def first_states(everyone: WordArray, records: int, sets: int, wrong: type) -> States:
-    """Return states with the only one of the empty set in the first row.
-
-    ``wrong`` is the type of its column: losses take more room than numbers of records.
-    """
-    rows = 1 << 12
-    first, stop = np.zeros((2, sets), dtype=np.int64)
-    cost = np.zeros(rows, dtype=np.int64)
-    spent: Array = np.zeros(rows, dtype=wrong)
-    left, stages, owner, parent = (np.zeros(rows, dtype=np.int32) for _ in range(4))
-    waiting = np.zeros((rows, len(everyone)), dtype=np.uint64)
-    states = States(first, stop, waiting, cost, left, spent, stages, owner, parent)
-    states.stop[0] = 1
-    states.waiting[0], states.left[0] = everyone, records
-    return states
+def _first_states(programme: Programme) -> States:
+    """Return states with the only one of the empty set in the first row."""
+    rows, answers = 1 << 12, programme.answers
+    first, stop = np.zeros((2, len(programme.ahead.price)), dtype=np.int64)
+    waiting = np.zeros((rows, len(answers.everyone)), dtype=np.uint64)
+    cost, loss = np.zeros((2, rows), dtype=np.int64)
+    left, stages, owner, parent = np.zeros((4, rows), dtype=np.int32)
+    level = np.zeros(rows, dtype=np.int16)
+    stop[0], waiting[0], left[0] = 1, answers.everyone, answers.records
+    return States(first, stop, waiting, cost, loss, left, stages, owner, level, parent)
 
 
 def _points(known: ChainFront, n: int) -> Points:
     order = np.argsort(known.cost, kind="stable")
     room = 2 * len(known) + 64
-    chains = np.zeros((room, n), dtype=np.int32)
+    chains, levels = np.zeros((2, room, n), dtype=np.int32)
     chains[: len(known), : known.chains.shape[1]] = known.chains[order]
-    answered, right, cost = (
-        _with_room(column[order], room) for column in (known.answered, known.right, known.cost)
+    answered, loss, cost = (
+        _with_room(column[order], room)
+        for column in (known.answered, known.answered - known.right, known.cost)
     )
-    return Points(np.array([len(known)]), answered, right, cost, chains)
+    return Points(np.array([len(known)]), answered, loss, cost, chains, levels)
 
 
-def _bounds(left: Array, sets: Sets, states: States, points: Points) -> Iterator[IntArray]:
-    """Yield bounds that no open end of a state can beat: answered, right, wrong, cost; (m, 4)."""
-    sums = octet_scratch(sets)
-    batch, size = [np.zeros((0, 4), dtype=np.int64)], 0
-    for here in np.flatnonzero(left & (states.stop > states.first)).tolist():
-        bounds = np.zeros((states.stop[here] - states.first[here], 4), dtype=np.int64)
-        batch.append(bounds[: bounds_of(here, sets, states, points, sums, bounds)])
+def _one_stage(answers: Answers, price: IntArray) -> Points:
+    """Return the point of the chain whose only set has all features."""
+    room = 64
+    answered, loss, cost = np.zeros((3, room), dtype=np.int64)
+    answered[0] = np.bitwise_count(answers.last).sum()
+    lost = np.bitwise_count(answers.errors[:, -1] & answers.last).sum(axis=1, dtype=np.int64)
+    loss[0] = lost @ answers.weights + answers.no_answer * (answers.records - answered[0])
+    cost[0] = answers.records * price[-1]
+    chains, levels = np.zeros((2, room, len(price).bit_length() - 1), dtype=np.int32)
+    return Points(np.array([1]), answered, loss, cost, chains, levels)
+
+
+def _best_ends(programme: Programme, states: States, points: Points) -> Iterator[IntArray]:
+    """Yield answered, loss and cost that no open end of a state can beat, (m, 3)."""
+    batch, size = [np.zeros((0, 3), dtype=np.int64)], 0
+    for here in np.flatnonzero(states.stop > states.first).tolist():
+        ends = np.zeros((states.stop[here] - states.first[here], 3), dtype=np.int64)
+        batch.append(ends[: best_ends(programme, here, states, points, ends)])
         size += len(batch[-1])
         if size > _BOUNDS_AT_A_TIME:
             yield np.concatenate(batch)
@@ -299,26 +394,14 @@ def _bounds(left: Array, sets: Sets, states: States, points: Points) -> Iterator
         yield np.concatenate(batch)
 
 
-def _upper_bound(found: ChainFront, bounds: Iterator[IntArray]) -> UpperBound:
-    """Return the best of attained points and bounds."""
+def _upper_bound(found: ChainFront, ends: Iterator[IntArray]) -> UpperBound:
+    """Return the best of attained points and of what open ends may do."""
     above = UpperBound(found.answered, found.right / np.maximum(found.answered, 1), found.cost)
-    for rows in bounds:
-        answered, right, wrong, cost = rows.T
+    for rows in ends:
+        answered, loss, cost = rows.T
         # division rounds in order: what is less is not more afterwards
-        above = above.with_points(answered, right / np.maximum(right + wrong, 1), cost)
+        above = above.with_points(answered, (answered - loss) / np.maximum(answered, 1), cost)
     return above
-
-
-def octet_scratch(sets: Sets) -> IntArray:
-    """Return scratch for the sums of costs by octets of records."""
-    return np.zeros((8 * sets.undecided.shape[1], 256), dtype=np.int64)
-
-
-def _found(points: Points) -> ChainFront:
-    size = int(points.size[0])
-    return ChainFront(
-        points.answered[:size], points.right[:size], points.cost[:size], points.chains[:size]
-    )
 
 
 def _with_room(column: Array, rows: int) -> Array:

@@ -1,4 +1,19 @@
-"""Compiled steps of ``dynamic_programming.py``: tables by feature set, states, and known points."""
+"""Compiled steps of ``dynamic_programming.py``: the states of one feature set after the other.
+
+A chromosome's stages Q1, Q2, ... acquire the sets S1 = Q1, S2 = Q1 + Q2, ... up to all features F;
+each stage but the last may have a threshold t of its own. P1 to P4 are the rules of
+``dynamic_programming.py``::
+
+    for each set S but F, subsets first                              expand
+        for each proper subset R of S, state s of R, threshold t
+            s' = s after a stage that acquires S                     _add_stage
+            next, if the stage answers no record                     P3
+            next, if a state of S is as good as s'                   P1, P2: covered
+            next, if a point is as good as any end of s'             P4: _best_end, beaten
+            enter the end of s', a stage that acquires F             _end, enter
+            add s' to the states of S, if a stage fits between S and F
+        drop the states of S that others of S are as good as         thin_out
+"""
 
 from __future__ import annotations
 
@@ -7,254 +22,386 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.multistage.kernels.scoring import popcount
-from framework.arrays import Array, BoolArray, IntArray, WordArray
-from framework.jit import njit
+from framework.arrays import Array, IntArray, WordArray
+from framework.jit import njit, njit_lean
 
 FULL_STATES, FULL_POINTS = -1, -2  # what expand() returns where memory has to grow
 
 
-class Sets(NamedTuple):
-    """Tables by feature set: what each answers, and what the sets that contain it still can.
+class Answers(NamedTuple):
+    """What the sub-classifier of each feature set says of each validation record.
 
-    ``undecided``, ``wrong`` (sets, words): records without an answer, with a wrong one.
-    ``reach``, ``hope`` (sets, words): records that some larger set answers, and answers rightly.
-    ``cheapest`` (sets, records): least cost until a larger set answers the record, or all is paid.
+    Attributes
+    ----------
+    sure : numpy.ndarray of uint64, shape (thresholds, 2^n, words)
+        Records that a stage answers, any but the last; row 0 of each, of no feature, is 0.
+    last : numpy.ndarray of uint64, shape (words,)
+        Records that all features answer after the last stage.
+    errors : numpy.ndarray of uint64, shape (error planes, 2^n, words)
+        Errors of the answers, as bits of what they cost.
+    weights : numpy.ndarray of int64, shape (error planes,)
+        What a bit of each plane costs.
+    no_answer : int
+        What a record without an answer costs.
+    everyone : numpy.ndarray of uint64, shape (words,)
+        One bit per record.
+    records : int
+    """
+
+    sure: WordArray
+    last: WordArray
+    errors: WordArray
+    weights: IntArray
+    no_answer: int
+    everyone: WordArray
+    records: int
+
+
+class Ahead(NamedTuple):
+    """By feature set: its price, and the best that any larger set does with a record.
+
+    Attributes
+    ----------
+    price : numpy.ndarray of int64, shape (2^n,)
+    reach : numpy.ndarray of uint64, shape (2^n, words)
+        Records that some larger set answers.
+    cost : numpy.ndarray of int64, shape (2^n, records)
+        Least price until a larger set answers the record, or all features are paid.
+    loss : numpy.ndarray of uint8 or int64, shape (2^n, records)
+        Least loss on the record, no answer included.
     """
 
     price: IntArray
-    undecided: WordArray
-    wrong: WordArray
     reach: WordArray
-    hope: WordArray
-    cheapest: IntArray
+    cost: IntArray
+    loss: Array
 
 
-@njit
-def look_ahead(sets: Sets, right: WordArray) -> None:
-    """Fill ``reach``, ``hope`` and ``cheapest``, from the largest set down. O(2^n n records)."""
-    full = len(sets.price) - 1
-    records = sets.cheapest.shape[1]
-    for here in range(full - 1, -1, -1):
-        for r in range(records):
-            sets.cheapest[here, r] = sets.price[full] - sets.price[here]
-        bit = 1
-        while bit <= full:
-            if not here & bit:
-                there = here | bit
-                step = sets.price[there] - sets.price[here]
-                for w in range(sets.reach.shape[1]):
-                    sure = sets.undecided[0, w] & ~sets.undecided[there, w]
-                    sets.reach[here, w] |= sure | sets.reach[there, w]
-                    sets.hope[here, w] |= right[there, w] | sets.hope[there, w]
-                for r in range(records):
-                    more = sets.cheapest[there, r]
-                    if not (sets.undecided[there, r >> 6] >> np.uint64(r & 63)) & np.uint64(1):
-                        more = 0
-                    if step + more < sets.cheapest[here, r]:
-                        sets.cheapest[here, r] = step + more
-            bit <<= 1
+class Programme(NamedTuple):
+    """What the steps read, and room for them.
 
-
-@njit
-def look_at_open(sets: Sets, right: WordArray, open_sets: BoolArray) -> BoolArray:
-    """Restrict ``reach``, ``hope`` and ``cheapest`` to chains whose next set is an open one.
-
-    They are overwritten where a set is not open; that of all features never is. O(2^n n records).
-
-    Returns
-    -------
-    numpy.ndarray of bool, shape (sets,)
-        Whether such a chain is left.
+    Attributes
+    ----------
+    k : int
+        Greatest number of stages.
+    coverage : bool
+        Whether the number of records answered is an objective, beside loss and cost.
+    first_level : int
+        Number of the first threshold of ``answers``; the others follow.
+    answers : Answers
+    ahead : Ahead
+    cost_sums, loss_sums : numpy.ndarray of int64, shape (8 * words, 256)
+        Sums of ``ahead`` over any of eight records, for the set under way.
+    recent : numpy.ndarray of int64, shape (list,)
+        States that a new one is compared with.
+    steps : numpy.ndarray of int64, shape (1,)
+        How many states were extended.
     """
-    full = len(sets.price) - 1
-    records = sets.cheapest.shape[1]
-    left = open_sets.copy()
-    for here in range(full - 1, -1, -1):
-        if open_sets[here]:
-            for w in range(sets.reach.shape[1]):
-                sets.reach[here, w] |= sets.undecided[0, w] & ~sets.undecided[here, w]
-                sets.hope[here, w] |= right[here, w]
-            for r in range(records):
-                if not (sets.undecided[here, r >> 6] >> np.uint64(r & 63)) & np.uint64(1):
-                    sets.cheapest[here, r] = 0
-            continue
-        sets.reach[here], sets.hope[here] = 0, 0
-        sets.cheapest[here] = sets.price[full] - sets.price[here]
-        bit = 1
-        while bit <= full:
-            there = here | bit
-            if there != here and left[there]:
-                left[here] = True
-                step = sets.price[there] - sets.price[here]
-                for w in range(sets.reach.shape[1]):
-                    sets.reach[here, w] |= sets.reach[there, w]
-                    sets.hope[here, w] |= sets.hope[there, w]
-                for r in range(records):
-                    more = step + sets.cheapest[there, r]
-                    if more < sets.cheapest[here, r]:
-                        sets.cheapest[here, r] = more
-            bit <<= 1
-    return left
+
+    k: int
+    coverage: bool
+    first_level: int
+    answers: Answers
+    ahead: Ahead
+    cost_sums: IntArray
+    loss_sums: IntArray
+    recent: IntArray
+    steps: IntArray
 
 
 class States(NamedTuple):
     """All states; those of set ``s`` are the rows ``first[s]`` to ``stop[s] - 1``.
 
-    ``waiting`` has the undecided records and ``left`` their number; ``wrong``, ``cost`` and
+    ``waiting`` has the undecided records and ``left`` their number; ``loss``, ``cost`` and
     ``stages`` are what was spent so far (``stages`` is 0 where their number is not limited);
-    ``owner`` is the set, and ``parent`` the state before.
+    ``owner`` is the set, ``level`` the number of its threshold, and ``parent`` the state before.
     """
 
     first: IntArray
     stop: IntArray
     waiting: WordArray
     cost: IntArray
+    loss: IntArray
     left: Array
-    wrong: Array
     stages: Array
     owner: Array
+    level: Array
     parent: Array
 
 
 class Points(NamedTuple):
-    """Non-dominated points of complete chains, by cost; the first ``size[0]`` rows are used."""
+    """Non-dominated points of complete chains, by cost; the first ``size[0]`` rows are used.
+
+    ``chains`` has the sets of each but the last, the largest first, and ``levels`` the numbers of
+    their thresholds.
+    """
 
     size: IntArray
     answered: IntArray
-    right: IntArray
-    cost: IntArray
-    chains: Array
-
-
-class RiskPoints(NamedTuple):
-    """The same where errors have costs; ``levels`` has the number of each set's threshold."""
-
-    size: IntArray
     loss: IntArray
     cost: IntArray
-    answered: IntArray
     chains: Array
     levels: Array
 
 
 @njit
-def bounds_of(
-    here: int, sets: Sets, states: States, points: Points, sums: IntArray, bounds: IntArray
-) -> int:
-    """Write bounds that no end of a state of a set can beat; return how many rows that takes.
+def look_ahead(answers: Answers, loosest: WordArray, ahead: Ahead) -> None:
+    """Improve ``reach``, ``cost`` and ``loss`` by each larger set. O(2^n n records).
 
-    States none of whose ends can beat a known point are left out.
+    At first they are what all features do. ``loosest`` (2^n, words) has the records that a set
+    answers at the threshold that answers most.
+    """
+    full = len(ahead.price) - 1
+    for here in range(full - 1, -1, -1):
+        bit = 1
+        while bit <= full:
+            if not here & bit:
+                there = here | bit
+                step = ahead.price[there] - ahead.price[here]
+                for w in range(loosest.shape[1]):
+                    ahead.reach[here, w] |= loosest[there, w] | ahead.reach[there, w]
+                for r in range(answers.records):
+                    cost, loss = ahead.cost[there, r], np.int64(ahead.loss[there, r])
+                    if _has(loosest[there], r):
+                        cost, loss = 0, min(loss, _loss_of(answers, there, r))
+                    ahead.cost[here, r] = min(ahead.cost[here, r], step + cost)
+                    ahead.loss[here, r] = min(np.int64(ahead.loss[here, r]), loss)
+            bit <<= 1
+
+
+@njit_lean
+def _has(row: WordArray, r: int) -> bool:
+    return bool((row[r >> 6] >> np.uint64(r & 63)) & np.uint64(1))
+
+
+@njit_lean
+def _loss_of(answers: Answers, here: int, r: int) -> int:
+    """Return what the error of a set's answer to a record costs."""
+    loss = np.int64(0)
+    for p in range(len(answers.weights)):
+        if _has(answers.errors[p, here], r):
+            loss += answers.weights[p]
+    return int(loss)
+
+
+@njit
+def expand(programme: Programme, here: int, first: int, states: States, points: Points) -> int:
+    """Make the states of set ``here`` from those of its subsets, and complete them.
 
     Parameters
     ----------
-    sums
-        Scratch, (8 * words, 256).
-    bounds
-        Filled: answered, right, wrong, cost; (states of the set, 4).
+    programme : Programme
+    here : int
+        A set, not of all features; its subsets were expanded.
+    first : int
+        Row of its first state.
+
+    Returns
+    -------
+    int
+        End of its states, or which room is short.
     """
-    octet_sums(sets.cheapest[here], sums)
+    answers, ahead, recent = programme.answers, programme.ahead, programme.recent
+    k, coverage = programme.k, programme.coverage
+    full = len(ahead.price) - 1
+    counted = 1 if k < popcount(np.uint64(full)) else 0  # where all chains fit, stages are free
+    goes_on = popcount(np.uint64(full & ~here)) > 1
+    _sum_octets(programme, here)
+    new, listed = first, 0
+    part = here
+    while part:  # all proper subsets, from the largest down to the empty one
+        part = (part - 1) & here
+        programme.steps[0] += (states.stop[part] - states.first[part]) * len(answers.sure)
+        for old in range(states.first[part], states.stop[part]):
+            for t in range(len(answers.sure)):
+                if not _add_stage(answers, ahead, t, part, here, states, old, new):
+                    continue
+                states.stages[new] = states.stages[old] + counted
+                if covered(states, new, recent, listed):
+                    continue
+                answered, loss, cost = _best_end(programme, here, states, new)
+                if beaten(points, coverage, answered, loss, cost):
+                    continue
+                states.owner[new], states.parent[new] = here, old
+                states.level[new] = programme.first_level + t
+                answered, loss, cost = _end(answers, ahead, here, states, new)
+                if not enter(points, coverage, answered, loss, cost, states, new):
+                    return FULL_POINTS
+                if states.left[new] == 0 or not goes_on or (counted and states.stages[new] + 2 > k):
+                    continue
+                listed = _to_front(recent, listed, new)
+                new += 1
+                if new == len(states.cost):
+                    return FULL_STATES
+    if 2 * new - first > len(states.cost):
+        return FULL_STATES
+    return _thin_out(states, first, new, new, recent)
+
+
+@njit_lean
+def _add_stage(
+    answers: Answers, ahead: Ahead, t: int, part: int, here: int, states: States, old: int, new: int
+) -> bool:
+    """Write the state after ``old`` and a stage that goes on from ``part`` to ``here``.
+
+    Returns
+    -------
+    bool
+        Whether the stage answers a record.
+    """
+    answers_some = False
+    for w in range(states.waiting.shape[1]):
+        answers_some |= (states.waiting[old, w] & answers.sure[t, here, w]) != 0
+    if not answers_some:
+        return False
+    left, loss = 0, states.loss[old]
+    for w in range(states.waiting.shape[1]):
+        states.waiting[new, w] = states.waiting[old, w] & ~answers.sure[t, here, w]
+        left += popcount(states.waiting[new, w])
+    for p in range(len(answers.weights)):
+        errors = 0
+        for w in range(states.waiting.shape[1]):
+            gone = states.waiting[old, w] & answers.sure[t, here, w]
+            errors += popcount(gone & answers.errors[p, here, w])
+        loss += answers.weights[p] * errors
+    step = ahead.price[here] - ahead.price[part]
+    states.left[new], states.loss[new] = left, loss
+    states.cost[new] = states.cost[old] + states.left[old] * step
+    return True
+
+
+@njit_lean
+def _end(
+    answers: Answers, ahead: Ahead, here: int, states: States, state: int
+) -> tuple[int, int, int]:
+    """Return answered, loss and cost of a state of ``here`` with all features as its last stage."""
+    full = len(ahead.price) - 1
+    never = 0
+    for w in range(len(answers.last)):
+        never += popcount(states.waiting[state, w] & ~answers.last[w])
+    loss = states.loss[state] + answers.no_answer * never
+    for p in range(len(answers.weights)):
+        errors = 0
+        for w in range(len(answers.last)):
+            errors += popcount(
+                states.waiting[state, w] & answers.last[w] & answers.errors[p, full, w]
+            )
+        loss += answers.weights[p] * errors
+    cost = states.cost[state] + states.left[state] * (ahead.price[full] - ahead.price[here])
+    return answers.records - never, loss, cost
+
+
+@njit_lean
+def _best_end(programme: Programme, here: int, states: States, state: int) -> tuple[int, int, int]:
+    """Return answered, loss and cost that no end of a state of ``here`` can beat (P4).
+
+    Each record is given the best that any larger set does with it.
+    """
+    never, loss, cost = 0, states.loss[state], states.cost[state]
+    for w in range(states.waiting.shape[1]):
+        word, octet = states.waiting[state, w], 8 * w
+        never += popcount(word & ~programme.ahead.reach[here, w])
+        while word:
+            eight = word & np.uint64(255)
+            loss += programme.loss_sums[octet, eight]
+            cost += programme.cost_sums[octet, eight]
+            word >>= np.uint64(8)
+            octet += 1
+    return programme.answers.records - never, loss, cost
+
+
+@njit
+def best_ends(
+    programme: Programme, here: int, states: States, points: Points, ends: IntArray
+) -> int:
+    """Write answered, loss and cost that no end of the states of a set can beat.
+
+    States none of whose ends can beat a point are left out.
+
+    Parameters
+    ----------
+    ends : numpy.ndarray of int64, shape (states of the set, 3)
+        Filled.
+
+    Returns
+    -------
+    int
+        How many rows that takes.
+    """
+    _sum_octets(programme, here)
     rows = 0
     for state in range(states.first[here], states.stop[here]):
-        wrong = int(states.wrong[state])
-        cost = states.cost[state] + rest_at_least(states.waiting[state], sums)
-        answered, good, bad = _at_best(here, sets, states.waiting[state], states.left[state], wrong)
-        if not beaten(points, answered, good, bad, cost):
-            bounds[rows, 0], bounds[rows, 1] = answered, good
-            bounds[rows, 2], bounds[rows, 3] = bad, cost
+        answered, loss, cost = _best_end(programme, here, states, state)
+        if not beaten(points, programme.coverage, answered, loss, cost):
+            ends[rows, 0], ends[rows, 1], ends[rows, 2] = answered, loss, cost
             rows += 1
     return rows
 
 
-@njit
-def _at_best(
-    here: int, sets: Sets, waiting: WordArray, left: int, wrong: int
-) -> tuple[int, int, int]:
-    """Return the most answers and right ones, and the fewest wrong ones, that can follow (P4)."""
-    full = len(sets.price) - 1
-    records = sets.cheapest.shape[1]
-    never, good, bad = 0, records - left - wrong, wrong
-    for w in range(len(waiting)):
-        never += popcount(waiting[w] & ~sets.reach[here, w])
-        good += popcount(waiting[w] & sets.hope[here, w])
-        bad += popcount(waiting[w] & ~sets.undecided[full, w] & ~sets.hope[here, w])
-    return records - never, good, bad
-
-
-@njit
-def octet_sums(cheapest: IntArray, sums: IntArray) -> None:
-    """Fill ``sums`` (octets, 256): for each octet of records, the sum over any of them."""
-    for o in range(len(sums)):
-        sums[o, 0] = 0
+@njit_lean
+def _sum_octets(programme: Programme, here: int) -> None:
+    """Fill the sums: for each octet of records, over any of them."""
+    cost_sums, loss_sums = programme.cost_sums, programme.loss_sums
+    records = programme.answers.records
+    for o in range(len(cost_sums)):
+        cost_sums[o, 0], loss_sums[o, 0] = 0, 0
         for i in range(8):
             r = 8 * o + i
-            value = cheapest[r] if r < len(cheapest) else 0
+            cost = programme.ahead.cost[here, r] if r < records else 0
+            loss = np.int64(programme.ahead.loss[here, r]) if r < records else 0
             for pattern in range(1 << i):
-                sums[o, (1 << i) + pattern] = sums[o, pattern] + value
+                cost_sums[o, (1 << i) + pattern] = cost_sums[o, pattern] + cost
+                loss_sums[o, (1 << i) + pattern] = loss_sums[o, pattern] + loss
 
 
-@njit
-def rest_at_least(waiting: WordArray, sums: IntArray) -> int:
-    """Return the least that is still to be paid for the undecided records."""
-    total = 0
-    for w in range(len(waiting)):
-        word, o = waiting[w], 8 * w
-        while word:
-            total += sums[o, word & np.uint64(255)]
-            word >>= np.uint64(8)
-            o += 1
-    return total
-
-
-@njit
-def beaten(points: Points, answered: int, right: int, wrong: int, cost: int) -> bool:
-    """Return whether a known point is as good as (answered, right / (right + wrong), cost)."""
+@njit_lean
+def beaten(points: Points, coverage: bool, answered: int, loss: int, cost: int) -> bool:
+    """Return whether a point is as good; in answers, too, if ``coverage`` is an objective."""
     last = np.searchsorted(points.cost[: points.size[0]], cost, side="right")
     for i in range(last - 1, -1, -1):  # the dear ones are the good ones
-        if points.answered[i] >= answered and (
-            points.right[i] * (right + wrong) >= right * max(points.answered[i], 1)
-        ):
+        if points.loss[i] <= loss and (not coverage or points.answered[i] >= answered):
             return True
+        if not coverage:  # the dearest of them loses least
+            return False
     return False
 
 
 @njit
 def enter(
-    points: Points, answered: int, right: int, cost: int, states: States, last: int, here: int
+    points: Points,
+    coverage: bool,
+    answered: int,
+    loss: int,
+    cost: int,
+    states: States,
+    last: int,
 ) -> bool:
-    """Enter a chain that ends with ``here`` after the state ``last``; False where there is no room.
+    """Enter a chain that ends after the state ``last``; False where there is no room.
 
     Points that it is as good as go.
     """
-    if beaten(points, answered, right, answered - right, cost):
+    if beaten(points, coverage, answered, loss, cost):
         return True
-    kept = 0
+    size = 0
     for i in range(points.size[0]):
-        worse = (
-            points.cost[i] >= cost
-            and points.answered[i] <= answered
-            and points.right[i] * max(answered, 1) <= right * max(points.answered[i], 1)
-        )
-        if not worse:
-            _move(points, i, kept)
-            kept += 1
-    points.size[0] = kept
-    if kept == len(points.cost):
+        worse = points.cost[i] >= cost and points.loss[i] >= loss
+        if not (worse and (not coverage or points.answered[i] <= answered)):
+            _move(points, i, size)
+            size += 1
+    points.size[0] = size
+    if size == len(points.cost):
         return False
-    at = np.searchsorted(points.cost[:kept], cost)
-    for i in range(kept, at, -1):
+    at = np.searchsorted(points.cost[:size], cost)
+    for i in range(size, at, -1):
         _move(points, i - 1, i)
-    points.answered[at], points.right[at], points.cost[at] = answered, right, cost
-    chain = points.chains[at]
-    chain[:] = 0
+    points.answered[at], points.loss[at], points.cost[at] = answered, loss, cost
+    points.chains[at, :], points.levels[at, :] = 0, 0
     depth = 0
-    if here:
-        chain[depth] = here
-        depth += 1
     while last > 0:
-        chain[depth] = states.owner[last]
+        points.chains[at, depth], points.levels[at, depth] = states.owner[last], states.level[last]
         depth += 1
         last = states.parent[last]
-    points.size[0] = kept + 1
+    points.size[0] = size + 1
     return True
 
 
@@ -262,17 +409,17 @@ def enter(
 def _move(points: Points, source: int, target: int) -> None:
     if source != target:
         points.answered[target] = points.answered[source]
-        points.right[target] = points.right[source]
-        points.cost[target] = points.cost[source]
+        points.loss[target], points.cost[target] = points.loss[source], points.cost[source]
         points.chains[target] = points.chains[source]
+        points.levels[target] = points.levels[source]
 
 
-@njit
+@njit_lean
 def _covers(states: States, a: int, b: int) -> bool:
     """Return whether state ``a`` is as good as ``b`` of the same set (P1, P2)."""
     if (
         states.cost[a] > states.cost[b]
-        or states.wrong[a] > states.wrong[b]
+        or states.loss[a] > states.loss[b]
         or states.left[a] > states.left[b]
         or states.stages[a] > states.stages[b]
     ):
@@ -287,17 +434,18 @@ def _covers(states: States, a: int, b: int) -> bool:
 def _copy(states: States, source: int, target: int) -> None:
     states.waiting[target] = states.waiting[source]
     states.left[target] = states.left[source]
-    states.wrong[target] = states.wrong[source]
+    states.loss[target] = states.loss[source]
     states.cost[target] = states.cost[source]
     states.stages[target] = states.stages[source]
     states.owner[target] = states.owner[source]
+    states.level[target] = states.level[source]
     states.parent[target] = states.parent[source]
 
 
-@njit
-def covered(states: States, new: int, recent: IntArray, count: int) -> bool:
+@njit_lean
+def covered(states: States, new: int, recent: IntArray, listed: int) -> bool:
     """Return whether one of the listed states covers ``new``; it moves to the front then."""
-    for i in range(count):
+    for i in range(listed):
         if _covers(states, recent[i], new):
             winner = recent[i]  # what covered one new state often covers the next
             for j in range(i, 0, -1):
@@ -307,18 +455,18 @@ def covered(states: States, new: int, recent: IntArray, count: int) -> bool:
     return False
 
 
-@njit
-def to_front(recent: IntArray, count: int, state: int) -> int:
+@njit_lean
+def _to_front(recent: IntArray, listed: int, state: int) -> int:
     """Put a state before the listed ones, the last of which may drop out; return their number."""
-    count = min(count + 1, len(recent))
-    for i in range(count - 1, 0, -1):
+    listed = min(listed + 1, len(recent))
+    for i in range(listed - 1, 0, -1):
         recent[i] = recent[i - 1]
     recent[0] = state
-    return count
+    return listed
 
 
 @njit
-def thin_out(states: States, first: int, stop: int, spare: int, recent: IntArray) -> int:
+def _thin_out(states: States, first: int, stop: int, spare: int, recent: IntArray) -> int:
     """Drop states that later ones cover; return the end of those that stay.
 
     They are sorted by undecided records, so that a state comes after all that may cover it; rows
@@ -327,95 +475,11 @@ def thin_out(states: States, first: int, stop: int, spare: int, recent: IntArray
     order = np.argsort(states.left[first:stop])
     for i in range(stop - first):
         _copy(states, first + order[i], spare + i)
-    end, count = first, 0
+    end, listed = first, 0
     for i in range(stop - first):
         _copy(states, spare + i, end)
-        if covered(states, end, recent, count):
+        if covered(states, end, recent, listed):
             continue
-        count = to_front(recent, count, end)
+        listed = _to_front(recent, listed, end)
         end += 1
     return end
-
-
-@njit
-def expand(
-    k: int,
-    sets: Sets,
-    sums: IntArray,
-    recent: IntArray,
-    steps: IntArray,
-    here: int,
-    first: int,
-    states: States,
-    points: Points,
-) -> int:
-    """Make the states of set ``here`` from those of its subsets, and complete them.
-
-    Parameters
-    ----------
-    k : int
-        Greatest number of stages.
-    sums, recent
-        Scratch, (8 * words, 256) and (list,).
-    steps
-        ``steps[0]`` grows by the states of subsets that were looked at.
-    here : int
-        A set, not of all features; its subsets were expanded.
-    first : int
-        Row of its first state.
-
-    Returns
-    -------
-    int
-        End of its states, or which room is short.
-    """
-    words = sets.undecided.shape[1]
-    full = len(sets.price) - 1
-    records = sets.cheapest.shape[1]
-    capacity = len(states.cost)
-    counted = 1 if k < popcount(np.uint64(full)) else 0  # where all chains fit, stages are free
-    goes_on = popcount(np.uint64(full & ~here)) > 1
-    octet_sums(sets.cheapest[here], sums)
-    new, count = first, 0
-    part = here
-    while part:  # all proper subsets, from the largest down to the empty one
-        part = (part - 1) & here
-        step = sets.price[here] - sets.price[part]
-        steps[0] += states.stop[part] - states.first[part]
-        for old in range(states.first[part], states.stop[part]):
-            answers = False  # a stage that answers no record is skipped (P3)
-            for w in range(words):
-                answers |= (states.waiting[old, w] & ~sets.undecided[here, w]) != 0
-            if not answers:
-                continue
-            left, wrong = 0, int(states.wrong[old])
-            for w in range(words):
-                mask = states.waiting[old, w]
-                states.waiting[new, w] = mask & sets.undecided[here, w]
-                left += popcount(states.waiting[new, w])
-                wrong += popcount(mask & sets.wrong[here, w])
-            cost = states.cost[old] + states.left[old] * step
-            states.left[new], states.wrong[new], states.cost[new] = left, wrong, cost
-            states.stages[new] = states.stages[old] + counted
-            if covered(states, new, recent, count):
-                continue
-            most, good, bad = _at_best(here, sets, states.waiting[new], left, wrong)
-            if beaten(points, most, good, bad, cost + rest_at_least(states.waiting[new], sums)):
-                continue
-            end, end_wrong = 0, wrong
-            for w in range(words):
-                end += popcount(states.waiting[new, w] & sets.undecided[full, w])
-                end_wrong += popcount(states.waiting[new, w] & sets.wrong[full, w])
-            paid = cost + left * (sets.price[full] - sets.price[here])
-            if not enter(points, records - end, records - end - end_wrong, paid, states, old, here):
-                return FULL_POINTS
-            if left == 0 or not goes_on or (counted and states.stages[new] + 2 > k):
-                continue
-            states.owner[new], states.parent[new] = here, old
-            count = to_front(recent, count, new)
-            new += 1
-            if new == capacity:
-                return FULL_STATES
-    if 2 * new - first > capacity:
-        return FULL_STATES
-    return thin_out(states, first, new, new, recent)

@@ -18,16 +18,17 @@ from algorithms.multistage.bit_planes import StageTables
 from algorithms.multistage.exact import dynamic_programming
 from algorithms.multistage.exact.chains import (
     ChainFront,
+    RiskFront,
     hard_first,
     prices,
     surjections,
 )
 from algorithms.multistage.exact.dynamic_programming import Stop, UpperBound
+from algorithms.multistage.exact.dynamic_steps import Answers
 from algorithms.multistage.exact.enumeration import (
     enumerate_chains,
     table_bytes,
 )
-from algorithms.multistage.exact.risk import RiskFront, RiskTables, front_by_risk, risk_tables
 from algorithms.multistage.problem import MultiStageProblem
 from framework.algorithm import Algorithm, Outcome
 from framework.arrays import Array, FloatArray, IntArray
@@ -327,7 +328,7 @@ class Exact(Algorithm):
         plan = choose if self._decision is None else plan_by_risk
         self.method, self.plan = plan(self._task, method, one_way=one_way, bounds=bounds)
         self._problem: MultiStageProblem | None = stages  # until its tables are taken
-        self._tables: StageTables | RiskTables | None = None  # until the front is found
+        self._tables: StageTables | Answers | None = None  # until the front is found
         self._front: ChainFront | RiskFront | None = None
         self._stopped: Stop | None = None
         self._above: dict[str, FloatArray] = {}
@@ -352,7 +353,7 @@ class Exact(Algorithm):
                 done += many
                 work.report("training sub-classifiers", done, len(keys))
         tables, price = self._take_tables(), prices(*self._charges)
-        if isinstance(tables, RiskTables):
+        if isinstance(tables, Answers):
             by_risk = self._by_risk(tables, price, work)
             self._front = by_risk.take(self._best(self._measured(by_risk)))
             self._tables = None
@@ -422,21 +423,21 @@ class Exact(Algorithm):
             found |= {"stopped_by": _SETTINGS[self._stopped], "hypervolume": self._volumes()}
         return found
 
-    def _take_tables(self) -> StageTables | RiskTables:
+    def _take_tables(self) -> StageTables | Answers:
         if self._tables is None:
             assert self._problem is not None
             if self._decision is None:
                 self._tables = self._problem.stage_tables()
             else:
-                self._tables = risk_tables(*self._problem.stage_planes())
+                self._tables = dynamic_programming.answers_by_cost(*self._problem.stage_planes())
             self._problem = None
         return self._tables
 
-    def _by_risk(self, tables: RiskTables, price: IntArray, work: Preparation) -> RiskFront:
+    def _by_risk(self, answers: Answers, price: IntArray, work: Preparation) -> RiskFront:
         """Return the front where stages decide by costs."""
         assert self._decision is not None
-        found, stopped = front_by_risk(
-            tables,
+        found, stopped = dynamic_programming.front_by_risk(
+            answers,
             price,
             self._task.k,
             self._task.limits(False),
