@@ -161,11 +161,12 @@ def look_ahead(answers: Answers, loosest: WordArray, ahead: Ahead) -> None:
                 for w in range(loosest.shape[1]):
                     ahead.reach[here, w] |= loosest[there, w] | ahead.reach[there, w]
                 for r in range(answers.records):
-                    cost, loss = ahead.cost[there, r], np.int64(ahead.loss[there, r])
+                    cost, loss = ahead.cost[there, r], int(np.int64(ahead.loss[there, r]))
                     if _has(loosest[there], r):
                         cost, loss = 0, min(loss, _loss_of(answers, there, r))
                     ahead.cost[here, r] = min(ahead.cost[here, r], step + cost)
-                    ahead.loss[here, r] = min(np.int64(ahead.loss[here, r]), loss)
+                    if loss < ahead.loss[here, r]:
+                        ahead.loss[here, r] = loss
             bit <<= 1
 
 
