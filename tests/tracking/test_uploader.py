@@ -12,7 +12,9 @@ from framework.experiment.history import ProgressLog
 from framework.experiment.run_dir import slug
 from framework.front import Front
 from framework.preparation import PreparationProgress
+from framework.security import sqlite_uri
 from tests.tracking import made_up
+from tracking.mlflow_log import store
 from tracking.mlflow_log.history import front_at
 from tracking.mlflow_log.store import PARENT, UploadState
 from tracking.mlflow_log.uploader import Uploader
@@ -372,3 +374,11 @@ def test_an_experiment_keeps_what_differs_in_data_apart(store, experiment, tmp_p
         fronts = {name for name in child.data.metrics if name.startswith("front/")}
         assert fronts == {f"front/{case}/{name}" for name in ("coverage", "accuracy", "cost")}
         assert child.data.metrics[f"hypervolume/{case}"] == child.data.metrics["hypervolume"]
+
+
+@pytest.mark.parametrize("folder", ['it\'s "q"', "two\nlines"])
+def test_paths_that_mlflow_breaks_at_are_refused(tmp_path, folder):
+    file = tmp_path / folder / "mlflow.db"
+    with pytest.raises(InputError, match="one kind of quotation marks at most"):
+        store.connect(sqlite_uri(file))
+    assert not file.parent.exists()

@@ -76,7 +76,18 @@ def connect(uri: str) -> Any:
     """Return a client of the store, with MLflow's chatter switched off in this process.
 
     A new SQLite store is made here, so the first call takes some seconds.
+
+    Raises
+    ------
+    InputError
+        MLflow would write the path of a SQLite store into its SQL as something else.
     """
+    file = sqlite_file(uri)
+    if file is not None and ({"'", '"'} <= set(str(file)) or not str(file).isprintable()):
+        raise InputError(
+            f"tracking.uri: expected a path without line breaks and with one kind of quotation "
+            f"marks at most, as MLflow breaks at others, found {str(file)!r}; move it elsewhere"
+        )
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     needed("mlflow")
@@ -84,7 +95,6 @@ def connect(uri: str) -> Any:
 
     for name in ("mlflow", "alembic", "urllib3"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    file = sqlite_file(uri)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         check_database(file.resolve())
