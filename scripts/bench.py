@@ -34,9 +34,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from algorithms.ensembling.kernels.auc import RankTable, auc, rank_table
-from algorithms.ensembling.kernels.multiplicities import multiplicities_of
 from algorithms.ensembling.problem import EnsembleProblem
+from algorithms.ensembling.ranks import RankTable, auc, rank_table
 from algorithms.hull.searches import CHEMOA, FCHEMOA
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
@@ -370,7 +369,7 @@ def numpy_auc(library: Library, X: Array) -> FloatArray:
 
 def by_keys(table: RankTable, X: Array) -> FloatArray:
     """Return the ROC AUC of all ensembles by our kernel."""
-    return auc(table, multiplicities_of(X))
+    return auc(table, X)
 
 
 def hapens(problem: EnsembleProblem) -> float:

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.ensembling.kernels.multiplicities import multiplicities_of
-from algorithms.ensembling.kernels.weighted import mean_correlations
 from algorithms.ensembling.scores import Scores
+from algorithms.ensembling.traits import mean_correlations
 from framework.answers import Part, Sums
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.roles import Metric
@@ -36,12 +35,12 @@ class EnsembleScore(NamedTuple):
         scores, name = self.scores(sums.answers.records.part), self.metric.name
 
         def weighted(X: Array, weights: Array) -> FloatArray:
-            return scores.weighted(multiplicities_of(X), weights, {name})[name]
+            return scores.weighted(X, weights, {name})[name]
 
         X, able = _members(sums)
         plain = np.full(len(X), np.nan)
         if len(able):
-            plain[able] = scores(multiplicities_of(X[able]))[name]
+            plain[able] = scores(X[able])[name]
         return _under_weights(sums, plain, len(scores.truth.y), weighted)
 
 

@@ -15,11 +15,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field, field_validator
 
-from algorithms.ensembling.kernels import traits as kernels
-from algorithms.ensembling.kernels.multiplicities import Multiplicities, multiplicities_of
-from algorithms.ensembling.kernels.traits import config_similarity, loss_correlation, loss_vectors
 from algorithms.ensembling.outcomes import LOSS_CORRELATION, EnsembleScore, LossCorrelation
-from algorithms.ensembling.scores import OF_SQUARES, Scores, Truth, check_names, default_score
+from algorithms.ensembling.scores import (
+    MEANS_OF_LOSSES,
+    Scores,
+    Truth,
+    check_names,
+    default_score,
+)
+from algorithms.ensembling.traits import (
+    config_similarity,
+    fixed_similarities,
+    loss_correlation,
+    loss_vectors,
+    traits,
+)
 from framework.answering import AnsweringProblem
 from framework.answers import (
     NO_ANSWER,
@@ -116,7 +126,7 @@ class EnsembleProblem(AnsweringProblem, Deployable):
     the scores
         ``roc_auc`` (one-versus-rest, macro-averaged, for several classes) or ``rmse`` unless
         others are asked for. AUC is within 1e-5 of that of the sums in float64, whatever the
-        predictions (see :func:`algorithms.ensembling.kernels.auc.auc`); on test records it is that.
+        predictions (see :func:`algorithms.ensembling.ranks.auc`); on test records it is that.
     each cost of the library, under its name
         Sum over the members: every model with a count above 0, once (the paper's b2 and C(w)).
     ``members``, ``picks``
@@ -192,8 +202,8 @@ class EnsembleProblem(AnsweringProblem, Deployable):
         content = [VERSION, fingerprint_of(library), max_count, self.score, self.costs]
         if not self.positive:  # runs of before know of no other
             content.append("positive: first")
-        if any(name in OF_SQUARES for name in self.score):
-            content.append("squares: products")  # other last bits than before
+        if set(self.score) & MEANS_OF_LOSSES:
+            content.append("losses: in order")  # other last bits than before
         content += [list(rates), *([*of.names, of.codes.tolist()] for of in groups)]
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
@@ -247,12 +257,12 @@ class EnsembleProblem(AnsweringProblem, Deployable):
         """Return the likeliest class of each record, and what members cost."""
         records, scores = self.records(part), self.scores(part)
         assert records is not None
-        multiplicities, empty = self._filled(X)
+        counts, empty = self._filled(X)
         codes = np.full((len(X), len(records)), NO_ANSWER, dtype=np.int16)
         if self._classes and len(X):
-            codes[:] = scores.said(multiplicities)
+            codes[:] = scores.said(counts)
         names = self._own_names[len(self.score) :]
-        sizes = dict(zip(names, self._traits(multiplicities), strict=True))
+        sizes = dict(zip(names, self._traits(counts), strict=True))
         return Answers(records, codes, sizes=sizes, failed=empty, X=X)
 
     def scores(self, part: Part) -> Scores:
@@ -328,7 +338,7 @@ class EnsembleProblem(AnsweringProblem, Deployable):
             assert records is not None
             codes = np.full((1, len(y)), NO_ANSWER, dtype=np.int64)
             if classes is not None:
-                codes[:] = scores.said(multiplicities_of(one))
+                codes[:] = scores.said(one)
             sizes = dict.fromkeys(self._own_names, np.zeros(1))
             sizes |= dict.fromkeys((_CORRELATION.name, _SIMILARITY.name), np.ones(1))
             return scores, Answers(records, codes, sizes=sizes, X=one)
@@ -397,12 +407,11 @@ class EnsembleProblem(AnsweringProblem, Deployable):
         alike = [loss_correlation(losses)]
         if library.configs is not None:
             alike.append(config_similarity(library.configs))
-        return np.stack([kernels.fixed_similarities(table) for table in alike])
+        return np.stack([fixed_similarities(table) for table in alike])
 
     def _own_metrics(self) -> tuple[Metric, ...]:
         k = len(self.library)
-        everything = multiplicities_of(np.ones((1, k), dtype=np.int32))
-        highs = kernels.traits(everything, self._table, self._alike)[1][0]
+        highs = traits(np.ones((1, k), dtype=np.int32), self._table, self._alike)[1][0]
         costs = cost_metrics(self.library, self.costs, highs)
         sizes = [_MEMBERS._replace(high=float(k)), _PICKS._replace(high=float(k * self.max_count))]
         alike = [_CORRELATION, _SIMILARITY][: len(self._alike)]
@@ -421,8 +430,8 @@ class EnsembleProblem(AnsweringProblem, Deployable):
         return each_once([*own, *self._rates])
 
     def _measure(self, X: Array, part: Part) -> dict[str, FloatArray]:
-        multiplicities, empty = self._filled(X)
-        columns = [*self.scores(part)(multiplicities).values(), *self._traits(multiplicities)]
+        counts, empty = self._filled(X)
+        columns = [*self.scores(part)(counts).values(), *self._traits(counts)]
         values = dict(zip(self._own_names, columns, strict=True))
         if further := self.measures[len(self._own) :]:
             asked = measured(self.answers(X, part), further)
@@ -431,29 +440,21 @@ class EnsembleProblem(AnsweringProblem, Deployable):
             values = {name: np.where(empty, np.nan, column) for name, column in values.items()}
         return values
 
-    def _filled(self, X: Array) -> tuple[Multiplicities, BoolArray]:
-        """Return the multiplicities of genomes, and which are empty: these have all models."""
-        multiplicities = self._multiplicities(X)
-        empty = multiplicities.starts[1:] == multiplicities.starts[:-1]
-        if empty.any():
-            multiplicities = multiplicities_of(np.where(empty[:, None], np.int32(1), X))
-        return multiplicities, empty
-
-    def _traits(self, multiplicities: Multiplicities) -> list[FloatArray]:
-        """Return what does not depend on the records of a part, in the order of the metrics."""
-        sizes, sums, means = kernels.traits(multiplicities, self._table, self._alike)
-        return [*sums.T, *sizes.T, *means.T]
-
-    def _multiplicities(self, X: Array) -> Multiplicities:
+    def _filled(self, X: Array) -> tuple[Array, BoolArray]:
+        """Return genomes with all models in place of none, and which had none."""
         if X.ndim != 2 or X.shape[1] != self.space.d:
             raise ValueError(f"expected genomes of shape (n, {self.space.d}), found {X.shape}")
-        multiplicities = multiplicities_of(X)
-        counts = multiplicities.counts
-        if len(counts) and (counts.min() < 0 or counts.max() > self.max_count):
+        if X.size and (X.min() < 0 or X.max() > self.max_count):
             raise ValueError(
                 f"expected counts from 0 to {self.max_count}, found {X.min()} to {X.max()}"
             )
-        return multiplicities
+        empty: BoolArray = np.logical_not((X > 0).any(axis=1))
+        return np.where(empty[:, np.newaxis], np.int32(1), X), empty
+
+    def _traits(self, X: Array) -> list[FloatArray]:
+        """Return what does not depend on the records of a part, in the order of the metrics."""
+        sizes, sums, means = traits(X, self._table, self._alike)
+        return [*sums.T, *sizes.T, *means.T]
 
 
 def fingerprint_of(library: Library) -> str:

@@ -8,18 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from algorithms.ensembling.kernels import auc as ranks
-from algorithms.ensembling.kernels import deviations as kernels
-from algorithms.ensembling.kernels import weighted
-from algorithms.ensembling.kernels.multiplicities import Multiplicities, multiplicities_of
-from algorithms.ensembling.kernels.traits import combine
+from algorithms.ensembling import means, ranks
 from framework import registry
 from framework.arrays import Array, FloatArray, IntArray
 from framework.errors import InputError
 from framework.outcomes import weighted_sums
 from framework.roles import Metric, Sense
 
-_BLOCK_BYTES = 400_000  # mean predictions held at a time
+LEAST = 2.0**-52
+"""scikit-learn's: a probability of 0 or 1 has a finite logarithm."""
+
 _SLACK = 1 + 1e-9  # a bound that rounding cannot break
 
 
@@ -39,119 +37,107 @@ class Truth(NamedTuple):
     positive: int = 1
 
 
-class _Facts(NamedTuple):
-    """What scores need to know of the truth, computed once.
+class _Weighted(NamedTuple):
+    """Records with weights, in ``b`` columns.
 
-    counts : records of each class; spread : variance of the values, NaN where it is 0. Under
-    weights of the records, one column each, they are of shapes (b, C) and (b,).
+    weights : (N, b); total : (b,); codes : of the true classes, (N,); of_class : which records are
+    of each class, (C, N), times the weights where these are one column; counts : weight of each
+    class, (b, C); spread : variance of the values, (b,), NaN where it is 0.
     """
 
-    y: Array
-    classes: int
-    positive: int
-    counts: Array
-    spread: float | FloatArray
+    truth: Truth
+    weights: Array
+    total: FloatArray
+    codes: Array
+    of_class: Array
+    counts: FloatArray
+    spread: FloatArray
 
 
-def _facts(truth: Truth) -> _Facts:
+def _weighted(truth: Truth, weights: Array) -> _Weighted:
+    y, total = truth.y, weights.sum(axis=0, dtype=np.float64)
     if truth.classes:
-        counts = np.bincount(truth.y, minlength=truth.classes)
-        return _Facts(truth.y, truth.classes, truth.positive, counts, np.nan)
-    spread = float(np.mean((truth.y - truth.y.mean()) ** 2)) or np.nan
-    return _Facts(truth.y, 0, truth.positive, np.zeros(0, dtype=np.int64), spread)
-
-
-def _weighted_facts(truth: Truth, weights: Array) -> _Facts:
-    total = weights.sum(axis=0, dtype=np.float64)
-    if truth.classes:
-        classes = [
-            weights[truth.y == c].sum(axis=0, dtype=np.float64) for c in range(truth.classes)
-        ]
-        return _Facts(truth.y, truth.classes, truth.positive, np.stack(classes, axis=1), np.nan)
-    centred = (truth.y - truth.y.mean())[None, :]
-    mean, square = (weighted.sums_in_order(x, weights)[0] / total for x in (centred, centred**2))
+        codes = y.astype(np.int8 if truth.classes == 2 else np.int16)
+        places = y == np.arange(truth.classes)[:, np.newaxis]
+        exact = np.float32 if total.max() < 2**24 else np.float64  # its sums are whole numbers
+        of_class = places * weights.T.astype(exact) if weights.shape[1] == 1 else places
+        counts = weighted_sums(weights.T, places.T)
+        return _Weighted(truth, weights, total, codes, of_class, counts, np.full(1, np.nan))
+    centred = (y - y.mean())[np.newaxis]
+    mean, square = (means.sums_in_order(x, weights)[0] / total for x in (centred, centred**2))
     spread = np.maximum(square - mean * mean, 0.0)
-    return _Facts(truth.y, 0, truth.positive, np.zeros(0), np.where(spread > 0, spread, np.nan))
-
-
-class _Table(NamedTuple):
-    """Deviations, and where scores are made of their squares the products of each two models'."""
-
-    deviations: kernels.Deviations
-    products: IntArray | None
+    spread[spread == 0.0] = np.nan
+    nothing = np.zeros((len(y), 0))
+    return _Weighted(truth, weights, total, nothing, nothing, nothing, spread)
 
 
 class _Rows:
-    """What the scores of rows are made of: each thing when it is first read, once."""
+    """What the scores of some rows are made of, each made when it is first read.
 
-    def __init__(self, table: _Table, multiplicities: Multiplicities, truth: _Facts) -> None:
-        self.table, self.multiplicities, self.truth = table.deviations, multiplicities, truth
-        self._products = table.products
+    Of means by a table: of probabilities (of the second class of two, of each class, or of the true
+    one alone), or of how much values are above the true ones.
+    """
 
-    @cached_property
-    def mean_square(self) -> FloatArray:
-        return kernels.mean_square(self.table, self.multiplicities, self._products)
-
-    @cached_property
-    def hits(self) -> Array:
-        """Records of each class that are answered right, (n, C)."""
-        return kernels.hits(self.table, self.multiplicities, self.truth.y, self.truth.classes)
-
-    @cached_property
-    def minus_log(self) -> FloatArray:
-        return kernels.mean_minus_log(self.table, self.multiplicities)
-
-    @cached_property
-    def absolute(self) -> FloatArray:
-        return kernels.mean_absolute(self.table, self.multiplicities)
-
-
-class _WeightedRows(_Rows):
-    """The same under weights of the records: each with an axis (b,) behind that of the rows."""
-
-    def __init__(
-        self, table: _Table, multiplicities: Multiplicities, truth: _Facts, weights: Array
-    ) -> None:
-        super().__init__(table, multiplicities, truth)
-        self._weights, self._total = weights, weights.sum(axis=0, dtype=np.float64)
-
-    @cached_property
-    def _planes(self) -> FloatArray:
-        """Deviations of the mean prediction, (n, N), or (n, N, C)."""
-        planes = kernels.mean_deviations(self.table, self.multiplicities)
-        records = len(self.truth.y)
-        return planes if planes.shape[1] == records else planes.reshape(len(planes), records, -1)
+    def __init__(self, table: means.FixedPoint, X: Array, records: _Weighted) -> None:
+        self.records, self.truth = records, records.truth
+        self._sums, picks = means.whole_sums(table, X)
+        self._one, self._unit = picks * means.ONE, table.unit / picks
 
     def _mean(self, plane: FloatArray) -> FloatArray:
-        return np.asarray(weighted.sums_in_order(plane, self._weights) / self._total)
+        """Return the weighted mean of values of each record, (n, N), as (n, b)."""
+        sums = means.sums_in_order(plane, self.records.weights)
+        return np.asarray(sums / self.records.total)
 
     @cached_property
-    def mean_square(self) -> FloatArray:
-        squares = self._planes**2
-        return self._mean(squares if squares.ndim == 2 else squares.mean(axis=2))
+    def said(self) -> Array:
+        """The likeliest class of each record, (n, N); of equally likely ones the first."""
+        if self.truth.classes == 2:
+            return (self._sums > self._one // 2).view(np.int8)
+        best, *others = np.split(self._sums, self.truth.classes, axis=1)
+        codes = np.zeros(best.shape, dtype=np.int16)
+        for c, sums in enumerate(others, start=1):
+            np.maximum(codes, (sums > best) * np.int16(c), out=codes)  # c is above all before
+            best = np.maximum(best, sums)
+        return codes
 
     @cached_property
-    def hits(self) -> Array:
-        y, classes = self.truth.y, self.truth.classes
-        right = kernels.right_answers(self.table, self.multiplicities, y, classes)
-        found = np.empty((len(right), self._weights.shape[1], classes))
-        for c in range(classes):
-            its = np.flatnonzero(y == c)
-            found[..., c] = weighted_sums(right[:, its], self._weights[its])
-        return found
+    def hits(self) -> FloatArray:
+        """Weight of the records of each class that are answered right, (n, b, C)."""
+        records, weights = self.records, self.records.weights
+        right = self.said == records.codes
+        if weights.shape[1] == 1:  # one product for all classes: this is what searches ask for
+            hits = np.einsum("rn,cn->rc", right.astype(records.of_class.dtype), records.of_class)
+            return np.asarray(hits[:, np.newaxis])
+        places = [np.flatnonzero(records.codes == c) for c in range(self.truth.classes)]
+        return np.stack([weighted_sums(right[:, i], weights[i]) for i in places], axis=2)
 
     @cached_property
     def minus_log(self) -> FloatArray:
-        p = np.clip(1.0 + self._planes, kernels.LEAST, 1.0 - kernels.LEAST)
-        return self._mean(-np.log(p))
+        """Mean of -log(probability of the true class), (n, b)."""
+        sums = self._sums
+        if self.truth.classes == 2:
+            sums = np.where(self.truth.y == 1, sums, self._one - sums)
+        return self._mean(-np.log(np.clip(sums / self._one, LEAST, 1.0 - LEAST)))
+
+    @cached_property
+    def mean_square(self) -> FloatArray:
+        """Mean of squared deviations, which are added up over classes, (n, b)."""
+        y, classes = self.truth.y, self.truth.classes
+        if classes < 3:
+            apart = self._sums - self._one * y if classes else self._sums
+            return self._mean((apart * self._unit) ** 2)
+        parts = np.split(self._sums, classes, axis=1)
+        squares = [((p - self._one * (y == c)) * self._unit) ** 2 for c, p in enumerate(parts)]
+        return self._mean(np.add.reduce(squares))
 
     @cached_property
     def absolute(self) -> FloatArray:
-        return self._mean(np.abs(self._planes))
+        """Mean size of deviations, (n, b)."""
+        return self._mean(np.abs(self._sums) * self._unit)
 
 
 class _Score(NamedTuple):
-    """A score of ensembles, (n,), by their deviations.
+    """A score of ensembles, (n, b).
 
     ``high`` is None for a loss that no mean exceeds the worst member's of: it is convex.
     """
@@ -167,16 +153,15 @@ def _log_loss(rows: _Rows) -> FloatArray:
 
 
 def _brier(rows: _Rows) -> FloatArray:
-    a_record = rows.table.whole.shape[1] // len(rows.truth.y)
-    return np.asarray(rows.mean_square * a_record)
+    return rows.mean_square
 
 
 def _accuracy(rows: _Rows) -> FloatArray:
-    return np.asarray(rows.hits.sum(axis=-1) / rows.truth.counts.sum(axis=-1))
+    return np.asarray(rows.hits.sum(axis=-1) / rows.records.counts.sum(axis=-1))
 
 
 def _balanced_accuracy(rows: _Rows) -> FloatArray:
-    hits, counts = rows.hits, rows.truth.counts
+    hits, counts = rows.hits, rows.records.counts
     recalls = np.divide(hits, counts, out=np.zeros(hits.shape), where=counts > 0)
     return np.asarray(recalls.sum(axis=-1) / (counts > 0).sum(axis=-1))
 
@@ -190,12 +175,12 @@ def _mae(rows: _Rows) -> FloatArray:
 
 
 def _r2(rows: _Rows) -> FloatArray:
-    return np.asarray(1.0 - rows.mean_square / rows.truth.spread)
+    return np.asarray(1.0 - rows.mean_square / rows.records.spread)
 
 
 def _of_confusion(rows: _Rows, name: str) -> FloatArray:
     """Return one of scikit-learn's scores that follow from the four counts of two classes."""
-    positive, counts = rows.truth.positive, rows.truth.counts
+    positive, counts = rows.truth.positive, rows.records.counts
     right = rows.hits[..., positive]
     missed = counts[..., positive] - right
     false = counts[..., 1 - positive] - rows.hits[..., 1 - positive]
@@ -206,7 +191,7 @@ def _of_confusion(rows: _Rows, name: str) -> FloatArray:
 
 
 OF_CONFUSION = ("f1", "precision", "recall")  # of two classes
-OF_SQUARES = ("brier", "rmse", "r2")
+MEANS_OF_LOSSES = {"log_loss", "brier", "rmse", "mae", "r2"}
 AUC = "roc_auc"
 _AUC_TEXT = "area under the ROC curve; of several classes, the mean of each against the rest"
 
@@ -235,7 +220,7 @@ class Scores:
     P : numpy.ndarray of float32, shape (K, N) or (K, N, C)
     truth : Truth
     exact : bool
-        Rank without the rounding of :func:`algorithms.ensembling.kernels.auc.auc`.
+        Rank without the rounding of :func:`algorithms.ensembling.ranks.auc`.
 
     Raises
     ------
@@ -246,40 +231,59 @@ class Scores:
     def __init__(
         self, names: Sequence[str], P: Array, truth: Truth, *, exact: bool = False
     ) -> None:
-        own = CLASSIFICATION if truth.classes else REGRESSION
-        self.names, self.truth, self.exact = tuple(names), truth, exact
-        self._facts = _facts(truth)
-        self._P, self._given = P.reshape(len(P), -1), P
+        self._own = CLASSIFICATION if truth.classes else REGRESSION
+        self.names, self.truth, self.exact, self._P = tuple(names), truth, exact, P
+        self._once = _weighted(truth, np.ones((len(truth.y), 1)))
         self._ranks = ranks.rank_table(P, truth.y) if AUC in names else None
-        self._own = own
-        self._answers: kernels.Deviations | None = None
-        self._tables: list[tuple[_Table, tuple[str, ...]]] = []
-        by_table: dict[Callable[..., kernels.Deviations], list[str]] = {}
+        self._tables: dict[str, means.FixedPoint] = {}
         for name in names:
-            if name in own:
-                by_table.setdefault(_table_for(name, truth.classes), []).append(name)
-        for table, its in by_table.items():
-            deviations = table(P, truth.y)
-            squared = any(name in OF_SQUARES for name in its)
-            products = kernels.products_of(deviations) if squared else None
-            self._tables.append((_Table(deviations, products), tuple(its)))
+            if name in self._own:
+                self._table(name)
         self._scorers = {
             name: _scorer(name, truth)
             for name in names
-            if name not in own and not (name == AUC and truth.classes)
+            if name not in self._own and not (name == AUC and truth.classes)
         }
 
-    def __call__(self, multiplicities: Multiplicities) -> dict[str, FloatArray]:
-        """Return each score of each row, (n,) each; NaN for a row without members."""
+    def __call__(self, X: Array) -> dict[str, FloatArray]:
+        """Return each score of each row of counts (n, K), (n,) each; no row is empty."""
         found: dict[str, FloatArray] = {}
         if self._ranks is not None:
-            found[AUC] = (ranks.exact_auc if self.exact else ranks.auc)(self._ranks, multiplicities)
-        for table, names in self._tables:
-            rows = _Rows(table, multiplicities, self._facts)
-            found |= {name: self._own[name].f(rows) for name in names}
+            found[AUC] = (ranks.exact_auc if self.exact else ranks.auc)(self._ranks, X)
+        own = [name for name in self.names if name in self._own]
+        found |= {name: column[:, 0] for name, column in self._of(own, X, self._once).items()}
         if self._scorers:
-            found |= self._of_means(multiplicities)
+            found |= self._of_means(X)
         return {name: found[name] for name in self.names}
+
+    def _table(self, name: str) -> means.FixedPoint:
+        """Return the fixed-point numbers that a score is made of, made once."""
+        classes, y = self.truth.classes, self.truth.y
+        kind = "true class" if classes > 2 and name == "log_loss" else "all"
+        if kind not in self._tables:
+            if not classes:
+                self._tables[kind] = means.of_values(self._P, y)
+            elif kind == "all":
+                self._tables[kind] = means.of_probabilities(self._P)
+            else:
+                self._tables[kind] = means.of_probabilities(self._P[:, np.arange(len(y)), y])
+        return self._tables[kind]
+
+    def _of(self, names: Sequence[str], X: Array, records: _Weighted) -> dict[str, FloatArray]:
+        """Return scores of rows under weights, (n, b) each: our own, and those of counts."""
+        shape = (len(X), records.weights.shape[1])
+        found = {name: np.empty(shape) for name in names}
+        by_table: dict[int, list[str]] = {}
+        for name in names:
+            by_table.setdefault(id(self._table(name)), []).append(name)
+        for its in by_table.values():
+            table = self._table(its[0])
+            for some in means.blocks(len(X), table.whole[0].nbytes):
+                rows = _Rows(table, X[some], records)
+                for name in its:
+                    own = self._own.get(name)
+                    found[name][some] = own.f(rows) if own else _of_confusion(rows, name)
+        return found
 
     @property
     def weighable(self) -> bool:
@@ -287,15 +291,13 @@ class Scores:
         two = self.truth.classes == 2
         return all(two and name in OF_CONFUSION for name in self._scorers)
 
-    def weighted(
-        self, multiplicities: Multiplicities, weights: Array, wanted: Collection[str]
-    ) -> dict[str, FloatArray]:
+    def weighted(self, X: Array, weights: Array, wanted: Collection[str]) -> dict[str, FloatArray]:
         """Return scores of each row under each column of weights, (n, b) each.
 
         Parameters
         ----------
-        multiplicities : Multiplicities
-            No row is empty.
+        X : numpy.ndarray, shape (n, K)
+            Counts; no row is empty.
         weights : numpy.ndarray, shape (N, b)
             Whole numbers, not all 0 in a column.
         wanted : collection of str
@@ -307,29 +309,21 @@ class Scores:
         """
         found: dict[str, FloatArray] = {}
         if AUC in wanted and self._ranks is not None:
-            found[AUC] = weighted.auc(self._ranks, multiplicities, weights)
-        truth = _weighted_facts(self.truth, weights)
-        for table, names in self._tables:
-            its = [name for name in names if name in wanted]
-            rows = _WeightedRows(table, multiplicities, truth, weights)
-            found |= {name: self._own[name].f(rows) for name in its}
-        counted = [name for name in self._scorers if name in wanted]
-        if counted:
-            table = _Table(kernels.of_true_class(self._given, self.truth.y), None)
-            rows = _WeightedRows(table, multiplicities, truth, weights)
-            found |= {name: _of_confusion(rows, name) for name in counted}
-        return found
+            found[AUC] = ranks.weighted_auc(self._ranks, X, weights)
+        others = [name for name in self.names if name in wanted and name not in found]
+        return found | self._of(others, X, _weighted(self.truth, weights))
 
-    def said(self, multiplicities: Multiplicities) -> IntArray:
+    def said(self, X: Array) -> IntArray:
         """Return the class (code) that each row says of each record, int64 (n, N)."""
-        if self._answers is None:
-            table = _table_for("accuracy", self.truth.classes)
-            self._answers = table(self._given, self.truth.y)
-        return kernels.likeliest(self._answers, multiplicities, self.truth.y)
+        table = self._table("accuracy")
+        codes = np.empty((len(X), len(self.truth.y)), dtype=np.int64)
+        for some in means.blocks(len(X), table.whole[0].nbytes):
+            codes[some] = _Rows(table, X[some], self._once).said
+        return codes
 
     def metrics(self) -> tuple[Metric, ...]:
         """Return what the scores are; bounds without a theory come from the models' own scores."""
-        singles = self(multiplicities_of(np.eye(len(self._P), dtype=np.int32)))
+        singles = self(np.eye(len(self._P), dtype=np.int32))
         return tuple(self._measure(name, singles[name]) for name in self.names)
 
     def _measure(self, name: str, singles: FloatArray) -> Metric:
@@ -349,25 +343,15 @@ class Scores:
             name, "max", low=low - spread, high=high + spread, text="scikit-learn's score"
         )
 
-    def _of_means(self, multiplicities: Multiplicities) -> dict[str, FloatArray]:
-        width, n = self._P.shape[1], multiplicities.n
-        block = max(1, _BLOCK_BYTES // (8 * width))
-        found = {name: np.empty(n) for name in self._scorers}
-        M = np.empty((min(block, n), width))
-        for start in range(0, n, block):
-            stop = min(start + block, n)
-            part = multiplicities._replace(starts=multiplicities.starts[start : stop + 1])
-            combine(self._P, part, M[: stop - start])
+    def _of_means(self, X: Array) -> dict[str, FloatArray]:
+        """Return scikit-learn's scores, (n,) each."""
+        P = self._P.reshape(len(self._P), -1)
+        found = {name: np.empty(len(X)) for name in self._scorers}
+        for some in means.blocks(len(X), 8 * P.shape[1]):
+            M = means.add_members(X[some], P, np.float64) / X[some].sum(axis=1, keepdims=True)
             for name, f in self._scorers.items():
-                found[name][start:stop] = f(M[: stop - start], self.truth)
+                found[name][some] = f(M, self.truth)
         return found
-
-
-def _table_for(name: str, classes: int) -> Callable[..., kernels.Deviations]:
-    """Return how the deviations that a score is made of come from predictions and truth."""
-    if not classes:
-        return kernels.of_values
-    return kernels.of_true_class if classes == 2 or name == "log_loss" else kernels.of_every_class
 
 
 def default_score(classes: int) -> str:

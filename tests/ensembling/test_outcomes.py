@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.ensembling.kernels.multiplicities import multiplicities_of
 from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.ensembling.scores import CLASSIFICATION, REGRESSION, Scores, Truth
 from framework.libraries.library import Library
@@ -83,7 +82,7 @@ def test_a_class_without_records_has_no_part_in_the_scores():
     few = repeated(library, weights)
     twin = Scores(problem.score, few.validation, Truth(few.y_validation, 3), exact=True)
     some = np.flatnonzero(X.any(axis=1))
-    for name, column in twin(multiplicities_of(X[some])).items():
+    for name, column in twin(X[some]).items():
         if name in problem.score:
             np.testing.assert_allclose(found[name][some, 0], column, rtol=1e-12)
     alone = np.where(library.y_validation == 1, 1, 0)

@@ -8,10 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from algorithms.ensembling.kernels import traits as kernels
-from algorithms.ensembling.kernels.multiplicities import multiplicities_of
-from algorithms.ensembling.kernels.traits import config_similarity, loss_correlation, loss_vectors
 from algorithms.ensembling.scores import Scores, Truth
+from algorithms.ensembling.traits import (
+    config_similarity,
+    fixed_similarities,
+    loss_correlation,
+    loss_vectors,
+    traits,
+)
 from framework.errors import InputError
 from tests.made_up_libraries import made_up, predictions
 
@@ -32,13 +36,10 @@ def test_traits_are_sums_and_pair_means(rows, seed):
     costs, alike = rng.random((6, 3)), rng.random((2, 6, 6)).astype(np.float32)
     alike = np.maximum(alike, alike.transpose(0, 2, 1))
     X = np.array(rows, dtype=np.int32)
-    sizes, sums, means = kernels.traits(
-        multiplicities_of(X), costs, kernels.fixed_similarities(alike)
-    )
-    for i in range(len(X)):  # what the batch shares is summed once, and changes no bit
-        alone = kernels.traits(
-            multiplicities_of(X[i : i + 1]), costs, kernels.fixed_similarities(alike)
-        )
+    fixed = np.stack([fixed_similarities(table) for table in alike])
+    sizes, sums, means = traits(X, costs, fixed)
+    for i in range(len(X)):
+        alone = traits(X[i : i + 1], costs, fixed)
         assert all(
             np.array_equal(a[0], b[i]) for a, b in zip(alone, (sizes, sums, means), strict=True)
         )
@@ -88,7 +89,7 @@ def test_scores_as_scikit_learn(classes, names):
     P = predictions(6, y, classes, rng)
     P[0] = y if classes < 3 else np.eye(classes)[y]  # a perfect model: probabilities 0 and 1
     X = np.array([[1, 0, 0, 0, 0, 0], [0, 3, 1, 0, 0, 2], [1, 1, 1, 1, 1, 1]], dtype=np.int32)
-    found = Scores(names, P, Truth(y, classes))(multiplicities_of(X))
+    found = Scores(names, P, Truth(y, classes))(X)
     assert list(found) == names
     for i, x in enumerate(X):
         mean = np.tensordot(x, P.astype(np.float64), 1) / x.sum()
@@ -101,7 +102,7 @@ def test_scores_as_scikit_learn(classes, names):
 def test_scorers_of_scikit_learn(name):
     library = made_up(5, n=80)
     y, X = library.y_validation, np.array([[0, 2, 1, 0, 0]], dtype=np.int32)
-    found = Scores([name], library.validation, Truth(y, 2))(multiplicities_of(X))[name][0]
+    found = Scores([name], library.validation, Truth(y, 2))(X)[name][0]
     mean = (2 * library.validation[1] + library.validation[2].astype(float)) / 3
     want = {
         "average_precision": lambda: metrics.average_precision_score(y, mean),
@@ -118,7 +119,7 @@ def test_scores_of_one_class_are_of_the_positive_one():
     P = rng.integers(0, 2, (2, 40)).astype(np.float32)  # means of 1/2 are ties
     mean = P.mean(axis=0)
     names = ["f1", "average_precision", "accuracy"]
-    found = Scores(names, P, Truth(y, 2, positive=0))(multiplicities_of(X))
+    found = Scores(names, P, Truth(y, 2, positive=0))(X)
     assert found["f1"][0] == pytest.approx(metrics.f1_score(y, mean > 0.5, pos_label=0))
     ranked = metrics.average_precision_score(1 - y, 1 - mean)
     assert found["average_precision"][0] == pytest.approx(ranked)

@@ -6,7 +6,7 @@ import bench
 import numpy as np
 import pytest
 
-from algorithms.ensembling.kernels.auc import rank_table
+from algorithms.ensembling.ranks import rank_table
 from algorithms.pruning.problem import PruningProblem
 from framework.streams import CandidateStreams
 

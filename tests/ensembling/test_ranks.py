@@ -1,4 +1,4 @@
-"""AUC on integer keys against a count of pairs and against scikit-learn."""
+"""AUC by the ranks of integer keys against a count of pairs and against scikit-learn."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from algorithms.ensembling.kernels import auc as kernels
-from algorithms.ensembling.kernels.auc import MAX_TOTAL, TOLERANCE, rank_table
-from algorithms.ensembling.kernels.multiplicities import multiplicities_of
+from algorithms.ensembling import means, ranks
+from algorithms.ensembling.ranks import MAX_TOTAL, TOLERANCE, auc, exact_auc, rank_table
 from tests.made_up_libraries import predictions
 
 
@@ -23,14 +22,6 @@ def by_pairs(scores, y):
     wins = sum((p > n) + 0.5 * (p == n) for p in positives for n in negatives)
     pairs = len(positives) * len(negatives)
     return float(wins / pairs) if pairs else float("nan")
-
-
-def auc(table, X):
-    return kernels.auc(table, multiplicities_of(X))
-
-
-def exact_auc(table, X):
-    return kernels.exact_auc(table, multiplicities_of(X))
 
 
 def library(k=7, n=300, classes=2, seed=0):
@@ -127,7 +118,7 @@ def test_batches_change_no_bit(classes, monkeypatch):
     alone = np.concatenate([auc(table, X[i : i + 1]) for i in range(len(X))])
     assert np.array_equal(auc(table, X), alone)
     assert np.array_equal(auc(table, X[30:37]), alone[30:37])  # a parent and one more model
-    monkeypatch.setattr(kernels, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(means, "_BLOCK_BYTES", 1)
     assert np.array_equal(auc(table, X), alone)
     assert np.array_equal(exact_auc(table, X[::-1]), exact_auc(table, X)[::-1])
 
@@ -230,5 +221,5 @@ def test_smooth_predictions_stay_in_fixed_point(monkeypatch):
     """What is fast: rows whose keys leave few pairs open are not ranked again."""
     P, y = library(n=9000)
     table, X = rank_table(P, y), rows(7, 9)
-    monkeypatch.setattr(kernels, "exact_auc", lambda *_: pytest.fail("ranked in floating point"))
+    monkeypatch.setattr(ranks, "exact_auc", lambda *_: pytest.fail("ranked in floating point"))
     assert len(auc(table, X)) == 9

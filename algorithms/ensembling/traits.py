@@ -1,4 +1,4 @@
-"""Weighted means of predictions; costs of ensembles, and the similarity of their members.
+"""Costs and sizes of ensembles, and how alike their members are.
 
 How alike the models of a library are: by their losses, and by their configurations.
 """
@@ -11,131 +11,56 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.ensembling.kernels.multiplicities import Multiplicities, shared
-from framework.arrays import Array, FloatArray, IntArray
-from framework.jit import njit
+from algorithms.ensembling.means import add_members, sums_in_order
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
 
-_ONE = 2.0**31  # similarities in fixed point
-
-
-def combine(P: Array, multiplicities: Multiplicities, out: FloatArray) -> None:
-    """Set each row of ``out`` to the mean prediction of its members, weighted by the counts.
-
-    Parameters
-    ----------
-    P : float (K, W)
-        Predictions, record by record (and class by class).
-    multiplicities : Multiplicities
-        Not empty in a row.
-    out : float64 (n, W)
-
-    Notes
-    -----
-    Members are added in ascending order, so a row does not depend on the batch.
-    """
-    _combine(P, *multiplicities, out)
+_ONE = 2.0**31  # similarities in fixed point: their sums are exact in any order
+_PAIRS = 512  # products of two models' losses held at a time
+_CONSTANT = 1e-6  # spread of a loss, relative to its size, that is rounding alone
 
 
-@njit
-def _combine(
-    P: Array, models: IntArray, counts: IntArray, starts: IntArray, out: FloatArray
-) -> None:
-    for r in range(len(out)):
-        row = out[r]
-        row[:] = 0.0
-        total = 0
-        for at in range(starts[r], starts[r + 1]):
-            total += counts[at]
-            one = P[models[at]]
-            for i in range(len(row)):
-                row[i] += counts[at] * np.float64(one[i])
-        for i in range(len(row)):
-            row[i] /= total
-
-
-def fixed_similarities(alike: Array) -> Array:
-    """Return similarities from 0 to 1 as fixed-point uint32, whose sums are exact in any order."""
-    return np.rint(np.asarray(alike, dtype=np.float64) * _ONE).astype(np.uint32)
+def fixed_similarities(alike: Array) -> IntArray:
+    """Return similarities (K, K) from 0 to 1 in fixed point, and 0 of a model to itself."""
+    fixed = np.rint(np.asarray(alike, dtype=np.float64) * _ONE).astype(np.int64)
+    np.fill_diagonal(fixed, 0)
+    return fixed
 
 
 def traits(
-    multiplicities: Multiplicities, costs: FloatArray, alike: Array
+    X: Array, costs: FloatArray, alike: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Measure the ensembles of a batch by their members: the models with a count above 0.
 
     Parameters
     ----------
-    multiplicities : Multiplicities
-        n rows.
-    costs : float64 (K, m)
-    alike : uint32 (s, K, K)
+    X : numpy.ndarray, shape (n, K)
+        Counts.
+    costs : numpy.ndarray of float64, shape (K, m)
+    alike : numpy.ndarray of int64, shape (s, K, K)
         :func:`fixed_similarities` of pairs of models, symmetric.
 
     Returns
     -------
-    sizes : float64 (n, 2)
-        Number of members, and of multiplicities.
-    sums : float64 (n, m)
+    sizes : numpy.ndarray of float64, shape (n, 2)
+        Number of members, and of picks.
+    sums : numpy.ndarray of float64, shape (n, m)
         Costs, each member's once: the paper's b2 (HAPEns, Section 3).
-    means : float64 (n, s)
+    means : numpy.ndarray of float64, shape (n, s)
         Mean similarity over unordered pairs of members, 1 where there is but one member: with
         loss correlations the paper's b1.
 
     Notes
     -----
-    O(members) per row for what it adds to the members that all rows share, and O(K members) for
-    those, once a batch.
+    O(members K) per row.
     """
-    common = np.flatnonzero(shared(*multiplicities, len(costs)))
-    return _traits(*multiplicities, costs, alike, common)
-
-
-@njit
-def _traits(
-    models: IntArray,
-    counts: IntArray,
-    starts: IntArray,
-    costs: FloatArray,
-    alike: Array,
-    common: IntArray,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    n, k, kinds = len(starts) - 1, len(costs), len(alike)
-    sizes = np.zeros((n, 2))
-    sums = np.zeros((n, costs.shape[1]))
-    means = np.ones((n, kinds))
-    within = np.zeros((kinds, k), dtype=np.int64)  # of each model to the common ones
-    base = np.zeros(kinds, dtype=np.int64)
-    for s in range(kinds):
-        for j in common:
-            base[s] += within[s, j]
-            for other in range(k):
-                within[s, other] += alike[s, j, other]
-    taken = np.zeros(k, dtype=np.bool_)
-    taken[common] = True
-    added = np.empty(k, dtype=np.int64)
-    for r in range(n):
-        m = 0
-        for at in range(starts[r], starts[r + 1]):
-            j = models[at]
-            sizes[r, 1] += counts[at]
-            for c in range(costs.shape[1]):
-                sums[r, c] += costs[j, c]
-            if not taken[j]:
-                added[m] = j
-                m += 1
-        members = starts[r + 1] - starts[r]
-        sizes[r, 0] = members
-        if members < 2:
-            continue
-        for s in range(kinds):
-            total = base[s]
-            for a in range(m):
-                row = alike[s, added[a]]
-                total += within[s, added[a]]
-                for b in range(a):
-                    total += row[added[b]]
-            means[r, s] = total / (_ONE * (members * (members - 1) // 2))
-    return sizes, sums, means
+    members = X > 0
+    sizes = np.stack([members.sum(axis=1), X.sum(axis=1)], axis=1).astype(np.float64)
+    pairs = members.sum(axis=1) * (members.sum(axis=1) - 1) // 2
+    means = np.ones((len(X), len(alike)))
+    for s, table in enumerate(alike):
+        twice = np.where(members, add_members(members, table, np.int64), 0).sum(axis=1)
+        np.divide(twice // 2, _ONE * pairs, out=means[:, s], where=pairs > 0)
+    return sizes, add_members(members, costs, np.float64), means
 
 
 def loss_vectors(P: Array, y: Array, classification: bool) -> FloatArray:
@@ -164,6 +89,51 @@ def loss_correlation(losses: FloatArray) -> Array:
     found = np.asarray(np.minimum(np.abs(centred @ centred.T), 1.0), dtype=np.float32)
     np.fill_diagonal(found, 1.0)
     return found
+
+
+def mean_correlations(losses: FloatArray, members: BoolArray, weights: Array) -> FloatArray:
+    """Return the mean |Pearson correlation| of members' losses under weights, shape (n, b).
+
+    Parameters
+    ----------
+    losses : numpy.ndarray of float64, shape (K, N)
+    members : numpy.ndarray of bool, shape (n, K)
+    weights : numpy.ndarray, shape (N, b)
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (n, b)
+        As :func:`traits` has it of all records: over
+        unordered pairs, 0 for a pair with a constant loss, and 1 for a single member.
+
+    Notes
+    -----
+    O(pairs (N + n) b), of the models that are members of any row.
+    """
+    used = np.flatnonzero(members.any(axis=0))
+    members, losses = members[:, used], losses[used]
+    centred = losses - losses.mean(axis=1, keepdims=True)  # lest a great mean hide the spread
+    total = weights.sum(axis=0, dtype=np.float64)
+    means = sums_in_order(centred, weights) / total
+    spread = sums_in_order(centred * centred, weights) / total - means * means
+    size = np.abs(centred).max(axis=1, keepdims=True)
+    constant = spread <= (_CONSTANT * size) ** 2
+    length = np.sqrt(np.where(constant, 1.0, spread))
+    first, second = np.triu_indices(len(used), 1)
+    sums = np.zeros((len(members), weights.shape[1]))
+    for start in range(0, len(first), _PAIRS):
+        i, j = first[start : start + _PAIRS], second[start : start + _PAIRS]
+        both = members[:, i] & members[:, j]
+        some = np.flatnonzero(both.any(axis=0))
+        i, j = i[some], j[some]
+        found = sums_in_order(centred[i] * centred[j], weights) / total - means[i] * means[j]
+        found = np.minimum(np.abs(found / (length[i] * length[j])), 1.0)
+        found[constant[i] | constant[j]] = 0.0
+        # whole numbers: their sums are exact in any order
+        sums += both[:, some].astype(np.float64) @ np.rint(found * _ONE)
+    sizes = members.sum(axis=1)
+    pairs = (sizes * (sizes - 1) // 2)[:, None]
+    return np.where(pairs > 0, sums / (_ONE * np.maximum(pairs, 1)), 1.0)
 
 
 def config_similarity(configs: Sequence[Mapping[str, Any]]) -> Array:
