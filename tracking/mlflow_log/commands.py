@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 
@@ -40,6 +40,7 @@ DEFAULT_URI = "sqlite:///mlflow.db"
 _PAGE = "#/experiments?workflowType=machine_learning"  # not the one on language models
 _UI_START = 180.0  # seconds that MLflow's server may take to answer
 _UI_STOP = 10.0
+_LOOK = 0.2  # seconds between two looks at whether the server runs
 
 
 class Sync:
@@ -193,7 +194,8 @@ class Ui:
         needed("mlflow")
         environment = _environment(args.uri)
         _check_port(args.host, args.port)
-        library = Path(import_module("mlflow").__path__[0]).parent
+        mlflow = find_spec("mlflow")  # not imported: that starts threads
+        library = Path(str(mlflow and mlflow.origin)).parent.parent
         command = [
             sys.executable,
             "-m",
@@ -218,7 +220,9 @@ class Ui:
             if _answers(server, args.host, args.port):
                 home = f"http://{args.host}:{args.port}/"
                 print(f"MLflow UI: {home}{_PAGE} (Ctrl-C ends it)", flush=True)
-            return 2 if server.wait() else 0
+            while server.poll() is None:  # a wait without end may miss a signal to a thread
+                time.sleep(_LOOK)
+            return 2 if server.returncode else 0
         except KeyboardInterrupt:
             return 0
         finally:

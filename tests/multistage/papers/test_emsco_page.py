@@ -103,7 +103,8 @@ def test_the_shipped_grid_has_the_papers_parameters():
     cells = {(c.case.split()[0], c.method): c.config for c in load_grid(CONFIG).runs()}
     found = {
         data: tuple(
-            cells[data, EMSCO].algorithm[key] for key in ("mutation_rate", "crossover_rate", "beta")
+            getattr(cells[data, EMSCO].algorithm, key)
+            for key in ("mutation_rate", "crossover_rate", "beta")
         )
         for data in ("pima", "credit", "heart", "synthetic30")
     }
