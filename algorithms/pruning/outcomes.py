@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from algorithms.pruning.diversity import weighted_pair_tables
+from algorithms.pruning.diversity import PairMeasure, weighted_pair_tables
 from algorithms.pruning.votes import confusion_rates, pair_credits
 from framework.answers import Sums
-from framework.arrays import Array, FloatArray
+from framework.arrays import Array, BoolArray, FloatArray
 from framework.roles import Metric
-
-if TYPE_CHECKING:
-    from algorithms.pruning.problem import PruningProblem
 
 _COLUMNS = 64  # tables of pairs held at a time
 
@@ -41,20 +38,37 @@ class BalancedAccuracy(NamedTuple):
         return confusion_rates(fp, tp, n0, n1)[1]
 
 
+class Pool(Protocol):
+    """The classifiers that ensembles are made of.
+
+    Attributes
+    ----------
+    credit : numpy.ndarray of float64, shape (K, K)
+        The value of each pair on the records searched.
+    pair_measure : str
+    """
+
+    credit: FloatArray
+    pair_measure: PairMeasure
+
+    def failures(self) -> BoolArray:
+        """Return which classifiers fail on which of the records searched, (K, N)."""
+
+
 class PairDiversity(NamedTuple):
     """The least mean value of a member's pairs, or the mean of all pairs.
 
     Attributes
     ----------
     metric : Metric
-    pool : PruningProblem
+    pool : Pool
         Whose classifiers fail together, or do not. The values of pairs on the records searched
         count for test records, too.
     least : bool
     """
 
     metric: Metric
-    pool: PruningProblem
+    pool: Pool
     least: bool
 
     def of(self, sums: Sums) -> FloatArray:
