@@ -262,21 +262,3 @@ def fitting(problem: Problem) -> list[str]:
         if isinstance(problem.space, cls.spaces) and isinstance(tables, cls.reads):
             found.append(name)
     return found
-
-
-def make(
-    algorithm: type[Algorithm], problem: Problem, roles: Roles, *, seed: int, **parameters: Any
-) -> Algorithm:
-    """Return an algorithm in its initial state.
-
-    Raises
-    ------
-    InputError
-        It cannot search the problem; the message names algorithms that can.
-    """
-    try:
-        return algorithm(problem, roles, seed=seed, **parameters)
-    except Unfit as error:
-        own = name_of(algorithm)
-        others = ", ".join(name for name in fitting(problem) if name != own) or "none"
-        raise InputError(f"{error}; take another algorithm (for this problem: {others})") from error

@@ -42,7 +42,7 @@ from framework.analysis.report import claims_table
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError, ParetolabError
 from framework.experiment.config import RunConfig, TrackingConfig, changed, load_config
-from framework.experiment.single_run import make_algorithm, make_problem, make_roles
+from framework.experiment.single_run import make_problem, make_roles
 from framework.front import Front
 from framework.problem import Problem
 from framework.run.driver import search
@@ -252,7 +252,7 @@ def _config(options: argparse.Namespace, name: str, *changes: str) -> RunConfig:
 
 def _exact_front(config: RunConfig, problem: Any) -> Front:
     exact = changed(config, {"algorithm.kind": "exact"}, Path("figures"))
-    algorithm = make_algorithm(exact, problem, make_roles(exact, problem))
+    algorithm = exact.algorithm.make(problem, make_roles(exact, problem), exact.seed)
     return search(problem, algorithm, SerialEvaluator(problem), budget=Budget(generations=1))
 
 

@@ -306,8 +306,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
             raw["calibration"] = self.calibration
         if self.decision is not None:
             raw["decision"] = self.decision
-        settings: MultiStageSettings = check(MultiStageSettings, raw, _PLACE)
-        return settings
+        return check(MultiStageSettings, raw, _PLACE)
 
     def _model_of(self, genome: Array, problem: Any) -> MultiStageClassifier:
         model: MultiStageClassifier = problem.decode(genome)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console
 
 from framework.cli.tables import program
 from framework.errors import InputError, ParetolabError
-from framework.experiment.config import RunConfig, load_config
+from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
 from framework.parallel.config import ClusterConfig, placed
 from framework.security import trust_cluster
@@ -112,15 +112,13 @@ def tracked_as_asked(config: RunConfig, args: argparse.Namespace) -> RunConfig:
     return config.model_copy(update={"tracking": None}) if args.no_mlflow else config
 
 
-def config_of(args: argparse.Namespace) -> RunConfig:
-    """Return the configuration that the arguments name, checked. Raises InputError."""
-    return load_config(
-        args.config,
-        overrides(args),
-        repeats=args.repeats,
-        seed=args.seed,
-        workers=workers_of(args.workers),
-    )
+def top_level(args: argparse.Namespace) -> dict[str, Any]:
+    """Return top-level keys of a configuration that have options of their own, None if not given.
+
+    Raises InputError.
+    """
+    workers = workers_of(args.workers)
+    return {"repeats": args.repeats, "seed": args.seed, "workers": workers}
 
 
 def workers_of(text: str | None) -> str | int | None:

@@ -12,23 +12,23 @@ from framework.algorithm import Algorithm, fitting
 from framework.cli.arguments import (
     add_cluster_arguments,
     config_arguments,
-    config_of,
     overrides,
     shipped,
+    top_level,
 )
 from framework.cli.results import json_argument
 from framework.cli.tables import console, show_facts
 from framework.cli.trust import effects_of, show_effects
 from framework.components import building_nothing
 from framework.errors import InputError, NotBuiltError, listed
-from framework.experiment.config import ConstraintConfig, RunConfig, read_yaml
+from framework.experiment.config import ConstraintConfig, RunConfig, load_config, read_yaml
 from framework.experiment.estimate import (
     built_first,
     candidates_of,
     estimate,
     memory_warning,
 )
-from framework.experiment.single_run import make_algorithm, make_problem, make_roles
+from framework.experiment.single_run import make_problem, make_roles
 from framework.problem import Problem
 
 _ROWS_A_WORKER = 4  # of max_pending, below which workers wait for each other
@@ -61,7 +61,7 @@ class Check:
         if "sweep" in raw:
             code: int = registry.load("commands", "sweep").check(args)
             return code
-        config = config_of(args)
+        config = load_config(args.config, overrides(args), **top_level(args))
         ships = shipped(config.cluster)
         with building_nothing() as put_off:
             try:
@@ -138,7 +138,7 @@ def _made(config: RunConfig) -> tuple[Problem, Algorithm]:
                 f"found {kind!r}"
             )
         raise InputError("\n".join(lines)) from error
-    return problem, make_algorithm(config, problem, roles)
+    return problem, config.algorithm.make(problem, roles, config.seed)
 
 
 def _misspelt(config: RunConfig) -> Iterator[str]:

@@ -20,6 +20,7 @@ from framework.cli.arguments import (
     run_arguments,
     set_argument,
     shipped,
+    top_level,
     tracked_as_asked,
     workers_argument,
     workers_of,
@@ -61,7 +62,10 @@ class Experiment:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         """Start an experiment, or go on with the one in ``--out``; return the exit code."""
-        grid = _tracked_as_asked(_grid_of(args), args)
+        from framework.experiment.grid_load import load_grid
+
+        grid = load_grid(Path(args.config), overrides(args), **top_level(args))
+        grid = _tracked_as_asked(grid, args)
         with _directory(grid, args.out) as out:
             return _execute(grid, out, args)
 
@@ -69,10 +73,11 @@ class Experiment:
     def check(args: argparse.Namespace) -> int:
         """Say what an experiment would do, as `paretolab check` is asked to; train nothing."""
         from framework.experiment.estimate import budget_of_all, built_first
+        from framework.experiment.grid_load import load_grid
         from framework.experiment.grid_run import check_runs
         from framework.experiment.many_runs import Problems
 
-        grid = _grid_of(args)
+        grid = load_grid(Path(args.config), overrides(args), **top_level(args))
         shipped(grid.base.cluster)
         runs, section, problems = grid.runs(), grid.section, Problems()
         with building_nothing() as put_off:
@@ -104,18 +109,6 @@ class Experiment:
         grid = reload_grid(out.experiment_file, overrides(args), workers=workers_of(args.workers))
         keep(out.path)
         return _execute(_tracked_as_asked(grid, args), out, args)
-
-
-def _grid_of(args: argparse.Namespace) -> Grid:
-    from framework.experiment.grid_load import load_grid
-
-    return load_grid(
-        Path(args.config),
-        overrides(args),
-        repeats=args.repeats,
-        seed=args.seed,
-        workers=workers_of(args.workers),
-    )
 
 
 def _tracked_as_asked(grid: Grid, args: argparse.Namespace) -> Grid:

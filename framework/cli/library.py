@@ -26,7 +26,7 @@ from framework.errors import InputError, listed
 from framework.experiment.config import check, override, read_yaml
 from framework.libraries.library import Library, load_library
 from framework.parallel.config import ClusterConfig
-from framework.security import check_sizes, received
+from framework.security import received
 
 
 class LibraryCommand:
@@ -89,7 +89,6 @@ def read_section(path: Path, overrides: list[str], model: type[Any]) -> Any:
         raise InputError(f"{path}: expected the key library alone, found {extra!r} beside it")
     if section is None:
         raise InputError(f"{path}: expected a section library, found none")
-    check_sizes(section, f"{path}: {where}")
     with received(path, overrides, raw):
         return check(model, section, f"{path}: {where}", {"base": path.parent})
 
@@ -101,10 +100,7 @@ def cluster_section(path: Path, overrides: list[str]) -> ClusterConfig:
         override(raw, text)
     where = f"{path}: cluster"
     with received(path, overrides, raw):
-        found: ClusterConfig = check(
-            ClusterConfig, raw.get("cluster", {}), where, {"base": path.parent}
-        )
-    return found
+        return check(ClusterConfig, raw.get("cluster", {}), where, {"base": path.parent})
 
 
 def _build(args: argparse.Namespace) -> int:

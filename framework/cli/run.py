@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from framework import registry
 from framework.cli.arguments import (
     config_arguments,
-    config_of,
     confirm_trust,
     overrides,
     report_to,
     resumable,
     run_arguments,
     set_argument,
+    top_level,
     tracked_as_asked,
     workers_argument,
     workers_of,
@@ -33,7 +33,7 @@ from framework.cli.tables import (
 )
 from framework.errors import ParetolabError
 from framework.experiment.alternatives import verdict_of
-from framework.experiment.config import RunConfig
+from framework.experiment.config import RunConfig, load_config
 from framework.experiment.execute import (
     Options,
     ProgressDisplay,
@@ -69,7 +69,8 @@ class Run:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        config = tracked_as_asked(config_of(args), args)
+        config = load_config(args.config, overrides(args), **top_level(args))
+        config = tracked_as_asked(config, args)
         with new_run(config, args.out) as run_dir, _shown(config, run_dir, args) as options:
             return _result(config, run_dir, execute(config, run_dir, options), options)
 

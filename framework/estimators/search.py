@@ -9,7 +9,7 @@ from contextlib import closing, nullcontext
 from typing import Any, NamedTuple
 
 from framework import registry
-from framework.algorithm import Algorithm, make
+from framework.algorithm import Algorithm
 from framework.analysis import choose as decide
 from framework.batch import Evaluated
 from framework.errors import InputError
@@ -135,7 +135,7 @@ def search(
         raise InputError(
             f"workers: expected serial, auto, all or a whole number from 1, found {workers!r}"
         )
-    searched = make(options.registered_class, problem, roles, seed=seed, **options.as_arguments())
+    searched = options.make(problem, roles, seed)
     left, kept = BudgetLeft(), _Everything(roles)
     wanted = RunConfig.model_construct(workers=workers, seed=seed)
     started = evaluator_for(wanted, problem, None, left, lambda line: None)

@@ -14,7 +14,7 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal, TypeVar, Union
 
 import yaml
 from pydantic import (
@@ -22,6 +22,7 @@ from pydantic import (
     Field,
     SerializeAsAny,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -44,6 +45,8 @@ from framework.security import (
     without_password,
 )
 from framework.settings import Budget, FolderName, Section
+
+M = TypeVar("M", bound=BaseModel)
 
 _WANTED: dict[str, str] = {
     "int_type": "a whole number",
@@ -123,14 +126,20 @@ class RunConfig(Section):
     problem: SerializeAsAny[ProblemOptions]
     objectives: list[ObjectiveConfig] = Field(min_length=1)
     constraints: list[ConstraintConfig] = Field(default_factory=list)
-    algorithm: SerializeAsAny[AlgorithmOptions]
     budget: Budget
+    algorithm: SerializeAsAny[AlgorithmOptions]
     seed: int = Field(default=0, ge=0)
     repeats: int = Field(default=1, ge=1)
     workers: Literal["auto", "serial", "all"] | Annotated[int, Field(ge=1)] = "auto"
     memory_limit: float | None = Field(default=None, gt=0)
     tracking: TrackingConfig | None = TrackingConfig()
     cluster: ClusterConfig = ClusterConfig()
+
+    @field_validator("algorithm")
+    @classmethod
+    def _within_budget(cls, algorithm: AlgorithmOptions, info: ValidationInfo) -> AlgorithmOptions:
+        budget = info.data.get("budget")  # none where it is wrong
+        return algorithm if budget is None else with_horizon(algorithm, budget)
 
     def objective_roles(self) -> list[Objective]:
         return [Objective(o.metric, o.sense, o.worst) for o in self.objectives]
@@ -191,20 +200,7 @@ def load_config(
         override(raw, text)
     raw |= {key: value for key, value in top_level.items() if value is not None}
     with received(path, overrides, raw):
-        return check_config(raw, path)
-
-
-def check_config(raw: Mapping[str, Any], path: Path) -> RunConfig:
-    """Check the content of a configuration; ``path`` is where it was read or will be written.
-
-    Raises
-    ------
-    InputError
-        Something is wrong with it; the message has one line for each error.
-    """
-    check_sizes(raw, str(path))
-    config: RunConfig = check(RunConfig, raw, str(path), {"base": path.parent})
-    return config.model_copy(update={"algorithm": with_horizon(config.algorithm, config.budget)})
+        return check(RunConfig, raw, path)
 
 
 def patched(config: RunConfig, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,8 +219,8 @@ def patched(config: RunConfig, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changed(config: RunConfig, values: Mapping[str, Any], path: Path) -> RunConfig:
-    """Return a configuration with other values of dotted keys; see :func:`check_config`."""
-    return check_config(patched(config, values), path)
+    """Return a configuration with other values of dotted keys; see :func:`check`."""
+    return check(RunConfig, patched(config, values), path)
 
 
 def with_horizon(algorithm: AlgorithmOptions, budget: Budget) -> AlgorithmOptions:
@@ -335,13 +331,34 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def check(
-    model: type[typing.Any], raw: Any, where: str, context: Mapping[str, Any] | None = None
-) -> Any:
-    """Validate ``raw`` with a model; raise one InputError that has one line for each error."""
+    model: type[M],
+    raw: Any,
+    where: str | Path,
+    context: Mapping[str, Any] | None = None,
+) -> M:
+    """Return an instance of a model, made of the content of a configuration or of a section.
+
+    Parameters
+    ----------
+    model : type
+        A pydantic model.
+    raw : object
+    where : str or pathlib.Path
+        The place that messages name: a section, or a file, to whose folder paths are relative.
+    context : mapping, optional
+        ``base`` is the folder to which paths are relative where ``where`` is no file.
+
+    Raises
+    ------
+    InputError
+        Something is wrong with it; the message has one line for each error.
+    """
+    context = {"base": where.parent} if isinstance(where, Path) else dict(context or {})
+    check_sizes(raw, str(where))
     try:
-        return model.model_validate(raw, context=dict(context or {}))
+        return model.model_validate(raw, context=context)
     except ValidationError as error:
-        raise InputError("\n".join(_error_lines(model, raw, error, where))) from error
+        raise InputError("\n".join(_error_lines(model, raw, error, str(where)))) from error
 
 
 def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:

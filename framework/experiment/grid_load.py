@@ -14,7 +14,6 @@ from framework.errors import InputError
 from framework.experiment.config import (
     RunConfig,
     check,
-    check_config,
     noting,
     override,
     put,
@@ -32,7 +31,7 @@ from framework.experiment.grid import (
 from framework.experiment.options import AlgorithmOptions, ProblemOptions
 from framework.experiment.run_dir import slug
 from framework.registry import nearest
-from framework.security import ask_now, check_sizes, received
+from framework.security import ask_now, received
 from framework.settings import Budget
 
 _OF_A_FILE = ("problem", "objectives", "constraints")  # what `config: FILE` of a case takes
@@ -87,8 +86,7 @@ def _checked_grid(
     for key, instead in (("algorithm", "methods"), ("repeats", "repeats"), ("sweep", "methods")):
         if key in raw:
             raise InputError(f"{path}: {key}: expected in experiment.{instead}, found beside it")
-    check_sizes(own, f"{path}: experiment")
-    grid: GridConfig = check(GridConfig, own, f"{path}: experiment", {"base": path.parent})
+    grid = check(GridConfig, own, f"{path}: experiment", {"base": path.parent})
     found: list[str] = []
     usual: dict[str, Method] = {}
     with noting(found):
@@ -145,8 +143,7 @@ def _reloaded(
         override(raw, text)
     if not isinstance(raw.get("experiment"), dict) or not isinstance(raw.get("cases"), dict):
         raise InputError(f"{path}: expected the experiment of a directory, found another file")
-    check_sizes(raw, str(path))
-    grid: GridConfig = check(GridConfig, raw["experiment"], f"{path}: experiment")
+    grid = check(GridConfig, raw["experiment"], f"{path}: experiment")
     for config in raw["cases"].values():
         for text in of_all:
             override(config, text)
@@ -304,7 +301,7 @@ def _checked_cases(
     for name, one in crossed.items():
         found: list[str] = []
         with noting(found):
-            cases[name] = check_config(*_raw_case(raw, one.change, path))
+            cases[name] = check(RunConfig, *_raw_case(raw, one.change, path))
         if found:
             lines = [line for text in found for line in text.splitlines()]
             known = [": algorithm" in line and bad_methods for line in lines]

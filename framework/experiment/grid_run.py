@@ -32,7 +32,6 @@ from framework.experiment.single_run import (
     DONE,
     FAILED,
     INTERRUPTED,
-    make_algorithm,
     make_roles,
 )
 from framework.files import write_whole
@@ -147,7 +146,8 @@ def check_runs(
             continue
         metrics |= {metric.name: metric for metric in problem.metrics}
         try:
-            algorithm = make_algorithm(run.config, problem, make_roles(run.config, problem))
+            roles = make_roles(run.config, problem)
+            algorithm = run.config.algorithm.make(problem, roles, run.config.seed)
         except InputError as error:
             found.append(f"experiment: {run.method or 'reference'} on {run.case}: {error}")
         else:

@@ -21,9 +21,10 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from framework import registry
-from framework.algorithm import Algorithm
-from framework.errors import InputError
+from framework.algorithm import Algorithm, fitting, name_of
+from framework.errors import InputError, Unfit
 from framework.problem import Problem
+from framework.roles import Roles
 from framework.settings import Section
 
 AS_WRITTEN = "as_written"
@@ -141,6 +142,24 @@ class AlgorithmOptions(Options):
 
     _group: ClassVar[registry.Group] = "algorithms"
     _contract: ClassVar[type] = Algorithm
+
+    def make(self, problem: Problem, roles: Roles, seed: int) -> Algorithm:
+        """Return the search in its initial state.
+
+        Raises
+        ------
+        InputError
+            It cannot search the problem; the message names searches that can.
+        """
+        search: type[Algorithm] = self.registered_class
+        try:
+            return search(problem, roles, seed=seed, **self.as_arguments())
+        except Unfit as error:
+            name = name_of(search)
+            others = ", ".join(other for other in fitting(problem) if other != name) or "none"
+            raise InputError(
+                f"{error}; take another algorithm (for this problem: {others})"
+            ) from error
 
 
 class OptionsAsWritten(Options):

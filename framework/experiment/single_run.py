@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from framework import extras
-from framework.algorithm import Algorithm, make
 from framework.errors import InputError, ParetolabError
 from framework.experiment.config import RunConfig
 from framework.experiment.estimate import (
@@ -62,14 +61,6 @@ def make_problem(config: RunConfig, address: str | None = None) -> Problem:
 def make_roles(config: RunConfig, problem: Problem) -> Roles:
     """Return the roles that a configuration gives the problem's metrics."""
     return Roles(problem.metrics, config.objective_roles(), config.constraint_roles())
-
-
-def make_algorithm(config: RunConfig, problem: Problem, roles: Roles) -> Algorithm:
-    """Return the algorithm of a checked configuration, in its initial state."""
-    options = config.algorithm
-    return make(
-        options.registered_class, problem, roles, seed=config.seed, **options.as_arguments()
-    )
 
 
 class BudgetLeft(Callback):
@@ -207,7 +198,7 @@ class SingleRun:
         self._about, self._report = about or {}, report
         self._stopping_criterion, self._alternatives = stopping_criterion, alternatives
         self._roles = make_roles(config, problem)
-        self._algorithm = make_algorithm(config, problem, self._roles)
+        self._algorithm = config.algorithm.make(problem, self._roles, config.seed)
         self._stack = ExitStack()
         self._last = _LastProgress()
 

@@ -15,7 +15,7 @@ import pytest
 import ray
 import yaml
 
-from framework.experiment.config import check_config
+from framework.experiment.config import RunConfig, check
 from tests.clusters.machines import Machines
 from tests.command import environment, write
 from tests.parallel.test_cluster import TOY, closed, free_port
@@ -53,7 +53,7 @@ def test_the_manifest_has_a_configuration_that_runs(tmp_path: Path) -> None:
     _, configs, job = yaml.safe_load_all((SCRIPTS / "kuberay.yaml").read_text())
     (name,) = configs["data"]
     assert f"/configs/{name}" in job["spec"]["entrypoint"]
-    check_config(yaml.safe_load(configs["data"][name]), tmp_path / name)
+    check(RunConfig, yaml.safe_load(configs["data"][name]), tmp_path / name)
     assert job["spec"]["rayClusterSpec"]["rayVersion"] == ray.__version__
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.experiment.config import check_config
+from framework.experiment.config import RunConfig, check
 from framework.experiment.execute import Options, execute
 from framework.experiment.history import keep_moments, moments
 from framework.experiment.run_dir import RunDir
@@ -21,7 +21,7 @@ def run_dir(tmp_path_factory):
     path.mkdir()
     raw = small.raw() | {"algorithm": {"kind": "random", "batch": 7}}
     del raw["experiment"]
-    config = check_config(raw | {"budget": {"evaluations": 1000}}, path / "config.yaml")
+    config = check(RunConfig, raw | {"budget": {"evaluations": 1000}}, path / "config.yaml")
     execute(config, RunDir(path), Options(None, False, lambda line: None, plots=False))
     return RunDir(path)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from framework.errors import InputError
-from framework.experiment.config import check_config
+from framework.experiment.config import RunConfig, check
 from framework.experiment.execute import new_run
 from framework.experiment.run_dir import RunDir
 from tests.command import call, small, start, write
@@ -21,7 +21,7 @@ LONG = small(
     algorithm={"kind": "random", "batch": 20},
     budget={"seconds": 60},
 )
-CONFIG = check_config(LONG, Path("long.yaml"))
+CONFIG = check(RunConfig, LONG, Path("long.yaml"))
 
 
 def test_a_second_resume_is_refused_and_no_journal_is_moved(tmp_path):

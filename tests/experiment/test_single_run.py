@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import ray
 
-from framework.experiment.config import check_config
+from framework.experiment.config import RunConfig, check
 from framework.experiment.single_run import BudgetLeft, evaluator_for
 from framework.parallel import auto_evaluator
 from framework.parallel.config import uses_ray
@@ -44,7 +44,7 @@ def config(workers):
         "workers": workers,
         "tracking": None,
     }
-    return check_config(raw, Path("zdt1.yaml"))
+    return check(RunConfig, raw, Path("zdt1.yaml"))
 
 
 @pytest.mark.parametrize("workers", ["serial", 1])

@@ -13,7 +13,7 @@ from algorithms.hull.papers.decomposition_peers import MOEADD, MPSOD
 from algorithms.hull.papers.peers import crowding, lattice, neighbours
 from algorithms.hull.reference import ExactReference
 from framework.errors import InputError, Unfit
-from framework.experiment.config import check_config
+from framework.experiment.config import RunConfig, check
 from framework.pareto import pareto_layers
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Objective, Roles
@@ -223,11 +223,11 @@ def test_the_horizon_comes_from_the_budget_once(tmp_path):
         "algorithm": {"kind": "mpso_d"},
         "budget": {"evaluations": 700},
     }
-    config = check_config(raw, tmp_path / "a.yaml")
+    config = check(RunConfig, raw, tmp_path / "a.yaml")
     assert config.algorithm.horizon == 700
     assert config.identity()["algorithm.horizon"] == 700
     raw["algorithm"]["horizon"] = 50
-    assert check_config(raw, tmp_path / "a.yaml").algorithm.horizon == 50
+    assert check(RunConfig, raw, tmp_path / "a.yaml").algorithm.horizon == 50
     problem = FunctionProblem("zed1")
     for cls in (MPSOD, RVEA):
         with pytest.raises(InputError, match=r"algorithm\.horizon: expected the number"):

@@ -22,8 +22,8 @@ from sklearn.preprocessing import StandardScaler
 from framework.batch import Evaluated
 from framework.data.datasets import load_table
 from framework.errors import InputError
-from framework.experiment.config import check_config
-from framework.experiment.single_run import make_algorithm, make_problem, make_roles
+from framework.experiment.config import RunConfig, check
+from framework.experiment.single_run import make_problem, make_roles
 from framework.libraries import build as building
 from framework.libraries import training
 from framework.libraries.build import BuildLines, build_library, obtain_library
@@ -130,9 +130,9 @@ def test_costs_are_measured_per_model(library: Library) -> None:
 
 def front_of(raw: dict[str, Any]) -> Evaluated:
     """Return what a short search finds, every metric of it."""
-    checked = check_config(raw, Path("felt.yaml"))
+    checked = check(RunConfig, raw, Path("felt.yaml"))
     problem = make_problem(checked)
-    algorithm = make_algorithm(checked, problem, make_roles(checked, problem))
+    algorithm = checked.algorithm.make(problem, make_roles(checked, problem), checked.seed)
     return search(problem, algorithm, SerialEvaluator(problem), budget=checked.budget).rows
 
 
@@ -306,7 +306,7 @@ def test_the_workers_of_a_run_build_its_library(
     }
     for address in (None, "auto"):
         with pytest.raises(InputError, match="seen"):
-            make_problem(check_config(raw, Path("x.yaml")), address)
+            make_problem(check(RunConfig, raw, Path("x.yaml")), address)
     assert asked == [("serial", None), ("serial", "auto")]
 
 

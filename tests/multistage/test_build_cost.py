@@ -14,7 +14,7 @@ from framework.components import BuildCost
 from framework.experiment import estimate as estimates
 from framework.experiment.config import load_config
 from framework.experiment.estimate import estimate
-from framework.experiment.single_run import make_algorithm, make_problem, make_roles
+from framework.experiment.single_run import make_problem, make_roles
 from framework.machine import machine_memory, resident_memory
 from tests.command import small, write
 from tests.multistage.data import genomes, problem_of
@@ -68,18 +68,20 @@ def test_the_first_generation_is_told_where_it_takes_long(tmp_path, monkeypatch)
     config = load_config(write(tmp_path / "small.yaml", small()))
     problem = make_problem(config)
     roles = make_roles(config, problem)
-    first = make_algorithm(config, problem, roles).ask()
+    first = config.algorithm.make(problem, roles, config.seed).ask()
     wanted = len(problem.missing_components(first))
     monkeypatch.setattr(
         type(problem), "build_cost", lambda self, keys: BuildCost(len(keys) * 5.0, 8, 0)
     )
-    needs = estimate(problem, make_algorithm(config, problem, roles), 90)
+    needs = estimate(problem, config.algorithm.make(problem, roles, config.seed), 90)
     assert (needs.parts, needs.seconds, needs.more) == (wanted, 5.0 * wanted, 3 * 8 * wanted)
     assert needs.time("things").startswith(f"{wanted} things to build, about 0:0")
     assert not estimates.Estimate(10, 10, 5, 3.0).time("things")
     problem.add_components(problem.build_components(problem.missing_components(first)))
     assert problem.n_components == wanted
-    needs = estimate(problem, make_algorithm(config, problem, roles), 90)  # of another repeat
+    needs = estimate(
+        problem, config.algorithm.make(problem, roles, config.seed), 90
+    )  # of another repeat
     assert (needs.parts, needs.seconds, needs.more) == (0, 0.0, 0)
 
 
@@ -87,7 +89,9 @@ def test_exact_searches_are_not_asked_ahead(tmp_path):
     raw = small(algorithm={"kind": "exact"}, budget={"generations": 1})
     config = load_config(write(tmp_path / "exact.yaml", raw))
     problem = make_problem(config)
-    needs = estimate(problem, make_algorithm(config, problem, make_roles(config, problem)), None)
+    needs = estimate(
+        problem, config.algorithm.make(problem, make_roles(config, problem), config.seed), None
+    )
     assert (needs.parts, problem.n_components) == (0, 0)
 
 

@@ -86,7 +86,7 @@ class Sweep:
     def check(args: argparse.Namespace) -> int:
         """Say what a sweep would do, as `paretolab check` is asked to; train nothing."""
         from framework.experiment.estimate import budget_of_all, built_first, candidates_of
-        from framework.experiment.single_run import make_algorithm, make_problem, make_roles
+        from framework.experiment.single_run import make_problem, make_roles
         from tracking.sweep.config import load_plan
         from tracking.sweep.trial_values import TrialMeter
 
@@ -103,7 +103,7 @@ class Sweep:
             problem = make_problem(config)
             roles = make_roles(config, problem)
             TrialMeter(sweep, roles, f"{plan.path}: sweep")
-            most = candidates_of(config, make_algorithm(config, problem, roles))
+            most = candidates_of(config, config.algorithm.make(problem, roles, config.seed))
         runs = sweep.trials * sweep.repeats
         lines = [
             ("name", config.name),

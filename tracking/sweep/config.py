@@ -18,7 +18,6 @@ from framework.experiment.config import (
     RunConfig,
     changed,
     check,
-    check_config,
     flatten,
     noting,
     override,
@@ -32,7 +31,6 @@ from framework.roles import Constraint, Sense
 from framework.security import (
     STORAGE,
     ask_now,
-    check_sizes,
     note_address,
     received,
     without_password,
@@ -381,14 +379,13 @@ def _checked_plan(
     raw |= {} if workers is None else {"workers": workers}
     found: list[str] = []
     with noting(found):
-        config = check_config(raw, path)
+        config = check(RunConfig, raw, path)
         if config.repeats != 1:
             raise InputError(
                 f"{path}: repeats: expected 1 in a sweep (sweep.repeats averages over seeds), "
                 f"found {config.repeats}"
             )
     with noting(found):
-        check_sizes(own, f"{path}: sweep")
         sweep = check(SweepConfig, own, f"{path}: sweep", {"base": path.parent})
     if found:
         raise InputError("\n".join(found))

@@ -12,7 +12,7 @@ from typing import Any
 from framework.cli.progress import ProgressLines
 from framework.errors import InputError
 from framework.experiment.choice import Pick, RunSource, pick
-from framework.experiment.config import RunConfig, check_config, load_config
+from framework.experiment.config import RunConfig, check, load_config
 from framework.experiment.execute import Options, execute, new_run, resumed_config
 from framework.experiment.run_dir import RunDir
 from framework.front import Front, Promise
@@ -204,7 +204,7 @@ def run(
     if isinstance(config, Mapping | RunConfig):
         raw = config if isinstance(config, Mapping) else config.model_dump(mode="json")
         with from_program(Path("config")):
-            config = check_config(raw, Path("config"))
+            config = check(RunConfig, raw, Path("config"))
     else:
         config = load_config(config)
     if not track:  # which the directory keeps
