@@ -127,6 +127,13 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert "://" in target or (page.parent / target).exists(), f"{page.name}: no {target}"
 
 
+def test_pages_are_short() -> None:
+    """Words, without the lines of tables: a budget is raised only with a reason in the commit."""
+    words = {path: len(re.findall(r"\S*\w\S*", path.read_text(encoding="utf-8"))) for path in PAGES}
+    assert sum(words.values()) <= 35_000, words
+    assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split()) <= 2_000
+
+
 def test_every_key_is_documented() -> None:
     """Each key of the resolved quickstart, and so each default, has a place in the reference."""
     text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
