@@ -81,8 +81,9 @@ class Algorithm(ABC):
     reads : class
         Class attribute: the type that the problem's ``tables()`` must have, if it needs tables.
     front_only : bool
-        Class attribute: whether it has no candidates evaluated but those that it has chosen by
-        itself among others, as exact methods do.
+        Whether it has no candidates evaluated but those that it has chosen by itself among others,
+        by their figures, as exact methods do. Where that hangs on a parameter it is false for some
+        searches of a class for which it is true.
     max_pending : int
         How many candidates may be pending, that is, proposed but not told yet. The next batch is
         proposed as soon as fewer than this are pending. With 1, the default, the algorithm
@@ -107,7 +108,7 @@ class Algorithm(ABC):
 
     spaces: ClassVar[tuple[type[Space], ...]] = (Space,)
     reads: ClassVar[type] = object
-    front_only: ClassVar[bool] = False
+    front_only: bool = False
     max_pending: int = 1
     evaluations_per_generation: int | None = None
     plan: str = ""

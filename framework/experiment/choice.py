@@ -266,7 +266,9 @@ class RunSource(Source):
 
     def _evidence(self, problem: Problem, **more: Any) -> Evidence | None:
         # designs beside the front may need components that costs of errors train anew
-        around = exact_front(self._config, self.front) if self.anew.errors is None else None
+        around = None
+        if self.anew.errors is None:
+            around = exact_front(self._config, self.front, self.base())
         with self._run_dir.journal() as journal:
             return evidence(journal, problem, self.seed, around, **more)
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from framework import registry
 from framework.analysis.choose import Condition, Mixture, parse_condition
 from framework.analysis.expectations import (
     Expectation,
@@ -24,7 +23,8 @@ from framework.analysis.ranges import NORMAL, Spread, spreads
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, row_codes
 from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.experiment.config import RunConfig
+from framework.experiment.config import RunConfig, check
+from framework.experiment.options import AlgorithmOptions
 from framework.experiment.unevaluated import unevaluated
 from framework.front import Archive, Front, Promise, expected_columns
 from framework.journal import Journal
@@ -176,10 +176,12 @@ def _counted(problem: Problem, counted: IntArray, X: Array) -> Refits | None:
     return found._replace(folds=folds, whole=WeightedOutcomes(found.whole, each))
 
 
-def exact_front(config: RunConfig, front: Front) -> Front | None:
+def exact_front(config: RunConfig, front: Front, problem: Problem) -> Front | None:
     """Return the front of a run as :func:`evidence` asks for it: None where it was searched for."""
-    algorithm = registry.load("algorithms", config.algorithm.kind)
-    return front if algorithm.front_only else None
+    options = check(AlgorithmOptions, config.algorithm.model_dump(mode="json"), "algorithm")
+    if not options.registered_class.front_only:
+        return None
+    return front if options.make(problem, front.roles, config.seed).front_only else None
 
 
 def class_weights(

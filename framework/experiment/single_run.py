@@ -302,7 +302,7 @@ class SingleRun:
         self._run_dir.resamples_file.unlink(missing_ok=True)  # of an earlier front
         kind = self._config.problem.kind
         try:
-            around = exact_front(self._config, fronts[0])
+            around = exact_front(self._config, fronts[0], self._problem)
             self._evidence = found = evidence(
                 self._journal, self._problem, self._config.seed, around
             )

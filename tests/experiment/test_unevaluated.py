@@ -67,8 +67,9 @@ def test_what_is_chosen_without_evaluation_has_its_luck_taken_off(algorithm):
     assert abs(expected) < 0.03
 
 
-def test_nothing_is_taken_off_where_nothing_is_chosen():
-    search = PrunedVoting(trees(5), algorithm="full_ensemble", verbose=False).fit(*noise(0))
+@pytest.mark.parametrize("algorithm", ["full_ensemble", "kappa_pruning"])
+def test_nothing_is_taken_off_where_nothing_is_chosen_by_its_figures(algorithm):
+    search = PrunedVoting(trees(5), algorithm=algorithm, verbose=False).fit(*noise(0))
     promise = search.expected(best=BALANCED)[BALANCED]
     assert promise.expected == pytest.approx(promise.claimed, abs=0.005)
 

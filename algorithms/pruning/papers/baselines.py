@@ -169,6 +169,7 @@ class KappaPruning(SizedRule):
     ) -> None:
         super().__init__(problem, roles, seed=seed, **options)
         self.reading = reading
+        self.front_only = reading == "greedy"  # pairs are not chosen by what ensembles are worth
 
     def members(self) -> Array:
         """Return the best of the sizes."""
