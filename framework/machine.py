@@ -7,8 +7,6 @@ import os
 import sqlite3
 from pathlib import Path
 
-import psutil
-
 from framework.errors import ClusterError, EnvironmentFailure, JournalError
 from framework.extras import missing
 
@@ -56,6 +54,8 @@ def child_environment(**variables: str) -> dict[str, str]:
 
 def resident_memory() -> tuple[int, int]:
     """Return the bytes of this process in memory now, and their peak so far (0 if unknown)."""
+    import psutil
+
     found = psutil.Process().memory_info()
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii")
@@ -67,6 +67,8 @@ def resident_memory() -> tuple[int, int]:
 
 def machine_memory() -> int:
     """Return the bytes of memory of this machine, or of the container that this process is in."""
+    import psutil  # which the help of the command needs not
+
     found = [psutil.virtual_memory().total]
     for name in _MEMORY_LIMITS:
         path = Path(name)

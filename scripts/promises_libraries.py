@@ -23,11 +23,12 @@ from framework.analysis.expectations import Resamples, Rule, expect
 from framework.arrays import Array, FloatArray
 from framework.data.splits import MeasureConfig
 from framework.estimators.search import search
-from framework.libraries.build import BuildLines, build_library
+from framework.libraries.build import build_library
 from framework.libraries.config import LibrarySection, measured_as
 from framework.libraries.library import Library
 from framework.problem import Problem
 from framework.roles import Objective, Roles
+from framework.run.display import Display
 from framework.streams import CandidateStreams
 
 FAMILIES = (
@@ -82,7 +83,7 @@ def pool(name: str, seed: int, measure: MeasureConfig | None, models: int) -> Li
     }
     section = measured_as(LibrarySection.model_validate({"build": build}), measure)
     assert section.build is not None
-    return build_library(section.build, workers="serial", progress=BuildLines(quiet=True))
+    return build_library(section.build, workers="serial", display=Display(quiet=True))
 
 
 def measured(library: Library, case: Case, evaluations: int, seed: int) -> Found:

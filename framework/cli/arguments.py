@@ -6,20 +6,20 @@ import argparse
 import errno
 import json
 import shlex
-from collections.abc import Callable, Iterator
+import shutil
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from rich.console import Console
-
-from framework.cli.tables import program
 from framework.errors import InputError, ParetolabError
-from framework.experiment.config import RunConfig
-from framework.experiment.run_dir import RunDir
-from framework.parallel.config import ClusterConfig, placed
-from framework.security import trust_cluster
+
+if TYPE_CHECKING:  # the help of the command needs none of these
+    from framework.cli.results import Result
+    from framework.experiment.config import RunConfig
+    from framework.experiment.run_dir import RunDir
+    from framework.parallel.config import ClusterConfig
 
 SHIPPED = Path(__file__).parents[2] / "configs"  # in the wheel and in a clone
 
@@ -40,8 +40,8 @@ class Command(Protocol):
         ...
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
-        """Execute the command; return its exit code."""
+    def run(args: argparse.Namespace) -> Result:
+        """Execute the command; return what it has to say."""
         ...
 
 
@@ -101,7 +101,7 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
         "--tracking-uri", metavar="URI", help="log there, as --set tracking.uri=URI does"
     )
     parser.add_argument("--no-mlflow", action="store_true", help="do not log to MLflow")
-    parser.add_argument("--quiet", action="store_true", help="plain lines instead of a bar")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def tracked_as_asked(config: RunConfig, args: argparse.Namespace) -> RunConfig:
@@ -179,6 +179,8 @@ def overrides(args: argparse.Namespace) -> list[str]:
     InputError
         An option cannot be used.
     """
+    from framework.parallel.config import placed
+
     typed = {
         "py_modules": [placed(path) for path in args.py_module],
         "pip": args.pip,
@@ -196,6 +198,8 @@ def confirm_trust(config: ClusterConfig, args: argparse.Namespace) -> None:
 
     What is typed is the user's own; what a file says may come from anyone.
     """
+    from framework.security import trust_cluster
+
     keys = {text.partition("=")[0] for text in overrides(args)}
     typed = {key.removeprefix(_SECTION) for key in keys if key.startswith(_SECTION)}
     if args.trust_cluster or (typed and typed >= set(config.brings_code())):
@@ -265,6 +269,18 @@ def resumable(run_dir: RunDir) -> Iterator[None]:
         ) from error
 
 
-def report_to(errors: Console) -> Callable[[str], None]:
-    """Return a function that prints a line for the user as it is."""
-    return partial(errors.print, markup=False, highlight=False, soft_wrap=True)
+def program() -> str:
+    """Return how the user can call this command: its name if it is on the path, else its path."""
+    own = Path(sys.argv[0])
+    installed = shutil.which("paretolab")
+    if own.name != "paretolab" or (installed and Path(installed).resolve() == own.resolve()):
+        return "paretolab"
+    return shlex.quote(short_path(own))
+
+
+def short_path(path: Path) -> str:
+    """Return the shorter of the path and its form relative to the current directory."""
+    try:
+        return str(path.absolute().relative_to(Path.cwd()))
+    except (ValueError, FileNotFoundError):  # it is elsewhere; or there is none, of a job on Ray
+        return str(path)

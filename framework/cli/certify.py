@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from framework.cli.results import json_argument, tell
-from framework.cli.tables import certified_table, console, program, show_written
+from framework.cli.arguments import program
+from framework.cli.results import Result, Table, json_argument
+from framework.cli.tables import MOST_ROWS, cell, written
 from framework.errors import InputError
 from framework.experiment.certification import Certification, Tested, certify
 from framework.experiment.config import RunConfig
@@ -51,7 +52,7 @@ class Certify:
         json_argument(parser)
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
+    def run(args: argparse.Namespace) -> Result:
         from framework.data.table_files import read_frame
 
         run_dir = RunDir.existing(args.directory)
@@ -76,38 +77,55 @@ class Certify:
         limits = " and ".join(args.where)
         if not found.certified:
             raise InputError(_refusal(front, found, limits, args.delta))
-        out = console()
-        out.print(certified_table(front, found))
         id = int(front.ids[found.chosen])
         guarantee = (
             f"{limits}: certified on {found.records:,} records that the search has not seen; with "
             f"a probability of at least {100 * (1 - args.delta):g}% over their draw, no solution "
             "that is certified breaks it"
         )
-        for line in (guarantee, *_remarks(front, found, args.delta)):
-            out.print(line, markup=False, highlight=False, soft_wrap=True)
-        out.print(f"best {found.best} that is certified (*): solution {id}")
-        tell(
-            lambda: {
-                "directory": run_dir.path,
-                "records": found.records,
-                "guarantee": guarantee,
-                "certified": [
-                    {"solution": front.ids[one.position], "measured": one.measured, "p": one.p}
-                    for one in found.certified
-                ],
-                "best": found.best,
-                "solution": id,
-                "remarks": _remarks(front, found, args.delta),
-                "model": args.export,
-            }
-        )
         if args.export:
             about = {"run": config.name, "seed": config.seed, "guarantee": guarantee}
-            directory = Path(args.export)
-            export(problem, front, found.chosen, directory, about, replaces=False)
-            show_written(directory)
-        return 0
+            export(problem, front, found.chosen, Path(args.export), about, replaces=False)
+        remarks = _remarks(front, found, args.delta)
+        return Result().add(
+            _table(front, found),
+            guarantee,
+            *remarks,
+            f"best {found.best} that is certified (*): solution {id}",
+            *written(args.export),
+            directory=run_dir.path,
+            records=found.records,
+            guarantee=guarantee,
+            certified=[
+                {"solution": front.ids[one.position], "measured": one.measured, "p": one.p}
+                for one in found.certified
+            ],
+            best=found.best,
+            solution=id,
+            remarks=remarks,
+            model=args.export,
+        )
+
+
+def _table(front: Front, found: Certification) -> Table:
+    """Return the solutions that are certified, at most the last 14: as measured and as claimed."""
+    names = list(found.certified[0].measured)
+    shown = found.certified[-MOST_ROWS:]
+    part = "" if len(shown) == len(found.certified) else f", the last {len(shown)} of them shown"
+    columns = {
+        "id": [
+            f"{front.ids[one.position]}{' *' if one.position == found.chosen else ''}"
+            for one in shown
+        ]
+    }
+    for name in dict.fromkeys([*names, found.best]):
+        if name in names:
+            columns[f"{name}\n(fresh)"] = [cell(one.measured[name]) for one in shown]
+        claimed = front.rows.values[name]
+        columns[f"{name}\n(claimed)"] = [cell(claimed[one.position]) for one in shown]
+    columns["p"] = [f"{one.p:.2g}" for one in shown]
+    count = len(found.certified)
+    return Table(f"Certified: {count} of the front's {len(front)} solutions{part}", columns)
 
 
 def _data(config: RunConfig) -> Mapping[str, Any]:

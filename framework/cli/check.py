@@ -16,11 +16,11 @@ from framework.cli.arguments import (
     shipped,
     top_level,
 )
-from framework.cli.results import json_argument
-from framework.cli.tables import console, show_facts
-from framework.cli.trust import effects_of, show_effects
+from framework.cli.results import Result, json_argument
+from framework.cli.tables import checked
+from framework.cli.trust import effects_of, result_of
 from framework.components import building_nothing
-from framework.errors import InputError, NotBuiltError, listed
+from framework.errors import InputError, NotBuiltError, ParetolabError, listed
 from framework.experiment.config import ConstraintConfig, RunConfig, load_config, read_yaml
 from framework.experiment.estimate import (
     built_first,
@@ -51,68 +51,81 @@ class Check:
         json_argument(parser)
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
-        show_effects(effects_of(Path(args.config), overrides(args)))
-        raw = read_yaml(Path(args.config))
-        if "experiment" in raw:
-            from framework.cli.experiment import Experiment
+    def run(args: argparse.Namespace) -> Result:
+        effects = result_of(effects_of(Path(args.config), overrides(args)))
+        try:
+            found = _checked(args)
+        except ParetolabError:  # an effect that is not granted, say
+            effects.show()
+            raise
+        return effects.add(*found.parts, **found.fields)
 
-            return Experiment.check(args)
-        if "sweep" in raw:
-            code: int = registry.load("commands", "sweep").check(args)
-            return code
-        config = load_config(args.config, overrides(args), **top_level(args))
-        ships = shipped(config.cluster)
-        with building_nothing() as put_off:
-            try:
-                problem, algorithm = _made(config)
-            except NotBuiltError:
-                show_facts([("name", config.name), *built_first(put_off)])
-                console().print("nothing is wrong with it, as far as can be told before that")
-                return 0
-        out, kind = console(), config.algorithm.kind
-        data = problem.describe()
-        lines = [("name", config.name)]
-        if data:
-            parts = [f"{data[key]:,} {name}" for key, name in _PARTS.items() if key in data]
-            lines += [
-                ("data", f"{data['name']}: {data['source']}"),
-                ("records", f"{data['records']:,} ({', '.join(parts)})"),
-            ]
-            if "measure" in data:
-                lines.append(("measured", f"{data['measured']} ({data['measure']})"))
-            classes = f"; classes {listed(data['classes'])}" if data.get("classes") else ""
-            lines += [
-                (key, f"{data[key]:,}{classes}") for key in ("features", "models") if key in data
-            ]
-        candidates = candidates_of(config, algorithm)
-        needs, memory = estimate(problem, algorithm, candidates), problem.memory(candidates)[1]
-        notes = [*data.get("notes", ()), memory_warning(needs.more)]
-        lines += [("warning", note) for note in notes if note]
-        lines += built_first(put_off)
-        size, resources = problem.space.size, config.cluster.resources.shape()
+
+def _checked(args: argparse.Namespace) -> Result:
+    """Return what a file would do.
+
+    Raises
+    ------
+    InputError
+        Something is wrong with it.
+    """
+    raw = read_yaml(Path(args.config))
+    if "experiment" in raw:
+        from framework.cli.experiment import Experiment
+
+        return Experiment.check(args)
+    if "sweep" in raw:
+        result: Result = registry.load("commands", "sweep").check(args)
+        return result
+    config = load_config(args.config, overrides(args), **top_level(args))
+    ships = shipped(config.cluster)
+    with building_nothing() as put_off:
+        try:
+            problem, algorithm = _made(config)
+        except NotBuiltError:
+            return checked(
+                [("name", config.name), *built_first(put_off)],
+                "nothing is wrong with it, as far as can be told before that",
+            )
+    kind = config.algorithm.kind
+    data = problem.describe()
+    lines = [("name", config.name)]
+    if data:
+        parts = [f"{data[key]:,} {name}" for key, name in _PARTS.items() if key in data]
         lines += [
-            ("candidates", f"{problem.space!r}" + (f", {_number(size)} in all" if size else "")),
-            ("objectives", ", ".join(f"{o.metric} ({o.sense})" for o in config.objectives)),
-            ("constraints", ", ".join(map(_bounds, config.constraints)) or "none"),
-            ("algorithm", ", ".join(f"{k}={v}" for k, v in config.algorithm)),
-            ("others fit", ", ".join(n for n in fitting(problem) if n != kind) or "none"),
-            ("plan", algorithm.plan or "as the budget goes"),
-            ("budget", ", ".join(f"{k}={v}" for k, v in config.budget if v is not None)),
-            ("memory", memory or "little"),
-            ("at the peak", f"about {needs.memory / 1e9:,.1f} GB in this process"),
-            ("first answers", needs.time(problem.component_name) or "within seconds"),
-            ("seed, repeats", f"{config.seed}, {config.repeats}"),
-            ("workers", str(config.workers)),
-            ("each takes", ", ".join(f"{v:g} {k}" for k, v in resources.items())),
-            ("to workers", ships or "nothing beside what is installed here"),
-            ("tracking", config.tracking.uri if config.tracking else "none"),
+            ("data", f"{data['name']}: {data['source']}"),
+            ("records", f"{data['records']:,} ({', '.join(parts)})"),
         ]
-        for advice in _max_pending_advice(config, candidates):
-            lines.append(("max_pending", advice))
-        show_facts(lines)
-        out.print("nothing is wrong with it")
-        return 0
+        if "measure" in data:
+            lines.append(("measured", f"{data['measured']} ({data['measure']})"))
+        classes = f"; classes {listed(data['classes'])}" if data.get("classes") else ""
+        lines += [(key, f"{data[key]:,}{classes}") for key in ("features", "models") if key in data]
+    candidates = candidates_of(config, algorithm)
+    needs, memory = estimate(problem, algorithm, candidates), problem.memory(candidates)[1]
+    notes = [*data.get("notes", ()), memory_warning(needs.more)]
+    lines += [("warning", note) for note in notes if note]
+    lines += built_first(put_off)
+    size, resources = problem.space.size, config.cluster.resources.shape()
+    lines += [
+        ("candidates", f"{problem.space!r}" + (f", {_number(size)} in all" if size else "")),
+        ("objectives", ", ".join(f"{o.metric} ({o.sense})" for o in config.objectives)),
+        ("constraints", ", ".join(map(_bounds, config.constraints)) or "none"),
+        ("algorithm", ", ".join(f"{k}={v}" for k, v in config.algorithm)),
+        ("others fit", ", ".join(n for n in fitting(problem) if n != kind) or "none"),
+        ("plan", algorithm.plan or "as the budget goes"),
+        ("budget", ", ".join(f"{k}={v}" for k, v in config.budget if v is not None)),
+        ("memory", memory or "little"),
+        ("at the peak", f"about {needs.memory / 1e9:,.1f} GB in this process"),
+        ("first answers", needs.time(problem.component_name) or "within seconds"),
+        ("seed, repeats", f"{config.seed}, {config.repeats}"),
+        ("workers", str(config.workers)),
+        ("each takes", ", ".join(f"{v:g} {k}" for k, v in resources.items())),
+        ("to workers", ships or "nothing beside what is installed here"),
+        ("tracking", config.tracking.uri if config.tracking else "none"),
+    ]
+    for advice in _max_pending_advice(config, candidates):
+        lines.append(("max_pending", advice))
+    return checked(lines)
 
 
 def _made(config: RunConfig) -> tuple[Problem, Algorithm]:

@@ -4,34 +4,38 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from rich.table import Table
 
 from framework import registry
 from framework.analysis.choose import (
     FALSE_POSITIVES,
     ExpectedCost,
     Mixture,
-    Range,
     choose,
     mix,
     with_trivial,
 )
 from framework.analysis.hulls import recommend
-from framework.cli.results import json_argument, model_of, records, solution, tell
+from framework.cli.arguments import program
+from framework.cli.results import (
+    Part,
+    Result,
+    Table,
+    json_argument,
+    model_of,
+    records,
+    solution,
+)
 from framework.cli.tables import (
-    console,
     expectation_table,
     front_table,
-    program,
+    model,
+    promises,
     promises_table,
     sentence_of,
-    show_model,
-    show_promises,
-    show_written,
+    written,
 )
 from framework.errors import InputError, ParetolabError
 from framework.experiment.choice import Pick, RunSource, asked, pick
@@ -115,7 +119,7 @@ class Choose:
         json_argument(parser)
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
+    def run(args: argparse.Namespace) -> Result:
         run_dir = RunDir.existing(args.directory)
         config = run_dir.config()
         if not run_dir.front_file.is_file():
@@ -130,9 +134,8 @@ class Choose:
                 f"{args.directory} is not; `{program()} sync {args.directory} --register "
                 f"{args.register}` logs it"
             )
-        front = run_dir.front()
         if args.mix:
-            return _choose_mixture(args, run_dir, front)
+            return _mixture(args, run_dir)
         words: dict[str, Any] = {
             "costs": _numbers(args.costs, "--costs", "fp, fn or CLASS"),
             "prior": _prior(args.prior),
@@ -151,7 +154,7 @@ class Choose:
         def usual(front: Front) -> int:
             return recommend(front, run_dir.anchors(), where=args.where, within=args.within)
 
-        found = pick(
+        choice = pick(
             source,
             where=args.where,
             within=args.within,
@@ -163,55 +166,53 @@ class Choose:
             usual=usual,
             **words,
         )
-        front, position, expected = found.front, found.position, found.expected
-        out = console()
-        if found.always is not None:
-            return _choose_trivial(args, run_dir, source.problem(), found)
-        returned = None if anew.words else run_dir.returned()
-        out.print(front_table(front, mark=position, returned=returned))
-        out.print(f"chosen (*): solution {front.ids[position]}")
-        tell(lambda: {"directory": run_dir.path, **solution(front, position)})
-        if found.sure is not None:
-            share = found.sure.share[found.id]
-            tell(lambda: {"limits_hold": share, "without_sure": front.ids[found.plain]})
-            out.print(_price(found, found.sure, args.sure), soft_wrap=True)
-            if found.sure.edge:
-                out.print(found.sure.edge, soft_wrap=True)
+        if choice.always is not None:
+            return _trivial(args, run_dir, source.problem(), choice)
+        front, position = choice.front, choice.position
+        result = Result(fields={"directory": run_dir.path, **solution(front, position)}).add(
+            front_table(front, mark=position, returned=None if anew.words else run_dir.returned()),
+            f"chosen (*): solution {front.ids[position]}",
+        )
+        if choice.sure is not None:
+            result.add(
+                _price(choice, choice.sure, args.sure),
+                choice.sure.edge,
+                limits_hold=choice.sure.share[choice.id],
+                without_sure=front.ids[choice.plain],
+            )
         if args.id is None:
-            promises = _show_expectation(source, found)
+            of = _add_expectation(result, source, choice)
         else:  # no resample can repeat a choice by eye: what is known is that of its spot
-            promises = front.promises(position)
-            show_promises(out, front, position, run_dir.summary().get("expected") or {})
-        if expected is not None:
-            _show_costs(found, expected)
+            of = front.promises(position)
+            result.add(*promises(front, position, run_dir.summary().get("expected") or {}))
+        if choice.expected is not None:
+            _add_costs(result, choice, choice.expected)
         if anew.words:  # the run, and what was chosen of it, stay as they are
-            tell(lambda: {"front": records(front), "model": args.export})
             if args.export:
                 about = {"run": config.name, "seed": config.seed, **anew.words}
                 target = Path(args.export)
-                export(source.problem(), front, position, target, about, promises, replaces=False)
-                show_written(target)
-            return 0
-        if args.export:
-            directory = Path(args.export)
-            _keep(run_dir, source.problem(), position, promises, directory)
-            show_written(directory)
-        else:
-            try:
-                _keep(run_dir, source.problem(), position, promises)
-            except ParetolabError as error:  # the choice stands, data or not
-                say(f"its model and picture are not written: {error}", sys.stderr)
+                export(source.problem(), front, position, target, about, of, replaces=False)
+            return result.add(
+                *written(args.export), front=lambda: records(front), model=args.export
+            )
+        directory = args.export and Path(args.export)
+        try:
+            result.add(*_keep(run_dir, source.problem(), position, of, directory))
+        except ParetolabError as error:
+            if args.export:
+                raise
+            say(f"its model and picture are not written: {error}", sys.stderr)  # the choice stands
         run_dir.write_choice(int(front.ids[position]))
-        tell(lambda: {"model": args.export or model_of(run_dir)})
+        result.add(*written(args.export), model=args.export or model_of(run_dir))
         for name in ("chosen", "whole"):
             if name in registry.names("reports"):
                 registry.load("reports", name)(run_dir)
         if tracked and not args.no_mlflow:
-            code: int = registry.load("commands", "sync").upload(
-                str(run_dir.path), register=args.register
-            )
-            return code if args.register else 0
-        return 0
+            sync = registry.load("commands", "sync")
+            logged: Result = sync.upload(str(run_dir.path), register=args.register)
+            result.parts += logged.parts
+            result.exit_code = logged.exit_code if args.register else 0
+        return result
 
 
 def _numbers(text: str | None, option: str, names: str) -> dict[str, float] | None:
@@ -252,33 +253,32 @@ def _prior(text: str | None) -> float | dict[str, float] | None:
         ) from None
 
 
-def _show_expectation(source: RunSource, found: Pick) -> Mapping[str, Promise]:
-    """Print and return what to expect of the chosen solution on new records, where it is known."""
-    front, position = found.front, found.position
+def _add_expectation(result: Result, source: RunSource, choice: Pick) -> Mapping[str, Promise]:
+    """Add and return what to expect of the chosen solution on new records, where it is known."""
+    front, position = choice.front, choice.position
     try:
-        told = source.evidence()
-        if told is None:
+        evidence = source.evidence()
+        if evidence is None:
             return {}
-        known = found.expectation(told)
+        expectation = choice.expectation(evidence)
     except ParetolabError as error:  # the choice stands without
         say(f"what to expect of this rule is not known: {error}", sys.stderr)
-        show_promises(console(), front, position, {})
+        result.add(*promises(front, position, {}))
         return front.promises(position)
-    tell(
-        lambda: (
-            solution(front, position, known.of)
-            | {"again": known.again, "others": known.others, "unmet": known.unmet}
-        )
+    result.add(
+        expectation_table(front, position, expectation.of, evidence.sizes),
+        sentence_of(expectation),
+        **solution(front, position, expectation.of),
+        again=expectation.again,
+        others=expectation.others,
+        unmet=expectation.unmet,
     )
-    out = console()
-    out.print(expectation_table(front, position, known.of, told.sizes))
-    out.print(sentence_of(known), soft_wrap=True)
-    return known.of
+    return expectation.of
 
 
-def _price(found: Pick, sure: Sure, percent: float) -> str:
+def _price(choice: Pick, sure: Sure, percent: float) -> str:
     """Return how sure the limits are, and what that costs against the rule without it."""
-    front, position, plain = found.front, found.position, found.plain
+    front, position, plain = choice.front, choice.position, choice.plain
     share = 100 * sure.share[int(front.ids[position])]
     text = f"its limits hold together in {share:.0f}% of the resamples"
     if plain == position:
@@ -298,10 +298,15 @@ def _keep(
     run_dir: RunDir,
     problem: Problem,
     position: int,
-    promises: Mapping[str, Promise],
+    of: Mapping[str, Promise],
     directory: Path | None = None,
-) -> None:
+) -> list[Part]:
     """Write the model of the solution that becomes the run's; a copy to ``directory``.
+
+    Returns
+    -------
+    list of str, Table or sequence of (label, text)
+        What it is; nothing where it is no model.
 
     Raises
     ------
@@ -313,19 +318,17 @@ def _keep(
     about = {"run": config.name, "seed": config.seed}
     for target in [run_dir.model] if directory is None else [directory, run_dir.model]:
         ours = target == run_dir.model  # what was chosen last; elsewhere nothing is overwritten
-        if not export(problem, front, position, target, about, promises, replaces=ours):
+        if not export(problem, front, position, target, about, of, replaces=ours):
             if directory is None:
-                return
+                return []
             raise InputError(
                 "--export: expected a solution that is a model to deploy, found one of problem "
                 f"{config.problem.kind} that has no format to be written in"
             )
-    show_model(console(), run_dir.model)
+    return model(run_dir.model)
 
 
-def _choose_trivial(
-    args: argparse.Namespace, run_dir: RunDir, problem: Problem, found: Pick
-) -> int:
+def _trivial(args: argparse.Namespace, run_dir: RunDir, problem: Problem, choice: Pick) -> Result:
     """Say that no solution is worth its cost, and export what is; the run's own choice stays.
 
     Raises
@@ -333,7 +336,7 @@ def _choose_trivial(
     InputError
         It shall be registered: MLflow's versions are of solutions.
     """
-    always, front, expected = found.always, found.front, found.expected
+    always, front, expected = choice.always, choice.front, choice.expected
     assert always is not None
     assert expected is not None
     if args.register:
@@ -341,58 +344,49 @@ def _choose_trivial(
             f"--register {args.register}: expected a solution of the run, found that "
             f"{always.name!r} costs least; --export writes it as a model"
         )
-    costs = expected.of(found.candidates)
-    sentence = f"{always.name!r} ({always.label}) costs least, {costs[found.position]:.6g} a record"
+    costs = expected.of(choice.candidates)
+    why = f"{always.name!r} ({always.label}) costs least, {costs[choice.position]:.6g} a record"
     best = None
     try:
         best = choose(front, where=args.where, within=args.within, expected=expected)
-        sentence += f"; the best solution, {front.ids[best]}, costs {costs[best]:.6g}"
+        why += f"; the best solution, {front.ids[best]}, costs {costs[best]:.6g}"
     except InputError:  # none meets the conditions
-        sentence += "; no solution meets the conditions"
-    out = console()
-    out.print(front_table(front, mark=best, returned=run_dir.returned()))
-    tell(
-        lambda: {
-            "directory": run_dir.path,
-            "solution": None,
-            "trivial": {"name": always.name, "label": always.label},
-            "why": sentence,
-            "model": args.export,
-        }
+        why += "; no solution meets the conditions"
+    result = Result().add(
+        front_table(front, mark=best, returned=run_dir.returned()),
+        f"no solution is chosen: {why}",
+        directory=run_dir.path,
+        solution=None,
+        trivial={"name": always.name, "label": always.label},
+        why=why,
+        model=args.export,
     )
-    out.print(f"no solution is chosen: {sentence}", markup=False, highlight=False, soft_wrap=True)
-    _show_costs(found, expected)
+    _add_costs(result, choice, expected)
     if args.export:
-        directory, config = Path(args.export), run_dir.config()
+        config = run_dir.config()
         about = {"run": config.name, "seed": config.seed}
-        reason = f"Of run {config.name}: {sentence}."
-        export_trivial(problem, always, directory, about, note=reason)
-        show_written(directory)
-    return 0
+        reason = f"Of run {config.name}: {why}."
+        export_trivial(problem, always, Path(args.export), about, note=reason)
+    return result.add(*written(args.export))
 
 
-def _show_costs(found: Pick, expected: ExpectedCost) -> None:
-    """Print what the choice costs, and which one is best for which prior and costs."""
-    front, trivial, position = found.candidates, found.trivial, found.position
-    cost = expected.of(front)[position]
-    tell(
-        lambda: {
-            "expected_cost": cost,
-            "best_by_prior": _best_by(expected.by_prior(front), front, trivial),
-            "best_by_cost_ratio": _best_by(expected.by_ratio(front), front, trivial),
-        }
-    )
-    print(f"expected cost of a record: {cost:.6g}")
+def _add_costs(result: Result, choice: Pick, expected: ExpectedCost) -> None:
+    """Add what the choice costs, and which one is best for which prior and costs."""
+    front, trivial = choice.candidates, choice.trivial
+    cost = expected.of(front)[choice.position]
+    result.add(f"expected cost of a record: {cost:.6g}", expected_cost=cost)
     if not front.roles.metrics[FALSE_POSITIVES].mixes:
-        print("rates are of the answered records: what an unanswered one costs is not in it")
-    for what, ranges in (
-        ("share of positive records", expected.by_prior(front)),
-        ("cost ratio fn / fp", expected.by_ratio(front)),
+        result.add("rates are of the answered records: what an unanswered one costs is not in it")
+    for key, what, ranges in (
+        ("best_by_prior", "share of positive records", expected.by_prior(front)),
+        ("best_by_cost_ratio", "cost ratio fn / fp", expected.by_ratio(front)),
     ):
-        print(f"best by {what}:")
-        for piece in ranges:
-            name = _named(front, piece.position, trivial)
-            print(f"  {piece.low:.4g} to {piece.high:.4g}: {name}")
+        pieces: list[dict[str, Any]] = [
+            {"low": one.low, "high": one.high, "best": _named(front, one.position, trivial)}
+            for one in ranges
+        ]
+        lines = (f"  {one['low']:.4g} to {one['high']:.4g}: {one['best']}" for one in pieces)
+        result.add("\n".join([f"best by {what}:", *lines]), **{key: pieces})
 
 
 def _named(front: Front, position: int, trivial: Sequence[TrivialClassifier]) -> str:
@@ -400,17 +394,8 @@ def _named(front: Front, position: int, trivial: Sequence[TrivialClassifier]) ->
     return trivial[-1 - id].name if id < 0 else f"solution {id}"
 
 
-def _best_by(
-    ranges: Iterable[Range], front: Front, trivial: Sequence[TrivialClassifier]
-) -> list[dict[str, Any]]:
-    return [
-        {"low": piece.low, "high": piece.high, "best": _named(front, piece.position, trivial)}
-        for piece in ranges
-    ]
-
-
-def _choose_mixture(args: argparse.Namespace, run_dir: RunDir, front: Front) -> int:
-    """Show the best mixture, and export it where asked; the run's own choice stays.
+def _mixture(args: argparse.Namespace, run_dir: RunDir) -> Result:
+    """Return the best mixture, and export it where asked; the run's own choice stays.
 
     Raises
     ------
@@ -426,68 +411,63 @@ def _choose_mixture(args: argparse.Namespace, run_dir: RunDir, front: Front) -> 
             )
     if args.best is None:
         raise InputError("--mix: expected --best METRIC too, found none")
+    front = run_dir.front()
     mix(front, best=args.best)  # what cannot be mixed is refused before data are loaded
     source = RunSource(run_dir)
     trivial = source.trivial()
     candidates = with_trivial(front, trivial)
-    found = mix(candidates, best=args.best, where=args.where)
-    out = console()
-    out.print(_mixture_table(candidates, trivial, found))
-    _show_mixture_expectation(source, candidates, found, args)
-    tell(
-        lambda: {
-            "directory": run_dir.path,
-            "mixture": [
-                {"name": _named(candidates, position, trivial), "chance": chance}
-                for position, chance in zip(found.positions, found.chances, strict=True)
-            ],
-            "metrics": found.expected,
-            "model": args.export,
-        }
+    mixture = mix(candidates, best=args.best, where=args.where)
+    names = [_named(candidates, position, trivial) for position in mixture.positions]
+    if args.export:
+        config = run_dir.config()
+        about = {"run": config.name, "seed": config.seed}
+        directory = Path(args.export)
+        if not export_mixture(source.problem(), candidates, trivial, mixture, directory, about):
+            raise InputError(
+                f"--export: solutions of {run_dir.path} are no models that can be mixed"
+            )
+    return Result().add(
+        _mixture_table(candidates, mixture, names),
+        *_mixture_expectation(source, candidates, mixture, args),
+        *written(args.export),
+        directory=run_dir.path,
+        mixture=[
+            {"name": name, "chance": chance}
+            for name, chance in zip(names, mixture.chances, strict=True)
+        ],
+        metrics=mixture.expected,
+        model=args.export,
     )
-    if not args.export:
-        return 0
-    directory = Path(args.export)
-    config = run_dir.config()
-    about = {"run": config.name, "seed": config.seed}
-    if not export_mixture(source.problem(), candidates, trivial, found, directory, about):
-        raise InputError(f"--export: solutions of {run_dir.path} are no models that can be mixed")
-    show_written(directory)
-    return 0
 
 
-def _show_mixture_expectation(
+def _mixture_expectation(
     source: RunSource, candidates: Front, mixture: Mixture, args: argparse.Namespace
-) -> None:
-    """Print what to expect of a mixture on new records, where it is known."""
+) -> list[Part]:
+    """Return what to expect of a mixture on new records, where it is known."""
     try:
-        found = source.evidence()
-        if found is None:
-            return
-        of, unmet = mixture_expectation(found, candidates, mixture, args.best, args.where)
+        evidence = source.evidence()
+        if evidence is None:
+            return []
+        of, unmet = mixture_expectation(evidence, candidates, mixture, args.best, args.where)
     except ParetolabError as error:  # the mixture stands without
         say(f"what to expect of this mixture is not known: {error}", sys.stderr)
-        return
+        return []
     test = {
         name: float(mixture.chances @ column[mixture.positions])
         for name, column in (candidates.test or {}).items()
     }
-    out = console()
-    out.print(promises_table("The mixture on new records", of, test or None))
-    if unmet:
-        out.print(f"in {100 * unmet:.1f}% of resamples no mixture meets the conditions")
+    unmet_in = f"in {100 * unmet:.1f}% of resamples no mixture meets the conditions"
+    table = promises_table("The mixture on new records", of, test or None)
+    return [table, *([unmet_in] if unmet else [])]
 
 
-def _mixture_table(front: Front, trivial: Sequence[TrivialClassifier], mixture: Mixture) -> Table:
+def _mixture_table(front: Front, mixture: Mixture, names: Sequence[str]) -> Table:
     """Return the members with their chances, and what all claim together, as lots fall."""
-    table = Table(title="Mixture", title_justify="left", pad_edge=False)
-    for heading in ("id", "chance", *mixture.expected):
-        table.add_column(heading, justify="right")
-    for position, chance in zip(mixture.positions, mixture.chances, strict=True):
-        values = (f"{front.rows.values[name][position]:.4g}" for name in mixture.expected)
-        id = int(front.ids[position])
-        name = trivial[-1 - id].name if id < 0 else str(id)
-        table.add_row(name, f"{chance:.4f}", *values, end_section=False)
-    table.add_section()
-    table.add_row("together", "1", *(f"{value:.4g}" for value in mixture.expected.values()))
-    return table
+    columns = {
+        "member": [*names, "together"],
+        "chance": [*(f"{chance:.4f}" for chance in mixture.chances), "1"],
+    }
+    for name, together in mixture.expected.items():
+        values = [*front.rows.values[name][list(mixture.positions)], together]
+        columns[name] = [f"{value:.4g}" for value in values]
+    return Table("Mixture", columns)

@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework import registry
-from framework.cli.results import json_argument, tell
-from framework.cli.tables import console, show_steps
+from framework.cli.results import Part, Result, Table, json_argument
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from framework.analysis.compare import Comparison
     from framework.analysis.statistics import RankTests
 
 
 _LISTED = 12  # searches of which a line each is printed
+_ARROWS = {"high": "↑", "low": "↓"}
 _SHOWN = 2  # indicators in the terminal's table; the report has all
 
 
@@ -74,7 +72,7 @@ class Compare:
         json_argument(parser)
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
+    def run(args: argparse.Namespace) -> Result:
         from framework.experiment.comparison import compare, write_results
 
         comparison = compare(
@@ -85,33 +83,31 @@ class Compare:
             blocks=args.blocks,
             indicators=args.indicators.split(",") if args.indicators else None,
         )
-        show(comparison, write_results(comparison, Path(args.out)))
+        result = result_of(comparison, write_results(comparison, Path(args.out)))
         if args.log:
             log = registry.load("commands", "sync").comparison
-            code: int = log(Path(args.out), comparison.title, args.directories[0])
-            return code
-        return 0
+            logged: Result = log(Path(args.out), comparison.title, args.directories[0])
+            result.parts += logged.parts
+            result.exit_code = logged.exit_code
+        return result
 
 
-def show(
-    comparison: Comparison, paths: Sequence[Path], more: Sequence[tuple[str, str]] = ()
-) -> None:
-    """Print the table, what the tests say, what ended early, and where the files are."""
-    from framework.analysis.report import early_stops, verdicts, winners, worth
+def result_of(comparison: Comparison, paths: Sequence[Path]) -> Result:
+    """Return the tables, what the tests say, what ended early, and where the files are."""
+    from framework.analysis.report import early_stops, means, ranks, verdicts, winners, worth
 
-    out = console()
-    tell(lambda: _fields(comparison, paths))
-    if beside := worth(comparison):
-        out.print(beside, markup=False, highlight=False, soft_wrap=True)
-    out.print(summary_table(comparison))
-    if len(comparison.cases) > 1:
-        out.print(result_table(comparison))
-    lines = [("judged", comparison.judged), *_reference_lines(comparison)]
-    lines += _new_records(comparison)
-    lines += test_lines(comparison)
-    if len(comparison.methods) > 1:
-        lines += [("result", sentence) for sentence in verdicts(winners(comparison))]
-    lines += [("ended early", sentence) for sentence in early_stops(comparison)]
+    several = len(comparison.methods) > 1
+    best = winners(comparison) if several else None
+    sentences = [] if best is None else verdicts(best)
+    verdict, stops = worth(comparison), early_stops(comparison)
+    lines = [
+        ("judged", comparison.judged),
+        *_reference_lines(comparison),
+        *_new_records(comparison),
+        *test_lines(comparison),
+        *(("result", sentence) for sentence in sentences),
+        *(("ended early", sentence) for sentence in stops),
+    ]
     pages = [path for path in paths if path.suffix == ".html"]
     home = pages[0].parent if pages else paths[0].parent.parent
     lines += [("report", str(path)) for path in pages]
@@ -120,65 +116,50 @@ def show(
         for name in ("tables", "plots")
         if any(path.parent.name == name for path in paths)
     ]
-    show_steps(out, [*lines, *more])
-
-
-def _fields(comparison: Comparison, paths: Sequence[Path]) -> dict[str, Any]:
-    """Return a comparison as ``--json`` has it."""
-    from framework.analysis.report import early_stops, means, ranks, verdicts, winners, worth
-
-    several = len(comparison.methods) > 1
-    found = winners(comparison) if several else None
-    return {
-        "title": comparison.title,
-        "judged": comparison.judged,
-        "verdict": worth(comparison),
-        "methods": comparison.ordered(),
-        "indicators": {name: one.better for name, one in comparison.indicators.items()},
-        "result": [] if found is None else verdicts(found),
-        "winners": found if found is not None else [],
-        "means": means(comparison),
-        "ranks": ranks(comparison) if comparison.tests else [],
-        "ended_early": early_stops(comparison),
-        "runs": comparison.frame,
-        "files": paths,
-    }
+    tables: list[Part] = [summary_table(comparison)]
+    if len(comparison.cases) > 1:
+        tables.append(result_table(comparison))
+    return Result().add(
+        verdict,
+        *tables,
+        lines,
+        title=comparison.title,
+        judged=comparison.judged,
+        verdict=verdict,
+        methods=comparison.ordered(),
+        indicators={name: one.better for name, one in comparison.indicators.items()},
+        result=sentences,
+        winners=[] if best is None else best,
+        means=lambda: means(comparison),
+        ranks=lambda: ranks(comparison) if comparison.tests else [],
+        ended_early=stops,
+        runs=comparison.frame,
+        files=paths,
+    )
 
 
 def summary_table(comparison: Comparison) -> Table:
     """Return mean ± standard deviation by search, the best of the first indicator first."""
-    from rich.table import Table
-
     cases = len(comparison.cases)
     on = f" on {cases} cases" if cases > 1 else ""
-    table = Table(
-        title=f"{comparison.title}: {len(comparison.frame)} runs{on}",
-        title_justify="left",
-        pad_edge=False,
-    )
-    table.add_column("method", min_width=min(28, max(map(len, comparison.methods))))
-    arrows = {"high": "↑", "low": "↓"}
     names = [name for name in comparison.indicators if name != "distinct"][:_SHOWN]
-    headings = ["runs", "evaluations", "distinct", "seconds", "solutions"]
-    headings += [
-        f"{comparison.indicators[n].label} {arrows[comparison.indicators[n].better]}" for n in names
-    ]
-    for heading in [*headings, "mean rank"]:
-        table.add_column(heading, justify="right", no_wrap=True)
     summary = comparison.summary().set_index("method").loc[comparison.ordered()].reset_index()
-    for row in summary.to_dict("records"):
-        rank = row.get(f"{comparison.first}_rank")
-        table.add_row(
-            row["method"],
-            str(row["runs"]),
-            f"{row['evaluations_mean']:,.0f}",
-            "-" if math.isnan(row["distinct_mean"]) else f"{row['distinct_mean']:,.0f}",
-            f"{row['seconds_mean']:.1f}",
-            f"{row['solutions_mean']:.1f}",
-            *(_spread(row, name) for name in names),
-            "-" if rank is None else f"{rank:.2f}",
-        )
-    return table
+    rows = summary.to_dict("records")
+    columns = {
+        "method": [row["method"] for row in rows],
+        "runs": [str(row["runs"]) for row in rows],
+        "evaluations": [f"{row['evaluations_mean']:,.0f}" for row in rows],
+        "distinct": [_number(row["distinct_mean"], ",.0f") for row in rows],
+        "seconds": [f"{row['seconds_mean']:.1f}" for row in rows],
+        "solutions": [f"{row['solutions_mean']:.1f}" for row in rows],
+    }
+    for name in names:
+        indicator = comparison.indicators[name]
+        heading = f"{indicator.label} {_ARROWS[indicator.better]}"
+        columns[heading] = [_spread(row, name) for row in rows]
+    rank = f"{comparison.first}_rank"
+    columns["mean rank"] = [_number(row.get(rank, math.nan), ".2f") for row in rows]
+    return Table(f"{comparison.title}: {len(comparison.frame)} runs{on}", columns)
 
 
 def result_table(comparison: Comparison) -> Table:
@@ -187,36 +168,27 @@ def result_table(comparison: Comparison) -> Table:
     The mean over runs, with the least and the greatest; a star marks the best of a case, ``~`` what
     chance may explain, ``?`` what is too little to tell.
     """
-    from rich.table import Table
-
     from framework.analysis.report import winners
 
-    found = winners(comparison)
+    best = winners(comparison)
     indicator = comparison.indicators[comparison.first]
-    arrow = {"high": "↑", "low": "↓"}[indicator.better]
     several = len(comparison.methods) > 1
     key = "; * best, ~ chance may explain the gap to it, ? too few runs to tell" if several else ""
-    table = Table(
-        title=f"{indicator.label} {arrow} by case{key}", title_justify="left", pad_edge=False
-    )
     cells: dict[tuple[str, str], str] = {}
-    for row in found.to_dict("records"):
+    for row in best.to_dict("records"):
         text = f"{row['mean']:.4f}"
         if row["runs"] > 1:
             text += f" ({row['least']:.4f} to {row['greatest']:.4f})"
         mark = " *" if row["best"] else {"unknown": " ?", "yes": " ~"}.get(row["chance"], "")
-        mark = mark if several else ""
-        cells[str(row["case"]), str(row["method"])] = text + mark
-    methods, cases = comparison.methods, list(dict.fromkeys(map(str, found["case"])))
-    wide = len(methods) <= len(cases)  # the fewer are the columns
-    table.add_column("case" if wide else "method")
-    for name in methods if wide else cases:
-        table.add_column(name, justify="right")
-    for name in cases if wide else methods:
-        others = methods if wide else cases
-        keys = [(name, other) if wide else (other, name) for other in others]
-        table.add_row(name, *(cells.get(key, "-") for key in keys))
-    return table
+        cells[str(row["case"]), str(row["method"])] = text + (mark if several else "")
+    methods, cases = comparison.methods, list(dict.fromkeys(map(str, best["case"])))
+    if len(methods) <= len(cases):  # the fewer are the columns
+        columns = {"case": cases}
+        columns |= {one: [cells.get((case, one), "-") for case in cases] for one in methods}
+    else:
+        columns = {"method": list(methods)}
+        columns |= {case: [cells.get((case, one), "-") for one in methods] for case in cases}
+    return Table(f"{indicator.label} {_ARROWS[indicator.better]} by case{key}", columns)
 
 
 def test_lines(comparison: Comparison) -> list[tuple[str, str]]:
@@ -289,3 +261,7 @@ def _verdict(tests: RankTests, comparison: Comparison) -> str:
 def _spread(row: Mapping[Hashable, Any], name: str) -> str:
     mean, std = row[f"{name}_mean"], row[f"{name}_std"]
     return f"{mean:.4f}" + (f" ± {std:.4f}" if std >= 0 else "")
+
+
+def _number(value: float, form: str) -> str:
+    return "-" if math.isnan(value) else f"{value:{form}}"

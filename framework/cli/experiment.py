@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from framework.cli.arguments import (
     config_argument,
     confirm_trust,
     overrides,
-    report_to,
+    program,
     resumable,
     run_arguments,
     set_argument,
@@ -25,18 +26,17 @@ from framework.cli.arguments import (
     workers_argument,
     workers_of,
 )
-from framework.cli.compare import show
-from framework.cli.results import json_argument, tell
-from framework.cli.tables import console, program, show_facts
+from framework.cli.compare import result_of
+from framework.cli.results import Result, json_argument
+from framework.cli.tables import checked
 from framework.components import building_nothing
 from framework.experiment.execute import Options, new_run
 from framework.experiment.run_dir import RunDir
+from framework.run.display import Display
+from framework.run.terminal import console
 from framework.security import keep
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress
-
     from framework.experiment.grid import Grid
     from framework.experiment.grid_run import Ended
 
@@ -60,8 +60,8 @@ class Experiment:
         json_argument(parser)
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
-        """Start an experiment, or go on with the one in ``--out``; return the exit code."""
+    def run(args: argparse.Namespace) -> Result:
+        """Start an experiment, or go on with the one in ``--out``; return how they compare."""
         from framework.experiment.grid_load import load_grid
 
         grid = load_grid(Path(args.config), overrides(args), **top_level(args))
@@ -70,7 +70,7 @@ class Experiment:
             return _execute(grid, out, args)
 
     @staticmethod
-    def check(args: argparse.Namespace) -> int:
+    def check(args: argparse.Namespace) -> Result:
         """Say what an experiment would do, as `paretolab check` is asked to; train nothing."""
         from framework.experiment.estimate import budget_of_all, built_first
         from framework.experiment.grid_load import load_grid
@@ -96,14 +96,11 @@ class Experiment:
             ("tracking", grid.base.tracking.uri if grid.base.tracking else "none"),
             *built_first(put_off),
         ]
-        out = console()
-        show_facts(lines)
-        out.print("nothing is wrong with it")
-        return 0
+        return checked(lines)
 
     @staticmethod
-    def resume(out: RunDir, args: argparse.Namespace) -> int:
-        """Go on with an experiment, as `paretolab resume` is asked to; return the exit code."""
+    def resume(out: RunDir, args: argparse.Namespace) -> Result:
+        """Go on with an experiment, as `paretolab resume` is asked to; return how they compare."""
         from framework.experiment.grid_load import reload_grid
 
         grid = reload_grid(out.experiment_file, overrides(args), workers=workers_of(args.workers))
@@ -126,25 +123,27 @@ def _directory(grid: Grid, out: str | None) -> Iterator[RunDir]:
         yield made
 
 
-def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> int:
+def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> Result:
     from framework.experiment.comparison import compare_grid
     from framework.experiment.grid_run import run_grid
 
     confirm_trust(grid.base.cluster, args)
     errors = console(stderr=True)
-    report = report_to(errors)
+    report = errors.say
     report(f"{grid.base.name}: {out.path}")
     again = f"{program()} resume {shlex.quote(str(out.path))}"
-    with resumable(out), _Shown(errors, quiet=args.quiet) as shown:
-        options = Options(args.address, not args.no_mlflow, report, ended=shown)
+    with resumable(out), Display(quiet=args.quiet, console=errors) as display:
+        options = Options(
+            args.address, not args.no_mlflow, report, ended=partial(_show_ended, display)
+        )
         summary, paths = run_grid(grid, out, options)
+    result = Result()
     if paths:
-        tracked = grid.base.tracking is not None and not args.no_mlflow
+        result = result_of(compare_grid(grid, out), paths)
         more = [("go on, with more repeats", f"{again} --set experiment.repeats=N")]
-        more += [("MLflow pages", f"{program()} ui")] if tracked else []
-        show(compare_grid(grid, out), paths, more)
+        tracked = grid.base.tracking is not None and not args.no_mlflow
+        result.add(more + ([("MLflow pages", f"{program()} ui")] if tracked else []))
     failed = summary["failed_cells"]
-    tell(lambda: {"directory": out.path, "status": summary["status"], "failed_runs": failed})
     for place, error in failed.items():
         report(f"{out.path / place}: could not be run: {error}")
     if failed:
@@ -152,50 +151,19 @@ def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> int:
     over = summary["cells_over_limit"]
     for place in over:
         report(f"{out.path / place}: more rows failed than budget.max_failed_share allows")
-    return 3 if failed or over else 0
+    result.exit_code = 3 if failed or over else 0
+    return result.add(directory=out.path, status=summary["status"], failed_runs=failed)
 
 
-class _Shown:
-    """Shows runs as they end: one line each, or on a terminal a bar; nothing when quiet."""
-
-    def __init__(self, errors: Console, *, quiet: bool) -> None:
-        self._errors, self._quiet = errors, quiet
-        self._bar: Progress | None = None
-
-    def __enter__(self) -> _Shown:
-        if self._errors.is_terminal and not self._quiet:
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-            self._bar = Progress(
-                TextColumn("[bold]runs"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[text]}"),
-                console=self._errors,
-            )
-            self._task = self._bar.add_task("", total=None, text="")
-            self._bar.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def __call__(self, ended: Ended) -> None:
-        """Show a run."""
-        if self._quiet:
-            return
-        planned = ended.run
-        name = f"{planned.case} · {planned.method or 'reference'} · {planned.repeat + 1}"
-        left = f" · {timedelta(seconds=round(ended.seconds_left))} left"
-        if self._bar is not None:
-            text = f"{left.removeprefix(' · ')} · {name}"
-            self._bar.update(self._task, completed=ended.done, total=ended.total, text=text)
-            return
-        if ended.error is None:
-            volume = ended.summary["indicators"]["hypervolume"]
-            outcome = f"front {ended.summary['front_size']}, hypervolume {volume:.4f}"
-        else:
-            outcome = f"failed: {ended.error}"
-        line = f"{ended.done}/{ended.total} runs{left} · {name}: {outcome}"
-        self._errors.print(line, markup=False, highlight=False, soft_wrap=True)
+def _show_ended(display: Display, ended: Ended) -> None:
+    """Show a run that has ended."""
+    planned = ended.run
+    name = f"{planned.case} · {planned.method or 'reference'} · {planned.repeat + 1}"
+    count = f"{ended.done}/{ended.total} runs"
+    left = f"{count} · {timedelta(seconds=round(ended.seconds_left))} left · {name}"
+    if ended.error is None:
+        volume = ended.summary["indicators"]["hypervolume"]
+        outcome = f"front {ended.summary['front_size']}, hypervolume {volume:.4f}"
+    else:
+        outcome = f"failed: {ended.error}"
+    display.step(left, ended.done, ended.total, f"{left}: {outcome}")

@@ -10,9 +10,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from framework.cli.arguments import SHIPPED, config_path
-from framework.cli.results import json_argument, tell
-from framework.cli.tables import console, program, show_steps
+from framework.cli.arguments import SHIPPED, config_path, program
+from framework.cli.results import Result, json_argument
 from framework.errors import InputError
 from framework.registry import nearest
 
@@ -36,11 +35,10 @@ class Init:
         json_argument(parser)
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
+    def run(args: argparse.Namespace) -> Result:
         known = _templates()
         if args.list:
-            _show_known(known)
-            return 0
+            return _known(known)
         if args.kind in known:
             folder = Path(args.out or args.kind)
             _write({entry.name: entry.read_bytes() for entry in known[args.kind].iterdir()}, folder)
@@ -56,16 +54,13 @@ class Init:
                 f"init --list` names, found {args.kind!r}{near}"
             )
         main, command = shlex.quote(str(file)), _command_of(file)
-        tell(lambda: {"folder": folder, "file": file, "then": f"{program()} {command} {main}"})
-        show_steps(
-            console(),
-            [
-                ("written", ", ".join(sorted(path.name for path in folder.iterdir()))),
-                ("change", f"{main}, where it says <-" if args.kind in known else main),
-                ("then", f"{program()} {command} {main}"),
-            ],
-        )
-        return 0
+        then = f"{program()} {command} {main}"
+        lines = [
+            ("written", ", ".join(sorted(path.name for path in folder.iterdir()))),
+            ("change", f"{main}, where it says <-" if args.kind in known else main),
+            ("then", then),
+        ]
+        return Result().add(lines, folder=folder, file=file, then=then)
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
@@ -96,23 +91,18 @@ def _command_of(file: Path) -> str:
     return found[0] if found else "library build" if "library" in sections else "run"
 
 
-def _show_known(templates: Iterable[str]) -> None:
-    """Show the templates, and each configuration with the command that takes it."""
-    out = console()
-    tell(
-        lambda: {
-            "kinds": list(templates),
-            "configurations": [
-                {"file": path, "command": _command_of(SHIPPED.parent / path)}
-                for path in _configurations()
-            ],
-        }
+def _known(templates: Iterable[str]) -> Result:
+    """Return the templates, and each configuration with the command that takes it."""
+    configurations = [
+        {"file": path, "command": _command_of(SHIPPED.parent / path)} for path in _configurations()
+    ]
+    return Result().add(
+        f"To change, `{program()} init KIND`: {', '.join(templates)}",
+        f"To run as they are; `{program()} init CONFIG` writes a copy:",
+        *(f"  {program()} {one['command']} {one['file']}" for one in configurations),
+        kinds=list(templates),
+        configurations=configurations,
     )
-    out.print(f"To change, `{program()} init KIND`: {', '.join(templates)}", highlight=False)
-    out.print(f"To run as they are; `{program()} init CONFIG` writes a copy:", highlight=False)
-    for path in _configurations():
-        line = f"  {program()} {_command_of(SHIPPED.parent / path)} {path}"
-        out.print(line, highlight=False, soft_wrap=True)
 
 
 def _write(contents: Mapping[str, bytes], folder: Path) -> None:
@@ -139,7 +129,7 @@ class Completion:
         parser.add_argument("shell", choices=["bash", "zsh", "fish"])
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
+    def run(args: argparse.Namespace) -> Result:
         import shtab
 
         from framework.cli.main import command_parser
@@ -149,4 +139,4 @@ class Completion:
             if action.metavar in _FILES:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
         sys.stdout.write(shtab.complete(parser, args.shell))
-        return 0
+        return Result()

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from framework.cli.arguments import (
     add_cluster_arguments,
     config_argument,
     confirm_trust,
     overrides,
+    program,
     set_argument,
     workers_argument,
     workers_of,
 )
-from framework.cli.results import json_argument, tell
-from framework.cli.tables import console, program, show_steps
+from framework.cli.results import Result, Table, json_argument
 from framework.errors import InputError, listed
 from framework.experiment.config import check, override, read_yaml
 from framework.libraries.library import Library, load_library
 from framework.parallel.config import ClusterConfig
+from framework.run.display import Display
 from framework.security import received
 
 
@@ -55,9 +54,9 @@ class LibraryCommand:
         show.set_defaults(action=_show)
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
-        code: int = args.action(args)
-        return code
+    def run(args: argparse.Namespace) -> Result:
+        result: Result = args.action(args)
+        return result
 
 
 def _file_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,61 +102,52 @@ def cluster_section(path: Path, overrides: list[str]) -> ClusterConfig:
         return check(ClusterConfig, raw.get("cluster", {}), where, {"base": path.parent})
 
 
-def _build(args: argparse.Namespace) -> int:
-    from framework.libraries.build import BuildBar, BuildLines, build_library
+def _build(args: argparse.Namespace) -> Result:
+    from framework.libraries.build import build_library
     from framework.libraries.config import BuildConfig
 
     path = Path(args.file)
     config = read_section(path, overrides(args), BuildConfig)
     cluster = cluster_section(path, overrides(args))
     confirm_trust(cluster, args)
-    workers = workers_of(args.workers) or "auto"
-    folder, errors = _target(args.out, config.name), console(stderr=True)
-    bar = errors.is_terminal and not args.quiet
-    shown = BuildBar(errors) if bar else nullcontext(BuildLines(quiet=args.quiet))
-    with shown as progress:
+    folder = _target(args.out, config.name)
+    with Display(quiet=args.quiet, transient=True) as display:
         library = build_library(
             config,
             folder,
-            workers=workers,
+            workers=workers_of(args.workers) or "auto",
             address=args.address,
             cluster=cluster,
-            progress=progress,
+            display=display,
         )
-    _finish(library, folder)
-    return 0
+    return _made(library, folder)
 
 
-def _import(args: argparse.Namespace) -> int:
+def _import(args: argparse.Namespace) -> Result:
     from framework.libraries.config import ImportConfig
     from framework.libraries.importing import import_library
 
     config = read_section(Path(args.file), args.set, ImportConfig)
     folder = _target(args.out, config.name)
-    library, said = import_library(config, folder)
-    for line in said:
-        console().print(line, markup=False, highlight=False, soft_wrap=True)
-    _finish(library, folder)
-    return 0
+    library, notes = import_library(config, folder)
+    result = _made(library, folder)
+    result.parts = [*notes, *result.parts]
+    return result
 
 
 def _target(out: str | None, name: str) -> Path:
     return Path(out) if out else Path("libraries") / name
 
 
-def _finish(library: Library, folder: Path) -> None:
-    out = console()
-    tell(lambda: _fields(library, folder))
-    show_steps(out, [*_lines(library), ("look at it", f"{program()} library show {folder}")])
+def _made(library: Library, folder: Path) -> Result:
+    lines = [*_lines(library), ("look at it", f"{program()} library show {folder}")]
+    return Result([lines], _fields(library, folder))
 
 
-def _show(args: argparse.Namespace) -> int:
+def _show(args: argparse.Namespace) -> Result:
     library = load_library(args.directory)
-    out = console()
-    tell(lambda: _fields(library, Path(args.directory)))
-    show_steps(out, _lines(library))
-    out.print(library_table(library, args.by or "score"))
-    return 0
+    table = library_table(library, args.by or "score")
+    return Result(fields=_fields(library, Path(args.directory))).add(_lines(library), table)
 
 
 def _fields(library: Library, folder: Path) -> dict[str, Any]:
@@ -221,22 +211,14 @@ def library_table(library: Library, by: str = "score") -> Table:
     if by != "id" and by not in columns:
         raise InputError(f"--by: expected one of {', '.join(['id', *columns])}, found {by!r}")
     order = np.argsort(library.ids) if by == "id" else np.argsort(columns[by], kind="stable")
-    table = Table(pad_edge=False)
-    table.add_column("id", no_wrap=True)
-    families = library.configs is not None and any("family" in c for c in library.configs)
-    if families:
-        table.add_column("family")
-    table.add_column(name, justify="right")
+    shown = {"id": [library.ids[i] for i in order]}
+    if library.configs is not None and any("family" in config for config in library.configs):
+        shown["family"] = [str(library.configs[i].get("family", "")) for i in order]
+    shown[name] = [f"{scores[i]:.4f}" for i in order]
     for key, cost in library.costs.items():
-        table.add_column(f"{key}\n({cost.unit})" if cost.unit else key, justify="right")
-    for i in order:
-        cells = [library.ids[i]]
-        if families:
-            cells.append(str((library.configs or ())[i].get("family", "")))
-        cells.append(f"{scores[i]:.4f}")
-        cells += [f"{cost.values[i]:.4g}" for cost in library.costs.values()]
-        table.add_row(*cells)
-    return table
+        heading = f"{key}\n({cost.unit})" if cost.unit else key
+        shown[heading] = [f"{cost.values[i]:.4g}" for i in order]
+    return Table("", shown)
 
 
 def validation_scores(library: Library) -> tuple[str, int, Any]:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-
-from rich.table import Table
+from typing import Any
 
 from framework import registry
-from framework.cli.results import json_argument, solution, tell
-from framework.cli.tables import console, show_steps
+from framework.cli.results import Result, Table, json_argument, solution
 from framework.errors import InputError, ParetolabError
 from framework.experiment.config import RunConfig
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
-from framework.security import say
 
 _MOST_COLUMNS = 3  # objectives of the recommended solution
 
@@ -30,7 +27,7 @@ class List:
         json_argument(parser)
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
+    def run(args: argparse.Namespace) -> Result:
         groups = {
             "algorithms": _algorithms,
             "problems": lambda: _summaries("problems"),
@@ -38,18 +35,14 @@ class List:
             "datasets": _datasets,
             "metrics": _metrics,
         }
-        out = console()
-        shown = {name: of() for name, of in groups.items() if args.what in (None, name)}
-        tell(lambda: {name: _named(lines) for name, lines in shown.items()})
-        for name, lines in shown.items():
-            if args.what is None:
-                out.print(f"\n{name}", style="bold")
-            show_steps(out, lines)
-        return 0
-
-
-def _named(lines: list[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"name": name, "text": text} for name, text in lines]
+        result = Result()
+        for name, of in groups.items():
+            if args.what in (None, name):
+                lines = of()
+                fields = [{"name": one, "text": text} for one, text in lines]
+                title = [f"\n{name}"] if args.what is None else []
+                result.add(*title, lines, **{name: fields})
+        return result
 
 
 def _summaries(group: registry.Group) -> list[tuple[str, str]]:
@@ -101,27 +94,21 @@ class Runs:
         json_argument(parser)
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
+    def run(args: argparse.Namespace) -> Result:
         folder = Path(args.directory)
         if not folder.is_dir():
             raise InputError(
                 f"{folder}: expected a folder of runs, found none; `paretolab run` makes one"
             )
-        found = list(_runs(folder))
-        tell(lambda: {"folder": folder, "runs": [_fields(run_dir) for run_dir in found]})
-        if not found:
-            say(f"no runs in {folder}")
-            return 0
-        table = Table(title=f"Runs in {folder}", title_justify="left", pad_edge=False)
-        for name in ("run", "state", "problem", "algorithm"):
-            table.add_column(name)
-        for name in ("evaluations", "front"):
-            table.add_column(name, justify="right")
-        table.add_column("recommended (r) or chosen (c)")
-        for run_dir in found:
-            table.add_row(*_row(run_dir))
-        console().print(table)
-        return 0
+        runs = [_fields(run_dir) for run_dir in _runs(folder)]
+        rows = list(map(_row, runs))
+        headings = (
+            "run", "state", "problem", "algorithm", "evaluations", "front",
+            "recommended (r) or chosen (c)",
+        )  # fmt: skip
+        columns = {name: [cells[i] for cells in rows] for i, name in enumerate(headings)}
+        table = Table(f"Runs in {folder}", columns) if runs else f"no runs in {folder}"
+        return Result().add(table, folder=folder, runs=runs)
 
 
 def _runs(folder: Path) -> Iterator[RunDir]:
@@ -134,23 +121,25 @@ def _runs(folder: Path) -> Iterator[RunDir]:
         yield RunDir(path)
 
 
-def _row(run_dir: RunDir) -> list[str]:
+def _row(run: Mapping[str, Any]) -> list[str]:
     """Return the cells of a run; one that cannot be read says so."""
-    name = run_dir.path.name
-    try:
-        config, summary = run_dir.config(), run_dir.summary()
-    except ParetolabError:
-        return [name, "damaged"]
-    state = str(summary.get("status", "running or stopped"))
-    cells = [name, state, config.problem.kind, _method(run_dir, config)]
-    evaluations = summary.get("evaluations")
+    evaluations, size = run.get("evaluations"), run.get("front_size")
+    cells = [str(run.get(name, "")) for name in ("run", "state", "problem", "algorithm")]
     cells.append(f"{evaluations:,}" if isinstance(evaluations, int) else "")
-    return [*cells, *_front(run_dir)]
+    cells.append("" if size is None else f"{size:,}")
+    for name in ("recommended", "chosen"):
+        if name in run:
+            shown = ", ".join(
+                f"{metric} {run[name]['metrics'][metric]['claimed']:.4g}"
+                for metric in run["objectives"][:_MOST_COLUMNS]
+            )
+            return [*cells, f"{name[0]} {run[name]['solution']}: {shown}"]
+    return [*cells, ""]
 
 
-def _fields(run_dir: RunDir) -> dict[str, object]:
+def _fields(run_dir: RunDir) -> dict[str, Any]:
     """Return a run as ``--json`` has it; of one that cannot be read, only that."""
-    place: dict[str, object] = {"run": run_dir.path.name, "directory": run_dir.path}
+    place: dict[str, Any] = {"run": run_dir.path.name, "directory": run_dir.path}
     try:
         config, summary = run_dir.config(), run_dir.summary()
     except ParetolabError:
@@ -160,6 +149,7 @@ def _fields(run_dir: RunDir) -> dict[str, object]:
         "problem": config.problem.kind,
         "algorithm": _method(run_dir, config),
         "evaluations": summary.get("evaluations"),
+        "objectives": [objective.metric for objective in config.objectives],
     }
     try:
         front = run_dir.front() if run_dir.front_file.is_file() else None
@@ -177,22 +167,3 @@ def _method(run_dir: RunDir, config: RunConfig) -> str:
         return "an experiment"
     kind = config.algorithm.kind
     return f"{kind}, a sweep" if run_dir.sweep_file.is_file() else kind
-
-
-def _front(run_dir: RunDir) -> tuple[str, str]:
-    """Return the size of the front, and the objectives of the solution that is marked in it."""
-    if not run_dir.front_file.is_file():
-        return "", ""
-    try:
-        front = run_dir.front()
-        if not len(front):
-            return "0", ""
-        position = marked(run_dir, front)
-        letter = "r" if run_dir.choice() is None else "c"
-    except ParetolabError:
-        return "damaged", ""
-    shown = ", ".join(
-        f"{name} {front.rows.values[name][position]:.4g}"
-        for name in front.roles.names[:_MOST_COLUMNS]
-    )
-    return f"{len(front):,}", f"{letter} {front.ids[position]}: {shown}"

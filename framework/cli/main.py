@@ -19,11 +19,8 @@ from typing import Any
 
 from framework import registry
 from framework.cli.arguments import refuses
-from framework.cli.results import as_json, tell
 from framework.errors import InputError, ParetolabError
 from framework.extras import missing
-from framework.run.interruption import interruptible
-from framework.security import allowing, check_working_folder, say, trust
 
 _TRUST = (
     "a class of yours, such as mine.model.Mine, that a configuration or a model may name: it is "
@@ -73,45 +70,53 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        called = _called(arguments)
-        if called not in ([], ["trust"]):
+        name = _called(arguments)
+        if name is None:  # help, or the sentence that a command is missing
+            command_parser([]).parse_args(arguments)
+            raise AssertionError
+        from framework.cli.results import answering
+        from framework.run.interruption import interruptible
+        from framework.security import allowing, check_working_folder, trust
+
+        if name != "trust":
             check_working_folder()  # before the command imports what obeys it
-        args = command_parser(called).parse_args(arguments)
+        args = command_parser([name]).parse_args(arguments)
         with interruptible():
             trust(args.trust)
-            with allowing(args.allow), as_json(called[0], wanted=getattr(args, "json", False)):
-                code: int = args.run(args)
-                tell(lambda: {"exit_code": code})
-            sys.stdout.flush()
-            return code
+            wanted = getattr(args, "json", False)
+            with allowing(args.allow), answering(name, as_json=wanted) as show:
+                return show(args.run(args))
     except ParetolabError as error:
-        say(f"paretolab: {error}", sys.stderr)
-        return error.exit_code
+        return _refused(f"paretolab: {error}", error.exit_code)
     except ModuleNotFoundError as error:
         sentence = missing(error)
         if sentence is None:
             raise
-        print(f"paretolab: {sentence}", file=sys.stderr)
-        return sentence.exit_code
+        return _refused(f"paretolab: {sentence}", sentence.exit_code)
     except KeyboardInterrupt as error:  # with a sentence where something can be resumed
-        say(str(error.args[0]) if error.args else "paretolab: interrupted", sys.stderr)
-        return 130
+        return _refused(str(error.args[0]) if error.args else "paretolab: interrupted", 130)
     except BrokenPipeError:  # the reader of our output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
         if not refuses(error):
             raise
-        say(
+        text = (
             f"paretolab: {error.filename or 'the disk'}: cannot be used ({error.strerror}); let it "
-            "be read and written, or make room, and run the command again",
-            sys.stderr,
+            "be read and written, or make room, and run the command again"
         )
-        return 2
+        return _refused(text, 2)
 
 
-def _called(arguments: Sequence[str]) -> list[str]:
-    """Return the command that is called; nothing where none is, as in ``paretolab --help``.
+def _refused(text: str, code: int) -> int:
+    from framework.security import say
+
+    say(text, sys.stderr)
+    return code
+
+
+def _called(arguments: Sequence[str]) -> str | None:
+    """Return the command that is called; None where none is, as in ``paretolab --help``.
 
     Raises
     ------
@@ -124,7 +129,7 @@ def _called(arguments: Sequence[str]) -> list[str]:
             f"expected a command, found {name!r}{registry.nearest(name, known)}; "
             "`paretolab --help` lists them"
         )
-    return [] if name is None else [name]
+    return name
 
 
 def command_parser(called: Collection[str] | None = None) -> argparse.ArgumentParser:

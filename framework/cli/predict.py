@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from framework.cli.results import json_argument, tell
+from framework.cli.results import Result, json_argument
 from framework.errors import InputError, ParetolabError
 from framework.files import write_whole
 from framework.security import csv_text_value, say, terminal_text
@@ -28,7 +28,7 @@ class Predict:
         json_argument(parser)
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
+    def run(args: argparse.Namespace) -> Result:
         from framework.data.table_files import read_frame
         from framework.models.store import load_model
 
@@ -45,7 +45,6 @@ class Predict:
             ) from error
         try:
             written = answers.map(_without_formula) if args.safe_csv else answers
-            tell(lambda: {"model": args.model, "out": args.out, "answers": written})
             if args.out is not None or not args.json:
                 _write(written.to_csv(index=False), args.out)
         except BrokenPipeError:  # whoever reads has enough, as `head` has
@@ -56,7 +55,7 @@ class Predict:
             if count:
                 sentence = f"{part} failed on {count:,} of {len(records):,} records"
                 say(f"paretolab: {sentence}; what else the model has was asked", sys.stderr)
-        return 0
+        return Result(fields={"model": args.model, "out": args.out, "answers": written})
 
 
 class Serve:
@@ -71,7 +70,7 @@ class Serve:
         parser.add_argument("--port", type=int, default=8765, help="(default: 8765; 0: a free one)")
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
+    def run(args: argparse.Namespace) -> Result:
         from framework.models.service import Service, is_loopback
         from framework.models.store import load_model
 
@@ -80,7 +79,7 @@ class Serve:
             print("whoever reaches this address may ask the model: there is no password")
         print(f"serving at {service.address}, until Ctrl-C", flush=True)
         service.run()
-        return 0
+        return Result()
 
 
 def _without_formula(value: object) -> object:

@@ -1,9 +1,9 @@
-"""``--json``: the result of a command as one JSON object on standard output.
+"""What a command has to say, and how it is shown: on a terminal, as JSON or in a notebook.
 
-A command that prints a result declares the option (:func:`json_argument`) and tells what it found
-(:func:`tell`), beside what it prints for people. With ``--json``, ``paretolab.main`` writes these
-fields to standard output as the last thing; tables are not printed, and progress, warnings and
-messages go to standard error. ``docs/json.md`` lists the fields.
+A command returns a :class:`Result`: the parts that people read, in their order, and the fields that
+programs read. With ``--json``, which a command with a result declares (:func:`json_argument`),
+the fields go to standard output as one object; progress, warnings and messages go to standard
+error. ``docs/json.md`` lists the fields.
 """
 
 from __future__ import annotations
@@ -11,29 +11,148 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TextIO
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from framework.errors import ParetolabError
-from framework.experiment.run_dir import RunDir
 from framework.extras import missing
-from framework.front import Front, Promise
+
+if TYPE_CHECKING:
+    from framework.experiment.run_dir import RunDir
+    from framework.front import Front, Promise
+    from framework.run.terminal import PlainConsole
+
+_NUMBER = re.compile(r"[-+]?\d[\d,.]*(e[-+]?\d+)?%?( .*)?")
+_TEXT_WIDTH = 24  # characters of a column of text below which a table is rather cut in two
+_FRAME = 3  # characters between two columns
 
 
-class _Told:
-    """The fields of the command that is running; ``stdout`` once ``--json`` is asked for."""
+@dataclass(frozen=True)
+class Table:
+    """A table for people.
 
-    def __init__(self) -> None:
-        self.fields: dict[str, Any] = {}
-        self.stdout: TextIO | None = None
+    Attributes
+    ----------
+    title : str
+    columns : mapping of str to sequence of str
+        The cells of each column by its heading; where all begin with a number they stand to the
+        right. A heading may have several lines.
+    dim : collection of str
+        Columns that only inform.
+    """
+
+    title: str
+    columns: Mapping[str, Sequence[str]]
+    dim: Collection[str] = ()
 
 
-_told = _Told()
+Part = str | Table | Sequence[tuple[str, str]]
+"""A sentence, a table, or lines of a label and a text."""
+
+
+@dataclass
+class Result:
+    """What a command has to say.
+
+    Attributes
+    ----------
+    parts : list of str, Table or sequence of (label, text)
+        What people read.
+    fields : dict
+        What programs read: numbers, texts, paths, arrays, data frames and named tuples, or a
+        function without arguments that returns such and is called for them alone.
+    exit_code : int
+    """
+
+    parts: list[Part] = field(default_factory=list)
+    fields: dict[str, Any] = field(default_factory=dict)
+    exit_code: int = 0
+
+    def add(self, *parts: Part | None, **fields: Any) -> Result:
+        """Add parts, but those that are empty, and fields; return the result itself."""
+        self.parts += [part for part in parts if part]
+        self.fields |= fields
+        return self
+
+    def show(self, out: PlainConsole | None = None) -> None:
+        """Print the parts; on standard output if no console is given."""
+        if not self.parts:
+            return
+        from framework.run.terminal import console
+
+        out = console() if out is None else out
+        for part in self.parts:
+            if isinstance(part, str):
+                out.say(part)
+            elif isinstance(part, Table):
+                for piece in _pieces(part, out.width):
+                    _print_table(piece, out)
+            else:
+                width = max(len(label) for label, _ in part)
+                for label, text in part:
+                    out.print(f"{label:<{width}}  ", end="", style="bold")
+                    out.say(text)
+
+    def _repr_html_(self) -> str:
+        from io import StringIO
+
+        from framework.run.terminal import PlainConsole
+
+        out = PlainConsole(
+            file=StringIO(), record=True, width=120, markup=False, emoji=False, highlight=False
+        )
+        self.show(out)
+        return out.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+
+
+def _pieces(table: Table, width: int) -> Iterator[Table]:
+    """Yield a table in pieces that are no wider, each with the first column."""
+    first, *others = table.columns
+    left, names = width - _width(first, table), [first]
+    for name in others:
+        left -= _FRAME + _width(name, table)
+        if left < _FRAME and len(names) > 1:
+            yield _piece(table, names)
+            left, names = width - sum(_FRAME + _width(n, table) for n in (first, name)), [first]
+            table = replace(table, title="")
+        names.append(name)
+    yield _piece(table, names)
+
+
+def _piece(table: Table, names: Iterable[str]) -> Table:
+    return replace(table, columns={name: table.columns[name] for name in names})
+
+
+def _width(name: str, table: Table) -> int:
+    lines = [line for text in (name, *table.columns[name]) for line in text.split("\n")]
+    widest = max(map(len, lines))
+    return widest if _are_numbers(table.columns[name]) else min(widest, _TEXT_WIDTH)
+
+
+def _are_numbers(cells: Iterable[str]) -> bool:
+    return all(_NUMBER.fullmatch(cell) for cell in cells if cell not in ("", "-"))
+
+
+def _print_table(table: Table, out: PlainConsole) -> None:
+    from rich.table import Table as RichTable
+
+    made = RichTable(title=out.words(table.title) or None, title_justify="left", pad_edge=False)
+    for name, cells in table.columns.items():
+        numbers = _are_numbers(cells)
+        made.add_column(
+            out.words(name),
+            justify="right" if numbers else "left",
+            no_wrap=numbers,
+            style="dim" if name in table.dim else None,
+        )
+    for row in zip(*table.columns.values(), strict=True):
+        made.add_row(*map(out.words, row))
+    out.print(made)
 
 
 def json_argument(parser: argparse.ArgumentParser) -> None:
@@ -45,65 +164,54 @@ def json_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def wants_json() -> bool:
-    """Return whether the command that is running was called with ``--json``."""
-    return _told.stdout is not None
-
-
-def tell(make: Callable[[], Mapping[str, Any]]) -> None:
-    """Add fields to the result; they are made only where ``--json`` asks for them.
-
-    Numbers, texts, paths, arrays, data frames and named tuples are taken as they are; NaN and
-    infinities become null.
-    """
-    if wants_json():
-        _told.fields |= make()
-
-
 @contextmanager
-def as_json(command: str, *, wanted: bool) -> Iterator[None]:
-    """Within it, :func:`tell` collects, and what is printed goes to standard error."""
-    if not wanted:
-        yield
+def answering(command: str, *, as_json: bool) -> Iterator[Callable[[Result], int]]:
+    """Yield what shows the result of a command and returns its exit code.
+
+    With ``as_json``, what is printed meanwhile goes to standard error, and an error is an object.
+    """
+    stdout, fields = sys.stdout, {"command": command}
+
+    def write(more: Mapping[str, Any]) -> None:  # ASCII, so that nothing in it is a command
+        print(json.dumps(fields | plain(more), allow_nan=False, indent=1), file=stdout, flush=True)
+
+    def show(result: Result) -> int:
+        if as_json:
+            write({"exit_code": result.exit_code, **result.fields})
+        else:
+            result.show()
+            stdout.flush()
+        return result.exit_code
+
+    if not as_json:
+        yield show
         return
-    global _told
-    before, _told = _told, _Told()
-    _told.stdout = sys.stdout
-    _told.fields |= {"command": command, "exit_code": 0}
     try:
         with redirect_stdout(sys.stderr):
-            yield
+            yield show
     except (ParetolabError, ModuleNotFoundError, OSError, KeyboardInterrupt) as error:
-        said = missing(error) or error if isinstance(error, ModuleNotFoundError) else error
-        code = 130 if isinstance(error, KeyboardInterrupt) else getattr(said, "exit_code", 2)
-        _write(_told.stdout, {"command": command, "exit_code": code, "error": str(said)})
+        reason = missing(error) or error if isinstance(error, ModuleNotFoundError) else error
+        code = 130 if isinstance(error, KeyboardInterrupt) else getattr(reason, "exit_code", 2)
+        write({"exit_code": code, "error": str(reason)})
         raise
-    else:
-        _write(_told.stdout, _told.fields)
-    finally:
-        _told = before
-
-
-def _write(stdout: TextIO, fields: Mapping[str, Any]) -> None:
-    """Write an object: ASCII alone, so that nothing in it is a command to the terminal."""
-    stdout.write(json.dumps(plain(fields), allow_nan=False, indent=1) + "\n")
-    stdout.flush()
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
+    """Return a value as JSON has it: NaN and infinities become null."""
     if isinstance(value, str | bool | int | None):
         return value
-    if isinstance(value, float | np.floating):
+    if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    if isinstance(value, np.generic):
-        return plain(value.item())
     if isinstance(value, Mapping):
         return {str(key): plain(inner) for key, inner in value.items()}
     if hasattr(value, "to_dict"):  # a data frame
         return plain(value.to_dict("records"))
     if hasattr(value, "_asdict"):
         return plain(value._asdict())
+    if hasattr(value, "tolist"):  # an array, or a number of numpy
+        return plain(value.tolist())
+    if callable(value):
+        return plain(value())
     if isinstance(value, Iterable):
         return [plain(inner) for inner in value]
     return str(value)
@@ -119,10 +227,10 @@ def solution(
     front: Front, position: int, promises: Mapping[str, Promise] | None = None
 ) -> dict[str, Any]:
     """Return the fields of one solution: its id and, by metric, what it claims and keeps."""
-    known = front.promises(position) if promises is None else promises
+    promises = front.promises(position) if promises is None else promises
     metrics = {}
     for name, column in front.rows.values.items():
-        one = known.get(name)
+        one = promises.get(name)
         metrics[name] = {
             "claimed": column[position],
             "expected": one and one.expected,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from framework import registry
 from framework.cli.arguments import (
     config_arguments,
     confirm_trust,
     overrides,
-    report_to,
     resumable,
     run_arguments,
     set_argument,
@@ -21,34 +20,19 @@ from framework.cli.arguments import (
     workers_argument,
     workers_of,
 )
-from framework.cli.progress import ProgressBar, ProgressLines
-from framework.cli.results import json_argument, model_of, records, solution, tell
-from framework.cli.tables import (
-    console,
-    front_table,
-    next_steps,
-    show_promises,
-    show_steps,
-    show_walk,
-)
+from framework.cli.results import Result, json_argument, model_of, records, solution
+from framework.cli.tables import front_table, next_steps, promises, walk
 from framework.errors import ParetolabError
 from framework.experiment.alternatives import verdict_of
 from framework.experiment.config import RunConfig, load_config
-from framework.experiment.execute import (
-    Options,
-    ProgressDisplay,
-    execute,
-    new_run,
-    resumed_config,
-)
+from framework.experiment.execute import Options, execute, new_run, resumed_config
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED
 from framework.models.walk import Chosen
+from framework.run.display import Display
+from framework.run.terminal import console
 from framework.security import keep
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _SUMMARY = (  # what --json has of summary.json
     "status", "stopped", "evaluations", "distinct_evaluations", "rows_failed", "wall_s", "seed",
@@ -68,7 +52,7 @@ class Run:
         json_argument(parser)
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
+    def run(args: argparse.Namespace) -> Result:
         config = load_config(args.config, overrides(args), **top_level(args))
         config = tracked_as_asked(config, args)
         with new_run(config, args.out) as run_dir, _shown(config, run_dir, args) as options:
@@ -88,23 +72,26 @@ class Resume:
         json_argument(parser)
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
+    def run(args: argparse.Namespace) -> Result:
         run_dir = RunDir.existing(args.directory)
         with run_dir.owned():
             return _resume(run_dir, args)
 
 
-def _resume(run_dir: RunDir, args: argparse.Namespace) -> int:
+def _resume(run_dir: RunDir, args: argparse.Namespace) -> Result:
     if run_dir.sweep_file.is_file():
-        code: int = registry.load("commands", "sweep").resume(run_dir, args)
-        return code
+        result: Result = registry.load("commands", "sweep").resume(run_dir, args)
+        return result
     if run_dir.experiment_file.is_file():
         from framework.cli.experiment import Experiment
 
         return Experiment.resume(run_dir, args)
-    report = report_to(console(stderr=True))
-    workers = workers_of(args.workers)
-    config = resumed_config(run_dir, overrides(args), workers=workers, report=report)
+    config = resumed_config(
+        run_dir,
+        overrides(args),
+        workers=workers_of(args.workers),
+        report=console(stderr=True).say,
+    )
     config = tracked_as_asked(config, args)
     keep(run_dir.path)
     with _shown(config, run_dir, args) as options:
@@ -122,58 +109,57 @@ def _shown(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> Iter
     """Yield the options of a run that shows its progress, as the arguments say."""
     confirm_trust(config.cluster, args)
     errors = console(stderr=True)
-    bar = errors.is_terminal and not args.quiet
-
-    def display() -> ProgressDisplay:
-        return ProgressBar(errors) if bar else ProgressLines(quiet=args.quiet)
-
-    report = report_to(errors)
-    report(f"{config.name}: {run_dir.path}")
+    errors.say(f"{config.name}: {run_dir.path}")
+    display = Display(quiet=args.quiet, console=errors)
     with resumable(run_dir):
         yield Options(
-            args.address, not args.no_mlflow, report, display=display, plots=not args.no_plots
+            args.address, not args.no_mlflow, errors.say, display, plots=not args.no_plots
         )
 
 
-def _result(config: RunConfig, run_dir: RunDir, summary: dict[str, Any], options: Options) -> int:
-    """Show the front and the next steps; return the exit code."""
-    out, front = console(), run_dir.front()
-    tell(
-        lambda: {
+def _result(
+    config: RunConfig, run_dir: RunDir, summary: dict[str, Any], options: Options
+) -> Result:
+    """Return what a run has found, with 3 where too much failed or there is no front."""
+    tracked = config.tracking is not None and options.track
+    result = result_of(run_dir, tracked=tracked)
+    if summary["rows_failed"]:
+        options.report(f"{summary['rows_failed']:,} of {summary['evaluations']:,} rows failed")
+    result.exit_code = 3 if summary["status"] == FAILED or not summary["front_size"] else 0
+    return result
+
+
+def result_of(run_dir: RunDir, *, tracked: bool = False) -> Result:
+    """Return what a run has found: its front, the recommended solution and the next steps."""
+    config, front, summary = run_dir.config(), run_dir.front(), run_dir.summary()
+    result = Result(
+        fields={
             "directory": run_dir.path,
             **{key: summary.get(key) for key in _SUMMARY},
             "objectives": [objective.model_dump() for objective in config.objectives],
-            "front": records(front),
+            "front": lambda: records(front),
         }
     )
-    if len(front):
-        position = marked(run_dir, front)
-        tell(
-            lambda: {
-                "recommended": solution(front, position),
-                "model": model_of(run_dir),
-                "verdict": verdict_of(run_dir, front),
-            }
-        )
-        out.print(front_table(front, mark=position, returned=run_dir.returned()))
-        show_promises(out, front, position, summary.get("expected") or {})
-        show_walk(out, Chosen.read(run_dir.model))
-        if sentence := verdict_of(run_dir, front):
-            out.print(sentence, markup=False, highlight=False, soft_wrap=True)
-        if config.repeats > 1:
-            _show_repeats(out, run_dir)
-        tracked = config.tracking is not None and options.track
-        show_steps(out, next_steps(run_dir, front, tracked))
-    else:
-        tell(lambda: {"recommended": None, "why_empty": run_dir.why_empty()})
-        out.print(f"the front is empty: {run_dir.why_empty()}", markup=False, highlight=False)
-    if summary["rows_failed"]:
-        options.report(f"{summary['rows_failed']:,} of {summary['evaluations']:,} rows failed")
-    return 3 if summary["status"] == FAILED or not len(front) else 0
+    if not len(front):
+        why = run_dir.why_empty()
+        return result.add(f"the front is empty: {why}", recommended=None, why_empty=why)
+    position, verdict = marked(run_dir, front), verdict_of(run_dir, front)
+    result.add(
+        front_table(front, mark=position, returned=run_dir.returned()),
+        *promises(front, position, summary.get("expected") or {}),
+        *walk(Chosen.read(run_dir.model)),
+        verdict,
+        recommended=solution(front, position),
+        model=model_of(run_dir),
+        verdict=verdict,
+    )
+    if config.repeats > 1:
+        _add_repeats(result, run_dir)
+    return result.add(next_steps(run_dir, front, tracked=tracked))
 
 
-def _show_repeats(out: Console, run_dir: RunDir) -> None:
-    """Print what the repeats found, as `paretolab compare` does, and which of them ended early."""
+def _add_repeats(result: Result, run_dir: RunDir) -> None:
+    """Add what the repeats found, as `paretolab compare` does, and which of them ended early."""
     from framework.analysis.report import early_stops
     from framework.cli.compare import result_table
     from framework.experiment.comparison import compare
@@ -183,7 +169,9 @@ def _show_repeats(out: Console, run_dir: RunDir) -> None:
     except ParetolabError:  # nothing that is measured has a meaning for these objectives
         return
     stops = early_stops(comparison)
-    tell(lambda: {"repeats_found": comparison.frame, "ended_early": stops})
-    out.print(result_table(comparison))
-    if stops:
-        show_steps(out, [("ended early", sentence) for sentence in stops])
+    result.add(
+        result_table(comparison),
+        [("ended early", sentence) for sentence in stops],
+        repeats_found=comparison.frame,
+        ended_early=stops,
+    )

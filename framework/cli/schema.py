@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from framework import registry
+from framework.cli.results import Result
 from framework.experiment.config import RunConfig
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -26,10 +27,10 @@ class Schema:
         pass
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
+    def run(args: argparse.Namespace) -> Result:
         json.dump(schema(), sys.stdout, indent=1)
         sys.stdout.write("\n")
-        return 0
+        return Result()
 
 
 def schema() -> dict[str, Any]:

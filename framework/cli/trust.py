@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from framework import registry
-from framework.cli.results import json_argument, tell
-from framework.cli.tables import console, program, show_steps
+from framework.cli.arguments import program
+from framework.cli.results import Result, json_argument
 from framework.errors import InputError, damaged
 from framework.experiment.config import load_config, read_yaml
 from framework.experiment.run_dir import RunDir
@@ -46,27 +46,23 @@ class Trust:
         json_argument(parser)
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
+    def run(args: argparse.Namespace) -> Result:
         if args.list == bool(args.files):
             raise InputError("trust: expected a FILE or more, or --list alone")
+        change = _forgotten if args.forget else _trusted
         try:
-            for name in args.files:
-                _forgotten(name) if args.forget else _trusted(name)
+            lines = [line for name in args.files for line in change(name)]
         except OSError as error:
             raise InputError(
                 f"{error.filename}: expected a file to remember it in, found: {error.strerror}"
             ) from error
-        tell(
-            lambda: {
-                "trusted": [
-                    {"file": entry.file, "may": ["=".join(effect) for effect in entry.effects]}
-                    for entry in listed()
-                ]
-            }
-        )
+        trusted = [
+            {"file": entry.file, "may": ["=".join(effect) for effect in entry.effects]}
+            for entry in listed()
+        ]
         if args.list:
-            _show()
-        return 0
+            lines = [f"{one['file']}: {effect}" for one in trusted for effect in one["may"]]
+        return Result().add(*(lines or ["nothing is trusted"]), trusted=trusted)
 
 
 def effects_of(
@@ -110,19 +106,18 @@ def effects_of(
     return found
 
 
-def show_effects(found: Received) -> None:
-    """Print what a file would do, one effect a line, and whether it may."""
+def result_of(found: Received) -> Result:
+    """Return what a file would do, one effect a line, and whether it may."""
     missing = found.missing()
     lines, effects = [], []
     for effect in found.distinct():
-        free = "free" if found.is_free(effect) else "granted"
-        may = f"NOT granted: {effect.grant}" if effect in missing else free
-        lines.append(("effect", f"{found.key_of(effect)}: {text_of(effect)} ({may})"))
-        known = {"key": found.key_of(effect), "effect": text_of(effect)}
-        effects.append(known | {"granted": effect not in missing})
-    tell(lambda: {"effects": effects})
-    if lines:
-        show_steps(console(), lines)
+        key, text, granted = found.key_of(effect), text_of(effect), effect not in missing
+        may = "free" if found.is_free(effect) else "granted"
+        lines.append(
+            ("effect", f"{key}: {text} ({may if granted else f'NOT granted: {effect.grant}'})")
+        )
+        effects.append({"key": key, "effect": text, "granted": granted})
+    return Result().add(lines, effects=effects)
 
 
 def _look_at_library(file: Path, raw: dict[str, object], overrides: list[str]) -> None:
@@ -136,25 +131,21 @@ def _look_at_library(file: Path, raw: dict[str, object], overrides: list[str]) -
     cluster_section(file, overrides)
 
 
-def _trusted(name: str) -> None:
-    out = console()
+def _trusted(name: str) -> list[str]:
+    """Let a file do what it does; return a line for each thing."""
     if "=" in name and not Path(name).exists():
         grant = parse_grant(name)
         remember(None, [grant])
-        out.print(f"{EVERY_FILE}: may {'='.join(grant)}", highlight=False, soft_wrap=True)
-        return
-    path = Path(name)
-    found = effects_of(path, trusting=True)
+        return [f"{EVERY_FILE}: may {'='.join(grant)}"]
+    found = effects_of(Path(name), trusting=True)
     wanted = [effect for effect in found.distinct() if not found.is_free(effect)]
     if not wanted:
-        out.print(f"{name}: does nothing that needs trust", highlight=False, soft_wrap=True)
-        return
+        return [f"{name}: does nothing that needs trust"]
     remember(found.file, [effect[:2] for effect in wanted])
-    for effect in wanted:
-        out.print(f"{name}: {text_of(effect)}: trusted", highlight=False, soft_wrap=True)
+    return [f"{name}: {text_of(effect)}: trusted" for effect in wanted]
 
 
-def _forgotten(name: str) -> None:
+def _forgotten(name: str) -> list[str]:
     path = Path(name)
     known = str(RunDir(path).config_file) if path.is_dir() else name
     if not forget(known):
@@ -162,13 +153,4 @@ def _forgotten(name: str) -> None:
             f"{name}: expected a file that is trusted, found none of that name; "
             f"`{program()} trust --list` shows them"
         )
-    console().print(f"{name}: trusted no longer", highlight=False, soft_wrap=True)
-
-
-def _show() -> None:
-    out, entries = console(), listed()
-    for entry in entries:
-        for effect in entry.effects:
-            out.print(f"{entry.file}: {'='.join(effect)}", highlight=False, soft_wrap=True)
-    if not entries:
-        out.print("nothing is trusted")
+    return [f"{name}: trusted no longer"]

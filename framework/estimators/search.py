@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import closing, nullcontext
 from typing import Any, NamedTuple
 
 from framework import registry
@@ -17,14 +15,13 @@ from framework.experiment.config import RunConfig, check
 from framework.experiment.options import AlgorithmOptions
 from framework.experiment.single_run import BudgetLeft, evaluator_for
 from framework.front import Archive, Front
-from framework.preparation import PreparationProgress
 from framework.problem import Problem
 from framework.roles import Constraint, Objective, Roles
-from framework.run.driver import Callback, Driver, Progress
+from framework.run.display import Display
+from framework.run.driver import Driver
 from framework.settings import Budget
 
 _PATIENCE = 2.0  # seconds of a fit before a bar that was not asked for
-_FORMAT = "{percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
 
 
 def roles_for(
@@ -117,7 +114,8 @@ def search(
         Number of evaluations, or a section ``budget``: ``{"generations": 50}``.
     seed : int
     verbose : bool, optional
-        Whether a bar shows the progress, as for :class:`FitProgress`; False shows none.
+        Whether a bar shows the progress in a terminal and in a notebook, and stays. If None, it
+        does in a terminal, once the search takes longer than two seconds, and is taken away.
     workers : int or str
         As in a configuration; ``serial`` is this process.
 
@@ -139,52 +137,13 @@ def search(
     left, kept = BudgetLeft(), _Everything(roles)
     wanted = RunConfig.model_construct(workers=workers, seed=seed)
     started = evaluator_for(wanted, problem, None, left, lambda line: None)
-    shown = nullcontext() if verbose is False else closing(FitProgress(always=bool(verbose)))
-    with started as (evaluator, _), shown as bar:
-        callbacks = [left] if bar is None else [left, bar]
-        driver = Driver(problem, searched, evaluator, budget=ends, callbacks=callbacks)
+    somewhere = sys.stderr.isatty() or (verbose is True and "ipykernel" in sys.modules)
+    display = Display(
+        quiet=verbose is False or not somewhere,
+        delay=0 if verbose else _PATIENCE,
+        transient=not verbose,
+    )
+    with started as (evaluator, _), display:
+        driver = Driver(problem, searched, evaluator, budget=ends, callbacks=[left, display])
         driver.archive = kept
         return Searched(searched, driver.run(), kept.evaluated)
-
-
-class FitProgress(Callback):
-    """A bar that fills with the budget and never goes back.
-
-    Parameters
-    ----------
-    always : bool
-        Show it in a terminal and in a notebook, from the beginning, and leave it there. Otherwise
-        only in a terminal, once a fit takes longer than two seconds, and take it away at the end.
-    """
-
-    def __init__(self, *, always: bool = True) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # without ipywidgets a notebook has a bar of text
-            from tqdm.auto import tqdm
-        shown = (always and "ipykernel" in sys.modules) or sys.stderr.isatty()
-        delay = 0.0 if always else _PATIENCE
-        self._bar: Any = tqdm(
-            total=1.0, bar_format=_FORMAT, disable=not shown, leave=always, delay=delay
-        )
-
-    def on_preparation(self, work: PreparationProgress) -> None:
-        self._bar.set_postfix_str(f"{work.what}: {work.done:,} of {work.total:,}", refresh=False)
-        self._bar.update(0)
-
-    def on_batch(self, progress: Progress) -> None:
-        self._show(progress, progress.share or 0.0)
-
-    def on_end(self, progress: Progress) -> None:
-        self._show(progress, 1.0)
-        if self._bar.leave:
-            self._bar.refresh()
-        self.close()
-
-    def close(self) -> None:
-        """Leave the bar as it stands."""
-        self._bar.close()
-
-    def _show(self, progress: Progress, share: float) -> None:
-        text = f"{progress.evaluations:,} evaluations, {progress.front_size:,} on the front"
-        self._bar.set_postfix_str(text, refresh=False)
-        self._bar.update(max(0.0, share - self._bar.n))

@@ -7,7 +7,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -27,19 +27,13 @@ from framework.experiment.single_run import (
 )
 from framework.files import LOCK, new_directory, remove_directory, write_whole
 from framework.problem import Deployable, Problem
+from framework.run.display import Display
 from framework.run.driver import Callback
 from framework.security import kept
 
 _LENGTHS = frozenset({"generations", "evaluations", "seconds"})
 _BOUNDS = (*sorted(_LENGTHS), "patience")
 _PREFIX = "budget."
-
-
-class ProgressDisplay(Callback):
-    """A callback that shows the progress of a run, until it is closed."""
-
-    def close(self) -> None:
-        """Stop showing progress; may be called again."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +48,8 @@ class Options:
         Whether to log to MLflow.
     report : callable
         Shows a line of text to the user.
-    display : callable
-        Returns a new :class:`ProgressDisplay`, which shows the progress of a run.
+    display : Display
+        Shows the progress.
     ended : callable
         Takes each run of an experiment, or trial of a sweep, that has ended.
     plots : bool
@@ -65,7 +59,7 @@ class Options:
     address: str | None
     track: bool
     report: Callable[[str], None]
-    display: Callable[[], ProgressDisplay] = ProgressDisplay
+    display: Display = field(default_factory=lambda: Display(quiet=True))
     ended: Callable[[Any], None] = lambda ended: None
     plots: bool = True
 
@@ -194,7 +188,7 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
             "data": dict(problem.describe()),
             "repeats": config.repeats,
         }
-        display = options.display()
+        display = options.display
         with followed(config, run_dir, options) as callbacks, closing(display):
             if config.repeats == 1:
                 left = BudgetLeft()

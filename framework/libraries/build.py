@@ -10,17 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from framework import extras
 from framework.components import is_put_off
@@ -41,6 +37,7 @@ from framework.libraries.pool import PoolPlan, plans
 from framework.libraries.training import Outcome, PoolData, Trained, prepare, train_all
 from framework.machine import cache_dir
 from framework.parallel.config import ClusterConfig, chosen_workers
+from framework.run.display import Display
 from framework.security import (
     JSON_BYTES,
     check_no_links,
@@ -48,69 +45,12 @@ from framework.security import (
     parse_json,
     read_bytes,
     read_object,
-    say,
 )
 
 FAILED = "failed"
 
-_LINE_EVERY = 5.0  # seconds between plain lines
-
 _PACKAGES = ("lightgbm", "numpy", "scikit-learn")
 _PARTS = ("validation", "test")
-
-
-class BuildLines:
-    """The progress of a build: a plain line on standard error every few seconds.
-
-    Parameters
-    ----------
-    quiet : bool
-        Whether nothing is shown at all.
-    """
-
-    def __init__(self, *, quiet: bool = False) -> None:
-        self._quiet, self._shown = quiet, time.perf_counter()
-
-    def step(self, what: str, done: int, total: int, name: str) -> None:
-        """Show that a model, ``name``, was ``trained`` or ``measured``."""
-        if time.perf_counter() - self._shown >= _LINE_EVERY:
-            self._shown = time.perf_counter()
-            self.message(f"library: {done} of {total} models {what}")
-
-    def message(self, line: str) -> None:
-        """Show a line."""
-        if not self._quiet:
-            say(line, sys.stderr)
-
-
-class BuildBar(BuildLines):
-    """A bar that fills twice: with models that are trained, then with those that are measured."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__()
-        self._bar = Progress(
-            BarColumn(bar_width=12),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[text]}", markup=False),
-            console=console,
-            transient=True,
-        )
-        self._task = self._bar.add_task("", total=None, text="reading the data")
-
-    def __enter__(self) -> BuildBar:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def step(self, what: str, done: int, total: int, name: str) -> None:
-        """See :class:`BuildLines`."""
-        self._bar.update(self._task, completed=done, total=total, text=f"{what} · {name}")
-
-    def message(self, line: str) -> None:
-        """See :class:`BuildLines`."""
-        self._bar.console.print(line, markup=False, highlight=False)
 
 
 def obtain_library(
@@ -118,7 +58,7 @@ def obtain_library(
     *,
     workers: str | int | None = None,
     address: str | None = None,
-    progress: BuildLines | None = None,
+    display: Display | None = None,
     where: str = "problem.library",
 ) -> Library:
     """Return the library that a section of a configuration describes; build it if it is missing.
@@ -129,8 +69,8 @@ def obtain_library(
     workers, address
         Who trains: see :func:`framework.libraries.training.train_all`; those of the run that
         is set up (:mod:`framework.parallel.config`) if workers is None.
-    progress : BuildLines, optional
-        Shows how far a build is; plain lines on standard error by default.
+    display : Display, optional
+        Shows how far a build is; on standard error by default.
     where : str
         Key of the section, for messages.
 
@@ -149,7 +89,7 @@ def obtain_library(
         section.path,
         workers=workers,
         address=address,
-        progress=progress,
+        display=display,
         where=f"{where}.build",
     )
 
@@ -161,7 +101,7 @@ def build_library(
     workers: str | int = "auto",
     address: str | None = None,
     cluster: ClusterConfig | None = None,
-    progress: BuildLines | None = None,
+    display: Display | None = None,
     where: str = "library",
 ) -> Library:
     """Train a pool, measure it and write its library; an earlier, stopped build is continued.
@@ -181,7 +121,6 @@ def build_library(
     NotBuiltError
         It is missing, and nothing expensive is to be built now.
     """
-    progress = progress or BuildLines()
     prepared = prepare(config, where)
     data = prepared.data
     identity = _identity(config, prepared.about)
@@ -190,7 +129,7 @@ def build_library(
         what = f"the library {config.name} ({config.models} models)"
         if is_put_off(what):
             raise NotBuiltError(f"{where}: {what} is not built yet")
-    with _alone(target, identity, progress):
+    with closing(display or Display(transient=True)) as display, _alone(target, identity, display):
         if (target / LIBRARY_FILE).is_file():
             return load_library(target)
         wanted = plans(
@@ -199,7 +138,7 @@ def build_library(
         write_whole(target / ENCODER_FILE, json.dumps(prepared.encoder.to_json()))
         write_whole(target / EXAMPLE_FILE, prepared.example.to_csv(index=False))
         train = partial(train_all, workers=workers, address=address, config=cluster)
-        _train(wanted, data, target, train, progress)
+        _train(wanted, data, target, train, display)
         ready = [plan for plan in wanted if (target / MODELS / plan.id).is_dir()]
         if not ready:
             raise InputError(
@@ -207,7 +146,7 @@ def build_library(
             )
         costs = {}
         if config.measured:
-            costs = _measured(ready, data, target, progress, latency=config.latency)
+            costs = _measured(ready, data, target, display, latency=config.latency)
         table = _table(config, ready, data, target, costs)
         if not config.keep_models:  # before the digests of what stays are taken
             shutil.rmtree(target / MODELS)
@@ -217,7 +156,7 @@ def build_library(
                 (target / MODELS / plan.id / f"{part}.npy").unlink(missing_ok=True)
     failed = len(wanted) - len(ready)
     hint = f"; {failed} could not be trained, see {target / FAILED}" if failed else ""
-    progress.message(f"library: {len(ready)} models in {target}{hint}")
+    display.message(f"library: {len(ready)} models in {target}{hint}")
     return library
 
 
@@ -244,11 +183,11 @@ def _cache_folder(name: str, identity: Mapping[str, Any], where: str) -> Path:
 
 
 @contextmanager
-def _alone(target: Path, identity: Mapping[str, Any], progress: BuildLines) -> Iterator[None]:
+def _alone(target: Path, identity: Mapping[str, Any], display: Display) -> Iterator[None]:
     """Hold a build's folder: another process that wants the same waits until it is there."""
 
     def wait() -> None:
-        progress.message(f"library: another process builds {target}; waiting for it")
+        display.message(f"library: another process builds {target}; waiting for it")
 
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -302,7 +241,7 @@ def _train(
     data: PoolData,
     target: Path,
     train: Callable[..., Iterator[Outcome]],
-    progress: BuildLines,
+    display: Display,
 ) -> None:
     for folder in (MODELS, FAILED):
         (target / folder).mkdir(exist_ok=True)
@@ -313,15 +252,19 @@ def _train(
         and not (target / FAILED / f"{plan.id}.json").is_file()
     ]
     done = len(wanted) - len(left)
-    for plan, outcome in train(left, data, report=progress.message):
+    for plan, outcome in train(left, data, report=display.message):
         if isinstance(outcome, str):
             note = {"id": plan.id, **plan.config, "error": outcome}
             write_whole(target / FAILED / f"{plan.id}.json", json.dumps(note, indent=1))
-            progress.message(f"{plan.id} cannot be trained and is left out: {outcome}")
+            display.message(f"{plan.id} cannot be trained and is left out: {outcome}")
         else:
             _keep(plan, outcome, target / MODELS / plan.id)
         done += 1
-        progress.step("trained", done, len(wanted), plan.id)
+        _show(display, "trained", done, len(wanted), plan.id)
+
+
+def _show(display: Display, what: str, done: int, total: int, name: str) -> None:
+    display.step(f"library: {done} of {total} models {what} · {name}", done, total)
 
 
 def _keep(plan: PoolPlan, trained: Trained, place: Path) -> None:
@@ -343,7 +286,7 @@ def _measured(
     ready: Sequence[PoolPlan],
     data: PoolData,
     target: Path,
-    progress: BuildLines,
+    display: Display,
     *,
     latency: bool,
 ) -> dict[str, Cost]:
@@ -365,7 +308,7 @@ def _measured(
     for i, (name, costs) in enumerate(found, start=len(ready) - len(left) + 1):
         known[name]["costs"] = {**costs, "disk": left[name].stat().st_size / 1e6}
         write_whole(about_file(name), json.dumps(known[name], indent=1))
-        progress.step("measured", i, len(ready), name)
+        _show(display, "measured", i, len(ready), name)
     return {
         key: Cost(np.array([known[plan.id]["costs"][key] for plan in ready]), unit)
         for key, unit in (UNITS | (LATENCY_UNITS if latency else {})).items()

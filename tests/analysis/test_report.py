@@ -365,10 +365,10 @@ def test_a_lead_is_told_with_its_range_expected_and_on_test():
 
 def test_the_terminal_shows_data_by_methods(comparison):
     table = result_table(comparison)
-    names = [column.header for column in table.columns]
+    names = list(table.columns)
     cases = [case.name for case in comparison.cases]
     assert set(names[1:]) in ({*comparison.methods}, {*cases})
-    cells = [cell for column in table.columns[1:] for cell in column._cells]
+    cells = [cell for name in names[1:] for cell in table.columns[name]]
     stars = sum(cell.endswith(" *") for cell in cells)
     assert stars >= len(cases)
     assert len(cells) == len(cases) * len(comparison.methods)

@@ -17,10 +17,11 @@ from framework.experiment.certification import certify
 from framework.experiment.export import load_problem
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
-from framework.libraries.build import BuildLines, build_library
+from framework.libraries.build import build_library
 from framework.libraries.config import BuildConfig
 from framework.models.store import load_model
 from framework.roles import Objective, Roles
+from framework.run.display import Display
 from framework.streams import CandidateStreams
 from tests.command import call, small, write
 
@@ -155,7 +156,7 @@ def test_every_family_that_answers_records_is_certified(there, kind, monkeypatch
     build = {"name": "four", "dataset": dataset, **POOL, "measured": kind == "cascade"}
     if kind != "network":
         made = BuildConfig.model_validate(build)
-        build_library(made, workers="serial", progress=BuildLines(quiet=True))
+        build_library(made, workers="serial", display=Display(quiet=True))
     if kind == "network":
         section = {"dataset": dataset, **keys}
     elif kind == "cascade":  # a call has a price there

@@ -416,7 +416,7 @@ def test_a_directory_that_cannot_be_written_ends_in_a_sentence(finished, capsys,
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr("framework.experiment.run_dir.write_whole", closed)
-    monkeypatch.setattr("framework.cli.choose._keep", lambda *_: None)
+    monkeypatch.setattr("framework.cli.choose._keep", lambda *_: [])
     assert main(["choose", str(finished.dir), "--best", "cost"]) == 2
     error = capsys.readouterr().err
     assert "choice.json: cannot be used (Permission denied); let it be read and written" in error

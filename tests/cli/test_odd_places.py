@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from framework.cli.tables import _short
+from framework.cli.arguments import short_path
 from tests.command import call, small, write
 
 TOY = {
@@ -101,4 +101,4 @@ def test_a_current_directory_that_is_gone(tmp_path, monkeypatch):
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    assert _short(tmp_path / "run") == str(tmp_path / "run")
+    assert short_path(tmp_path / "run") == str(tmp_path / "run")

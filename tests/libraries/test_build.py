@@ -26,23 +26,24 @@ from framework.experiment.config import RunConfig, check
 from framework.experiment.single_run import make_problem, make_roles
 from framework.libraries import build as building
 from framework.libraries import training
-from framework.libraries.build import BuildLines, build_library, obtain_library
+from framework.libraries.build import build_library, obtain_library
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import LIBRARY_FILE, Library, load_library
 from framework.libraries.measure import LATENCY_UNITS, UNITS, measure
 from framework.libraries.members import call_times, load_encoder, load_member, predictions
 from framework.libraries.pool import FAMILIES, plans
 from framework.libraries.training import prepare, train
+from framework.run.display import Display
 from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator
 from tests.libraries.builds import config
 
-QUIET = BuildLines(quiet=True)
+QUIET = Display(quiet=True)
 
 
 def built(folder: Path, **changes: Any) -> Library:
     changes = {"workers": "serial", **changes}
-    return build_library(config(), folder, progress=QUIET, **changes)
+    return build_library(config(), folder, display=QUIET, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +143,7 @@ def test_latencies_are_costs_where_they_are_asked_for(tmp_path: Path) -> None:
     Without it the two together, which alone are diverse, are on the front.
     """
     asked = config(families=["naive_bayes", "lightgbm"], models=2, latency=True)
-    found = build_library(asked, tmp_path / "felt", workers="serial", progress=QUIET)
+    found = build_library(asked, tmp_path / "felt", workers="serial", display=QUIET)
     assert {name: cost.unit for name, cost in found.costs.items()} == UNITS | LATENCY_UNITS
     for name in LATENCY_UNITS:
         assert (found.costs[name].values > 0).all()
@@ -235,7 +236,7 @@ def test_a_model_that_fails_is_recorded_and_left_out(
     )
     monkeypatch.setitem(FAMILIES, "naive_bayes", bad)
     small = config(families=["naive_bayes", "decision_tree"], models=2)
-    found = build_library(small, tmp_path / "lib", workers="serial", progress=QUIET)
+    found = build_library(small, tmp_path / "lib", workers="serial", display=QUIET)
     assert found.ids == ("decision_tree_1",)
     note = json.loads((tmp_path / "lib" / "failed" / "naive_bayes_1.json").read_text())
     assert "var_smoothing" in note["error"]
@@ -244,14 +245,14 @@ def test_a_model_that_fails_is_recorded_and_left_out(
             config(families=["naive_bayes"], models=1),
             tmp_path / "none",
             workers="serial",
-            progress=QUIET,
+            display=QUIET,
         )
 
 
 def test_another_build_is_refused(library: Library, tmp_path: Path) -> None:
     folder = folder_of(library)
     with pytest.raises(InputError, match=r"found a build that differs in its build \(seed\)"):
-        build_library(config(seed=7), folder, progress=QUIET)
+        build_library(config(seed=7), folder, display=QUIET)
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="found other files"):
         built(tmp_path)
@@ -274,13 +275,13 @@ def test_a_section_finds_or_makes_its_library(
     assert obtain_library(LibrarySection(path=folder_of(library))) == library
     section = LibrarySection(build=config(models=1))
     with pytest.raises(InputError, match=r"problem.library.build: .*PARETOLAB_CACHE=off"):
-        obtain_library(section, progress=QUIET)
+        obtain_library(section, display=QUIET)
     monkeypatch.setenv("PARETOLAB_CACHE", str(tmp_path))
-    made = obtain_library(section, workers="serial", progress=QUIET)
+    made = obtain_library(section, workers="serial", display=QUIET)
     assert made.folder is not None
     assert made.folder.is_relative_to(tmp_path / "libraries")
     monkeypatch.setattr(building, "train_all", None)  # nothing is trained twice
-    assert obtain_library(section, progress=QUIET) == made
+    assert obtain_library(section, display=QUIET) == made
     assert load_library(made.folder) == made
     assert made.folds == load_library(made.folder).folds == 3
 
@@ -333,7 +334,7 @@ def test_a_regression_library(tmp_path: Path, unmeasured: None) -> None:
     section = config(
         dataset={"sklearn": "diabetes"}, task="regression", families=["ridge", "lasso"], models=2
     )
-    found = build_library(section, tmp_path / "r", workers="serial", progress=QUIET)
+    found = build_library(section, tmp_path / "r", workers="serial", display=QUIET)
     assert found.classes is None
     assert found.y_validation.dtype == np.float64
     error = np.sqrt(((found.validation - found.y_validation) ** 2).mean(axis=1))
@@ -348,7 +349,7 @@ def test_a_library_of_votes_alone(tmp_path: Path) -> None:
         keep_models=False,
         split={"folds": 4, "fold": 1, "validation": 0.3},
     )
-    found = build_library(section, tmp_path / "v", workers="serial", progress=QUIET)
+    found = build_library(section, tmp_path / "v", workers="serial", display=QUIET)
     assert dict(found.costs) == {}
     assert not (tmp_path / "v" / "models").exists()
     data = prepare(section, "library").data
@@ -356,5 +357,5 @@ def test_a_library_of_votes_alone(tmp_path: Path) -> None:
     assert np.array_equal(found.y_validation, data.y_validation)
     plan = plans(section.families, 2, 0, "classification", len(data.y))[0]
     assert np.array_equal(train(plan, data).validation, found.validation[0])
-    again = build_library(section, tmp_path / "v", workers="serial", progress=QUIET)
+    again = build_library(section, tmp_path / "v", workers="serial", display=QUIET)
     assert again.fingerprint == found.fingerprint

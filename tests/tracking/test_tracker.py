@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from tests.tracking import made_up
-from tracking.mlflow_log.commands import sync
 from tracking.mlflow_log.store import PARENT, UploadState, sqlite_file
+from tracking.mlflow_log.sync import sync
 from tracking.mlflow_log.tracker import MlflowTracker
 
 NOBODY = "http://127.0.0.1:9"  # a port that nothing listens on
@@ -133,7 +133,7 @@ def test_ctrl_c_is_left_to_the_run(tmp_path):
 
 def test_importing_is_cheap():
     program = (
-        "import sys, tracking.figures.run_report, tracking.mlflow_log.commands\n"
+        "import sys, tracking.figures.run_report, tracking.mlflow_log.sync\n"
         "import tracking.mlflow_log.tracker, tracking.mlflow_log.deploy\n"
         "print([m for m in ('mlflow', 'plotly', 'matplotlib', 'ray') if m in sys.modules])"
     )

@@ -13,8 +13,8 @@ import pytest
 from framework.errors import InputError
 from framework.files import check_database
 from tests.tracking import sweeps
-from tracking.mlflow_log.commands import _environment
 from tracking.mlflow_log.store import connect
+from tracking.mlflow_log.ui import _environment
 from tracking.sweep.study import open_study
 
 MAGIC = bytes.fromhex("d9d505f920a163d7")

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from framework.cli.main import main
-from framework.cli.tables import console, show_walk
+from framework.cli.results import Result
+from framework.cli.tables import walk
 from framework.errors import InputError, ParetolabError
 from framework.experiment.comparison import compare
 from framework.journal import Journal
@@ -187,7 +188,7 @@ def test_models_whose_description_is_forged(received, capsys, rounds):
         assert code == 0 or "paretolab: " in text, text
         chosen = Chosen.read(model)  # what pages and tables show of it
         if chosen is not None:
-            show_walk(console(), chosen)
+            Result(walk(chosen)).show()
             shares(chosen.walk, 3)
 
 

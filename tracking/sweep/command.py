@@ -9,14 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 from framework.cli.arguments import (
     config_argument,
     confirm_trust,
     overrides,
-    report_to,
+    program,
     resumable,
     run_arguments,
     set_argument,
@@ -25,17 +22,12 @@ from framework.cli.arguments import (
     workers_argument,
     workers_of,
 )
-from framework.cli.results import json_argument, tell
-from framework.cli.tables import console, program, show_facts, show_steps
-from framework.components import building_nothing
+from framework.cli.results import Result, json_argument
 from framework.errors import InputError, NotBuiltError
-from framework.experiment.config import read_yaml
-from framework.experiment.execute import Options, new_run
-from framework.experiment.run_dir import RunDir
-from framework.experiment.single_run import FAILED
-from framework.security import keep
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the help of the command needs none of these
+    from framework.experiment.run_dir import RunDir
+    from framework.run.display import Display
     from tracking.sweep.config import SweepPlan
     from tracking.sweep.run import EndedTrial
     from tracking.sweep.trial_runs import TrialOutcome
@@ -67,8 +59,9 @@ class Sweep:
         json_argument(parser)
 
     @staticmethod
-    def run(args: argparse.Namespace) -> int:
-        """Start a sweep; return the exit code."""
+    def run(args: argparse.Namespace) -> Result:
+        """Start a sweep; return its best trials."""
+        from framework.experiment.execute import new_run
         from tracking.sweep.config import load_plan
 
         plan = load_plan(
@@ -83,8 +76,10 @@ class Sweep:
             return _execute(plan, out, args)
 
     @staticmethod
-    def check(args: argparse.Namespace) -> int:
+    def check(args: argparse.Namespace) -> Result:
         """Say what a sweep would do, as `paretolab check` is asked to; train nothing."""
+        from framework.cli.tables import checked
+        from framework.components import building_nothing
         from framework.experiment.estimate import budget_of_all, built_first, candidates_of
         from framework.experiment.single_run import make_problem, make_roles
         from tracking.sweep.config import load_plan
@@ -115,10 +110,7 @@ class Sweep:
             ("tracking", config.tracking.uri if config.tracking else "none"),
             *built_first(put_off),
         ]
-        out = console()
-        show_facts(lines)
-        out.print("nothing is wrong with it")
-        return 0
+        return checked(lines)
 
     @staticmethod
     def plan(raw: dict[str, Any], path: Path, overrides: Sequence[str]) -> SweepPlan:
@@ -128,8 +120,10 @@ class Sweep:
         return check_plan(dict(raw), path, overrides)
 
     @staticmethod
-    def resume(out: RunDir, args: argparse.Namespace) -> int:
-        """Go on with a sweep, as `paretolab resume` is asked to; return the exit code."""
+    def resume(out: RunDir, args: argparse.Namespace) -> Result:
+        """Go on with a sweep, as `paretolab resume` is asked to; return its best trials."""
+        from framework.experiment.config import read_yaml
+        from framework.security import keep
         from tracking.sweep.config import check_plan
 
         raw = read_yaml(out.config_file) | {"sweep": read_yaml(out.sweep_file)}
@@ -139,71 +133,46 @@ class Sweep:
         return _execute(plan, out, args)
 
 
-class _Shown:
-    """Shows trials as they end: one line each, or on a terminal a bar; nothing when quiet."""
+class _Trials:
+    """Shows trials as they end: the best so far beside a bar, or a line for each."""
 
-    def __init__(self, plan: SweepPlan, errors: Console, *, quiet: bool) -> None:
-        self._plan, self._errors, self._quiet = plan, errors, quiet
+    def __init__(self, plan: SweepPlan, display: Display) -> None:
+        self._sweep, self._display = plan.sweep, display
         self._best: TrialOutcome | None = None
-        self._bar: Progress | None = None
-        if errors.is_terminal and not quiet:
-            self._bar = Progress(
-                TextColumn("[bold]sweeping"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[text]}", markup=False),
-                console=errors,
-            )
-            self._task = self._bar.add_task("", total=plan.sweep.trials, text="")
-
-    def __enter__(self) -> _Shown:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
     def __call__(self, ended: EndedTrial) -> None:
         """Show a trial."""
-        outcome = ended.outcome
-        if outcome.values and self._is_better(outcome):
-            self._best = outcome
-        if self._bar is not None:
-            self._bar.update(self._task, completed=ended.done, text=self._best_text())
-        elif not self._quiet:
-            self._print(ended)
-
-    def _print(self, ended: EndedTrial) -> None:
         from tracking.sweep.report import short, shown_value
 
-        found = ended.outcome
-        params = ", ".join(f"{short(k)} {shown_value(v)}" for k, v in found.params.items())
-        text = f"failed: {found.error}" if found.error else _text(found)
-        if found.pruned:
-            metric = self._plan.sweep.directions[0].metric
-            last = found.rungs[found.pruned]
-            text = f"pruned at {found.pruned:,} evaluations, {metric} {last:.5g}"
-        line = f"{ended.done}/{self._plan.sweep.trials} · trial {found.number}: {text} · {params}"
-        self._errors.print(line, markup=False, highlight=False, soft_wrap=True)
+        trial, total = ended.outcome, self._sweep.trials
+        if trial.values and self._is_better(trial):
+            self._best = trial
+        best = "" if self._best is None else f" · best {_text(self._best)} ({self._best.number})"
+        text = f"failed: {trial.error}" if trial.error else _text(trial)
+        if trial.pruned:
+            metric = self._sweep.directions[0].metric
+            last = trial.rungs[trial.pruned]
+            text = f"pruned at {trial.pruned:,} evaluations, {metric} {last:.5g}"
+        params = ", ".join(f"{short(k)} {shown_value(v)}" for k, v in trial.params.items())
+        line = f"{ended.done}/{total} · trial {trial.number}: {text} · {params}"
+        self._display.step(f"{ended.done}/{total} trials{best}", ended.done, total, line)
 
-    def _is_better(self, found: TrialOutcome) -> bool:
+    def _is_better(self, trial: TrialOutcome) -> bool:
         """Compare by the first direction, among the trials that keep the constraints."""
-        if any(violation > 0 for violation in found.violations.values()):
+        if any(violation > 0 for violation in trial.violations.values()):
             return False
         if self._best is None:
             return True
-        first = self._plan.sweep.directions[0]
+        first = self._sweep.directions[0]
         sign = 1 if first.sense == "max" else -1
-        return sign * found.values[first.metric] > sign * self._best.values[first.metric]
-
-    def _best_text(self) -> str:
-        return "" if self._best is None else f"best {_text(self._best)} (trial {self._best.number})"
+        return sign * trial.values[first.metric] > sign * self._best.values[first.metric]
 
 
-def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
+def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> Result:
+    from framework.experiment.execute import Options
+    from framework.experiment.single_run import FAILED
+    from framework.run.display import Display
+    from framework.run.terminal import console
     from tracking.sweep.report import BEST, PAGE, rule
     from tracking.sweep.run import run_sweep
 
@@ -214,12 +183,12 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
             "own machine"
         )
     errors = console(stderr=True)
-    report = report_to(errors)
+    report = errors.say
     report(f"{plan.config.name}: {out.path}")
-    with resumable(out), _Shown(plan, errors, quiet=args.quiet) as shown:
-        options = Options(args.address, not args.no_mlflow, report, ended=shown)
+    with resumable(out), Display(quiet=args.quiet, console=errors) as display:
+        options = Options(args.address, not args.no_mlflow, report, ended=_Trials(plan, display))
         summary, table = run_sweep(plan, out, options)
-    tell(lambda: {"directory": out.path, **summary, "page": out.path / PAGE})
+    result = Result(fields={"directory": out.path, **summary, "page": out.path / PAGE})
     if summary["trials_failed"]:
         report(f"{summary['trials_failed']} of {summary['trials']} trials failed")
     if summary["trials_left"]:
@@ -228,12 +197,12 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
             f"{len(summary['trials_left'])} of {summary['trials']} trials could not be run (trial "
             f"{number}: {why}); try them with: {program()} resume {shlex.quote(str(out.path))}"
         )
-        return 3
+        result.exit_code = 3
+        return result
     if summary["status"] == FAILED:
         report(f"no trial has values; the first one: {summary['error']}")
-        return 3
-    result = console()
-    result.print(table)
+        result.exit_code = 3
+        return result
     directory = shlex.quote(str(out.path))
     steps = [("sweep directory", str(out.path)), ("report", str(out.path / PAGE))]
     if summary["best"]:
@@ -247,8 +216,7 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
         steps.append(("more trials", more))
     if plan.config.tracking is not None and not args.no_mlflow:
         steps.append(("MLflow pages", f"{program()} ui"))
-    show_steps(result, steps)
-    return 0
+    return result.add(table, steps)
 
 
 def _text(found: TrialOutcome) -> str:

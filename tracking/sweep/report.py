@@ -10,9 +10,9 @@ import optuna
 import pandas as pd
 import yaml
 from optuna.trial import FrozenTrial
-from rich.table import Table
 
 from framework.arrays import BoolArray, FloatArray
+from framework.cli.results import Table
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import versions
 from framework.files import write_whole
@@ -162,27 +162,26 @@ def top_table(plan: SweepPlan, study: SweepStudy) -> Table:
     kind = f"{n_best} not dominated" if several and n_best else f"best {len(shown)}"
     pruned = f"; {len(study.pruned())} pruned" if study.pruned() else ""
     title = f"Trials: {kind} of {len(complete)}{pruned}"
-    table = Table(title=title, title_justify="left", pad_edge=False)
-    table.add_column("trial", justify="right")
-    for direction in plan.sweep.directions:
-        arrow = "↑" if direction.sense == "max" else "↓"
-        table.add_column(f"{direction.metric} {arrow}", justify="right")
-    bounded = [constraint.metric for constraint in plan.sweep.constraint_roles()]
-    for name in bounded:
-        table.add_column(name, justify="right")
-    for key in plan.space:
-        table.add_column("\n".join(key.rsplit(".", 1)), justify="right")
+    arrows = {"max": "↑", "min": "↓"}
     configured = plan.configured()
-    for trial in shown:
+
+    def row(trial: FrozenTrial) -> list[str]:
         star = " *" if n_best and trial is order[0] else " (breaks)" if violation(trial) else ""
         own = " (as configured)" if trial.params == configured else ""
         values = _shown_values(plan, trial)
         values += [f"{trial.user_attrs[BOUNDED][name]:.6g}" for name in bounded]
-        params = [
-            shown_value(trial.params[key]) if key in trial.params else "" for key in plan.space
-        ]
-        table.add_row(f"{trial.number}{star}{own}", *values, *params)
-    return table
+        params = (trial.params.get(key, "") for key in plan.space)
+        return [f"{trial.number}{star}{own}", *values, *map(shown_value, params)]
+
+    bounded = [constraint.metric for constraint in plan.sweep.constraint_roles()]
+    headings = [
+        "trial",
+        *(f"{one.metric} {arrows[one.sense]}" for one in plan.sweep.directions),
+        *bounded,
+        *("\n".join(key.rsplit(".", 1)) for key in plan.space),
+    ]
+    rows = list(map(row, shown))
+    return Table(title, {name: [cells[i] for cells in rows] for i, name in enumerate(headings)})
 
 
 def short(key: str) -> str:

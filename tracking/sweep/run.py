@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import optuna
-from rich.table import Table
 
+from framework.cli.results import Table
 from framework.errors import ParetolabError
 from framework.experiment.execute import Options, followed, uid_of
 from framework.experiment.many_runs import Problems, RunExecutor
@@ -57,7 +57,7 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
     -------
     summary : dict
         Content of ``summary.json``.
-    table : rich.table.Table
+    table : Table
         The best trials.
 
     Raises

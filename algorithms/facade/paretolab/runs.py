@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from framework.cli.progress import ProgressLines
 from framework.errors import InputError
 from framework.experiment.choice import Pick, RunSource, pick
 from framework.experiment.config import RunConfig, check, load_config
@@ -18,6 +15,7 @@ from framework.experiment.run_dir import RunDir
 from framework.front import Front, Promise
 from framework.models.constant import ConstantClassifier
 from framework.problem import Deployable
+from framework.run.display import Display
 from framework.security import from_program
 
 PathLike = str | os.PathLike[str]
@@ -159,6 +157,11 @@ class RunResult:
         conditions = [where] if isinstance(where, str) else list(where)
         return pick(self._source, where=conditions, best=best, **words)
 
+    def _repr_html_(self) -> str:
+        from framework.cli.run import result_of
+
+        return result_of(self._run_dir)._repr_html_()
+
     def __repr__(self) -> str:
         status = self.summary.get("status", "unfinished")
         return f"RunResult({str(self.directory)!r}, {status}, {len(self.front)} solutions)"
@@ -260,7 +263,5 @@ def resume(
 
 
 def _options(address: str | None, track: bool, quiet: bool, plots: bool) -> Options:
-    if quiet:
-        return Options(address, track, lambda line: None, plots=plots)
-    report = partial(print, file=sys.stderr)
-    return Options(address, track, report, ProgressLines, plots=plots)
+    display = Display(quiet=quiet)
+    return Options(address, track, display.message, display, plots=plots)

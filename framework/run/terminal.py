@@ -1,0 +1,44 @@
+"""Consoles on which no text from elsewhere is a command to the terminal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import partial
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from framework.security import terminal_text
+
+_WIDTH = 160  # of what goes to a file or a pipe, where COLUMNS does not say another
+_ASCII = str.maketrans({"↑": "^", "↓": "v", "·": "|", "±": "+-", "…": "..."})
+
+
+class PlainConsole(Console):
+    """A console that shows control characters as their codes, and a text as it is.
+
+    What is in brackets or between colons is no markup: names of columns may have such.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """See :class:`rich.console.Console`."""
+        for part in super().render(renderable, options):
+            yield part if part.control else part._replace(text=terminal_text(part.text))
+
+    def words(self, text: str) -> str:
+        """Return a text with signs that the encoding of the terminal has."""
+        return text if self.encoding.startswith("utf") else text.translate(_ASCII)
+
+    def say(self, text: str) -> None:
+        """Print a text that the terminal may fold, and nothing else does."""
+        self.print(self.words(text), soft_wrap=True)
+
+
+def console(*, stderr: bool = False) -> PlainConsole:
+    """Return a console, as wide as the terminal; 160 columns where the output is none."""
+    make = partial(PlainConsole, stderr=stderr, markup=False, emoji=False, highlight=False)
+    made = make()
+    return made if made.is_terminal or "COLUMNS" in os.environ else make(width=_WIDTH)

@@ -1,0 +1,89 @@
+"""Upload what is missing in MLflow of a run directory."""
+
+from __future__ import annotations
+
+import re
+
+from framework.errors import InputError, ParetolabError
+from framework.experiment.champions import champions, write_model
+from framework.experiment.run_dir import RunDir
+from framework.security import check_address, keep, redacted, without_tokens
+from tracking.mlflow_log.store import sole_uploader
+
+
+def sync(directory: str, uri: str | None = None, register: str | None = None) -> str:
+    """Upload one directory; return what to say about it.
+
+    A process that is still logging a run which has ended is waited for.
+
+    Parameters
+    ----------
+    directory : str
+    uri : str, optional
+        Another store than the run was to log to.
+    register : str, optional
+        The registered model that the run's becomes the next version of. Of an experiment the
+        champion of each case is registered, as ``REGISTER-CASE``, with the alias ``champion``.
+
+    Raises
+    ------
+    InputError
+        It is not the directory of a run, or MLflow could not take it.
+    """
+    from tracking.mlflow_log.tracker import first_line
+    from tracking.mlflow_log.uploader import Uploader
+
+    run_dir = RunDir.existing(directory)
+    if run_dir.path.absolute().parent.name in ("repeats", "trials"):
+        raise InputError(
+            f"{directory}: expected the directory of a whole run, found one of its parts; "
+            f"give {run_dir.path.parent.parent}"
+        )
+    for home in run_dir.path.absolute().parents:
+        if RunDir(home).experiment_file.is_file():
+            raise InputError(
+                f"{directory}: expected a whole experiment, found one of its runs; give {home}"
+            )
+    best: dict[str, RunDir] = {}
+    if register and run_dir.experiment_file.is_file():
+        best = champions(run_dir)
+        for run in best.values():
+            write_model(run)
+    with sole_uploader(run_dir, wait=run_dir.summary_file.is_file()):
+        uploader = Uploader(run_dir, uri)
+        admit(run_dir, uploader.state.uri, typed=uri is not None)
+        try:
+            with without_tokens(uploader.state.uri, run_dir.path):
+                ended = uploader.upload(final=True)
+                version = ""
+                if register and not best:
+                    version = uploader.register(register)
+                for case, run in best.items():
+                    version += uploader.register(f"{register}-{re.sub('[/:]', '-', case)}", run)
+        except ParetolabError:  # a file of the run, not MLflow
+            raise
+        except Exception as error:  # MLflow may raise anything
+            raise InputError(
+                f"{directory}: expected to log to {uploader.location}, found: "
+                f"{redacted(first_line(error), uploader.state.uri)}; what "
+                "is missing is kept, run the same command again when MLflow answers"
+            ) from error
+    if ended:
+        return f"logged to {uploader.location}{version}"
+    return (
+        f"logged so far to {uploader.location}; the run has not ended "
+        f"(`paretolab resume {directory}` goes on with it)"
+    )
+
+
+def admit(run_dir: RunDir, uri: str, *, typed: bool = False) -> None:
+    """Decide whether a run may be logged to an address, which its directory may name.
+
+    Raises
+    ------
+    InputError
+        Nobody granted it.
+    """
+    check_address(uri, run_dir.config_file, "tracking.uri", typed=typed)
+    if typed:
+        keep(run_dir.path)
