@@ -283,7 +283,9 @@ class ROCHull(PoolEstimator[Any]):
         if list(given) != [COST]:
             raise InputError(f"costs: expected one number a model, found {', '.join(given)}")
         costs = checked_cost(given[COST], tuple(names), COST, "costs")
-        made = ThresholdProblem(names, scores, positive, costs, units, folds)
+        other = next(label for label in plain_labels(self.classes_) if label != self.positive_)
+        classes = (other, self.positive_)
+        made = ThresholdProblem(names, scores, positive, costs, classes, units, folds)
         self._mixtures = Mixtures(made, self.random_state)
         self.__dict__.pop("point_", None)
         return made
@@ -297,7 +299,7 @@ class ROCHull(PoolEstimator[Any]):
         values = own | {str(name): value for name, value in prices.items()}
         costs = checked_cost(values, tuple(old.names), COST, "prices")
         return ThresholdProblem(
-            old.names, old.scores, old.curves.positive, costs, old.units, old.folds
+            old.names, old.scores, old.curves.positive, costs, old.classes, old.units, old.folds
         )
 
     def _usual_objectives(self, problem: ThresholdProblem) -> Sequence[str]:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from algorithms.hull.roc import ALWAYS, NEVER, Curves, Table, Wish, best_mixture, rates_of
 from framework.analysis.choose import FALSE_NEGATIVES, FALSE_POSITIVES
+from framework.analysis.ranges import Spread, gain_share, moments, promised
+from framework.answering import AnsweringProblem
+from framework.answers import Answers, Measure, Part, Records, Size
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import InputError
 from framework.front import Promise
-from framework.outcomes import RecordOutcomes, resample_weights, weighted_sums
-from framework.problem import Problem
+from framework.measures import Ratio, Tables
+from framework.outcomes import resample_weights
+from framework.problem import TrivialClassifier
 from framework.roles import Metric
 from framework.space import Integers
 from framework.streams import CandidateStreams, resample_stream
@@ -23,6 +28,7 @@ from framework.streams import CandidateStreams, resample_stream
 RESAMPLES = 200
 COST = "cost"
 _TRIVIAL = ("always negative", "always positive")
+_PAID = Metric("expected_cost", "min", "ratio", high=math.inf)
 RATES = {FALSE_POSITIVES: "false_positives", FALSE_NEGATIVES: "missed"}
 
 
@@ -50,14 +56,14 @@ class OperatingPoint:
             for name, threshold, chance in self.members
         )
         rates = [
-            f"{name} {found.claimed:.4g} (expected {found.expected:.4g}, {found.low:.4g} to "
-            f"{found.high:.4g})"
-            for name, found in self.of.items()
+            f"{name} {promise.claimed:.4g} (expected {promise.expected:.4g}, {promise.low:.4g} to "
+            f"{promise.high:.4g})"
+            for name, promise in self.of.items()
         ]
         return f"{members}: {', '.join(rates)}"
 
 
-class ThresholdProblem(Problem):
+class ThresholdProblem(AnsweringProblem):
     """Which threshold of which model: the corners of each model's own hull, and the trivial two.
 
     Metrics are ``false_positive_rate``, ``false_negative_rate`` and, where models have costs,
@@ -70,6 +76,8 @@ class ThresholdProblem(Problem):
     scores : float64 (M, n)
     positive : bool (n,)
     costs : float64 (M,)
+    classes : tuple
+        Labels of the negative and of the positive class.
     units : int64 (n,), optional
         What a resample draws together.
     folds : int
@@ -89,20 +97,30 @@ class ThresholdProblem(Problem):
         scores: FloatArray,
         positive: BoolArray,
         costs: FloatArray,
+        classes: tuple[Any, Any],
         units: IntArray | None = None,
         folds: int = 0,
     ) -> None:
-        self.names, self.scores, self.folds = list(names), scores, folds
+        self.names, self.scores, self.folds, self.classes = list(names), scores, folds, classes
         self.units = None if units is None else np.unique(units, return_inverse=True)[1]
         self.curves, self.priced = Curves(scores, positive, costs), bool(costs.any())
         self.numbers = np.unique(self.curves.own_corners(*self.curves.counts()))
         self.space = Integers(np.zeros(1, int), np.array([len(self.numbers) - 1]))
-        highest = float(costs.max(initial=0.0))
-        self.metrics = (
-            Metric(FALSE_POSITIVES, "min", text="negative records called positive", mixes=True),
-            Metric(FALSE_NEGATIVES, "min", text="positive records called negative", mixes=True),
-            *([Metric(COST, "min", "ratio", high=highest, mixes=True)] if self.priced else []),
+        self._records = Records(
+            positive.astype(np.int64), classes, 1, units=self.units, refitted=folds > 0
         )
+        tables = Tables(2)
+        false = Metric(FALSE_POSITIVES, "min", text="negative records called positive", mixes=True)
+        missed = Metric(FALSE_NEGATIVES, "min", text="positive records called negative", mixes=True)
+        hits, true = tables.right * tables.true(1), tables.true(1)
+        measures: list[Measure] = [
+            tables.ratio(false, FALSE_POSITIVES, 1),
+            Ratio(missed, hits, true, np.array([False, True]), complement=True),
+        ]
+        if self.priced:
+            highest = float(costs.max())
+            measures.append(Size(Metric(COST, "min", "ratio", high=highest, mixes=True)))
+        self.measures = measures
         content = scores.tobytes() + positive.tobytes() + costs.tobytes()
         self.fingerprint = hashlib.sha256(content).hexdigest()
 
@@ -116,8 +134,19 @@ class ThresholdProblem(Problem):
         columns = [table.false_positives, table.missed, table.costs]
         return dict(zip(self.metric_names, columns, strict=False))
 
-    def outcomes(self, X: Array) -> RecordOutcomes:
-        return _ThresholdOutcomes(self, self.numbers[X[:, 0]])
+    def records(self, part: Part = "search") -> Records | None:
+        return self._records if part == "search" else None
+
+    def answers(self, X: Array, part: Part = "search") -> Answers:
+        numbers, curves = self.numbers[X[:, 0]], self.curves
+        called = self.scores[curves.owners[numbers]] >= curves.thresholds[numbers, np.newaxis]
+        return Answers(
+            self._records, called.astype(np.int8), sizes={COST: curves.costs[numbers]}, X=X
+        )
+
+    def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
+        """Return none: the two trivial classifiers are thresholds like others."""
+        return ()
 
     def corners(self, *, priced: bool) -> Array:
         """Return the genomes, shape (n, 1), of the corners of the hull."""
@@ -126,37 +155,6 @@ class ThresholdProblem(Problem):
     def member(self, number: int) -> tuple[str, float]:
         """Return the model and the threshold of a number."""
         return member_of(self.names, self.curves, number)
-
-
-class _ThresholdOutcomes(RecordOutcomes):
-    """Which records thresholds call positive."""
-
-    def __init__(self, problem: ThresholdProblem, numbers: IntArray) -> None:
-        curves = problem.curves
-        names, units = problem.metric_names, problem.units
-        super().__init__(len(numbers), len(curves.positive), names, units)
-        self.refitted = problem.folds > 0
-        self._curves, self._numbers, self._scores = curves, numbers, problem.scores
-
-    def metrics(
-        self,
-        weights: Array,
-        candidates: slice | IntArray = slice(None),
-        names: Collection[str] | None = None,
-    ) -> Mapping[str, FloatArray]:
-        numbers, curves = self._numbers[candidates], self._curves
-        said = self._scores[curves.owners[numbers]] >= curves.thresholds[numbers, np.newaxis]
-        found = {}
-        for name, those in (
-            (FALSE_POSITIVES, ~curves.positive),
-            (FALSE_NEGATIVES, curves.positive),
-        ):
-            hits = weighted_sums(said[:, those], weights[those])
-            with np.errstate(invalid="ignore"):  # a resample without a record of the class
-                share = hits / weights[those].sum(axis=0, dtype=np.float64)
-            found[name] = share if name == FALSE_POSITIVES else 1.0 - share
-        costs = np.repeat(curves.costs[numbers, np.newaxis], weights.shape[1], axis=1)
-        return {**found, COST: costs} if COST in self.names else found
 
 
 class Mixtures:
@@ -171,9 +169,10 @@ class Mixtures:
 
     def __init__(self, problem: ThresholdProblem, seed: int) -> None:
         self.names, self.priced, self.seed = problem.names, problem.priced, seed
-        self.curves = problem.curves
+        self.curves, self._refitted = problem.curves, problem.folds > 0
         n = len(problem.curves.positive)
         self.units = np.arange(n) if problem.units is None else problem.units
+        self._metrics = {**{metric.name: metric for metric in problem.metrics}, _PAID.name: _PAID}
 
     def best(self, wish: Wish, *, priced: bool = False) -> OperatingPoint:
         """Return the best mixture, and what to expect of it by resamples of the records.
@@ -196,38 +195,52 @@ class Mixtures:
                 "mix: expected limits that a mixture of the models meets, found others"
             )
         numbers, chances, claimed = solution
-        drawn = resample_weights(self.units, RESAMPLES, resample_stream(self.seed))
-        gained: dict[str, list[float]] = {name: [] for name in claimed}
-        fresh: dict[str, list[float]] = {name: [] for name in claimed}
-        for weights in drawn.T.astype(np.int64):
-            again = _solved(wish, self.curves, weights)
-            if again is None:
+        figures = self._figures(wish, claimed, priced=priced)
+        gains: list[list[float]] = []  # of the best mixture of each resample: it there, less on all
+        drawn: list[list[float]] = []  # the figures of this mixture in each resample
+        resamples = resample_weights(self.units, RESAMPLES, resample_stream(self.seed))
+        for weights in resamples.T.astype(np.int64):
+            best_there = _solved(wish, self.curves, weights)
+            if best_there is None:
                 continue
-            whole = cast(Table, self.curves.at(again[0], once))
-            left_out = self.curves.at(again[0], (weights == 0).astype(np.int64))
-            for name, value in rates_of(whole, again[1]).items():
-                gained[name].append(again[2][name] - value)
-            if left_out is not None:
-                for name, value in rates_of(left_out, again[1]).items():
-                    fresh[name].append(value)
-        shown = RATES | ({COST: "costs"} if self.priced else {})
-        columns = {name: (claimed[key], gained[key], fresh[key]) for name, key in shown.items()}
-        if priced:
-            columns["expected_cost"] = (
-                _cost_of(wish, claimed),
-                [_cost_of(wish, dict(zip(gained, row, strict=True))) for row in _rows(gained)],
-                [_cost_of(wish, dict(zip(fresh, row, strict=True))) for row in _rows(fresh)],
-            )
+            others, lots, there = best_there
+            on_all = self._rates(others, lots, once)
+            gain = {name: there[name] - on_all[name] for name in there}
+            gains.append([*self._figures(wish, gain, priced=priced).values()])
+            rates = self._rates(numbers, chances, weights)
+            drawn.append([*self._figures(wish, rates, priced=priced).values()])
+        columns = zip(np.array(gains).T, np.array(drawn).T, strict=True)
         promises = {}
-        for name, (value, optimism, new) in columns.items():
-            low, high = np.percentile(new, [2.5, 97.5]) if new else (np.nan, np.nan)
-            expected = value - float(np.mean(optimism)) if optimism else np.nan
-            promises[name] = Promise(value, expected, float(low), float(high))
+        for (name, figure), (gained, values) in zip(figures.items(), columns, strict=True):
+            metric = self._metrics[name]
+            ends = (metric.low, metric.high) if metric.kind == "bounded" else None
+            about = float(self.units.max() + 1) * self._share(name)
+            spread = Spread(moments(values)[1], about, ends, gain_share(self._refitted))
+            promises[name] = promised(figure, gained, metric, spread)
         members = tuple(
             (*member_of(self.names, self.curves, number), chance)
             for number, chance in zip(numbers.tolist(), chances.tolist(), strict=True)
         )
         return OperatingPoint(members, promises)
+
+    def _rates(self, numbers: IntArray, chances: FloatArray, weights: IntArray) -> dict[str, float]:
+        """Return the rates of a mixture under weights of which both classes have some."""
+        return rates_of(cast(Table, self.curves.at(numbers, weights)), chances)
+
+    def _figures(self, wish: Wish, rates: Mapping[str, float], *, priced: bool) -> dict[str, float]:
+        """Return rates by the names that are shown, with the expected cost where it is priced."""
+        shown = {name: rates[key] for name, key in RATES.items()}
+        if self.priced:
+            shown[COST] = rates["costs"]
+        if priced:
+            errors = wish.false_positive * rates["false_positives"] + wish.miss * rates["missed"]
+            shown[_PAID.name] = errors + wish.cost * rates["costs"]
+        return shown
+
+    def _share(self, name: str) -> float:
+        """Return the share of the records that a figure is about."""
+        positive = float(self.curves.positive.mean())
+        return {FALSE_POSITIVES: 1 - positive, FALSE_NEGATIVES: positive}.get(name, 1.0)
 
 
 def member_of(names: Sequence[str], curves: Curves, number: int) -> tuple[str, float]:
@@ -248,15 +261,3 @@ def _solved(
         return None
     drawn = chances > 0
     return table.numbers[drawn], chances[drawn], rates_of(table, chances)
-
-
-def _cost_of(wish: Wish, rates: Mapping[str, float]) -> float:
-    return (
-        wish.false_positive * rates["false_positives"]
-        + wish.miss * rates["missed"]
-        + wish.cost * rates["costs"]
-    )
-
-
-def _rows(columns: Mapping[str, list[float]]) -> list[tuple[float, ...]]:
-    return list(zip(*columns.values(), strict=True))

@@ -24,6 +24,7 @@ from framework.errors import InputError
 from framework.models.mixture import MixtureClassifier
 from framework.models.store import load_model, save_model
 from framework.models.threshold import ThresholdClassifier
+from framework.testing.problems import evaluates_its_answers
 from tests.command import call
 
 POINTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12)
@@ -119,6 +120,23 @@ def test_every_threshold_is_counted_and_a_best_one_is_chosen():
         assert mixed.of["false_negative_rate"].claimed == pytest.approx(best, abs=1e-9)
         assert mixed.of["false_positive_rate"].claimed <= limit + 1e-9
     assert hull.mix(fnr=0.1).of["false_negative_rate"].claimed == pytest.approx(0.1)
+
+
+def test_thresholds_are_measured_by_their_answers():
+    scores, y = made(200)
+    for costs in (None, [1, 2, 4]):
+        evaluates_its_answers(ROCHull.from_predictions(scores, y, costs=costs).problem_, 0, 20)
+
+
+def test_a_rate_is_about_the_records_of_its_class():
+    """No miss among a few dozen positive records: the rate may still be several per cent."""
+    scores, y = made(200)
+    hull = ROCHull.from_predictions(scores, y)
+    positive = int((y == "yes").sum())
+    found = hull.front_[hull.front_["false_negative_rate"] == 0]
+    assert (found["false_negative_rate_high"] > 4 / positive).all()
+    mixed = hull.mix(fnr=0).of["false_negative_rate"]
+    assert mixed.high > 4 / positive
 
 
 def test_a_limit_of_the_mean_cost_is_kept_to():
