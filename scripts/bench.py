@@ -48,9 +48,10 @@ from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.votes import weights_of
 from framework import registry
 from framework.algorithm import Algorithm
-from framework.analysis.choose import choose
-from framework.analysis.expectations import Resamples, Rule, expect
+from framework.analysis.choose import Rule, choose
+from framework.analysis.expectations import expect
 from framework.analysis.front_expectations import expect_front
+from framework.analysis.resamples import Resamples
 from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated
 from framework.front import Front

@@ -18,8 +18,9 @@ import numpy as np
 
 from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.pruning.problem import PruningProblem
-from framework.analysis.choose import choose
-from framework.analysis.expectations import Resamples, Rule, expect
+from framework.analysis.choose import Rule, choose
+from framework.analysis.expectations import expect
+from framework.analysis.resamples import Resamples
 from framework.arrays import Array, FloatArray
 from framework.data.splits import MeasureConfig
 from framework.estimators.search import search

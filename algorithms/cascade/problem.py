@@ -32,7 +32,7 @@ from algorithms.cascade.outcomes import (
 )
 from algorithms.cascade.stages import TENS, AnswerRule, Calibration, Stages
 from algorithms.moves.variation import moved
-from framework.analysis.expectations import Resamples
+from framework.analysis.resamples import Resamples
 from framework.answering import AnsweringProblem
 from framework.answers import NO_ANSWER, Answers, Measure, Part, Records, Size
 from framework.arrays import Array, IntArray, WordArray

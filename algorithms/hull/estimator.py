@@ -26,7 +26,7 @@ from framework.errors import InputError, RecordsError
 from framework.estimators.front import group_codes
 from framework.estimators.pool import PoolEstimator, costs_by_name, prediction_table
 from framework.estimators.search import Searched
-from framework.experiment.choice import asked
+from framework.experiment.choice import costs_asked_for
 from framework.front import Front, Promise
 from framework.libraries.checks import checked_cost, plain_labels
 from framework.libraries.importing import copy_bytes, cross_fitted, measured_costs
@@ -380,7 +380,7 @@ class ROCHull(PoolEstimator[Any]):
         if per_unit and set(per_unit) != {COST}:
             raise InputError(f"per_unit: expected cost, found {', '.join(map(str, per_unit))}")
         given = _ERRORS if costs is None else costs
-        _, rule = asked(given, prior, per_unit, usual_prior=self._usual_prior)
+        _, rule = costs_asked_for(given, prior, per_unit, usual_prior=self._usual_prior)
         if rule is None:
             raise InputError(f"costs: expected fp and fn, found {', '.join(map(str, given))}")
         own = rule.per_unit.get(COST, 0.0)

@@ -18,20 +18,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from framework.analysis.expectations import Resamples, parts, sign_of
-from framework.analysis.ranges import gain_share
-from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.analysis.choose import loss, losses_of
+from framework.analysis.ranges import NORMAL, gain_share, moments
+from framework.analysis.resample_fronts import ResampleFronts, least_deep, spans
+from framework.analysis.resamples import Resamples, nearest_of
+from framework.arrays import Array, FloatArray, IntArray
 from framework.front import Front
-from framework.jit import njit
 from framework.problem import Alternative
 from framework.roles import Roles
 
 _RESAMPLES = 200
 _WORK = 1e9  # candidates x records x resamples
 _FEWEST = 100  # candidates that are looked at whatever they take
-_LANDMARKS = 64  # solutions that tell how far behind the front a candidate is
 _LISTED = 8  # alternatives, or what runs belong to, that a sentence names
-_NORMAL = 1.96  # standard errors on each side of a range
 
 
 @dataclass(frozen=True)
@@ -156,58 +155,44 @@ def compare_alternative(
     alternative : Alternative
         Its outcomes are of the same records, in the same order.
     """
-    roles, outcomes = front.roles, resamples.outcomes
-    weights = np.ascontiguousarray(resamples.weights[:, :_RESAMPLES])
-    names, limits, of_picks, limits_all, own_limits, test = _points(roles, alternative, weights)
-    all_records = roles.losses(claimed)
-    chosen = _no_picks(limits_all)
-    feasible = np.ones((len(positions), 1), dtype=bool)
-    _pick(all_records[positions, None], feasible, positions, limits_all, *chosen)
-    picks = _no_picks(limits)
-    needs = {*roles.names, *(constraint.metric for constraint in roles.constraints)}
-    for part in parts(_pool(all_records, positions, outcomes.records), weights.shape[1]):
-        values = outcomes.metrics(weights, part, needs)
-        _pick(_losses(roles, values), _feasible(roles, values), part, limits, *picks)
-    some = np.unique(np.concatenate([picks[0].ravel(), chosen[0].ravel(), positions[:1]]))
-    some = some[some >= 0]
-    drawn = np.concatenate(
-        [
-            _losses(roles, outcomes.metrics(weights, part, roles.names))
-            for part in parts(some, weights.shape[1])
-        ]
-    )
-    own = chosen[0][:, :, 0]
-    compared = (own >= 0) & (picks[0] >= 0).any(axis=2)
-    here = roles.natural(limits_all[:, 0])
+    roles, drawn = front.roles, resamples.first(_RESAMPLES)
+    points = _points(roles, alternative, drawn)
+    losses = losses_of(roles, claimed)
+    solutions = losses[:, positions]
+    most = max(int(_WORK / (drawn.outcomes.records * _RESAMPLES)), _FEWEST, len(positions))
+    pool = least_deep(losses, np.arange(losses.shape[1]), positions, spans(solutions), most)
+    # what the search offers for each point and objective: on all records, and in each resample
+    whole = ResampleFronts(solutions.T[np.newaxis], positions[np.newaxis], np.array([len(front)]))
+    offered = whole.best_within(points.claimed[:, np.newaxis])[0][..., 0]
+    picks, reached = ResampleFronts.of(drawn, roles, pool.candidates).best_within(points.drawn)
+    comparable = (offered >= 0) & (picks >= 0).any(axis=2)
+    values = roles.natural(points.claimed)
     gains = {}
     for k, name in enumerate(roles.names):
-        points = np.flatnonzero(compared[:, k])
-        if not len(points):
+        rows = np.flatnonzero(comparable[:, k])
+        if not len(rows):
             continue
-        at = np.searchsorted(some, own[points, k])
-        kept = own_limits[points, :, k] - drawn[at, :, k]  # of the front's own picks
-        gained = np.full(kept.shape, np.nan)
-        for row, point in enumerate(points):
-            met = np.flatnonzero(picks[0][point, k] >= 0)
-            design = picks[0][point, k, met]
-            there = drawn[np.searchsorted(some, design), met, k]
-            gained[row, met] = all_records[design, k] - there
-            gained[row, met] += limits[point, met, k] - of_picks[point, met, k]
-        claims = limits_all[points, 0, k] - all_records[own[points, k], k]
-        rows = np.searchsorted(positions, own[points, k])
+        own, picked = offered[rows, k], picks[rows, k]
+        claims = points.claimed[rows, k] - losses[k, own]
+        # by how much each pick is luckier than the point, (points, resamples)
+        luck = losses[k, picked] - reached[rows, k]
+        luck += points.drawn[rows, :, k] - points.taken[rows, :, k]
+        solution, at = np.unique(own, return_inverse=True)
+        of_own = loss(roles, name, drawn.metrics(solution, [name]))[at]
+        gaps = points.own[rows, :, k] - of_own  # of what is offered on all records
+        places = np.searchsorted(positions, own)
         gains[name] = Gain(
-            len(points),
-            *_figures(float(claims.mean()), gained, kept.mean(axis=0), outcomes.refitted),
-            of=float(here[points, k].mean()),
-            test=_on_test(front, test, name, rows, points),
+            len(rows),
+            *_figures(float(claims.mean()), luck, gaps.mean(axis=0), drawn.outcomes.refitted),
+            of=float(values[rows, k].mean()),
+            test=_on_test(front, points.test, name, places, rows),
         )
-    members = all_records[positions]
-    beaten = (limits_all[:, 0][:, None] <= members).all(axis=2).any(axis=0)
+    beaten = (points.claimed[:, np.newaxis] <= solutions.T).all(axis=2).any(axis=0)
     return Compared(
         alternative.name,
-        names,
-        {name: here[:, k].tolist() for k, name in enumerate(roles.names)},
-        {name: test[name].tolist() for name in roles.names if name in test},
+        points.names,
+        {name: values[:, k].tolist() for k, name in enumerate(roles.names)},
+        {name: points.test[name].tolist() for name in roles.names if name in points.test},
         gains,
         int(beaten.sum()),
     )
@@ -219,154 +204,72 @@ class _Points(NamedTuple):
     Attributes
     ----------
     names : tuple of str, length p
-    drawn : numpy.ndarray of float64, shape (p, b, objectives)
-        Their losses in the resamples: of what would be taken in each.
-    whole : numpy.ndarray of float64, shape (p, b, objectives)
-        The losses of the same on all records.
-    claimed : numpy.ndarray of float64, shape (p, 1, objectives)
-        The losses on all records, of what is taken there.
-    own : numpy.ndarray of float64, shape (p, b, objectives)
-        The losses of the latter in the resamples.
+    claimed : numpy.ndarray of float64, shape (p, objectives)
+        Their losses on all records.
+    own : numpy.ndarray of float64, shape (p, resamples, objectives)
+        The losses of the same points in the resamples.
+    drawn : numpy.ndarray of float64, shape (p, resamples, objectives)
+        The losses in the resamples of what a person would take there.
+    taken : numpy.ndarray of float64, shape (p, resamples, objectives)
+        The losses of that on all records.
     test : mapping of str to numpy.ndarray of float64, shape (p,)
-        Its metrics on the test records; empty without.
+        Their metrics on the test records; empty without.
     """
 
     names: tuple[str, ...]
-    drawn: FloatArray
-    whole: FloatArray
     claimed: FloatArray
     own: FloatArray
+    drawn: FloatArray
+    taken: FloatArray
     test: Mapping[str, FloatArray]
 
 
-def _points(roles: Roles, alternative: Alternative, weights: Array) -> _Points:
+def _points(roles: Roles, alternative: Alternative, resamples: Resamples) -> _Points:
     """Return the points of an alternative; of several of which one is taken, that one."""
-    outcomes = alternative.outcomes
-    count = weights.shape[1]
-    everyone = np.ones((len(weights), 1), dtype=np.float32)
+    outcomes, weights = alternative.outcomes, resamples.weights
+    once = np.ones((len(weights), 1), dtype=np.float32)
     test = {name: np.asarray(column) for name, column in (alternative.test or {}).items()}
     names = tuple(alternative.points)
+
+    def losses(weights: Array, points: slice | IntArray) -> FloatArray:
+        """Return losses (points, columns of weights, objectives)."""
+        return np.moveaxis(losses_of(roles, outcomes.metrics(weights, points, roles.names)), 0, -1)
+
     if not alternative.best:
-        drawn = _losses(roles, outcomes.metrics(weights))
-        claimed = _losses(roles, outcomes.metrics(everyone))
-        return _Points(names, drawn, np.repeat(claimed, count, axis=1), claimed, drawn, test)
+        every = slice(None)
+        claimed, drawn = losses(once, every), losses(weights, every)
+        taken = np.broadcast_to(claimed, drawn.shape)
+        return _Points(names, claimed[:, 0], drawn, drawn, taken, test)
     by = next((name for name in alternative.best if name in roles.names), alternative.best[0])
-    wanted = {by, *roles.names}
-    sign = sign_of(roles, by)
-    on_all = sign * outcomes.metrics(everyone, names=wanted)[by][:, 0]
-    most = max(int(_WORK / (len(weights) * count)), _FEWEST)
-    known = np.sort(np.argsort(on_all, kind="stable")[:most])  # the others are far behind
-    values = outcomes.metrics(weights, known, wanted)
-    taken = np.argmin(sign * values[by], axis=0)
-    at = int(np.argmin(on_all[known]))
-    drawn = _losses(roles, values)
-    whole = _losses(roles, outcomes.metrics(everyone, known, wanted))
+    on_all = loss(roles, by, outcomes.metrics(once, names=[by]))[:, 0]
+    most = max(int(_WORK / (len(weights) * resamples.count)), _FEWEST)
+    points = nearest_of(np.arange(len(on_all)), on_all, most).candidates  # others are far behind
+    best = loss(roles, by, outcomes.metrics(weights, points, [by])).argmin(axis=0)
+    at, resample = int(np.argmin(on_all[points])), np.arange(resamples.count)
+    claimed, drawn = losses(once, points), losses(weights, points)
     return _Points(
-        (names[known[at]],),
-        drawn[taken, np.arange(count)][np.newaxis],
-        whole[taken, 0][np.newaxis],
-        whole[[at]],
+        (names[points[at]],),
+        claimed[at],
         drawn[[at]],
-        {name: column[known[[at]]] for name, column in test.items()},
+        drawn[best, resample][np.newaxis],
+        claimed[best, 0][np.newaxis],
+        {name: column[points[[at]]] for name, column in test.items()},
     )
 
 
-def _losses(roles: Roles, values: Mapping[str, Array]) -> FloatArray:
-    """Return the losses of metrics of shape (n, b), shape (n, b, objectives)."""
-    shape = values[roles.names[0]].shape
-    flat = {name: values[name].ravel() for name in roles.names}
-    return roles.losses(flat).reshape(*shape, len(roles.names))
-
-
-def _feasible(roles: Roles, values: Mapping[str, Array]) -> BoolArray:
-    """Return where no constraint is broken and the candidate could be evaluated, shape (n, b)."""
-    first = values[roles.names[0]]
-    flat = {name: column.ravel() for name, column in values.items()}
-    kept = roles.violation(flat).reshape(first.shape) == 0
-    return np.asarray(kept & ~np.isnan(first))
-
-
-def _pool(losses: FloatArray, positions: IntArray, records: int) -> IntArray:
-    """Return the candidates that are least deep behind the front, as many as there is time for.
-
-    A candidate is as deep as the greatest margin by which a solution is better in all objectives.
-    """
-    most = max(int(_WORK / (records * _RESAMPLES)), _FEWEST, len(positions))
-    known = np.flatnonzero(~np.isnan(losses[:, 0]))
-    if len(known) <= most:
-        return known
-    members = losses[positions]
-    span = np.ptp(members, axis=0)
-    span[span == 0] = 1.0
-    some = np.unique(np.linspace(0, len(members) - 1, _LANDMARKS).round().astype(np.int64))
-    depth = np.zeros(len(known))
-    for member in members[some]:
-        depth = np.maximum(depth, ((losses[known] - member) / span).min(axis=1))
-    depth[np.isin(known, positions)] = -1.0
-    return np.sort(known[np.argsort(depth, kind="stable")[:most]])
-
-
-def _no_picks(limits: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return room for :func:`_pick`."""
-    points, resamples, m = limits.shape
-    return np.full((points, m, resamples), -1), np.full((points, m, resamples, m), np.inf)
-
-
-@njit
-def _pick(
-    losses: FloatArray,
-    feasible: BoolArray,
-    numbers: IntArray,
-    limits: FloatArray,
-    picks: IntArray,
-    best: FloatArray,
-) -> None:
-    """Let candidates replace the best of each point, objective and resample, where they are better.
-
-    ``losses`` (n, b, objectives), ``feasible`` (n, b), ``numbers`` (n,), ``limits`` (points, b,
-    objectives), ``picks`` (points, objectives, b), their losses ``best`` (points, objectives, b,
-    objectives). Ties: the other objectives in order, then the first.
-    """
-    n, resamples, m = losses.shape
-    for i in range(n):
-        for b in range(resamples):
-            if not feasible[i, b]:
-                continue
-            for t in range(len(limits)):
-                above = 0
-                which = -1
-                for k in range(m):
-                    if not losses[i, b, k] <= limits[t, b, k]:
-                        above += 1
-                        which = k
-                if above > 1:
-                    continue
-                for k in range(m):
-                    if above == 1 and which != k:
-                        continue
-                    found = best[t, k, b]
-                    better = losses[i, b, k] < found[k]
-                    if losses[i, b, k] == found[k]:
-                        for q in range(m):
-                            if losses[i, b, q] != found[q]:
-                                better = losses[i, b, q] < found[q]
-                                break
-                    if better:
-                        picks[t, k, b] = numbers[i]
-                        found[:] = losses[i, b]
-
-
 def _figures(
-    claimed: float, gained: FloatArray, own: FloatArray, refitted: bool
+    claimed: float, luck: FloatArray, gaps: FloatArray, refitted: bool
 ) -> tuple[float, float, float, float]:
     """Return claimed, expected, low and high of a mean over points.
 
-    ``gained`` (points, b), NaN where a point has no pick; ``own`` (b,), of the front's own picks.
+    ``luck`` (points, resamples), NaN where a point has no pick; ``gaps`` (resamples,), between the
+    points and what is offered for them.
     """
-    luck = np.array([math.fsum(c[~np.isnan(c)]) / max((~np.isnan(c)).sum(), 1) for c in gained.T])
-    luck = luck[~np.isnan(gained).all(axis=0)]
-    expected = claimed - math.fsum(luck) / len(luck)
-    half = _NORMAL * math.sqrt(float(own.var()) + gain_share(refitted) * float(luck.var()))
+    met = (~np.isnan(column) for column in luck.T)
+    means = [moments(of[some])[0] for of, some in zip(luck.T, met, strict=True) if some.any()]
+    optimism, variance = moments(np.array(means))
+    expected = claimed - optimism
+    half = NORMAL * math.sqrt(moments(gaps)[1] + gain_share(refitted) * variance)
     return claimed, expected, expected - half, expected + half
 
 
@@ -377,7 +280,7 @@ def _on_test(
     if front.test is None or name not in test:
         return None
     gap = test[name][points] - front.test[name][rows]
-    return float(sign_of(front.roles, name) * gap.mean())
+    return float(loss(front.roles, name, {name: gap}).mean())
 
 
 def worth_comparing(found: Sequence[Compared], front: Front) -> list[Compared]:

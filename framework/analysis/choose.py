@@ -1,4 +1,4 @@
-"""Choose one solution of a Pareto front, or the best randomised mixture of several.
+"""Choose one solution of a Pareto front.
 
 Conditions narrow the front; then one rule picks, such as the least expected cost of errors.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,10 +20,11 @@ from framework.errors import InputError
 from framework.front import Front
 from framework.problem import TrivialClassifier
 from framework.registry import nearest
+from framework.roles import Roles
 
 FALSE_POSITIVES, FALSE_NEGATIVES = "false_positive_rate", "false_negative_rate"
+Values = Mapping[str, Array]  # by metric
 
-_NOTHING = 1e-9  # chances below this are the solver's rounding
 _OPERATORS: dict[str, Callable[[Array, float], Array]] = {
     ">=": operator.ge,
     "<=": operator.le,
@@ -60,11 +62,9 @@ class Margin(NamedTuple):
         shown = f"{self.amount * 100:g}%" if self.relative else f"{self.amount:g}"
         return f"{self.metric}={shown}"
 
-    def holds(self, losses: FloatArray) -> BoolArray:
-        """Return for each loss, shape (n,), whether it is near enough to the least one."""
-        best = losses.min()
-        allowed = self.amount * abs(best) if self.relative else self.amount
-        return np.asarray(losses <= best + allowed, dtype=bool)
+    def limit(self, least: FloatArray) -> FloatArray:
+        """Return the greatest loss that is near enough to the least one, of any shape."""
+        return least + (self.amount * np.abs(least) if self.relative else self.amount)
 
 
 def parse_condition(text: str, place: str = "where") -> Condition:
@@ -85,6 +85,11 @@ def parse_condition(text: str, place: str = "where") -> Condition:
         )
     metric, comparison, value = match.groups()
     return Condition(metric, comparison, _number(value, place, text))
+
+
+def parse_conditions(texts: Sequence[str | Condition]) -> tuple[Condition, ...]:
+    """Return conditions of which some may be texts; see :func:`parse_condition`."""
+    return tuple(parse_condition(text) if isinstance(text, str) else text for text in texts)
 
 
 def parse_margin(text: str) -> Margin:
@@ -156,17 +161,155 @@ def choose(
     rules = [best is not None, knee, weights is not None, expected is not None, id is not None]
     if sum(rules) > 1:
         raise InputError("choose: expected one of best, knee, weights, costs and id; found several")
-    left = _narrow(front, where, within)
+    if len(front) == 0:
+        raise InputError("front: expected at least one solution, found none")
+    rule = Rule(front, where=where, within=within, best=best, weights=weights, expected=expected)
+    left = np.flatnonzero(rule.passing)
+    if not len(left):
+        raise InputError(_why_none(front, rule.where))
     if id is not None:
         return _by_id(front, left, id)
-    if best is not None:
-        return _first(front, left, loss_of(front, best, "best")[left])
-    if weights is not None:
-        return _first(front, left, _weighted(front, left, weights))
-    if expected is not None:
-        return _first(front, left, expected.of(front)[left])
-    scaled = _normalised(front.losses[left])
-    return _first(front, left, np.sqrt((scaled**2).sum(axis=1)))
+    ids = front.ids[left]
+    score, *losses = rule.keys({name: column[left] for name, column in front.rows.values.items()})
+    # np.lexsort takes the last key first; a solution goes before a trivial classifier, id below 0
+    return int(left[np.lexsort([ids, *losses[::-1], ids < 0, score])[0]])
+
+
+class Rule:
+    """Conditions, margins and a score to minimise: of a front, or anew in each resample.
+
+    It reads a table of values for each metric, shape (candidates, resamples). A front is such a
+    table of one column.
+
+    Parameters
+    ----------
+    front : Front
+        The front of all records: normalised losses are scaled by it, in every resample.
+    where, within, best, weights, expected
+        As of :func:`choose`. The run's constraints are conditions too.
+
+    Attributes
+    ----------
+    where, conditions : tuple of Condition
+        Those asked for; the same behind the run's constraints.
+    margins : tuple of Margin
+    passing : numpy.ndarray of bool, shape (solutions,)
+        The solutions of the front that keep to ``where`` and the margins.
+    needs : frozenset of str
+        The metrics that it reads.
+    roles : Roles
+
+    Raises
+    ------
+    InputError
+        An unknown or a test metric, or weights of which none is above 0.
+    """
+
+    def __init__(
+        self,
+        front: Front,
+        *,
+        where: Sequence[str | Condition] = (),
+        within: Sequence[str | Margin] = (),
+        best: str | None = None,
+        weights: Mapping[str, float] | None = None,
+        expected: ExpectedCost | None = None,
+    ) -> None:
+        self.roles = roles = front.roles
+        self.where = parse_conditions(where)
+        self.conditions = (*constraints_of(roles), *self.where)
+        self.margins = tuple(parse_margin(m) if isinstance(m, str) else m for m in within)
+        self.passing = self._passing(front)
+        if expected is not None:
+            scored: Collection[str] = expected.metrics
+            self.score: Callable[[Values], FloatArray] = expected.of_values
+        elif best is not None:
+            column_of(front, best, "best")
+            scored = [best]
+            self.score = partial(loss, roles, best)
+        else:
+            scored = roles.names if weights is None else _checked(weights)
+            self.score = self._scaled_score(front, scored, weights)
+        limited = [c.metric for c in self.conditions] + [m.metric for m in self.margins]
+        self.needs = frozenset({*roles.names, *scored, *limited})
+
+    def _passing(self, front: Front) -> BoolArray:
+        passing = np.ones(len(front), dtype=bool)
+        for condition in self.where:
+            passing &= condition.holds(column_of(front, condition.metric, "where"))
+        for margin in self.margins:
+            losses = loss_of(front, margin.metric, "within")
+            if passing.any():
+                passing &= losses <= margin.limit(losses[passing].min())
+        return passing
+
+    def _scaled_score(
+        self, front: Front, names: Collection[str], weights: Mapping[str, float] | None
+    ) -> Callable[[Values], FloatArray]:
+        """Return the distance to the ideal point of the front, or a weighted sum of losses.
+
+        Losses are scaled: 0 is the best of the solutions that pass, 1 their worst. Where none
+        passes, all count: some may yet pass in a resample.
+        """
+        among = self.passing if self.passing.any() else np.ones(len(front), dtype=bool)
+        scales = {}
+        for name in names:
+            losses = loss_of(front, name, "weights")[among]
+            low, high = losses.min(), losses.max()
+            scales[name] = low, (high - low if high > low else 1.0)
+
+        def score(values: Values) -> FloatArray:
+            total: FloatArray = np.zeros(next(iter(values.values())).shape)
+            for name, (low, span) in scales.items():
+                scaled = (loss(self.roles, name, values) - low) / span
+                if weights is None:  # better than the ideal is no distance
+                    total += np.maximum(scaled, 0.0) ** 2
+                else:
+                    total += weights[name] * scaled
+            return np.sqrt(total) if weights is None else total
+
+        return score
+
+    def keys(self, values: Values) -> FloatArray:
+        """Return what decides, in turn, shape (1 + objectives, ...): the score, then the losses."""
+        return np.stack([self.score(values), *losses_of(self.roles, values)])
+
+    def holds(self, values: Values) -> BoolArray:
+        """Return where all conditions hold and the candidate could be evaluated."""
+        return meets(self.conditions, self.roles, values)
+
+    def slacks(self, values: Values) -> Iterator[FloatArray]:
+        """Yield for each condition by how much it holds; negative where it does not."""
+        for condition in self.conditions:
+            column = values[condition.metric]
+            if condition.operator == "==":
+                yield -np.abs(column - condition.value)
+            else:
+                above = condition.operator in (">", ">=")
+                yield column - condition.value if above else condition.value - column
+
+
+def constraints_of(roles: Roles) -> tuple[Condition, ...]:
+    """Return the run's constraints as conditions."""
+    return tuple(Condition(*limit) for limit in roles.limits_of_constraints())
+
+
+def meets(conditions: Sequence[Condition], roles: Roles, values: Values) -> BoolArray:
+    """Return where candidates could be evaluated and conditions hold, in the shape of a metric."""
+    holding = ~np.isnan(values[roles.names[0]])
+    for condition in conditions:
+        holding &= condition.holds(values[condition.metric])
+    return np.asarray(holding, dtype=bool)
+
+
+def loss(roles: Roles, name: str, values: Values) -> FloatArray:
+    """Return a metric to minimise, in its shape, by its objective's sense or else its own."""
+    return np.asarray(-values[name] if roles.sense(name) == "max" else values[name], dtype=float)
+
+
+def losses_of(roles: Roles, values: Values) -> FloatArray:
+    """Return the losses of the objectives, shape (objectives, ...)."""
+    return np.stack([loss(roles, name, values) for name in roles.names])
 
 
 def with_trivial(front: Front, trivial: Sequence[TrivialClassifier]) -> Front:
@@ -221,50 +364,31 @@ def column_of(front: Front, metric: str, place: str) -> Array:
 
 
 def loss_of(front: Front, metric: str, place: str) -> FloatArray:
-    """Return a metric to minimise, shape (n,), by its objective's sense or else its metric's.
+    """Return a metric of a front to minimise, shape (n,).
 
     Raises
     ------
     InputError
         There is none of that name.
     """
-    column = column_of(front, metric, place)
-    turned = front.roles.sense(metric) == "max"
-    return np.asarray(-column if turned else column, dtype=np.float64)
+    column_of(front, metric, place)
+    return loss(front.roles, metric, front.rows.values)
 
 
-def _narrow(
-    front: Front, where: Sequence[str | Condition], within: Sequence[str | Margin]
-) -> IntArray:
-    """Return the positions that pass every condition and margin."""
-    left: IntArray = np.arange(len(front))
-    if len(left) == 0:
-        raise InputError("front: expected at least one solution, found none")
-    for item in where:
-        condition = parse_condition(item) if isinstance(item, str) else item
-        column = column_of(front, condition.metric, "where")[left]
-        kept = condition.holds(column)
-        if not kept.any():
-            best = column[np.argmin(np.abs(column - condition.value))]
-            raise InputError(
-                f"where {condition}: no solution is left; the best {condition.metric} among the "
-                f"{len(left)} before it is {best:.12g}"
-            )
-        left = left[kept]
-    for limit in within:
-        margin = parse_margin(limit) if isinstance(limit, str) else limit
-        left = left[margin.holds(loss_of(front, margin.metric, "within")[left])]
-    return left
-
-
-def _first(front: Front, left: IntArray, scores: FloatArray) -> int:
-    """Return the position with the least score; ties: better objectives in order, then the id.
-
-    A solution goes before a trivial classifier, which has an id below 0.
-    """
-    ids = front.ids[left]
-    keys = [ids, *front.losses[left].T[::-1], ids < 0, scores]
-    return int(left[np.lexsort(keys)[0]])
+def _why_none(front: Front, conditions: Sequence[Condition]) -> str:
+    """Return a sentence on the first condition after which no solution is left."""
+    left = np.ones(len(front), dtype=bool)
+    for condition in conditions:
+        column = front.rows.values[condition.metric]
+        if not (left & condition.holds(column)).any():
+            break
+        left &= condition.holds(column)
+    column = column[left]
+    best = column[np.argmin(np.abs(column - condition.value))]
+    return (
+        f"where {condition}: no solution is left; the best {condition.metric} among the "
+        f"{len(column)} before it is {best:.12g}"
+    )
 
 
 def _by_id(front: Front, left: IntArray, id: int) -> int:
@@ -279,18 +403,11 @@ def _by_id(front: Front, left: IntArray, id: int) -> int:
     return int(position[0])
 
 
-def _weighted(front: Front, left: IntArray, weights: Mapping[str, float]) -> FloatArray:
+def _checked(weights: Mapping[str, float]) -> Mapping[str, float]:
     if not weights or any(not w >= 0 for w in weights.values()) or not any(weights.values()):
         shown = ", ".join(f"{name}={weight:g}" for name, weight in weights.items()) or "none"
         raise InputError(f"weights: expected weights >= 0, one of them positive; found {shown}")
-    losses = np.column_stack([loss_of(front, name, "weights")[left] for name in weights])
-    return np.asarray(_normalised(losses) @ np.array(list(weights.values())))
-
-
-def _normalised(losses: FloatArray) -> FloatArray:
-    """Scale each column to 0 (its least) ... 1 (its greatest); a constant one is 0."""
-    low, high = losses.min(axis=0), losses.max(axis=0)
-    return np.asarray((losses - low) / np.where(high > low, high - low, 1.0))
+    return weights
 
 
 def _listed(ids: IntArray) -> str:
@@ -416,137 +533,3 @@ def lower_envelope(starts: FloatArray, slopes: FloatArray, end: float) -> list[R
             return ranges
         best = int(np.lexsort((slopes, np.where(meets == upto, 0, 1)))[0])
         t = upto
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """Solutions of a front, of which each record gets one by lot.
-
-    Attributes
-    ----------
-    positions : numpy.ndarray of int64, shape (members,)
-        In the front, or behind it those of trivial classifiers (:func:`with_trivial`); ascending.
-    chances : numpy.ndarray of float64, shape (members,)
-        Above 0, summing to 1.
-    expected : mapping of str to float
-        What the mixture has in expectation of every metric that mixes.
-    """
-
-    positions: IntArray
-    chances: FloatArray
-    expected: Mapping[str, float]
-
-
-def mix(front: Front, *, best: str, where: Sequence[str | Condition] = ()) -> Mixture:
-    """Return the mixture with the best expected value of a metric, under conditions.
-
-    Parameters
-    ----------
-    front : Front
-    best : str
-        A metric that mixes: a mean over records, of which a mixture has the weighted mean.
-    where : sequence of str or Condition
-        Conditions on expected values of such metrics, with ``>=``, ``<=`` or ``==``.
-
-    Raises
-    ------
-    InputError
-        A metric that is unknown or does not mix, another operator, or no mixture that meets the
-        conditions.
-
-    Notes
-    -----
-    Provost and Fawcett (2001), for any number of metrics: a linear programme over the chances.
-    It has a solution of at most one member more than there are conditions, a corner, which the
-    simplex method returns.
-    """
-    if not any(metric.mixes for metric in front.roles.metrics.values()):
-        raise InputError(
-            "mix: expected solutions whose metrics are means over all records, found none; where "
-            "records are left without an answer, rates are of the answered ones, and lots drawn "
-            "between two solutions do not have rates between theirs"
-        )
-    conditions = [parse_condition(c) if isinstance(c, str) else c for c in where]
-    _column(front, best, "best")
-    columns = []
-    for condition in conditions:
-        columns.append(_column(front, condition.metric, "where"))
-        if condition.operator not in ("==", "<=", ">="):
-            raise InputError(
-                f"where: expected >=, <= or == for a mixture, found {condition}; a mixture comes "
-                "as near as one likes"
-            )
-    found = best_chances(loss_of(front, best, "best"), conditions, columns)
-    if found is None:
-        ranges = {
-            c.metric: f"{front.rows.values[c.metric].min():.4g} to "
-            f"{front.rows.values[c.metric].max():.4g}"
-            for c in conditions
-        }
-        raise InputError(
-            f"where: expected conditions that a mixture meets, found "
-            f"{', '.join(map(str, conditions))}; the solutions have "
-            + ", ".join(f"{name} from {text}" for name, text in ranges.items())
-        )
-    kept, chances = found
-    expected = {
-        name: float(chances @ front.rows.values[name][kept])
-        for name, known in front.roles.metrics.items()
-        if known.mixes
-    }
-    return Mixture(kept, chances, expected)
-
-
-def best_chances(
-    losses: FloatArray, conditions: Sequence[Condition], columns: Sequence[FloatArray]
-) -> tuple[IntArray, FloatArray] | None:
-    """Return who is in the mixture of least expected loss, and with which chance.
-
-    Parameters
-    ----------
-    losses : numpy.ndarray, shape (n,)
-    conditions : sequence of Condition
-        On expected values, with ``>=``, ``<=`` or ``==``.
-    columns : sequence of numpy.ndarray, each shape (n,)
-        The values that these are of.
-
-    Returns
-    -------
-    positions of int64 and chances of float64, each shape (members,), or None
-        None: no mixture meets the conditions.
-    """
-    from scipy.optimize import linprog
-
-    above, limits, equal, values = [], [], [np.ones(len(losses))], [1.0]
-    for condition, column in zip(conditions, columns, strict=True):
-        if condition.operator == "==":
-            equal.append(column)
-            values.append(condition.value)
-        else:
-            side = 1.0 if condition.operator == "<=" else -1.0
-            above.append(side * column)
-            limits.append(side * condition.value)
-    found = linprog(
-        losses,
-        A_ub=np.array(above) if above else None,
-        b_ub=limits or None,
-        A_eq=np.array(equal),
-        b_eq=values,
-        method="highs-ds",
-    )
-    if found.x is None:
-        return None
-    kept = np.flatnonzero(found.x > _NOTHING).astype(np.int64)
-    return kept, found.x[kept] / found.x[kept].sum()
-
-
-def _column(front: Front, name: str, place: str) -> FloatArray:
-    """Return the values of a metric that mixes, shape (n,)."""
-    column, metrics = column_of(front, name, place), front.roles.metrics
-    mixing = [known for known, metric in metrics.items() if metric.mixes]
-    if not metrics[name].mixes:
-        raise InputError(
-            f"{place}: expected a metric whose values mix ({', '.join(mixing) or 'none here'}), "
-            f"found {name!r}, which is no mean over records"
-        )
-    return np.asarray(column, dtype=np.float64)

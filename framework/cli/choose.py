@@ -12,12 +12,11 @@ from framework import registry
 from framework.analysis.choose import (
     FALSE_POSITIVES,
     ExpectedCost,
-    Mixture,
     choose,
-    mix,
     with_trivial,
 )
 from framework.analysis.hulls import recommend
+from framework.analysis.mixtures import Mixture, mix
 from framework.cli.arguments import program
 from framework.cli.results import (
     Part,
@@ -38,7 +37,7 @@ from framework.cli.tables import (
     written,
 )
 from framework.errors import InputError, ParetolabError
-from framework.experiment.choice import Pick, RunSource, asked, pick
+from framework.experiment.choice import Pick, RunSource, costs_asked_for, pick
 from framework.experiment.expected import Sure, mixture_expectation
 from framework.experiment.export import export, export_mixture, export_trivial
 from framework.experiment.run_dir import RunDir
@@ -142,9 +141,9 @@ class Choose:
             "per_unit": _numbers(args.per_unit, "--per-unit", "METRIC"),
             "prices": _numbers(args.prices, "--prices", "FEATURE"),
         }
-        anew, _ = asked(**words)
-        if anew.words and args.register:
-            options = " and ".join(f"--{word}" for word in anew.words)
+        rescoring, _ = costs_asked_for(**words)
+        if rescoring.words and args.register:
+            options = " and ".join(f"--{word}" for word in rescoring.words)
             raise InputError(
                 f"--register {args.register}: expected a solution as the run scored it, found "
                 f"{options}; --export writes it as a model"
@@ -170,7 +169,9 @@ class Choose:
             return _trivial(args, run_dir, source.problem(), choice)
         front, position = choice.front, choice.position
         result = Result(fields={"directory": run_dir.path, **solution(front, position)}).add(
-            front_table(front, mark=position, returned=None if anew.words else run_dir.returned()),
+            front_table(
+                front, mark=position, returned=None if rescoring.words else run_dir.returned()
+            ),
             f"chosen (*): solution {front.ids[position]}",
         )
         if choice.sure is not None:
@@ -187,9 +188,9 @@ class Choose:
             result.add(*promises(front, position, run_dir.summary().get("expected") or {}))
         if choice.expected is not None:
             _add_costs(result, choice, choice.expected)
-        if anew.words:  # the run, and what was chosen of it, stay as they are
+        if rescoring.words:  # the run, and what was chosen of it, stay as they are
             if args.export:
-                about = {"run": config.name, "seed": config.seed, **anew.words}
+                about = {"run": config.name, "seed": config.seed, **rescoring.words}
                 target = Path(args.export)
                 export(source.problem(), front, position, target, about, of, replaces=False)
             return result.add(

@@ -15,7 +15,7 @@ from framework.analysis.certify import (
     order,
     passed,
 )
-from framework.analysis.choose import Condition, column_of, loss_of, parse_condition
+from framework.analysis.choose import Condition, column_of, loss_of, parse_conditions
 from framework.arrays import IntArray, WordArray
 from framework.errors import InputError, listed
 from framework.front import Front
@@ -208,7 +208,7 @@ def _limits(front: Front, where: Sequence[str | Condition], delta: float) -> lis
         raise InputError(f"delta: expected a probability between 0 and 1, found {delta:g}")
     if not where:
         raise InputError("certify: expected at least one limit, such as --where coverage>=0.8")
-    limits = [parse_condition(c) if isinstance(c, str) else c for c in where]
+    limits = list(parse_conditions(where))
     for condition in limits:
         column_of(front, condition.metric, "where")
         if condition.operator == "==":

@@ -42,7 +42,7 @@ _SECONDS = 600.0  # of training again what decides by other costs of errors
 
 
 @dataclass(frozen=True)
-class Anew:
+class Rescoring:
     """With what all designs are scored again: prices of features, costs of errors, class shares.
 
     Attributes
@@ -59,83 +59,86 @@ class Anew:
 
     @property
     def words(self) -> dict[str, Mapping[str, Any]]:
-        """What is given, by the words that ask for it."""
-        given = {"prices": self.prices, "costs": self.errors, "prior": self.shares}
-        return {word: value for word, value in given.items() if value is not None}
+        """What is not None, by the words that ask for it."""
+        values = {"prices": self.prices, "costs": self.errors, "prior": self.shares}
+        return {word: value for word, value in values.items() if value is not None}
 
 
-def asked(
+def costs_asked_for(
     costs: Mapping[str, float] | None = None,
     prior: float | Mapping[str, float] | None = None,
     per_unit: Mapping[str, float] | None = None,
     prices: Mapping[str, Any] | None = None,
     usual_prior: Callable[[], float | None] = lambda: None,
-) -> tuple[Anew, ExpectedCost | None]:
-    """Return with what designs are scored again, and the rule of two classes' costs, if any.
+) -> tuple[Rescoring, ExpectedCost | None]:
+    """Return what all designs are scored again with, and the rule of costs, if there is one.
+
+    Costs have two forms. Those of false positives and negatives, ``fp`` and ``fn``, are a rule: the
+    least expected cost, with ``prior`` the share of positive records to come, and ``per_unit``.
+    Those by true class change the metrics of all designs, as ``prices`` do and as a ``prior`` with
+    the share of each class does.
 
     Parameters
     ----------
-    costs : mapping of str to float, optional
-        ``fp`` and ``fn``: the rule of least expected cost. By true class: scored again.
-    prior : float or mapping of str to float, optional
-        Share of positive records to come, with ``fp`` and ``fn``; or of each class: scored again.
-    per_unit : mapping of str to float, optional
-        Cost of a unit of other metrics, with ``fp`` and ``fn``.
-    prices : mapping, optional
+    costs, prior, per_unit, prices
     usual_prior : callable, optional
-        What gives the prior where none is given, if anything does.
+        Returns the share of positive records where none is given; None where it is not known.
 
     Raises
     ------
     InputError
         They do not go together, or are no numbers.
     """
-    own, of_class = _numbers(costs, "costs"), isinstance(prior, Mapping)
-    shares = _numbers(prior, "prior") if isinstance(prior, Mapping) else None
-    if own is not None and not set(own) & _ERRORS_OF_TWO:
-        if prior is not None and not of_class:
-            raise InputError(
-                "prior: expected a share of each class, CLASS=SHARE,..., with costs by class, "
-                f"found {prior:g}"
-            )
-        if per_unit is not None:
-            raise InputError("per_unit: expected with costs fp and fn, found others")
-        return Anew(prices, own, shares), None
-    if own is None:
-        if per_unit is not None or not (prior is None or of_class):
-            raise InputError(
-                "prior and per_unit: expected with costs, found alone; a prior of each class needs "
-                "none"
-            )
-        return Anew(prices, None, shares), None
-    if set(own) != _ERRORS_OF_TWO:
-        raise InputError(f"costs: expected fp and fn, or costs by class, found {', '.join(own)}")
+    by_name = _numbers(costs, "costs")
+    if by_name is not None and set(by_name) & _ERRORS_OF_TWO:
+        rule = _cost_of_two_classes(by_name, prior, per_unit, usual_prior)
+        return Rescoring(prices), rule
+    if by_name is None and not (per_unit is None and (prior is None or isinstance(prior, Mapping))):
+        raise InputError(
+            "prior and per_unit: expected with costs, found alone; a prior of each class needs none"
+        )
+    if per_unit is not None:
+        raise InputError("per_unit: expected with costs fp and fn, found others")
+    if prior is not None and not isinstance(prior, Mapping):
+        raise InputError(
+            "prior: expected a share of each class, CLASS=SHARE,..., with costs by class, "
+            f"found {prior:g}"
+        )
+    return Rescoring(prices, errors=by_name, shares=_numbers(prior, "prior")), None
+
+
+def _cost_of_two_classes(
+    costs: Mapping[str, float],
+    prior: float | Mapping[str, float] | None,
+    per_unit: Mapping[str, float] | None,
+    usual_prior: Callable[[], float | None],
+) -> ExpectedCost:
+    if set(costs) != _ERRORS_OF_TWO:
+        raise InputError(f"costs: expected fp and fn, or costs by class, found {', '.join(costs)}")
     if isinstance(prior, Mapping):
         raise InputError(
             "prior: expected one number, the share of positive records, with fp and fn, found "
             + ", ".join(f"{name}={share}" for name, share in prior.items())
         )
-    if prior is None:
-        prior = usual_prior()
-    if prior is None:
+    share = usual_prior() if prior is None else prior
+    if share is None:
         raise InputError("costs: expected a prior, the share of positive records to come, too")
-    if not 0 < prior < 1:
+    if not 0 < share < 1:
         raise InputError(
-            f"prior: expected a share above 0 and below 1, found {prior:g}; where one class "
+            f"prior: expected a share above 0 and below 1, found {share:g}; where one class "
             "never occurs, always say the other"
         )
-    units = _numbers(per_unit, "per_unit") or {}
-    return Anew(prices), ExpectedCost(own["fp"], own["fn"], prior, units)
+    return ExpectedCost(costs["fp"], costs["fn"], share, _numbers(per_unit, "per_unit") or {})
 
 
-def _numbers(given: Mapping[Any, float] | None, word: str) -> dict[str, float] | None:
+def _numbers(values: Mapping[Any, float] | None, word: str) -> dict[str, float] | None:
     """Return numbers by the texts of their names; None for None."""
-    if given is None:
+    if values is None:
         return None
     try:
-        return {str(name): float(value) for name, value in given.items()}
+        return {str(name): float(value) for name, value in values.items()}
     except (AttributeError, TypeError, ValueError):
-        raise InputError(f"{word}: expected numbers by name, found {given!r}") from None
+        raise InputError(f"{word}: expected numbers by name, found {values!r}") from None
 
 
 class Source(ABC):
@@ -147,12 +150,12 @@ class Source(ABC):
 
     def __init__(self) -> None:
         self.usual_prior: Callable[[], float | None] = lambda: None
-        self.anew = Anew()
+        self._rescoring = Rescoring()
         self._base: Problem | None = None
-        self._other: Problem | None = None
-        self._again: Front | None = None
-        self._found: Evidence | None = None
-        self._looked = False
+        self._repriced: Problem | None = None
+        self._rescored: Front | None = None
+        self._evidence_made = False
+        self._evidence_held: Evidence | None = None
 
     @abstractmethod
     def _searched(self) -> Problem:
@@ -183,10 +186,10 @@ class Source(ABC):
         return self._base
 
     def problem(self) -> Problem:
-        """Return the problem, with the prices and costs of :meth:`again`."""
-        return self.base() if self._other is None else self._other
+        """Return the problem, with the prices and costs of :meth:`rescored`."""
+        return self.base() if self._repriced is None else self._repriced
 
-    def again(self, anew: Anew) -> Front:
+    def rescored(self, rescoring: Rescoring) -> Front:
         """Score all designs again with other prices, costs or shares, and return their front.
 
         With none of them it is the front as it was searched.
@@ -196,26 +199,28 @@ class Source(ABC):
         InputError
             What the problem has no metric of, or components that would take long to train again.
         """
-        if anew != self.anew:
-            changes = anew.prices is not None or anew.errors is not None
-            self._other = self._changed(anew.prices, anew.errors) if changes else None
-            self.anew, self._again, self._looked = anew, None, False
-        if not anew.words:
+        prices, errors = rescoring.prices, rescoring.errors
+        if rescoring != self._rescoring:
+            same = prices is None and errors is None
+            self._repriced = None if same else self._changed(prices, errors)
+            self._rescoring, self._rescored, self._evidence_made = rescoring, None, False
+        if not rescoring.words:
             return self.front
-        if self._again is None:
-            found, problem = self.needed(next(iter(anew.words))), self.problem()
-            roles, same = self._roles(problem), anew.shares is None
-            self._again = scored_again(found, problem, roles, self.seed, tested=same)
-        return self._again
+        if self._rescored is None:
+            resampled, problem = self.needed(next(iter(rescoring.words))), self.problem()
+            roles, tested = self._roles(problem), rescoring.shares is None
+            self._rescored = scored_again(resampled, problem, roles, self.seed, tested=tested)
+        return self._rescored
 
     def evidence(self) -> Evidence | None:
         """Return what resamples tell; None where the problem has no outcomes."""
-        if not self._looked:
-            more: dict[str, Any] = {"shares": self.anew.shares}
-            if self.anew.errors is not None:  # trained anew: that was asked for
+        if not self._evidence_made:
+            more: dict[str, Any] = {"shares": self._rescoring.shares}
+            if self._rescoring.errors is not None:  # training again is what was asked for
                 more["seconds"] = _SECONDS
-            self._found, self._looked = self._evidence(self.problem(), **more), True
-        return self._found
+            self._evidence_held = self._evidence(self.problem(), **more)
+            self._evidence_made = True
+        return self._evidence_held
 
     def needed(self, word: str) -> Evidence:
         """Return what resamples tell, which a word needs.
@@ -225,13 +230,13 @@ class Source(ABC):
         InputError
             The problem has no outcomes.
         """
-        found = self.evidence()
-        if found is None:
+        resampled = self.evidence()
+        if resampled is None:
             raise InputError(
                 f"{word}: expected metrics that follow from what each record contributes, found "
                 f"{', '.join(self.problem().metric_names)}, of which this is not known"
             )
-        return found
+        return resampled
 
 
 class RunSource(Source):
@@ -267,7 +272,7 @@ class RunSource(Source):
     def _evidence(self, problem: Problem, **more: Any) -> Evidence | None:
         # designs beside the front may need components that costs of errors train anew
         around = None
-        if self.anew.errors is None:
+        if self._rescoring.errors is None:
             around = exact_front(self._config, self.front, self.base())
         with self._run_dir.journal() as journal:
             return evidence(journal, problem, self.seed, around, **more)
@@ -296,7 +301,7 @@ class Pick(NamedTuple):
     plain : int
         Where the rule without ``sure`` picks.
     rule : mapping
-        As :class:`framework.analysis.expectations.Rule` takes it.
+        As :class:`framework.analysis.choose.Rule` takes it.
     sure : Sure or None
     expected : ExpectedCost or None
         The rule of the costs of two classes.
@@ -321,7 +326,7 @@ class Pick(NamedTuple):
         """The trivial classifier that was picked; None where a solution was."""
         return self.trivial[-1 - self.id] if self.position >= len(self.front) else None
 
-    def expectation(self, found: Evidence) -> Expectation:
+    def expectation(self, resampled: Evidence) -> Expectation:
         """Return what to expect of the solution that was picked on new records.
 
         Raises
@@ -334,7 +339,7 @@ class Pick(NamedTuple):
                 "expected: expected costs at which a solution pays, found that one class always "
                 "answered costs less; choose(...) returns that"
             )
-        return expectation(found, self.front, self.position, **self.rule)
+        return expectation(resampled, self.front, self.position, **self.rule)
 
 
 def pick(
@@ -363,7 +368,7 @@ def pick(
     sure : float, optional
         Per cent: the conditions all hold in so many resamples of the records.
     costs, prior, per_unit, prices
-        As of :func:`asked`. With costs by class and no other rule: the least of them.
+        As of :func:`costs_asked_for`. With costs by class and no other rule: the least of them.
     usual : callable, optional
         What picks from the front where there is no rule at all; else the nearest to the ideal.
 
@@ -372,23 +377,30 @@ def pick(
     InputError
         No solution meets the conditions, or words that cannot be used or do not go together.
     """
-    anew, expected = asked(costs, prior, per_unit, prices, source.usual_prior)
-    front = source.again(anew)
-    if anew.errors is not None and best is None and not knee and weights is None and id is None:
+    rescoring, expected = costs_asked_for(costs, prior, per_unit, prices, source.usual_prior)
+    front = source.rescored(rescoring)
+    any_rule = knee or any(rule is not None for rule in (best, weights, id, sure, expected))
+    if (
+        rescoring.errors is not None
+        and best is None
+        and not knee
+        and weights is None
+        and id is None
+    ):
         known = front.roles.metrics
         best = next(name for name in source.problem().costs_of_errors if name in known)
+        any_rule = True
     trivial = () if expected is None else source.trivial()
     candidates = with_trivial(front, trivial)
     rule: dict[str, Any] = {"where": where, "within": within, "best": best, "weights": weights}
     rule["expected"] = expected
     wish: dict[str, Any] = {**rule, "knee": knee, "id": id}
-    kept = None
+    surest = None
     if sure is not None:
-        kept = sure_front(source.needed("sure"), front, where, sure)
-        rule["where"] = tightened(kept, where)
-    ruled = knee or any(x is not None for x in (best, weights, id, sure, expected))
-    plain = position = choose(candidates, **wish) if ruled or usual is None else usual(front)
-    if kept is not None and plain < len(front):  # else one label for all costs less
-        chosen = kept.front.ids[choose(kept.front, **wish)]
+        surest = sure_front(source.needed("sure"), front, where, sure)
+        rule["where"] = tightened(surest, where)
+    plain = position = choose(candidates, **wish) if any_rule or usual is None else usual(front)
+    if surest is not None and plain < len(front):  # else one label for all costs less
+        chosen = surest.front.ids[choose(surest.front, **wish)]
         position = int(np.searchsorted(front.ids, chosen))
-    return Pick(front, candidates, trivial, position, plain, rule, kept, expected)
+    return Pick(front, candidates, trivial, position, plain, rule, surest, expected)

@@ -10,16 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from framework.analysis.choose import Condition, Mixture, parse_condition
-from framework.analysis.expectations import (
-    Expectation,
-    Resamples,
-    Rule,
-    expect,
-    expect_mixture,
-)
+from framework.analysis.choose import Condition, Rule, constraints_of, parse_conditions
+from framework.analysis.expectations import Expectation, expect
 from framework.analysis.front_expectations import expect_front
+from framework.analysis.mixtures import Mixture, expect_mixture
 from framework.analysis.ranges import NORMAL, Spread, spreads
+from framework.analysis.resamples import Resamples
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, row_codes
 from framework.batch import Evaluated
 from framework.errors import InputError
@@ -81,7 +77,7 @@ class Evidence(NamedTuple):
     def spreads(self, front: Front) -> dict[str, list[Spread]]:
         """Return what the ranges of a front's solutions are made of, by metric."""
         at, drawn = self.positions(front.ids[front.ids >= 0]), self.resamples
-        own, refits = drawn.outcomes.metrics(drawn.weights, at), self.refits(self.X[at])
+        own, refits = drawn.metrics(at), self.refits(self.X[at])
         return spreads(drawn.outcomes, drawn.units, at, own, front.roles.metrics, refits)
 
 
@@ -294,7 +290,7 @@ def mixture_expectation(
 ) -> tuple[dict[str, Promise], float]:
     """Return what to expect of a mixture of a front with trivial classifiers behind it.
 
-    See :func:`~framework.analysis.expectations.expect_mixture`.
+    See :func:`~framework.analysis.mixtures.expect_mixture`.
     """
     solutions = front.ids[front.ids >= 0]
     positions = found.positions(solutions)
@@ -342,16 +338,15 @@ def sure_front(
     InputError
         No limit, no share, or no solution passes: the message has the highest limit that is met.
     """
-    conditions = [parse_condition(c) if isinstance(c, str) else c for c in where]
+    conditions = parse_conditions(where)
     if not 0 < percent < 100:
         raise InputError(f"sure: expected a percentage between 0 and 100, found {percent:g}")
     if not conditions:
         raise InputError("sure: expected with at least one limit, such as --where coverage>=0.8")
     rule = Rule(front, where=conditions)
-    resamples = found.resamples
     if front.expected is None:
         front, _ = with_expected(front, found)
-    values = resamples.outcomes.metrics(resamples.weights, found.positions(front.ids), rule.needs)
+    values = found.resamples.metrics(found.positions(front.ids), rule.needs)
     values = {name: column - _luck(front, name)[:, None] for name, column in values.items()}
     met = rule.holds(values).mean(axis=1)
     passes = met >= percent / 100
@@ -359,11 +354,11 @@ def sure_front(
     for condition in conditions:
         claimed &= condition.holds(front.rows.values[condition.metric])
         passes &= condition.holds(_bound(front, condition, percent))
-    tightest = list(_tightest(front, rule, conditions, values, percent))
+    tightest = list(_tightest(front, conditions, values, percent))
     rest = " with the other limits as they are" if len(conditions) > 1 else ""
     if not tightest:  # none meets the others
         alone = ([c] for c in conditions)
-        tightest = [one for c in alone for one in _tightest(front, rule, c, values, percent)]
+        tightest = [one for c in alone for one in _tightest(front, c, values, percent)]
         rest = " without the other limits"
     shown = " or ".join(str(one.condition) for one in tightest)
     passing = np.flatnonzero(claimed & passes)
@@ -413,7 +408,6 @@ def _bound(front: Front, condition: Condition, percent: float) -> FloatArray:
 
 def _tightest(
     front: Front,
-    rule: Rule,
     conditions: Sequence[Condition],
     values: Mapping[str, FloatArray],
     percent: float,
@@ -423,8 +417,7 @@ def _tightest(
         if condition.operator == "==":
             continue
         others: BoolArray = ~np.isnan(values[condition.metric])
-        given = len(rule.conditions) - len(rule.given)
-        for other in (*rule.conditions[:given], *conditions[:i], *conditions[i + 1 :]):
+        for other in (*constraints_of(front.roles), *conditions[:i], *conditions[i + 1 :]):
             others &= other.holds(values[other.metric])
             others &= other.holds(_bound(front, other, percent))[:, None]
         side = 1.0 if condition.operator in (">", ">=") else -1.0
@@ -447,13 +440,12 @@ def tightened(sure: Sure, where: Sequence[str | Condition]) -> list[Condition]:
 
     A rule with them does about what the guarded rule does, so that its optimism is the latter's.
     """
-    found = []
-    for item in where:
-        condition = parse_condition(item) if isinstance(item, str) else item
+    tight = []
+    for condition in parse_conditions(where):
         column = sure.front.rows.values[condition.metric]
         if condition.operator in (">", ">="):
             condition = Condition(condition.metric, ">=", float(column.min()))
         elif condition.operator in ("<", "<="):
             condition = Condition(condition.metric, "<=", float(column.max()))
-        found.append(condition)
-    return found
+        tight.append(condition)
+    return tight

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from framework.analysis.choose import Mixture
 from framework.analysis.hulls import recommend
+from framework.analysis.mixtures import Mixture
 from framework.errors import InputError
 from framework.experiment.config import check
 from framework.experiment.options import ProblemOptions

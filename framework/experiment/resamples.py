@@ -14,7 +14,6 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from framework.analysis.expectations import parts
 from framework.arrays import Array, FloatArray
 from framework.errors import DAMAGED
 from framework.experiment.expected import Evidence
@@ -55,13 +54,11 @@ def keep_resamples(run_dir: RunDir, front: Front, found: Evidence) -> None:
     kept = [k for k, name in enumerate(front.roles.metrics) if name in outcomes.names]
     names = [[*front.roles.metrics][k] for k in kept]
     count = max(_VALUES // (len(front) * max(len(names), 1)), _FEWEST)
-    weights = found.resamples.weights[:, : min(count, _RESAMPLES)]
-    positions = found.positions(front.ids)
-    values = np.empty((len(names), len(front), weights.shape[1]))
-    for part in parts(np.arange(len(front)), weights.shape[1]):
-        columns = outcomes.metrics(weights, positions[part], names)
-        for k, name in enumerate(names):
-            values[k, part] = columns[name]
+    resamples = found.resamples.first(min(count, _RESAMPLES))
+    pieces = [drawn for _, drawn in resamples.pieces(found.positions(front.ids), names)]
+    values = np.empty((len(names), len(front), resamples.count))
+    for k, name in enumerate(names):
+        values[k] = np.concatenate([drawn[name] for drawn in pieces])
     known = np.isfinite(values)
     low = np.where(known, values, np.inf).min(axis=(1, 2), initial=np.inf)
     high = np.where(known, values, -np.inf).max(axis=(1, 2), initial=-np.inf)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from framework.analysis.expectations import PILOT, Resamples, constraints_of, parts, sign_of
+from framework.analysis.choose import constraints_of, losses_of, meets
+from framework.analysis.resamples import PILOT, Resamples
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, row_codes
 from framework.front import Front
 from framework.problem import Problem
@@ -66,19 +67,15 @@ def _best(problem: Problem, front: Front, X: Array, spots: int, seed: int) -> Bo
     """
     outcomes, roles = problem.outcomes(X), front.roles
     assert outcomes is not None
-    weights = Resamples(outcomes, seed).weights[:, :PILOT]
-    losses = np.empty((len(roles.names), len(X), weights.shape[1]))
-    needs = {*roles.names, *(c.metric for c in constraints_of(roles))}
-    for part in parts(np.arange(len(X)), weights.shape[1]):
-        values = outcomes.metrics(weights, part, needs)
-        held = ~np.isnan(values[roles.names[0]])
-        for condition in constraints_of(roles):
-            held &= condition.holds(values[condition.metric])
-        for k, name in enumerate(roles.names):
-            losses[k, part] = np.where(held, sign_of(roles, name) * values[name], np.inf)
+    pilot, conditions = Resamples(outcomes, seed).first(PILOT), constraints_of(roles)
+    losses = np.empty((len(roles.names), len(X), pilot.count))
+    needs = {*roles.names, *(condition.metric for condition in conditions)}
+    for piece, values in pilot.pieces(np.arange(len(X)), needs):
+        feasible = meets(conditions, roles, values)
+        losses[:, piece] = np.where(feasible, losses_of(roles, values), np.inf)
     span = np.ptp(front.losses, axis=0)
     span = np.where(span > 0, span, 1.0)[:, np.newaxis, np.newaxis]
-    each = max(_DESIGNS // (spots * weights.shape[1]), 1)
+    each = max(_DESIGNS // (spots * pilot.count), 1)
     kept = np.arange(len(X)) < spots
     for spot in range(spots):
         own = losses[:, spot : spot + 1]

@@ -16,7 +16,7 @@ from framework.analysis.alternatives import (
     verdict_of_runs,
     worth_of,
 )
-from framework.analysis.expectations import Resamples
+from framework.analysis.resamples import Resamples
 from framework.problem import Alternative
 from framework.roles import Objective, Roles
 from tests.analysis.test_expectations import METRICS, ROLES, MadeUp, front_of

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from framework import outcomes as outcomes_module
-from framework.analysis import expectations
-from framework.analysis.choose import Condition, ExpectedCost, choose
-from framework.analysis.expectations import Resamples, Rule, expect
+from framework.analysis import resamples as resamples_module
+from framework.analysis.choose import Condition, ExpectedCost, Rule, choose
+from framework.analysis.expectations import expect
+from framework.analysis.resamples import Resamples
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.front import Front
@@ -172,8 +173,8 @@ def test_where_candidates_are_too_many_the_nearest_are_kept(monkeypatch):
     outcomes = MadeUp(400, 200, seed=2)
     resamples, made = Resamples(outcomes, 0), Rule(front_of(outcomes))
     every, _ = resamples.pool(made)
-    monkeypatch.setattr("framework.analysis.expectations._WORK", 0)
-    monkeypatch.setattr("framework.analysis.expectations._FEWEST", 20)
+    monkeypatch.setattr("framework.analysis.resamples._WORK", 0)
+    monkeypatch.setattr("framework.analysis.resamples._FEWEST", 20)
     pool, whole = resamples.pool(made)
     assert not whole
     assert len(pool) == 20
@@ -230,7 +231,7 @@ def test_units_are_drawn_together_and_fewer_resamples_are_the_first():
 def test_many_records_have_fewer_resamples(records, resamples, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        expectations, "resample_weights", lambda units, count, rng: asked.append(count)
+        resamples_module, "resample_weights", lambda units, count, rng: asked.append(count)
     )
     Resamples(StubOutcomes(records), 0)
     assert asked == [resamples]

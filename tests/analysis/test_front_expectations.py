@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from framework.analysis import front_expectations
-from framework.analysis.expectations import Resamples
 from framework.analysis.front_expectations import expect_front
 from framework.analysis.ranges import Spread, gain_share, promised
+from framework.analysis.resamples import Resamples
 from framework.front import Front, expected_columns
 from framework.roles import Constraint, Metric, Roles
 from tests.analysis.test_expectations import METRICS, ROLES, MadeUp, front_of
@@ -101,8 +101,8 @@ def test_the_same_figures_whatever_part_is_looked_at_at_a_time(monkeypatch):
     outcomes = MadeUp(300, 60, seed=2)
     front, resamples = front_of(outcomes), Resamples(outcomes, 0, 64)
     want = known(outcomes, front, resamples).columns
-    monkeypatch.setattr("framework.analysis.expectations._VALUES", 640)
-    monkeypatch.setattr(front_expectations, "_TOGETHER", 5)
+    monkeypatch.setattr("framework.analysis.resamples._VALUES", 640)
+    monkeypatch.setattr("framework.analysis.resamples._TOGETHER", 5)
     found = known(outcomes, front, resamples).columns
     assert all(np.array_equal(column, found[name]) for name, column in want.items())
 

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.analysis.choose import mix, with_trivial
-from framework.analysis.expectations import Resamples, expect_mixture
+from framework.analysis.choose import with_trivial
+from framework.analysis.mixtures import expect_mixture, mix
 from framework.analysis.ranges import Spread, promised
+from framework.analysis.resamples import Resamples
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.front import Front

@@ -22,7 +22,7 @@ from algorithms.cascade.estimator import ParetoCascade
 from algorithms.cascade.model import CascadeClassifier
 from algorithms.cascade.policy import Policy
 from algorithms.cascade.problem import CascadeProblem
-from framework.analysis.expectations import Resamples
+from framework.analysis.resamples import Resamples
 from framework.errors import InputError
 from framework.libraries.calls import CallTable
 from framework.libraries.importing import from_models

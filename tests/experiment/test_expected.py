@@ -14,10 +14,10 @@ from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.problem import MultiStageProblem
 from framework.analysis.choose import parse_condition
-from framework.analysis.expectations import Resamples
+from framework.analysis.resamples import Resamples
 from framework.errors import InputError
 from framework.estimators.search import roles_for
-from framework.experiment.choice import Anew, RunSource
+from framework.experiment.choice import Rescoring, RunSource
 from framework.experiment.expected import Evidence, evidence, sure_front, with_expected
 from framework.experiment.run_dir import RunDir
 from framework.journal import Journal
@@ -141,7 +141,7 @@ def test_other_shares_score_what_was_evaluated_and_keep_what_stands_beside_it(tm
     done = call("run", "exact.yaml", "--out", "out", "--no-mlflow", "--no-plots", cwd=tmp_path)
     assert done.code == 0, done.err
     source = RunSource(RunDir(tmp_path / "out"))
-    again = source.again(Anew(shares={"0": 0.05, "1": 0.95}))
+    again = source.rescored(Rescoring(shares={"0": 0.05, "1": 0.95}))
     assert source.evidence().beside > 0
     assert {*again.ids} <= {*source.front.ids}
 

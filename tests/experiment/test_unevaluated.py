@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from framework.analysis.expectations import PILOT, Resamples
+from framework.analysis.resamples import PILOT, Resamples
 from framework.experiment.unevaluated import unevaluated
 from framework.front import Front
 from paretolab import ParetoCascade, PrunedVoting

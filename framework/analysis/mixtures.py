@@ -1,0 +1,267 @@
+"""The best randomised mixture of a front's solutions, and what to expect of it on new records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from framework.analysis.choose import (
+    Condition,
+    Rule,
+    Values,
+    column_of,
+    constraints_of,
+    loss,
+    meets,
+    parse_conditions,
+)
+from framework.analysis.ranges import Spread, mixed_spread, moments, promised, spreads
+from framework.analysis.resamples import Resamples, nearest_of
+from framework.arrays import FloatArray, IntArray
+from framework.errors import InputError
+from framework.front import Front, Promise
+from framework.pareto import nondominated, pareto_layers
+
+_NOTHING = 1e-9  # chances below this are the solver's rounding
+_RESAMPLES, _MOST = 200, 5000  # resamples and candidates of a mixture
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Solutions of a front, of which each record gets one by lot.
+
+    Attributes
+    ----------
+    positions : numpy.ndarray of int64, shape (members,)
+        In the front, or behind it those of trivial classifiers (:func:`with_trivial`); ascending.
+    chances : numpy.ndarray of float64, shape (members,)
+        Above 0, summing to 1.
+    expected : mapping of str to float
+        What the mixture has in expectation of every metric that mixes.
+    """
+
+    positions: IntArray
+    chances: FloatArray
+    expected: Mapping[str, float]
+
+
+def mix(front: Front, *, best: str, where: Sequence[str | Condition] = ()) -> Mixture:
+    """Return the mixture with the best expected value of a metric, under conditions.
+
+    Parameters
+    ----------
+    front : Front
+    best : str
+        A metric that mixes: a mean over records, of which a mixture has the weighted mean.
+    where : sequence of str or Condition
+        Conditions on expected values of such metrics, with ``>=``, ``<=`` or ``==``.
+
+    Raises
+    ------
+    InputError
+        A metric that is unknown or does not mix, another operator, or no mixture that meets the
+        conditions.
+
+    Notes
+    -----
+    Provost and Fawcett (2001), for any number of metrics: a linear programme over the chances.
+    It has a solution of at most one member more than there are conditions, a corner, which the
+    simplex method returns.
+    """
+    if not any(metric.mixes for metric in front.roles.metrics.values()):
+        raise InputError(
+            "mix: expected solutions whose metrics are means over all records, found none; where "
+            "records are left without an answer, rates are of the answered ones, and lots drawn "
+            "between two solutions do not have rates between theirs"
+        )
+    conditions = parse_conditions(where)
+    _column(front, best, "best")
+    columns = []
+    for condition in conditions:
+        columns.append(_column(front, condition.metric, "where"))
+        if condition.operator not in ("==", "<=", ">="):
+            raise InputError(
+                f"where: expected >=, <= or == for a mixture, found {condition}; a mixture comes "
+                "as near as one likes"
+            )
+    members = best_chances(loss(front.roles, best, front.rows.values), conditions, columns)
+    if members is None:
+        ranges = {
+            c.metric: f"{front.rows.values[c.metric].min():.4g} to "
+            f"{front.rows.values[c.metric].max():.4g}"
+            for c in conditions
+        }
+        raise InputError(
+            f"where: expected conditions that a mixture meets, found "
+            f"{', '.join(map(str, conditions))}; the solutions have "
+            + ", ".join(f"{name} from {text}" for name, text in ranges.items())
+        )
+    positions, chances = members
+    expected = {
+        name: float(chances @ front.rows.values[name][positions])
+        for name, metric in front.roles.metrics.items()
+        if metric.mixes
+    }
+    return Mixture(positions, chances, expected)
+
+
+def best_chances(
+    losses: FloatArray, conditions: Sequence[Condition], columns: Sequence[FloatArray]
+) -> tuple[IntArray, FloatArray] | None:
+    """Return who is in the mixture of least expected loss, and with which chance.
+
+    Parameters
+    ----------
+    losses : numpy.ndarray, shape (n,)
+    conditions : sequence of Condition
+        On expected values, with ``>=``, ``<=`` or ``==``.
+    columns : sequence of numpy.ndarray, each shape (n,)
+        The values that these are of.
+
+    Returns
+    -------
+    positions of int64 and chances of float64, each shape (members,), or None
+        None: no mixture meets the conditions.
+    """
+    from scipy.optimize import linprog
+
+    above, limits, equal, values = [], [], [np.ones(len(losses))], [1.0]
+    for condition, column in zip(conditions, columns, strict=True):
+        if condition.operator == "==":
+            equal.append(column)
+            values.append(condition.value)
+        else:
+            side = 1.0 if condition.operator == "<=" else -1.0
+            above.append(side * column)
+            limits.append(side * condition.value)
+    solved = linprog(
+        losses,
+        A_ub=np.array(above) if above else None,
+        b_ub=limits or None,
+        A_eq=np.array(equal),
+        b_eq=values,
+        method="highs-ds",
+    )
+    if solved.x is None:
+        return None
+    members = np.flatnonzero(solved.x > _NOTHING).astype(np.int64)
+    return members, solved.x[members] / solved.x[members].sum()
+
+
+def _column(front: Front, name: str, place: str) -> FloatArray:
+    """Return the values of a metric that mixes, shape (n,)."""
+    column, metrics = column_of(front, name, place), front.roles.metrics
+    mixing = [metric.name for metric in metrics.values() if metric.mixes]
+    if not metrics[name].mixes:
+        raise InputError(
+            f"{place}: expected a metric whose values mix ({', '.join(mixing) or 'none here'}), "
+            f"found {name!r}, which is no mean over records"
+        )
+    return np.asarray(column, dtype=np.float64)
+
+
+def expect_mixture(
+    resamples: Resamples,
+    front: Front,
+    positions: IntArray,
+    mixture: Mixture,
+    best: str,
+    where: Sequence[str | Condition] = (),
+    spread: Mapping[str, Sequence[Spread]] | None = None,
+) -> tuple[dict[str, Promise], float]:
+    """Return what to expect of a mixture that :func:`mix` returned.
+
+    In each of 200 resamples the best mixture of all designs is found anew.
+
+    Parameters
+    ----------
+    resamples : Resamples
+    front : Front
+        With the trivial classifiers behind its solutions, as the mixture is of.
+    positions : numpy.ndarray of int64, shape (solutions,)
+        Where its solutions are among the candidates.
+    mixture : Mixture
+    best, where
+        As it was asked for.
+    spread : mapping of str to sequence of Spread, optional
+        What the ranges of its solutions are made of, in the order of ``positions``, by metric; as
+        without refits if None.
+
+    Returns
+    -------
+    mapping of str to Promise
+        By metric that mixes.
+    float
+        The share of resamples in which no mixture meets the conditions; they are left out.
+
+    Raises
+    ------
+    InputError
+        None meets them in any.
+
+    Notes
+    -----
+    Of the designs those are looked at that no other one beats, in the resample, in what is wanted
+    and in each condition. A trivial classifier has in a resample what it has on all records.
+    """
+    roles, outcomes = front.roles, resamples.outcomes
+    rule, constraints = Rule(front, where=where, best=best), constraints_of(roles)
+    few, needs = resamples.first(_RESAMPLES), rule.needs
+    names = [name for name in mixture.expected if name in outcomes.names]
+    trivial = {name: front.rows.values[name][len(positions) :] for name in needs}
+
+    def wishes(values: Values) -> FloatArray:
+        """Return what no other one may beat, as losses (n, 1 + conditions or more)."""
+        losses = [rule.score(values)]
+        for c in rule.where:
+            losses += [values[c.metric]] if c.operator != ">=" else []
+            losses += [-values[c.metric]] if c.operator != "<=" else []
+        return np.stack(losses, axis=1)
+
+    claimed = few.claimed(np.arange(outcomes.candidates), needs)
+    pool = np.flatnonzero(~np.isnan(claimed[best]))
+    if len(pool) > _MOST:
+        layers = pareto_layers(wishes({n: claimed[n][pool] for n in needs}), np.zeros(len(pool)))
+        pool = nearest_of(pool, layers, _MOST).candidates
+    pieces = [values for _, values in few.pieces(pool, needs)]
+    drawn = {name: np.concatenate([values[name] for values in pieces]) for name in needs}
+    feasible = meets(constraints, roles, drawn)
+
+    # the mixtures of the resamples: members (most members, resamples), -1 beyond the last one
+    members = np.full((1 + len(rule.where), few.count), -1, dtype=np.int64)
+    shares, met = np.zeros(members.shape), np.zeros(few.count, dtype=bool)
+    for b in range(few.count):
+        here = np.flatnonzero(feasible[:, b])
+        values = {name: np.append(drawn[name][here, b], trivial[name]) for name in needs}
+        losses = wishes(values)
+        front_of_b = np.flatnonzero(nondominated(losses))
+        columns = [values[c.metric][front_of_b] for c in rule.where]
+        solved = best_chances(losses[front_of_b, 0], rule.where, columns)
+        if solved is None:
+            continue
+        picks, met[b] = front_of_b[solved[0]], True
+        model = picks < len(here)  # the others are trivial: they gain nothing
+        members[: model.sum(), b] = pool[here[picks[model]]]
+        shares[: model.sum(), b] = solved[1][model]
+    if not met.any():
+        raise InputError(
+            f"where: no mixture meets the conditions in any of {few.count} resamples of the "
+            "records; nothing can be expected of it"
+        )
+    inside = mixture.positions < len(positions)
+    chances, own = mixture.chances[inside], mixture.positions[inside]
+    if spread is None:
+        drawn = resamples.metrics(positions, names)
+        spread = spreads(outcomes, resamples.units, positions, drawn, roles.metrics)
+    drawn, gains = resamples.metrics(positions[own], names), few.gains(members, names)
+    of = {}
+    for name in names:
+        metric = roles.metrics[name]
+        rest = mixture.chances[~inside] @ front.rows.values[name][mixture.positions[~inside]]
+        variance = moments(chances @ drawn[name] + rest)[1]
+        of_mixture = mixed_spread([spread[name][i] for i in own], chances, variance, metric)
+        gained = np.where(members >= 0, shares * gains[name], 0.0).sum(axis=0)[met]
+        of[name] = promised(mixture.expected[name], gained, metric, of_mixture)
+    return of, 1 - float(met.mean())

@@ -1,0 +1,208 @@
+"""Resamples of the records of a run: what its candidates do in them, and what a rule picks.
+
+Tables have a row per candidate and a column per resample. Sums over records are of whole numbers,
+so a value is the same to the bit whatever candidates and resamples are looked at together.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterator
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from framework.analysis.choose import Rule, Values, loss
+from framework.arrays import BoolArray, FloatArray, IntArray
+from framework.jit import njit
+from framework.outcomes import RecordOutcomes, resample_weights
+from framework.streams import resample_stream
+
+RESAMPLES, FEWEST_RESAMPLES = 500, 100
+_DRAWN = 25_000_000  # records x resamples: beyond 50,000 records there are fewer of the latter
+PILOT = 32  # resamples that tell which candidates cannot win any
+_FAR = 4.0  # standard errors behind the winners, or beyond a limit, from which none wins
+_VALUES = 1 << 17  # of a metric in memory at a time: they stay in the processor's cache
+_FEWEST = 200  # candidates that are looked at whatever they take
+_WORK = 4e9  # candidates x records x resamples of one call: about a second of one core
+_TOGETHER = 16  # resamples whose picks are scored at once
+
+
+class Pool(NamedTuple):
+    """The candidates that may win a resample, ascending, and whether all of these are there."""
+
+    candidates: IntArray
+    whole: bool
+
+
+class Resamples:
+    """Resamples of the records of a run.
+
+    Parameters
+    ----------
+    outcomes : RecordOutcomes
+        Of every candidate evaluated, by ascending id, each design once.
+    seed : int
+        The run's: the same run has the same resamples, whoever asks.
+    resamples : int, optional
+        500; of more than 50,000 records fewer, down to 100 from 250,000 on: what they tell of so
+        many records is small.
+
+    Attributes
+    ----------
+    outcomes
+    weights : numpy.ndarray of float32, shape (records, resamples)
+    count : int
+        How many resamples there are.
+    units : int
+        How many units are drawn in each.
+    """
+
+    def __init__(self, outcomes: RecordOutcomes, seed: int, resamples: int | None = None) -> None:
+        if resamples is None:
+            resamples = max(min(RESAMPLES, _DRAWN // outcomes.records), FEWEST_RESAMPLES)
+        self.outcomes, self.count = outcomes, resamples
+        self.units = int(outcomes.units.max()) + 1
+        self.weights = resample_weights(outcomes.units, resamples, resample_stream(seed))
+
+    def first(self, count: int) -> Self:
+        """Return the first of the resamples, so many at most."""
+        fewer = copy.copy(self)
+        fewer.count = min(count, self.count)
+        fewer.weights = self.weights[:, : fewer.count]
+        return fewer
+
+    def claimed(self, candidates: IntArray, names: Collection[str] | None = None) -> Values:
+        """Return metrics on all records, shape (candidates,)."""
+        once = np.ones((self.outcomes.records, 1), dtype=np.float32)
+        values = self.outcomes.metrics(once, candidates, names)
+        return {name: column[:, 0] for name, column in values.items()}
+
+    def metrics(self, candidates: IntArray, names: Collection[str] | None = None) -> Values:
+        """Return metrics in the resamples, shape (candidates, resamples)."""
+        return self.outcomes.metrics(self.weights, candidates, names)
+
+    def pieces(
+        self, candidates: IntArray, names: Collection[str]
+    ) -> Iterator[tuple[IntArray, Values]]:
+        """Yield candidates in pieces that fit into the cache, with :meth:`metrics` of each."""
+        step = max(_VALUES // max(self.count, 1), 1)
+        for start in range(0, len(candidates), step):
+            piece = candidates[start : start + step]
+            yield piece, self.metrics(piece, names)
+
+    def pool(self, rule: Rule) -> Pool:
+        """Return the candidates that may win a resample by a rule.
+
+        By the first 32 resamples: a candidate is left out where it breaks a condition by more than
+        four standard errors, or is on average more than four standard errors (of the difference)
+        behind the best one of each resample; 99 to 100% of picks were the same as without. Where
+        those that are left would take more than about a second, the nearest are kept.
+        """
+        pilot, n = self.first(PILOT), self.outcomes.candidates
+        score, distance = np.empty((n, pilot.count)), np.zeros(n)
+        best = np.full(pilot.count, np.inf)
+        for piece, values in pilot.pieces(np.arange(n), rule.needs):
+            score[piece] = rule.score(values)
+            passing = np.where(rule.holds(values), score[piece], np.inf)
+            best = np.minimum(best, passing.min(axis=0))
+            for slack in rule.slacks(values):
+                distance[piece] = np.maximum(distance[piece], standard_errors(-slack))
+        distance[np.isnan(score).any(axis=1)] = np.inf
+        met = np.isfinite(best)
+        if met.any() and not rule.margins:
+            distance = np.maximum(distance, standard_errors(score[:, met] - best[met]))
+        near = np.flatnonzero(distance <= _FAR)
+        most = max(int(_WORK / (self.outcomes.records * self.count)), _FEWEST)
+        return nearest_of(near, distance[near], most)
+
+    def picks(self, rule: Rule, candidates: IntArray) -> IntArray:
+        """Return which candidate a rule picks in each resample, -1 for none, shape (resamples,)."""
+        limits: list[FloatArray] = []  # by margin, (resamples,)
+
+        def passing(values: Values) -> BoolArray:
+            holding = rule.holds(values)
+            for margin, limit in zip(rule.margins, limits, strict=False):  # those known so far
+                holding &= loss(rule.roles, margin.metric, values) <= limit
+            return holding
+
+        for margin in rule.margins:
+            least = np.full(self.count, np.inf)
+            for _, values in self.pieces(candidates, rule.needs):
+                losses = np.where(passing(values), loss(rule.roles, margin.metric, values), np.inf)
+                least = np.minimum(least, losses.min(axis=0))
+            limits.append(margin.limit(least))
+        best = np.full((1 + len(rule.roles.names), self.count), np.inf)
+        picks = np.full(self.count, -1, dtype=np.int64)
+        for piece, values in self.pieces(candidates, rule.needs):
+            _improve(rule.keys(values), passing(values), piece, best, picks)
+        return picks
+
+    def gains(self, picks: IntArray, names: Collection[str]) -> Values:
+        """Return how much greater the metrics of picks are in their resample than on all records.
+
+        Parameters
+        ----------
+        picks : numpy.ndarray of int64, shape (rules, resamples)
+            Candidates; -1 for none.
+        names : collection of str
+            Metrics.
+
+        Returns
+        -------
+        mapping of str to numpy.ndarray of float64, shape (rules, resamples)
+            NaN where there is no pick.
+        """
+        gains = {name: np.full(picks.shape, np.nan) for name in names}
+        for start in range(0, self.count, _TOGETHER):
+            columns = slice(start, start + _TOGETHER)
+            rules, resamples = np.nonzero(picks[:, columns] >= 0)
+            picked, row = np.unique(picks[:, columns][rules, resamples], return_inverse=True)
+            drawn = self.outcomes.metrics(self.weights[:, columns], picked, names)
+            claimed = self.claimed(picked, names)
+            for name in names:
+                gained = drawn[name][row, resamples] - claimed[name][row]
+                gains[name][:, columns][rules, resamples] = gained
+        return gains
+
+
+def standard_errors(gaps: FloatArray) -> FloatArray:
+    """Return mean gaps in standard errors, shape (n,), of gaps in resamples, (n, resamples).
+
+    Below 0 it is 0; a positive gap without any error is never made up.
+    """
+    gap, error = gaps.mean(axis=1), gaps.std(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(gap > 0, np.where(error > 0, gap / error, np.inf), 0.0)
+
+
+def nearest_of(candidates: IntArray, distance: FloatArray, most: int) -> Pool:
+    """Return so many candidates at most, those with the least distances."""
+    if len(candidates) <= most:
+        return Pool(candidates, whole=True)
+    return Pool(np.sort(candidates[np.argsort(distance, kind="stable")[:most]]), whole=False)
+
+
+@njit
+def _improve(
+    keys: FloatArray, allowed: BoolArray, candidates: IntArray, best: FloatArray, picks: IntArray
+) -> None:
+    """Let candidates, in their order, replace the best so far of each resample.
+
+    ``keys`` (keys, n, resamples) decide in turn, ``allowed`` (n, resamples), ``best`` (keys,
+    resamples) are the keys of the ``picks`` (resamples,), which are -1 before the first.
+    """
+    count, resamples = allowed.shape
+    for i in range(count):
+        for b in range(resamples):
+            if not allowed[i, b]:
+                continue
+            better = picks[b] < 0
+            for q in range(len(keys)):
+                if better or keys[q, i, b] > best[q, b]:
+                    break
+                better = keys[q, i, b] < best[q, b]
+            if better:
+                picks[b] = candidates[i]
+                for q in range(len(keys)):
+                    best[q, b] = keys[q, i, b]
