@@ -131,7 +131,7 @@ class Resamples:
             for _, values in self.pieces(candidates, rule.needs):
                 losses = np.where(passing(values), loss(rule.roles, margin.metric, values), np.inf)
                 least = np.minimum(least, losses.min(axis=0))
-            limits.append(margin.limit(least))
+            limits.append(margin.limit(np.where(np.isfinite(least), least, 0.0)))
         best = np.full((1 + len(rule.roles.names), self.count), np.inf)
         picks = np.full(self.count, -1, dtype=np.int64)
         for piece, values in self.pieces(candidates, rule.needs):

@@ -201,6 +201,13 @@ def test_nothing_can_be_expected_where_no_resample_has_a_pick():
         expect(Resamples(outcomes, 0), made, 0)
 
 
+def test_a_rule_may_have_margins_below_a_limit_that_no_solution_meets():
+    outcomes = MadeUp()
+    made = Rule(front_of(outcomes), where=["cost<=0"], within=["accuracy=0%"], best="accuracy")
+    assert not made.passing.any()
+    assert (Resamples(outcomes, 0, 20).picks(made, np.arange(outcomes.candidates)) == -1).all()
+
+
 @pytest.mark.parametrize("scale", [1, 2**20, 2**45])
 @pytest.mark.parametrize("together", [7, 30, 64])
 def test_weighted_sums_have_no_rounding(scale, together, monkeypatch):
