@@ -113,11 +113,11 @@ class Compared:
         """Return what :meth:`to_json` wrote; KeyError, TypeError or ValueError for others."""
         points = tuple(str(point) for point in plain["points"])
 
-        def columns(found: Mapping[str, Any]) -> dict[str, list[float]]:
-            read = {str(name): [float(v) for v in values] for name, values in found.items()}
-            if any(len(values) != len(points) for values in read.values()):
+        def columns(table: Mapping[str, Any]) -> dict[str, list[float]]:
+            floats = {str(name): [float(v) for v in values] for name, values in table.items()}
+            if any(len(values) != len(points) for values in floats.values()):
                 raise ValueError("columns of other lengths")
-            return read
+            return floats
 
         gains = {}
         for name, gain in plain["gains"].items():
@@ -283,31 +283,31 @@ def _on_test(
     return float(loss(front.roles, name, {name: gap}).mean())
 
 
-def worth_comparing(found: Sequence[Compared], front: Front) -> list[Compared]:
+def worth_comparing(compared: Sequence[Compared], front: Front) -> list[Compared]:
     """Return what says whether the search was worth it.
 
     What costs less than every solution is left out, and what has none at all of something that is
     minimised.
     """
     roles = front.roles
-    found = [one for one in found if one.points and {*roles.names} <= one.values.keys()]
+    compared = [one for one in compared if one.points and {*roles.names} <= one.values.keys()]
     amounts = [n for n in roles.names if roles.metrics[n].kind == "ratio"]
     minimised = [o.metric for o in roles.objectives if o.sense == "min"]
     cheaper = [
         one
-        for one in found
+        for one in compared
         if any(max(one.values[n]) < front.rows.values[n].min() for n in amounts)
         or any(max(one.values[n]) <= roles.metrics[n].low for n in minimised)
     ]
-    return [one for one in found if one not in cheaper]
+    return [one for one in compared if one not in cheaper]
 
 
-def verdict(found: Sequence[Compared], front: Front) -> str:
+def verdict(compared: Sequence[Compared], front: Front) -> str:
     """Return one sentence: whether the search beats what one would do without it, and by how much.
 
     What it does not beat comes first; see :func:`worth_comparing` for what is compared.
     """
-    compared = worth_comparing(found, front)
+    compared = worth_comparing(compared, front)
     lost = [f"{one.name} ({_gain_text(one, front)})" for one in compared if not one.beaten]
     won = [f"{one.name} ({_gain_text(one, front)})" for one in compared if one.beaten]
     texts = []
@@ -327,9 +327,9 @@ class Worth(NamedTuple):
     unbeaten: tuple[str, ...]
 
 
-def worth_of(found: Sequence[Compared], front: Front) -> Worth | None:
+def worth_of(compared: Sequence[Compared], front: Front) -> Worth | None:
     """Return what a run's search beats; None where it was compared with nothing."""
-    compared = worth_comparing(found, front) if len(front) else []
+    compared = worth_comparing(compared, front) if len(front) else []
     if not compared:
         return None
     beaten, unbeaten = (
