@@ -89,9 +89,9 @@ def _figures(
 ) -> dict[str, FloatArray]:
     """Return metrics (n, b); NaN where no record is what they are about."""
     about = model.shares(weights)
-    found = model.metrics(weights, slice(None), names)
+    values = model.metrics(weights, slice(None), names)
     return {
-        name: np.where(about[name] > 0, found[name], np.nan) if name in about else found[name]
+        name: np.where(about[name] > 0, values[name], np.nan) if name in about else values[name]
         for name in names
     }
 

@@ -24,11 +24,11 @@ _MOST_RECORDS = 200_000  # of a search: resamples of more take longer than they 
 
 
 def with_alternatives(
-    problem: Problem, front: Front, found: Evidence, report: Callable[[str], None]
+    problem: Problem, front: Front, resampled: Evidence, report: Callable[[str], None]
 ) -> dict[str, Any]:
     """Compare the front of a run with the problem's alternatives; return it for its summary.
 
-    Where that cannot be done, why not is reported, and nothing is returned. ``found`` is the
+    Where that cannot be done, why not is reported, and nothing is returned. ``resampled`` is the
     evidence that what to expect of the front was made of.
     """
     if not len(front):
@@ -39,9 +39,9 @@ def with_alternatives(
             return {}
         if alternatives[0].outcomes.records > _MOST_RECORDS:
             raise InputError(f"expected at most {_MOST_RECORDS:,} records to resample, found more")
-        positions = found.positions(front.ids)
+        positions = resampled.positions(front.ids)
         compared = [
-            compare_alternative(found.resamples, front, positions, found.values, one)
+            compare_alternative(resampled.resamples, front, positions, resampled.values, one)
             for one in alternatives
         ]
     except ParetolabError as error:
@@ -69,8 +69,8 @@ def verdict_of(run_dir: RunDir, front: Front) -> str | None:
     """
     if repeats := [one for one in run_dir.children() if one.front_file.is_file()]:
         return verdict_of_runs([("", worth_of_run(one, one.front())) for one in repeats])
-    found = read_alternatives(run_dir.summary())
-    return verdict(found, front) if found else None
+    compared = read_alternatives(run_dir.summary())
+    return verdict(compared, front) if compared else None
 
 
 def worth_of_run(run_dir: RunDir, front: Front) -> Worth | None:

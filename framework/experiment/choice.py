@@ -387,8 +387,8 @@ def pick(
         and weights is None
         and id is None
     ):
-        known = front.roles.metrics
-        best = next(name for name in source.problem().costs_of_errors if name in known)
+        metrics = front.roles.metrics
+        best = next(name for name in source.problem().costs_of_errors if name in metrics)
         any_rule = True
     trivial = () if expected is None else source.trivial()
     candidates = with_trivial(front, trivial)

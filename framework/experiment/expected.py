@@ -164,12 +164,12 @@ def evidence_of(
 
 def _counted(problem: Problem, counted: IntArray, X: Array) -> Refits | None:
     """Return what the models of a problem do on records of which each counts so often."""
-    found = problem.refits(X)
-    if found is None:
+    refits = problem.refits(X)
+    if refits is None:
         return None
-    each = counted[: len(found.fold_of)]
-    folds = [WeightedOutcomes(model, each) for model in found.folds]
-    return found._replace(folds=folds, whole=WeightedOutcomes(found.whole, each))
+    each = counted[: len(refits.fold_of)]
+    folds = [WeightedOutcomes(model, each) for model in refits.folds]
+    return refits._replace(folds=folds, whole=WeightedOutcomes(refits.whole, each))
 
 
 def exact_front(config: RunConfig, front: Front, problem: Problem) -> Front | None:
@@ -193,21 +193,21 @@ def class_weights(
         Classes that are missing or unknown, or no shares that add up to 1, each large enough to
         be counted.
     """
-    known = problem.truth()
-    if known is None:
+    truth_and_labels = problem.truth()
+    if truth_and_labels is None:
         raise InputError(
             "prior: expected a problem whose records have known classes, found one without"
         )
-    truth, labels = known
+    truth, labels = truth_and_labels
     names = [str(label) for label in labels]
-    given = ", ".join(f"{name}={share:g}" for name, share in shares.items())
+    shown = ", ".join(f"{name}={share:g}" for name, share in shares.items())
     if set(shares) != set(names):
         raise InputError(
-            f"prior: expected a share of each class ({', '.join(names)}), found {given}"
+            f"prior: expected a share of each class ({', '.join(names)}), found {shown}"
         )
     wanted = np.array([shares[name] for name in names])
     if not (wanted > 0).all() or abs(wanted.sum() - 1) > _ROUNDED:
-        raise InputError(f"prior: expected shares above 0 that add up to 1, found {given}")
+        raise InputError(f"prior: expected shares above 0 that add up to 1, found {shown}")
     counts = np.bincount(truth, outcomes.counted, minlength=len(names))
     if not counts.all():
         missing = names[int(counts.argmin())]
@@ -219,13 +219,13 @@ def class_weights(
         least = wanted[each.argmin()] / smallest * together * _LEAST_UNITS / _MOST_TOTAL
         raise InputError(
             f"prior: expected shares of at least {least:.1g}, smaller ones cannot be counted, "
-            f"found {given}"
+            f"found {shown}"
         )
     return np.rint(each * (total / together)).astype(np.int64)[truth]
 
 
 def scored_again(
-    found: Evidence, problem: Problem, roles: Roles, seed: int, *, tested: bool = True
+    resampled: Evidence, problem: Problem, roles: Roles, seed: int, *, tested: bool = True
 ) -> Front:
     """Return the front of the designs that a run evaluated as another problem scores them.
 
@@ -246,9 +246,9 @@ def scored_again(
         No design meets the run's constraints now.
     """
     archive = Archive(roles)
-    evaluated = np.arange(len(found.ids) - found.beside)
-    values = found.resamples.claimed(evaluated)
-    archive.update(Evaluated(found.ids[evaluated], found.X[evaluated], dict(values)))
+    evaluated = np.arange(len(resampled.ids) - resampled.beside)
+    values = resampled.resamples.claimed(evaluated)
+    archive.update(Evaluated(resampled.ids[evaluated], resampled.X[evaluated], dict(values)))
     if archive.rows is None:
         raise InputError("choose: expected a design that meets the run's constraints, found none")
     rows = archive.rows
@@ -256,7 +256,7 @@ def scored_again(
     return Front(rows, roles, problem.gene_names, test)
 
 
-def with_expected(front: Front, found: Evidence) -> tuple[Front, dict[str, Any]]:
+def with_expected(front: Front, resampled: Evidence) -> tuple[Front, dict[str, Any]]:
     """Return a front with what to expect of each solution, and what this rests on.
 
     The latter is for ``summary.json``: how many ``designs`` were evaluated and how many of them
@@ -265,37 +265,39 @@ def with_expected(front: Front, found: Evidence) -> tuple[Front, dict[str, Any]]
     """
     if not len(front):
         return front, {"unknown": "the front is empty"}
-    at = found.positions(front.ids)
-    refits = found.refits(found.X[at])
-    known = expect_front(found.resamples, front.roles, found.values, front.ids, at, refits)
+    at = resampled.positions(front.ids)
+    refits = resampled.refits(resampled.X[at])
+    promised = expect_front(
+        resampled.resamples, front.roles, resampled.values, front.ids, at, refits
+    )
     names = ("designs", "resampled", "whole", "resamples")
-    about = {**{name: getattr(known, name) for name in names}, **found.sizes}
-    if found.resamples.outcomes.refitted and refits is None:
+    about = {**{name: getattr(promised, name) for name in names}, **resampled.sizes}
+    if resampled.resamples.outcomes.refitted and refits is None:
         about["refits"] = "unknown"
-    if found.beside:  # of an exact method
-        about |= {"designs": known.designs - found.beside, "neighbours": found.beside}
-    return replace(front, expected=known.columns), about
+    if resampled.beside:  # of an exact method
+        about |= {"designs": promised.designs - resampled.beside, "neighbours": resampled.beside}
+    return replace(front, expected=promised.columns), about
 
 
-def expectation(found: Evidence, front: Front, position: int, **rule: Any) -> Expectation:
+def expectation(resampled: Evidence, front: Front, position: int, **rule: Any) -> Expectation:
     """Return what to expect of a solution of a front that a rule of ``choose`` picked."""
-    made = Rule(front, **rule)
-    at = int(found.positions(front.ids[position : position + 1])[0])
-    spread = {name: of[position] for name, of in found.spreads(front).items()}
-    return replace(expect(found.resamples, made, at, spread), beside=found.beside)
+    chosen_by = Rule(front, **rule)
+    at = int(resampled.positions(front.ids[position : position + 1])[0])
+    spread = {name: of[position] for name, of in resampled.spreads(front).items()}
+    return replace(expect(resampled.resamples, chosen_by, at, spread), beside=resampled.beside)
 
 
 def mixture_expectation(
-    found: Evidence, front: Front, mixture: Mixture, best: str, where: Sequence[str | Condition]
+    resampled: Evidence, front: Front, mixture: Mixture, best: str, where: Sequence[str | Condition]
 ) -> tuple[dict[str, Promise], float]:
     """Return what to expect of a mixture of a front with trivial classifiers behind it.
 
     See :func:`~framework.analysis.mixtures.expect_mixture`.
     """
     solutions = front.ids[front.ids >= 0]
-    positions = found.positions(solutions)
-    spread = found.spreads(front)
-    return expect_mixture(found.resamples, front, positions, mixture, best, where, spread)
+    positions = resampled.positions(solutions)
+    spread = resampled.spreads(front)
+    return expect_mixture(resampled.resamples, front, positions, mixture, best, where, spread)
 
 
 class Sure(NamedTuple):
@@ -325,7 +327,7 @@ class _Tightest(NamedTuple):
 
 
 def sure_front(
-    found: Evidence, front: Front, where: Sequence[str | Condition], percent: float
+    resampled: Evidence, front: Front, where: Sequence[str | Condition], percent: float
 ) -> Sure:
     """Return the part of a front whose limits hold with at least so many per cent.
 
@@ -345,8 +347,8 @@ def sure_front(
         raise InputError("sure: expected with at least one limit, such as --where coverage>=0.8")
     rule = Rule(front, where=conditions)
     if front.expected is None:
-        front, _ = with_expected(front, found)
-    values = found.resamples.metrics(found.positions(front.ids), rule.needs)
+        front, _ = with_expected(front, resampled)
+    values = resampled.resamples.metrics(resampled.positions(front.ids), rule.needs)
     values = {name: column - _luck(front, name)[:, None] for name, column in values.items()}
     met = rule.holds(values).mean(axis=1)
     passes = met >= percent / 100
@@ -398,8 +400,8 @@ def _bound(front: Front, condition: Condition, percent: float) -> FloatArray:
     """Return the one-sided bound of solutions in the metric of a condition; claims if unknown."""
     name = condition.metric
     columns = expected_columns(front.roles.metrics).get(name, ("",) * 3)
-    known = [(front.expected or {}).get(column) for column in columns]
-    expected, low, high = known
+    values = [(front.expected or {}).get(column) for column in columns]
+    expected, low, high = values
     if condition.operator == "==" or expected is None or low is None or high is None:
         return front.rows.values[name]
     end = low if condition.operator in (">", ">=") else high

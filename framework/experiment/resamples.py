@@ -46,31 +46,31 @@ class FrontResamples(NamedTuple):
     steps: Array
 
 
-def keep_resamples(run_dir: RunDir, front: Front, found: Evidence) -> None:
+def keep_resamples(run_dir: RunDir, front: Front, resampled: Evidence) -> None:
     """Write ``resamples.npz`` of a front: the first 200 resamples or, of a large one, fewer."""
     if not len(front):
         return
-    outcomes = found.resamples.outcomes
-    kept = [k for k, name in enumerate(front.roles.metrics) if name in outcomes.names]
-    names = [[*front.roles.metrics][k] for k in kept]
+    outcomes = resampled.resamples.outcomes
+    places = [k for k, name in enumerate(front.roles.metrics) if name in outcomes.names]
+    names = [[*front.roles.metrics][k] for k in places]
     count = max(_VALUES // (len(front) * max(len(names), 1)), _FEWEST)
-    resamples = found.resamples.first(min(count, _RESAMPLES))
-    pieces = [drawn for _, drawn in resamples.pieces(found.positions(front.ids), names)]
+    resamples = resampled.resamples.first(min(count, _RESAMPLES))
+    pieces = [drawn for _, drawn in resamples.pieces(resampled.positions(front.ids), names)]
     values = np.empty((len(names), len(front), resamples.count))
     for k, name in enumerate(names):
         values[k] = np.concatenate([drawn[name] for drawn in pieces])
-    known = np.isfinite(values)
-    low = np.where(known, values, np.inf).min(axis=(1, 2), initial=np.inf)
-    high = np.where(known, values, -np.inf).max(axis=(1, 2), initial=-np.inf)
+    finite = np.isfinite(values)
+    low = np.where(finite, values, np.inf).min(axis=(1, 2), initial=np.inf)
+    high = np.where(finite, values, -np.inf).max(axis=(1, 2), initial=-np.inf)
     low, high = np.where(low <= high, low, 0.0), np.where(low <= high, high, 0.0)
     span = np.where(high > low, high - low, 1.0)[:, None, None]
     steps = np.full(values.shape, STEPS + 1, dtype=np.uint16)
-    steps[known] = np.rint(((values - low[:, None, None]) / span * STEPS)[known])
+    steps[finite] = np.rint(((values - low[:, None, None]) / span * STEPS)[finite])
     content = BytesIO()
     np.savez_compressed(
         content,
         ids=front.ids,
-        metrics=np.array(kept, dtype=np.int64),
+        metrics=np.array(places, dtype=np.int64),
         low=low,
         high=high,
         steps=steps,
@@ -83,13 +83,13 @@ def read_resamples(run_dir: RunDir, front: Front) -> FrontResamples | None:
     if not run_dir.resamples_file.is_file():
         return None
     try:
-        kept = arrays_of(read_bytes(run_dir.resamples_file, JSON_BYTES), JSON_BYTES)
-        low, high, steps = kept["low"], kept["high"], kept["steps"]
-        names = tuple([*front.roles.metrics][k] for k in kept["metrics"].tolist())
+        arrays = arrays_of(read_bytes(run_dir.resamples_file, JSON_BYTES), JSON_BYTES)
+        low, high, steps = arrays["low"], arrays["high"], arrays["steps"]
+        names = tuple([*front.roles.metrics][k] for k in arrays["metrics"].tolist())
         fits = (
-            np.array_equal(kept["ids"], front.ids)
+            np.array_equal(arrays["ids"], front.ids)
             and len(set(names)) == len(names)
-            and kept["metrics"].min(initial=0) >= 0
+            and arrays["metrics"].min(initial=0) >= 0
             and steps.dtype == np.uint16
             and steps.ndim == 3
             and steps.shape[:2] == (len(names), len(front))
