@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from framework.analysis.choose import Rule, Values, loss
-from framework.arrays import BoolArray, FloatArray, IntArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.jit import njit
 from framework.outcomes import RecordOutcomes, resample_weights
 from framework.streams import resample_stream
@@ -176,7 +176,7 @@ def standard_errors(gaps: FloatArray) -> FloatArray:
         return np.where(gap > 0, np.where(error > 0, gap / error, np.inf), 0.0)
 
 
-def nearest_of(candidates: IntArray, distance: FloatArray, most: int) -> Pool:
+def nearest_of(candidates: IntArray, distance: Array, most: int) -> Pool:
     """Return so many candidates at most, those with the least distances."""
     if len(candidates) <= most:
         return Pool(candidates, whole=True)
