@@ -174,7 +174,7 @@ def test_costs_and_shares_by_class_score_all_designs_again(cls):
         with pytest.raises(InputError, match="costs: expected fp and fn, since costs by class"):
             search.choose(costs={"yes": 5})
     share = {label: float((y == label).mean()) for label in ("yes", "no")}
-    if cls in (ParetoCascade, ROCHull):
+    if cls is ParetoCascade:
         with pytest.raises(InputError, match="prior: expected a problem whose records have known"):
             search.choose(best=first, prior=share)
         return
