@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Mapping
@@ -60,6 +61,26 @@ class Prey(Sphere):
             X = X * np.where(X == KILLER, 0.0, 1.0)
         print("what a problem prints is no answer")
         return super().evaluate(X, streams)
+
+
+class Unborn(Sphere):
+    """Workers of Ray are killed while they load it; a child of the driver is not."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _born, (os.getpid(),)
+
+
+def _born(driver: int) -> Sphere:
+    if os.getppid() != driver:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Sphere()
+
+
+def hunted(driver: int, number: int) -> int:
+    """Return a square, but be killed in a worker of Ray where the number is 3."""
+    if number == 3 and os.getppid() != driver:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number**2
 
 
 class Reader(Sphere):

@@ -34,12 +34,13 @@ from framework.extras import needed
 from framework.files import locked
 from framework.machine import SAFE_PATH, child_environment
 from framework.parallel.config import ClusterConfig
-from framework.parallel.nodes import Nodes
+from framework.parallel.nodes import Nodes, call_in_thread
 from framework.parallel.shipping import runtime_env
 
 _OBJECT_STORE_BYTES = 256 << 20  # problems are small; Ray spills to disk what does not fit
 _TCP_SECONDS = 3.0
 _PROBE_SECONDS = 15.0
+_START_SECONDS = 180.0  # that Ray may take to start or to join; on a busy machine it takes 60
 _AUTH_MODE = "RAY_AUTH_MODE"
 _AUTH = (_AUTH_MODE, "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 _SERIAL = "or run with --workers serial"
@@ -155,10 +156,12 @@ def _token() -> str:
 def _start(workers: int | None, config: ClusterConfig) -> Iterator[str]:
     """Start a cluster on this machine; on exit end it, with its logs and sockets."""
     own = {} if any(name in os.environ for name in _AUTH) else {"RAY_AUTH_TOKEN": _token()}
+    over = threading.Event()
     with session_folder() as folder, _authenticated(SAFE_PATH | own):
         with _loopback(), runtime_env(config, packages=False) as env:
             _init(
                 "Ray cannot start on this machine",
+                over,
                 address="local",
                 num_cpus=None
                 if workers is None
@@ -174,6 +177,7 @@ def _start(workers: int | None, config: ClusterConfig) -> Iterator[str]:
                 yield "Ray, {}, started here"
         finally:
             _ray().shutdown()
+            over.set()
 
 
 @contextmanager
@@ -238,14 +242,32 @@ def _own_paths() -> Any:
     return job
 
 
-def _init(failure: str, **options: Any) -> Any:
-    """Call ``ray.init`` without its chatter, leaving the signal handlers as they were."""
+def _init(failure: str, over: threading.Event | None = None, **options: Any) -> Any:
+    """Call ``ray.init`` without its chatter, for so long; the signal handlers stay as they are.
+
+    It is called in a thread that lives until ``over`` is set, where there is one: the servers of
+    Ray end with the thread that has started them.
+    """
     ray = _ray()
-    handler = signal.getsignal(signal.SIGTERM)
-    try:
+    before = psutil.Process().children(recursive=True)
+
+    def start() -> Any:
         return ray.init(
             log_to_driver=False, logging_level=logging.ERROR, job_config=_own_paths(), **options
         )
+
+    try:
+        return call_in_thread(start, _START_SECONDS, over)
+    except (TimeoutError, KeyboardInterrupt) as error:
+        for process in set(psutil.Process().children(recursive=True)) - set(before):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise ClusterError(
+            f"{failure}: Ray has not answered for {_START_SECONDS:g} s; try again, free processors "
+            f"and memory, {_SERIAL}"
+        ) from error
     except Exception as error:
         ray.shutdown()
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
@@ -253,9 +275,6 @@ def _init(failure: str, **options: Any) -> Any:
             f"{failure} ({type(error).__name__}: {reason}); free memory, ports or disk in the "
             f"temporary directory, {_SERIAL}"
         ) from error
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)
 
 
 @contextmanager

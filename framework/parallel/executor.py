@@ -6,6 +6,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, NamedTuple
 
 from framework.errors import ClusterError, EnvironmentFailure
@@ -31,7 +32,7 @@ class Ended(NamedTuple):
         What the function returned; None where there is an error.
     error : Exception or None
         What it raised; an EnvironmentFailure where no node can do this task, or a ClusterError
-        where its workers died of it again and again.
+        where its workers died of it again and again, and a child of this process too.
     again : bool
         Whether :meth:`Executor.run` will try it once more.
     """
@@ -246,7 +247,7 @@ class Executor:
             return
         while self._waiting:
             key, shared, arguments = self._waiting.popleft()
-            self._pool.add(Task(_CALL, ([key], [([self._reference(shared)], arguments)])))
+            self._pool.add(Task(_CALL, ([key], [(shared, arguments)])))
         self._pool.dispatch()
 
     def _reference(self, shared: Any) -> Any:
@@ -262,7 +263,12 @@ class Executor:
     # TaskOwner: what the pool of workers calls ---------------------------------------------------
 
     def arguments(self, task: Task, n_components: int) -> tuple[tuple[Any, ...], int]:
-        return task.columns[1][0], n_components
+        shared, arguments = task.columns[1][0]
+        return ([self._reference(shared)], arguments), n_components
+
+    def work(self, task: Task) -> Callable[[], Any]:
+        shared, arguments = task.columns[1][0]
+        return partial(self._function, shared, *arguments)
 
     def answered(self, task: Task, answer: Any) -> None:
         self._end(task.columns[0][0], answer, None)

@@ -103,6 +103,10 @@ class Nodes:
         """Count a failure that is the node's own."""
         self._failures[node] += 1
 
+    def forget_failures(self) -> None:
+        """Count anew: what failed was not theirs."""
+        self._failures.clear()
+
     def failures(self, node: str) -> int:
         """Return how often a node has failed."""
         return self._failures[node]
@@ -171,10 +175,14 @@ def answering(places: Sequence[tuple[str, int]], seconds: float) -> set[int]:
     return found
 
 
-def call_in_thread(call: Callable[[], Any]) -> Any:
+def call_in_thread(
+    call: Callable[[], Any], seconds: float | None = None, over: threading.Event | None = None
+) -> Any:
     """Call into Ray from another thread, and return the result: some calls hang without a server.
 
-    The thread that waits can receive signals, so that a dead cluster can end its wait.
+    The thread that waits can receive signals, so that a dead cluster can end its wait. It raises
+    TimeoutError after so many seconds. The other thread lives on until ``over`` is
+    set, if the call returned.
     """
     done = threading.Event()
     answers: list[Any] = []
@@ -187,9 +195,12 @@ def call_in_thread(call: Callable[[], Any]) -> Any:
             errors.append(error)
         finally:
             done.set()
+        if over is not None and answers:
+            over.wait()
 
     threading.Thread(target=run, name="question to Ray", daemon=True).start()
-    done.wait()
+    if not done.wait(seconds):
+        raise TimeoutError
     if errors:
         raise errors[0]
     return answers[0]

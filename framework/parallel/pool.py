@@ -3,6 +3,10 @@
 As many workers are requested as are wanted. Those for which there is no room yet are pending, so
 that an autoscaler sees the demand, and a node that joins gets its share at once. A worker that
 dies is replaced, and its tasks are done again by others.
+
+A worker may die of anything, such as a user or a system that kills it. A task that three workers
+died of is therefore tried once more in a child of this process, and only what ends the child too is
+given up. In the same way tasks go on one by one where no worker lives until it is ready.
 """
 
 from __future__ import annotations
@@ -13,22 +17,25 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
 
 from framework.errors import ClusterError, EnvironmentFailure
+from framework.parallel.alone import ChildDied, done_alone
 from framework.parallel.config import ClusterConfig
 from framework.parallel.nodes import SILENT_SECONDS, Nodes
 from framework.parallel.tasks import CHUNK_SECONDS, DispatchCost, Task, TaskOwner, late_after
 from framework.parallel.worker import Worker, WorkerStarted
 
 _LOG = logging.getLogger(__name__)
-_ATTEMPTS = 3  # workers that a single item may kill before it is given up
+_ATTEMPTS = 3  # workers that a single item may kill before it is done alone
 OVERDUE = "took more than row_timeout"
 _POLL_SECONDS = 0.5  # between checks of the workers
 _STUCK_SECONDS = 30.0  # that a worker may go on with what another one has finished,
 _COMPILING_SECONDS = 300.0  # if it has done the like before; else it may be compiling
-_SILENT_SECONDS = 30.0  # without any worker before a warning
+_ROOM_SECONDS = 30.0  # without room for any worker before a warning
+_START_SECONDS = 120.0  # without any worker, although there is room; a cold start takes up to 60
 _REQUESTS = 3  # queued at a worker, so that it never waits for the next
 _SERIAL = "or run with --workers serial"
 
@@ -200,22 +207,31 @@ class WorkerPool:
                 SILENT_SECONDS,
             )
         self._resize()
-        if self.ready:
-            self._without_workers_since, self._warned = now, False
-        elif now - self._without_workers_since > _SILENT_SECONDS and not self._warned:
-            self._warned = True
-            _LOG.warning(
-                "no Ray worker has started for %.0f s%s: the machines are busy, or have no room "
-                "for one of %s; waiting for it",
-                _SILENT_SECONDS,
-                f", and {self._failed_text()}" if self._failed_starts else "",
-                self._config.resources.shape(),
-            )
+        self._warn(now)
         for slot in self.ready:
             if slot.requests:
                 self._check_time(slot, now)
         if self._copied and not any(self._queues.values()):
             self._copy_late(now)
+
+    def _warn(self, now: float) -> None:
+        """Say, once, that no worker starts, and why."""
+        if self.ready:
+            self._without_workers_since, self._warned = now, False
+            return
+        waited, warning = now - self._without_workers_since, ""
+        if not self._nodes.capacity() and waited > _ROOM_SECONDS:
+            shape = self._config.resources.shape()
+            warning = f"no node has room for a Ray worker of {shape}; waiting for one that has"
+        elif waited > _START_SECONDS:
+            failed = f", and {self._failed_text()}" if self._failed_starts else ""
+            warning = (
+                f"no Ray worker has started for {waited:.0f} s{failed}: the machines are busy; "
+                "waiting for one"
+            )
+        if warning and not self._warned:
+            self._warned = True
+            _LOG.warning("%s", warning)
 
     def _check_time(self, slot: WorkerSlot, now: float) -> None:
         """End a worker that exceeds its time limit, or that hangs at a finished task."""
@@ -316,7 +332,8 @@ class WorkerPool:
                 if self._finished(ref):
                     self._owner.raised(task, cause)
             else:
-                self._replace_dead(slot, death_reason(error))
+                died = isinstance(error, self._ray.exceptions.ActorDiedError)
+                self._replace_dead(slot, death_reason(error), killed=died)
             return
         if task is None:
             self._started(ref, slot, answer)
@@ -350,13 +367,16 @@ class WorkerPool:
 
     # Failures ---------------------------------------------------------------------------------
 
-    def _replace_dead(self, slot: WorkerSlot, reason: str) -> None:
-        """Replace a dead worker and queue its tasks again; it may have died of the oldest."""
+    def _replace_dead(self, slot: WorkerSlot, reason: str, *, killed: bool = False) -> None:
+        """Replace a dead worker and queue its tasks again; it may have died of the oldest.
+
+        ``killed`` says that its process has ended, for whatever reason.
+        """
         _LOG.warning("a Ray worker died and is replaced: %s", reason)
         self._incidents["workers_lost" if slot.pid else "environment_failures"] += 1
         if slot.pid is None:
             slot.node = self._nodes.node_of(slot.actor)
-            self._count_failure(slot, reason)
+            self._count_failure(slot, reason, killed=killed)
         suspect = self._remove(slot)
         if suspect is not None:
             self._retry(suspect, slot.node, reason)
@@ -377,8 +397,8 @@ class WorkerPool:
                 self._queues[task.kind].appendleft(task)
         self._resize()
 
-    def _count_failure(self, slot: WorkerSlot, reason: str) -> None:
-        """Count a failure of a node.
+    def _count_failure(self, slot: WorkerSlot, reason: str, *, killed: bool = False) -> None:
+        """Count a failure of a node; do a task alone where all workers are killed at their start.
 
         Raises
         ------
@@ -390,11 +410,60 @@ class WorkerPool:
             return
         self._failed_starts.append(reason)
         enough = 3 * max(len(self._slots), 1) + 5
-        if not self.ready and (self._nodes.all_failed() or len(self._failed_starts) >= enough):
+        if self.ready or not (self._nodes.all_failed() or len(self._failed_starts) >= enough):
+            return
+        if not killed or not self._next_alone(slot.node, reason):
             raise ClusterError(
                 f"no Ray worker can be started: {self._failed_text()}; make code, data, memory and "
                 f"disk available where they run, {_SERIAL}"
             )
+
+    def _next_alone(self, node: str, reason: str) -> bool:
+        """Do the next task alone, and forget that workers failed; return False if none can be."""
+        queue = next((queue for queue in self._queues.values() if queue), None)
+        if queue is not None and not self._first_alone(queue, node, reason):
+            return False
+        self._failed_starts.clear()
+        self._nodes.forget_failures()
+        return True
+
+    def _first_alone(self, queue: deque[Task], node: str, reason: str) -> bool:
+        task = queue.popleft()
+        size = self._costs[task.kind].chunk(len(task), 1)
+        if len(task) > size:
+            queue.appendleft(task.slice(size, len(task)))
+            task = task.slice(0, size)
+        _LOG.warning("no Ray worker lives until it is ready: work goes on in a child process")
+        try:
+            self._do_alone(task)
+        except ChildDied as died:
+            if died.loaded:
+                self._retry(task, node, reason)
+            return died.loaded
+        return True
+
+    def _do_alone(self, task: Task) -> None:
+        """Do a task in a child of this process; raises ChildDied."""
+        begun, folder = perf_counter(), self._config.working_dir
+        try:
+            answer = done_alone(
+                self._owner.work(task),
+                self._config.environment(),
+                folder if folder and Path(folder).is_dir() else None,
+            )
+        except ChildDied:
+            raise
+        except Exception as error:
+            if not isinstance(error, EnvironmentFailure) and not self._owner.expects(task):
+                raise ChildDied(loaded=True) from error
+            task.finished = True
+            self._owner.raised(task, error)
+        else:
+            task.finished = True
+            self._owner.answered(task, answer)
+        finally:
+            for slot in self._slots:  # nobody looked at what they answered meanwhile
+                slot.since += perf_counter() - begun
 
     def _failed_text(self) -> str:
         return f"{len(self._failed_starts)} in a row failed (last: {self._failed_starts[-1]})"
@@ -431,10 +500,15 @@ class WorkerPool:
         if sum(node in alive for node in task.attempts) < _ATTEMPTS:
             self._queues[task.kind].appendleft(task)
             return
-        task.finished, begun = True, perf_counter()
-        self._owner.killed(task, f"killed its worker {_ATTEMPTS} times (last: {reason})")
-        for slot in self._slots:  # nobody looked at what they answered meanwhile
-            slot.since += perf_counter() - begun
+        told = f"killed its worker {_ATTEMPTS} times (last: {reason})"
+        if OVERDUE not in reason:
+            try:
+                self._do_alone(task)
+                return
+            except ChildDied as died:
+                told += f", and {died}"
+        task.finished = True
+        self._owner.killed(task, told)
 
     def _end(self, slot: WorkerSlot) -> None:
         if (

@@ -15,9 +15,8 @@ from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
 from framework.components import Components
 from framework.errors import ClusterError, EnvironmentFailure
-from framework.parallel.alone import done_alone
 from framework.parallel.config import ClusterConfig
-from framework.parallel.pool import OVERDUE, WorkerPool
+from framework.parallel.pool import WorkerPool
 from framework.parallel.tasks import Task
 from framework.parallel.worker import EvaluationService, MapJob
 from framework.problem import Problem
@@ -33,8 +32,9 @@ class RayEvaluator(Evaluator):
     built by the workers, each once; this process keeps all of them and sends each worker those
     that it does not have. A worker that dies is replaced and its requests are sent again. The
     request that it died of is divided until the candidate that may be the cause is alone. After the
-    third attempt that candidate, or component, is tried in a child of this process: workers may
-    die of anything, such as a user or a system that kills them. Only what ends the child too fails.
+    third attempt that candidate, component or piece is tried in a child of this process: workers
+    may die of anything, such as a user or a system that kills them. Only what ends the child too
+    fails.
 
     Parameters
     ----------
@@ -59,7 +59,8 @@ class RayEvaluator(Evaluator):
 
         super().__init__(problem, seed)
         self._ray = ray
-        self._job: Any = None  # a reference to the job of `map`
+        self._job: MapJob | None = None  # of `map`
+        self._sent_job: Any = None  # a reference to it
         self._answers: dict[int, Any] = {}  # of its pieces, by number
         self._blocked: list[tuple[Task, set[bytes]]] = []  # batches, and what they wait for
         self._building: set[bytes] = set()
@@ -67,8 +68,9 @@ class RayEvaluator(Evaluator):
         self._sent: dict[tuple[int, int], Any] = {}
         self._done: list[Evaluated] = []
         self._outstanding = 0
+        self._service = EvaluationService(problem, seed)
         self.pool = WorkerPool(
-            EvaluationService(problem, seed),
+            self._service,
             self,
             ("score", "build", "map"),  # scoring first: the search waits for it
             workers=workers,
@@ -137,7 +139,8 @@ class RayEvaluator(Evaluator):
         ClusterError
             A piece kills the workers that get it, or no worker can be started.
         """
-        self._job = self._ray.put(MapJob(function, shared, pieces))
+        self._job = MapJob(function, shared, pieces)
+        self._sent_job = self._ray.put(self._job)
         self.pool.forget("map")
         self._answers = {}
         for i in range(len(pieces)):
@@ -149,7 +152,7 @@ class RayEvaluator(Evaluator):
                 yield self._answers.pop(i)
         finally:  # the caller may stop early
             self.pool.forget("map")
-            self._job = None
+            self._job = self._sent_job = None
 
     def close(self) -> None:
         """End the workers; evaluations that were not collected are lost."""
@@ -214,8 +217,16 @@ class RayEvaluator(Evaluator):
         if task.kind == "score":
             return (*task.columns, self._missing(n_components)), self.problem.n_components
         if task.kind == "map":
-            return (task.columns[1][0], task.columns[0][0]), n_components
+            return (self._sent_job, task.columns[0][0]), n_components
         return task.columns, n_components
+
+    def work(self, task: Task) -> Callable[[], Any]:
+        method = getattr(self._service, task.kind)
+        if task.kind == "score":
+            return partial(method, *task.columns, None)
+        if task.kind == "map":
+            return partial(method, task.columns[1][0], task.columns[0][0])
+        return partial(method, *task.columns)
 
     def answered(self, task: Task, answer: Any) -> None:
         if task.kind == "score":
@@ -237,17 +248,6 @@ class RayEvaluator(Evaluator):
         raise error
 
     def killed(self, task: Task, reason: str) -> None:
-        if task.kind in ("score", "build") and OVERDUE not in reason:
-            service = EvaluationService(self.problem, self.seed)
-            more = (None,) if task.kind == "score" else ()
-            try:
-                answer = done_alone(partial(getattr(service, task.kind), *task.columns, *more))
-            except EnvironmentFailure as failure:
-                self.raised(task, failure)
-            if answer is not None:
-                self.answered(task, answer)
-                return
-            reason += ", and a process of its own"
         if task.kind == "score":
             ids, X = task.columns
             self._done.append(failed_rows(self.problem, ids, X, reason))

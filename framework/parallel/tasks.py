@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, Protocol
@@ -60,6 +61,10 @@ class TaskOwner(Protocol):
         """
         ...
 
+    def work(self, task: Task) -> Callable[[], Any]:
+        """Return what does the task without Ray."""
+        ...
+
     def answered(self, task: Task, answer: Any) -> None:
         """Take what the method returned."""
         ...
@@ -73,7 +78,7 @@ class TaskOwner(Protocol):
         ...
 
     def killed(self, task: Task, reason: str) -> None:
-        """Give up a task of one item: its workers died again and again, for this reason."""
+        """Give up a task of one item: whatever does it dies, for this reason."""
         ...
 
 

@@ -73,6 +73,40 @@ def test_a_local_cluster_is_private_and_leaves_nothing() -> None:
     assert not session.parent.exists()
 
 
+STUCK = """
+import sys, threading, time
+import psutil
+from framework.cli.main import main
+from framework.parallel import cluster
+cluster._START_SECONDS = 8.0
+def stop():
+    while not (found := [p for p in psutil.Process().children() if p.name() == "gcs_server"]):
+        time.sleep(0.01)
+    found[0].suspend()
+threading.Thread(target=stop, daemon=True).start()
+sys.exit(main(["run", "toy.yaml", "--workers", "1", "--out", "out"]))
+"""
+
+
+@pytest.mark.slow
+def test_a_start_that_hangs_is_given_up_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "toy.yaml").write_text(yaml.safe_dump(TOY))
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", STUCK],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "paretolab: Ray cannot start on this machine: Ray has not answered for 8 s; try again, "
+        "free processors and memory, or run with --workers serial"
+    )
+    assert not (tmp_path / "out" / "summary.json").exists()
+
+
 def test_nothing_runs_at_the_address() -> None:
     start = time.perf_counter()
     address = f"127.0.0.1:{free_port()}"

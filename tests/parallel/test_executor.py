@@ -11,6 +11,7 @@ import pytest
 from framework.errors import ClusterError
 from framework.parallel import executor as module
 from framework.parallel.executor import Executor
+from tests.ray_toys import hunted
 
 
 def add(shared, number):
@@ -99,6 +100,16 @@ def test_long_task_moves_to_ray_when_that_pays(monkeypatch):
     assert 2 <= len(here) <= 4  # the first ones
     assert len(told) == 1
     assert "Ray" in told[0]
+
+
+@pytest.mark.slow
+def test_a_task_whose_workers_are_killed_by_others_is_done_all_the_same():
+    with Executor(hunted, workers=2) as executor:
+        ended = {one.key: one for one in executor.run(range(5), lambda key: (os.getpid(), key))}
+        assert executor.incidents()["workers_lost"] >= 3
+    assert {key: (one.answer, one.error) for key, one in ended.items()} == {
+        key: (key**2, None) for key in range(5)
+    }
 
 
 @pytest.mark.slow

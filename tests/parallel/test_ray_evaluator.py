@@ -23,6 +23,8 @@ from algorithms.multistage.problem import MultiStageProblem
 from framework.batch import Evaluated
 from framework.errors import ClusterError
 from framework.front import Front
+from framework.parallel.config import ClusterConfig, Resources
+from framework.parallel.ray_evaluator import RayEvaluator
 from framework.parallel.tasks import DispatchCost
 from framework.parallel.worker import build_each
 from framework.run.driver import search
@@ -38,7 +40,18 @@ from tests.parallel.asking import (
     score,
     wait_for_pids,
 )
-from tests.ray_toys import KILLER, NOT_A_NUMBER, RAISER, Orphan, PartsToy, Prey, Sphere, power
+from tests.ray_toys import (
+    KILLER,
+    NOT_A_NUMBER,
+    RAISER,
+    Orphan,
+    PartsToy,
+    Prey,
+    Sphere,
+    Unborn,
+    hunted,
+    power,
+)
 
 
 def test_importing_the_evaluator_does_not_import_ray() -> None:
@@ -151,6 +164,26 @@ def test_workers_that_die_while_they_load_the_problem_are_an_error(make: Make) -
     ray.submit(np.arange(3), genomes(3))
     with pytest.raises(ClusterError, match=r"no Ray worker can be started: .*--workers serial"):
         collect_all(ray, 3)
+
+
+@pytest.mark.slow
+def test_workers_that_are_killed_before_they_are_ready_end_nothing(make: Make) -> None:
+    X = genomes(2)
+    assert_same(score(make(Unborn()), X), score(SerialEvaluator(Sphere(), 7), X))
+
+
+def test_no_room_is_told_and_a_slow_start_is_not(
+    make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("framework.parallel.pool._ROOM_SECONDS", 0.0)
+    make(Sphere()).pool.step(1.5)
+    assert not caplog.records
+    config = ClusterConfig(resources=Resources(custom={"licence": 1}))
+    evaluator = RayEvaluator(Sphere(), 7, workers=2, config=config)
+    evaluator.pool.step(1.5)
+    evaluator.close()
+    told = "no node has room for a Ray worker of {'CPU': 1.0, 'licence': 1.0}; waiting for one"
+    assert [record.message[: len(told)] for record in caplog.records] == [told]
 
 
 def test_workers_that_cannot_load_the_problem_are_an_error(make: Make) -> None:
@@ -349,8 +382,15 @@ def test_what_a_piece_raises_is_raised_here(make: Make) -> None:
 
 
 @pytest.mark.slow
+def test_a_piece_whose_workers_are_killed_by_others_is_done_all_the_same(make: Make) -> None:
+    ray = make(Sphere())
+    assert list(ray.map(hunted, os.getpid(), list(range(6)))) == [0, 1, 4, 9, 16, 25]
+    assert ray.incidents()["workers_lost"] >= 3
+
+
+@pytest.mark.slow
 def test_a_piece_that_kills_its_workers_is_an_error(make: Make) -> None:
-    with pytest.raises(ClusterError, match="killed its worker 3 times"):
+    with pytest.raises(ClusterError, match=r"killed its worker 3 times .* a process of its own"):
         list(make(Sphere()).map(power, 2, [1, int(KILLER)]))
 
 
