@@ -257,7 +257,9 @@ def _blas() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
-def resample_weights(units: IntArray, resamples: int, rng: np.random.Generator) -> Array:
+def resample_weights(
+    units: IntArray, resamples: int, rng: np.random.Generator, of: Array | None = None
+) -> Array:
     """Return bootstrap resamples as weights: how often each record is drawn.
 
     Parameters
@@ -266,6 +268,8 @@ def resample_weights(units: IntArray, resamples: int, rng: np.random.Generator) 
         What is drawn together, as codes from 0.
     resamples : int
     rng : numpy.random.Generator
+    of : numpy.ndarray, shape (n, resamples), optional
+        Such weights: each is then a resample of that resample.
 
     Returns
     -------
@@ -274,8 +278,12 @@ def resample_weights(units: IntArray, resamples: int, rng: np.random.Generator) 
         generator are the first of more.
     """
     n = int(units.max()) + 1
+    first = np.unique(units, return_index=True)[1]
     drawn = np.empty((n, resamples), dtype=np.float32)
     for b in range(resamples):
-        drawn[:, b] = np.bincount(rng.integers(n, size=n), minlength=n)
+        rows = rng.integers(n, size=n)
+        if of is not None:
+            rows = np.repeat(np.arange(n), of[first, b].astype(np.int64))[rows]
+        drawn[:, b] = np.bincount(rows, minlength=n)
     alone = len(units) == n and bool((units == np.arange(n)).all())
     return drawn if alone else drawn[units]

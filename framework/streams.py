@@ -27,9 +27,10 @@ def repeat_seed(seed: int, repeat: int) -> int:
     return int(np.random.SeedSequence(seed, spawn_key=(_REPEAT, repeat)).generate_state(1)[0])
 
 
-def resample_stream(seed: int) -> np.random.Generator:
-    """Return the stream that resamples of a run's records are drawn from."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_RESAMPLES,)))
+def resample_stream(seed: int, *, again: bool = False) -> np.random.Generator:
+    """Return the stream that resamples of a run's records, or of these, are drawn from."""
+    key = (_RESAMPLES, 1) if again else (_RESAMPLES,)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 class CandidateStreams:

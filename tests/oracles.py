@@ -334,6 +334,18 @@ def range_of_half(
     return max(mean - half, low), min(mean + half, high)
 
 
+def optimism(once: np.ndarray, again: np.ndarray) -> float:
+    """Return the luck of choosing: 1 / luck^2 is as far below that of resamples as that of theirs.
+
+    From what is gained in resamples to its double variance; the former where signs differ.
+    """
+    first, second = np.nanmean(once), np.nanmean(again)
+    if first * second <= 0:
+        return float(first)
+    inverse = 2 / first**2 - 1 / second**2
+    return float(np.sign(first) / np.sqrt(np.clip(inverse, 0.5 / first**2, 1 / first**2)))
+
+
 def refit_changes(
     values: np.ndarray, counts: np.ndarray, fold_of: np.ndarray, variance: np.ndarray
 ) -> list[tuple[float, float]]:

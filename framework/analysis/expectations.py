@@ -3,7 +3,8 @@
 A figure that was chosen for being high is too high. How much is told by resamples of the records
 (Efron and Tibshirani 1993, Chapter 17): in each, the user's rule picks again among all candidates
 evaluated, and its pick has a better figure there than on all records. The mean of these
-differences is the rule's optimism; what to expect is the claimed figure less the optimism.
+differences is the rule's optimism; what to expect is the claimed figure less the optimism. A
+resample of each resample tells by how much that is too little.
 """
 
 from __future__ import annotations
@@ -86,9 +87,11 @@ def expect(
         spread = {name: one[0] for name, one in alone.items()}
     # the description of a run that was sent may lack a metric
     claimed = {n: float(v[0]) for n, v in resamples.claimed(at).items() if n in spread}
+    more = resamples.again()
     gains = resamples.gains(picks[np.newaxis], claimed)
+    again = more.gains(more.picks(rule, pool)[np.newaxis], claimed)
     of = {
-        name: promised(figure, gains[name][0], metrics[name], spread[name])
+        name: promised(figure, gains[name][0], metrics[name], spread[name], again[name][0])
         for name, figure in claimed.items()
     }
     return Expectation(

@@ -91,14 +91,17 @@ def expect_front(
 
     figures = expected_columns(roles.metrics)
     metrics = {n: roles.metrics[n] for n in figures if n in resamples.outcomes.names}
-    gains = resamples.gains(picks, metrics)
+    gains, more = resamples.gains(picks, metrics), resamples.again()
+    redrawn = ResampleFronts.of(more, roles, pool).nearest(losses[:, positions].T, span)
+    again = more.gains(redrawn, metrics)
     spread = spreads(resamples.outcomes, resamples.units, positions, drawn, metrics, refits)
     columns: dict[str, Array] = {}
     for name, metric in metrics.items():
-        of_solutions = zip(
-            claimed[name][positions].tolist(), gains[name], spread[name], strict=True
-        )
-        promises = [promised(figure, gained, metric, own) for figure, gained, own in of_solutions]
+        figures_of = claimed[name][positions].tolist()
+        of_solutions = zip(figures_of, gains[name], spread[name], again[name], strict=True)
+        promises = [
+            promised(one, gain, metric, own, twice) for one, gain, own, twice in of_solutions
+        ]
         columns |= zip(figures[name], np.array(promises).T[1:].copy(), strict=True)
 
     if not {FIRM, GROUP} & roles.metrics.keys():

@@ -122,7 +122,13 @@ def mixed_spread(
     return Spread(variance, float(about.min()), _limits(metric), float(luck[0]), *changed)
 
 
-def promised(claimed: float, gained: FloatArray, metric: Metric, spread: Spread) -> Promise:
+def promised(
+    claimed: float,
+    gained: FloatArray,
+    metric: Metric,
+    spread: Spread,
+    again: FloatArray | None = None,
+) -> Promise:
     """Return what a solution claims in one metric, what to expect of it, and a 95% range.
 
     To expect is the claim, less the optimism, and moved by what fitting anew changes. The range is
@@ -138,11 +144,15 @@ def promised(claimed: float, gained: FloatArray, metric: Metric, spread: Spread)
     metric : Metric
     spread : Spread
         No figure lies outside its ends, or the metric's: what all records pay is known.
+    again : numpy.ndarray, shape (m,), optional
+        Likewise of picks in resamples of the resamples, how much better they are than in these.
     """
     gained = gained[~np.isnan(gained)]
     if not len(gained):
         return Promise(claimed, math.nan, math.nan, math.nan)
     optimism, luck = moments(gained)
+    if again is not None and not np.isnan(again).all():
+        optimism *= _undiluted(optimism, moments(again[~np.isnan(again)])[0])
     low, high = spread.ends or (metric.low, metric.high)
     expected = min(max(claimed - optimism + spread.moved, low), high)
     ends = _range(claimed, expected, spread, spread.left + spread.luck * luck)
@@ -167,6 +177,19 @@ def _range(claimed: float, expected: float, spread: Spread, left: float) -> tupl
     square = (records * (each + expected**2) + ends[0] ** 2 + ends[1] ** 2) / total
     half = NORMAL * math.sqrt(max(square - mean**2, 0.0) / total + more)
     return mean - half, mean + half
+
+
+def _undiluted(gain: float, again: float) -> float:
+    """Return how many times the gain in resamples the luck of choosing is: from 1 to sqrt(2).
+
+    Resamples choose among figures that differ by luck already, so that what they add weighs less.
+    Where true figures differ by a variance t and luck has s, what is chosen gains in proportion to
+    s / sqrt(t + s); in resamples it gains s / sqrt(t + 2 s), in theirs s / sqrt(t + 3 s). So the
+    inverse of the square goes up by equal steps.
+    """
+    if gain * again <= 0:
+        return 1.0
+    return 1 / math.sqrt(min(max(2 - (gain / again) ** 2, 0.5), 1.0))
 
 
 def gain_share(refitted: bool) -> float:

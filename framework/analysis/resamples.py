@@ -64,6 +64,8 @@ class Resamples:
         self.outcomes, self.count = outcomes, resamples
         self.units = int(outcomes.units.max()) + 1
         self.weights = resample_weights(outcomes.units, resamples, resample_stream(seed))
+        self._seed = seed
+        self._of: Array | None = None
 
     def first(self, count: int) -> Self:
         """Return the first of the resamples, so many at most."""
@@ -71,6 +73,19 @@ class Resamples:
         fewer.count = min(count, self.count)
         fewer.weights = self.weights[:, : fewer.count]
         return fewer
+
+    def again(self) -> Self:
+        """Return a resample of each resample: gains are over the latter."""
+        more, rng = copy.copy(self), resample_stream(self._seed, again=True)
+        more.weights = resample_weights(self.outcomes.units, self.count, rng, self.weights)
+        more._of = self.weights
+        return more
+
+    def _whole(self, columns: slice) -> Array:
+        """Return the weights of what resamples are of: all records, unless they are resamples."""
+        if self._of is None:
+            return np.ones((self.outcomes.records, 1), dtype=np.float32)
+        return self._of[:, columns]
 
     def claimed(self, candidates: IntArray, names: Collection[str] | None = None) -> Values:
         """Return metrics on all records, shape (candidates,)."""
@@ -139,7 +154,7 @@ class Resamples:
         return picks
 
     def gains(self, picks: IntArray, names: Collection[str]) -> Values:
-        """Return how much greater the metrics of picks are in their resample than on all records.
+        """Return how much greater metrics of picks are in their resample than in what it is of.
 
         Parameters
         ----------
@@ -159,9 +174,10 @@ class Resamples:
             rules, resamples = np.nonzero(picks[:, columns] >= 0)
             picked, row = np.unique(picks[:, columns][rules, resamples], return_inverse=True)
             drawn = self.outcomes.metrics(self.weights[:, columns], picked, names)
-            claimed = self.claimed(picked, names)
+            whole = self.outcomes.metrics(self._whole(columns), picked, names)
             for name in names:
-                gained = drawn[name][row, resamples] - claimed[name][row]
+                before = np.broadcast_to(whole[name], drawn[name].shape)[row, resamples]
+                gained = drawn[name][row, resamples] - before
                 gains[name][:, columns][rules, resamples] = gained
         return gains
 

@@ -15,7 +15,7 @@ from framework.errors import InputError
 from framework.front import Front
 from framework.outcomes import RecordOutcomes, resample_weights, weighted_sums
 from framework.roles import Constraint, Metric, Objective, Roles
-from tests.oracles import range_of_half
+from tests.oracles import optimism, range_of_half
 
 METRICS = (
     Metric("coverage", "max"),
@@ -126,37 +126,68 @@ def test_normalised_losses_are_scaled_by_the_front_of_all_records(weights):
     assert once.picks(made, np.arange(outcomes.candidates))[0] == front.ids[whole]
 
 
-def test_expected_is_claimed_less_the_mean_gain_of_the_picks():
+def gains_of(outcomes, rule, resamples, drawn_from=None):
+    """Return what each pick gains in accuracy, and the picks; NaN and -1 where there is none."""
+    gains, picks = np.full(resamples.count, np.nan), np.full(resamples.count, -1)
+    for b in range(resamples.count):
+        before = None if drawn_from is None else drawn_from.weights[:, b]
+        whole = front_of(outcomes, before, whole=True).rows.values["accuracy"]
+        drawn = front_of(outcomes, resamples.weights[:, b], whole=True)
+        try:
+            pick = choose(drawn, **rule)
+        except InputError:
+            continue
+        gains[b], picks[b] = drawn.rows.values["accuracy"][pick] - whole[pick], pick
+    return gains, picks
+
+
+def test_expected_is_claimed_less_what_picks_gain_in_resamples_and_theirs():
     outcomes = MadeUp(seed=1)
     front, rule = front_of(outcomes), {"where": ["coverage>=0.75"], "best": "accuracy"}
     position = int(front.ids[choose(front, **rule)])
     resamples = Resamples(outcomes, 9, 200)
     known = expect(resamples, Rule(front, **rule), position)
-    gains, again, picked, unmet = [], 0, set(), 0
-    for b in range(200):
-        weights = resamples.weights[:, b]
-        whole = front_of(outcomes, whole=True).rows.values["accuracy"]
-        drawn = front_of(outcomes, weights, whole=True)
-        try:
-            pick = choose(drawn, **rule)
-        except InputError:
-            unmet += 1
-            continue
-        gains.append(drawn.rows.values["accuracy"][pick] - whole[pick])
-        again += pick == position
-        picked.add(pick)
+    gains, picks = gains_of(outcomes, rule, resamples)
+    again, _ = gains_of(outcomes, rule, resamples.again(), resamples)
     promise = known.of["accuracy"]
     assert promise.claimed == front.rows.values["accuracy"][front.ids == position][0]
-    assert promise.expected == pytest.approx(promise.claimed - np.mean(gains), abs=1e-12)
+    assert promise.expected == pytest.approx(promise.claimed - optimism(gains, again))
     own = outcomes.metrics(resamples.weights, np.array([position]))["accuracy"]
-    more = max(0.5 * np.var(gains) - own.var(), 0)
+    more = max(0.5 * np.nanvar(gains) - own.var(), 0)
     answered = outcomes.answered[position].sum()
     of_half = range_of_half(*promise[:2], own.var(), answered, more=more)
     assert (promise.low, promise.high) == pytest.approx(of_half)
-    assert known.again == again / 200
-    assert known.others == len(picked - {position})
-    assert known.unmet == pytest.approx(unmet / 200)
-    assert promise.expected < promise.claimed
+    assert known.again == np.mean(picks == position)
+    assert known.others == len({*picks.tolist()} - {position, -1})
+    assert known.unmet == pytest.approx(np.mean(picks < 0))
+    assert promise.expected < promise.claimed - np.nanmean(gains)
+
+
+class Guesses(MadeUp):
+    """Candidates that answer every record, each rightly with its own chance."""
+
+    def __init__(self, skill, records, seed):
+        super().__init__(len(skill), records, seed)
+        rng = np.random.default_rng(seed)
+        self.answered[:] = 1
+        self.right = (rng.random((len(skill), records)) < np.reshape(skill, (-1, 1))).astype("u1")
+
+
+@pytest.mark.parametrize(("spread", "seeds"), [(0.0, 40), (0.02, 40), (0.2, 20)])
+def test_of_guesses_the_whole_luck_is_taken_off(spread, seeds):
+    gaps = []
+    for seed in range(seeds):
+        skill = 0.6 + spread * np.random.default_rng(seed).normal(size=30).clip(-1.5, 1.5)
+        outcomes = Guesses(skill, 200, seed)
+        front = front_of(outcomes)
+        position = int(front.ids[choose(front, best="accuracy")])
+        known = expect(Resamples(outcomes, seed, 200), Rule(front, best="accuracy"), position)
+        promise = known.of["accuracy"]
+        gaps.append([promise.claimed - skill[position], promise.expected - skill[position]])
+    claimed, expected = np.mean(gaps, axis=0)
+    error = np.std(gaps, axis=0)[1] / seeds**0.5
+    assert claimed > 0.01
+    assert abs(expected) < max(0.15 * claimed, 2.5 * error)
 
 
 def test_candidates_that_cannot_win_are_left_out_and_the_picks_stay():
@@ -223,6 +254,17 @@ def test_a_weighted_sum_beyond_64_bits_is_refused():
     plane, weights = np.full((1, 20), 10**18), np.ones((20, 1))
     with pytest.raises(InputError, match=r"below 2\^63 .* found up to 2e\+19; divide all costs"):
         weighted_sums(plane, weights)
+
+
+def test_a_resample_of_a_resample_draws_its_units():
+    units = np.array([0, 0, 1, 2, 2, 2, 3, 4])
+    drawn = resample_weights(units, 400, np.random.default_rng(7))
+    again = resample_weights(units, 400, np.random.default_rng(8), drawn)
+    assert np.array_equal(again[3], again[5])
+    assert (again[[0, 2, 3, 6, 7]].sum(axis=0) == 5).all()
+    assert (again[drawn == 0] == 0).all()
+    assert (again - drawn)[2].mean() == pytest.approx(0, abs=0.15)
+    assert (again - drawn)[2].var() == pytest.approx(4 / 5 * 4 / 5, abs=0.2)
 
 
 def test_units_are_drawn_together_and_fewer_resamples_are_the_first():

@@ -12,6 +12,7 @@ from framework.analysis.resamples import Resamples
 from framework.front import Front, expected_columns
 from framework.roles import Constraint, Metric, Roles
 from tests.analysis.test_expectations import METRICS, ROLES, MadeUp, front_of
+from tests.oracles import optimism
 
 LIMITED = Roles(METRICS, ROLES.objectives, [Constraint("coverage", at_least=0.7)])
 
@@ -21,13 +22,14 @@ def known(outcomes, front, resamples):
     return expect_front(resamples, front.roles, claimed, front.ids, front.ids)
 
 
-def slowly(outcomes, front, resamples):
+def slowly(outcomes, front, resamples, drawn_from=None):
     """Return the gains of each spot's picks by metric, and where its solution is on the front."""
-    whole = front_of(outcomes, roles=front.roles, whole=True)
     span = np.ptp(front.losses, axis=0)
     gains = {name: np.full((len(front), resamples.count), np.nan) for name in outcomes.names}
     firm = np.zeros((len(front), resamples.count), dtype=bool)
     for b in range(resamples.count):
+        before = None if drawn_from is None else drawn_from.weights[:, b]
+        whole = front_of(outcomes, before, roles=front.roles, whole=True)
         drawn = front_of(outcomes, resamples.weights[:, b], roles=front.roles, whole=True)
         feasible = np.flatnonzero(front.roles.violation(drawn.rows.values) == 0)
         for i, id in enumerate(front.ids):
@@ -51,6 +53,7 @@ def test_each_spot_picks_again_in_each_resample(roles, refitted):
     front, resamples = front_of(outcomes, roles=roles), Resamples(outcomes, 5, 40)
     found = known(outcomes, front, resamples)
     gains, firm = slowly(outcomes, front, resamples)
+    again, _ = slowly(outcomes, front, resamples.again(), resamples)
     assert found.whole
     assert (found.designs, found.resamples) == (60, 40)
     assert np.allclose(found.columns["firm"], firm.mean(axis=1))
@@ -65,7 +68,10 @@ def test_each_spot_picks_again_in_each_resample(roles, refitted):
                 about = outcomes.answered[front.ids[i]].sum()
             spread = Spread(variance, about, ends, gain_share(refitted))
             claimed = float(front.rows.values[metric.name][i])
-            wanted = promised(claimed, gains[metric.name][i], metric, spread)
+            gained = gains[metric.name][i], again[metric.name][i]
+            wanted = promised(claimed, gained[0], metric, spread, gained[1])
+            moved = min(max(claimed - optimism(*gained), metric.low), metric.high)
+            assert wanted.expected == pytest.approx(moved)
             figures = [found.columns[name][i] for name in names]
             assert figures == pytest.approx(wanted[1:], abs=1e-12)
     claimed = front.rows.values["accuracy"]
