@@ -186,6 +186,11 @@ class Problem(SharedComponents, Described, ABC):
         """
         return ()
 
+    @property
+    def remains(self) -> str:
+        """How what to expect of solutions is known to be wrong, a line for the user; or empty."""
+        return ""
+
     def starts(self) -> Array:
         """Return genomes that one could have without a search, shape (n, d); none by default.
 

@@ -33,6 +33,7 @@ from framework.cli.tables import (
     model,
     promises,
     promises_table,
+    remains,
     sentence_of,
     written,
 )
@@ -168,6 +169,7 @@ class Choose:
         if choice.always is not None:
             return _trivial(args, run_dir, source.problem(), choice)
         front, position = choice.front, choice.position
+        expected = run_dir.summary().get("expected") or {}
         result = Result(fields={"directory": run_dir.path, **solution(front, position)}).add(
             front_table(
                 front, mark=position, returned=None if rescoring.words else run_dir.returned()
@@ -183,9 +185,10 @@ class Choose:
             )
         if args.id is None:
             of = _add_expectation(result, source, choice)
+            result.add(*(remains(expected) if of else []))
         else:  # no resample can repeat a choice by eye: what is known is that of its spot
             of = front.promises(position)
-            result.add(*promises(front, position, run_dir.summary().get("expected") or {}))
+            result.add(*promises(front, position, expected))
         if choice.expected is not None:
             _add_costs(result, choice, choice.expected)
         if rescoring.words:  # the run, and what was chosen of it, stay as they are

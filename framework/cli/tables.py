@@ -109,10 +109,16 @@ def promises(front: Front, position: int, expected: Mapping[str, Any]) -> list[P
     known = front.promises(position)
     if known:
         table = expectation_table(front, position, known, expected)
-        return [table, standing_of(front, position, expected)]
+        return [table, standing_of(front, position, expected), *remains(expected)]
     if expected.get("unknown"):
         return [f"what to expect on new records is not known: {expected['unknown']}"]
     return []
+
+
+def remains(expected: Mapping[str, Any]) -> list[str]:
+    """Return how what to expect is known to be wrong, as the run's summary says."""
+    lines = expected.get("remains")
+    return [str(line) for line in lines] if isinstance(lines, list) else []
 
 
 def sentence_of(expectation: Expectation) -> str:

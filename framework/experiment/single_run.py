@@ -312,6 +312,9 @@ class SingleRun:
             why = f"problem {kind!r} does not say what each record contributes to these metrics"
             return list(fronts), {"unknown": why}
         first, about = with_expected(fronts[0], found)
+        about["remains"] = [
+            line for line in (self._algorithm.remains, self._problem.remains) if line
+        ]
         keep_resamples(self._run_dir, first, found)
         told = [first]
         for front in fronts[1:]:

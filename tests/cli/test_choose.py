@@ -69,6 +69,43 @@ def test_choose(finished, command, options, expected):
     assert int(chosen) == expected(front)
 
 
+FOUND_OR_NOT = "where features tell classes only together, a tree may find that or not"
+
+
+@pytest.mark.parametrize(
+    ("problem", "algorithm", "line"),
+    [
+        ({"classifier": {"kind": "decision_tree", "max_depth": 2}}, None, FOUND_OR_NOT),
+        ({}, None, None),
+        (
+            {"kind": "network", "hidden": [2], "measure": None, "training": {"epochs": 2}},
+            "random",
+            "masks fit the records finely",
+        ),
+    ],
+    ids=["trees", "regression", "masks"],
+)
+def test_what_remains_wrong_is_said_beside_what_to_expect(
+    problem, algorithm, line, place, command, request
+):
+    config, name = small(), request.node.callspec.id
+    kept = ("dataset",) if "kind" in problem else ("kind", "dataset", "costs", "threshold")
+    config["problem"] = {key: config["problem"][key] for key in kept} | problem
+    config["budget"] = {"evaluations": 40}
+    if algorithm:
+        config["algorithm"] = {"kind": algorithm}
+        config["objectives"] = [{"metric": "accuracy", "sense": "max"}]
+    write(place / f"{name}.yaml", config)
+    ran = command("run", f"{name}.yaml", "--out", name, "--no-plots")
+    assert ran.code == 0, ran.err
+    chosen = command("choose", name, "--best", "accuracy")
+    by_eye = command("choose", name, "--id", RunDir.existing(place / name).front().ids[0])
+    for done in (ran, chosen, by_eye):
+        lines = [one for one in done.out.splitlines() if line and one.startswith(line)]
+        assert len(lines) == (line is not None), done.out + done.err
+        assert line is not None or "ranges of its accuracy" not in done.out
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
