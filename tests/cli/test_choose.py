@@ -78,7 +78,7 @@ FOUND_OR_NOT = "where features tell classes only together, a tree may find that 
         ({"classifier": {"kind": "decision_tree", "max_depth": 2}}, None, FOUND_OR_NOT),
         ({}, None, None),
         (
-            {"kind": "network", "hidden": [2], "measure": None, "training": {"epochs": 2}},
+            {"kind": "network", "hidden": [2], "training": {"epochs": 2}},
             "random",
             "masks fit the records finely",
         ),
