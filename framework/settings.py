@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,10 +12,12 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     ValidationInfo,
     field_validator,
     model_validator,
 )
+from pydantic_core import core_schema
 
 from framework.effects import note
 
@@ -51,8 +54,52 @@ Rate = Annotated[float, Field(ge=0, le=1)]
 """A share or a probability, as a parameter of a search."""
 
 
+_ENTRY = re.compile(r"^(\w+(?:, \w+)*) : (.*(?:\n(?: {4,}.*|(?=\n {4})))*)", re.MULTILINE)
+_PARAMETERS = re.compile(r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", re.MULTILINE | re.DOTALL)
+_ROLE = re.compile(r":\w+:`~?(?:[\w.]*\.)?([\w.]+)`")
+
+
+def descriptions(cls: type) -> dict[str, str]:
+    """Return what the docstrings of a class and its bases say of keys, by key.
+
+    An entry is ``key : text``; below the heading *Parameters* the text begins in the next line.
+    """
+    texts: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        doc = inspect.cleandoc(vars(base).get("__doc__") or "")
+        listed = _PARAMETERS.search(doc)
+        for keys, entry in _ENTRY.findall(listed[1] if listed else doc):
+            text = entry.partition("\n")[2] if listed else entry
+            text = _ROLE.sub(r"``\1``", " ".join(text.split())).replace("``", "`")
+            text = text.replace("if None", "unless given")
+            texts |= dict.fromkeys(keys.split(", "), text[:1].upper() + text[1:])
+    return texts
+
+
+def describe(section: dict[str, Any], *classes: type) -> None:
+    """Put what the docstrings of classes say of keys into the JSON schema of a section."""
+    doc = inspect.cleandoc(classes[-1].__doc__ or "")
+    section["description"] = doc.partition("\n\n")[0]
+    for cls in classes:
+        for key, text in descriptions(cls).items():
+            if key in section["properties"]:
+                section["properties"][key]["description"] = text
+
+
 class Section(BaseModel):
-    """Base of every part of a configuration: unknown keys are mistakes, values are frozen."""
+    """Base of every part of a configuration: unknown keys are mistakes, values are frozen.
+
+    The JSON schema takes the description of each key from the class's docstring, where a line
+    ``key : text`` says it.
+    """
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        schema = handler(core)
+        describe(handler.resolve_ref_schema(schema), cls)
+        return schema
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 

@@ -56,8 +56,8 @@ class ParetoLocalSearch(Algorithm):
         How many random neighbours of a member are evaluated before it is the turn of the next one
         of its layer; None: all of them.
     max_pending : int, optional
-        None: a batch waits for the one before. Else so many candidates may be pending while the
-        search goes on: neighbourhoods are proposed in steps
+        Number of candidates that may be pending while the search goes on; it waits for each batch
+        if None. Neighbourhoods are then proposed in steps
         (:meth:`~framework.algorithm.Algorithm.make_asynchronous`),
         ``batch`` evaluations count as a generation, and each neighbourhood is chosen by all that
         is known when its first step is proposed.

@@ -49,16 +49,16 @@ class PymooSearch(Algorithm):
     population : int
         Number of survivors, and of children in each generation.
     mutation_rate, crossover_rate : float, optional
-        None: a default for the space, 0.075 and 0.8 on ordered partitions (as in
-        :class:`~algorithms.multistage.emsco.EMSCO`) and on counts, one gene in a genome and 0.9
-        on subsets, one gene in a genome and 1 on boxes. On counts a child gets one move, and with
-        chance ``mutation_rate`` one more each time.
+        Probabilities of mutation and of recombination; what suits the space if None: 0.075 and
+        0.8 on ordered partitions (as in :class:`~algorithms.multistage.emsco.EMSCO`) and on counts,
+        one gene in a genome and 0.9 on subsets, one gene in a genome and 1 on boxes. On counts a
+        child gets one move, and with chance ``mutation_rate`` one more each time.
     beta : float
-        EMSCO's, on ordered partitions.
+        Bias of mutation to early stages; the greater the stronger.
     max_pending : int, optional
-        None: generations. Else so many candidates may be pending while the search goes on: each
-        competes with the members as soon as it and all before it are known, and no genome is
-        proposed twice (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
+        Number of candidates that may be pending while the search goes on; it waits for each batch
+        if None. Each competes with the members as soon as it and all before it are known, and no
+        genome is proposed twice (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
 
     Notes
     -----
@@ -245,7 +245,7 @@ class RVEA(_Directed):
         Evaluations over which angles come to their full weight; in a configuration those of the
         budget if left out.
     alpha : float
-        How late they do (2 in the paper).
+        How late the angles do (2 in the paper).
     population, mutation_rate, crossover_rate, beta
         See :class:`PymooSearch`. Directions as for :class:`NSGAIII`; members are at most as many.
 

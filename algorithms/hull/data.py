@@ -31,7 +31,12 @@ class NetworkSplit(SplitConfig):
 
 
 class TrainingConfig(Section):
-    """How a network is trained; ``seed`` draws its first weights and the order of records."""
+    """How a network is trained.
+
+    epochs, batch : passes over the training records, and records of a step.
+    learning_rate : length of a step.
+    seed : decides the first weights and the order of the records.
+    """
 
     epochs: int = Field(default=100, ge=0)
     batch: int = Field(default=5, ge=1)
@@ -45,6 +50,9 @@ _HOLDOUT = MeasureConfig(kind="holdout")
 class NetworkConfig(Section):
     """``{kind: network, dataset: {sklearn: breast_cancer}}``.
 
+    dataset : where the records come from, and how they are read.
+    split : shares of the records to train on, to search on and to test on, and what divides them.
+    training : how the network is trained before its connections are searched.
     distinct : whether of equal records only the first one counts, so that none is in two parts.
     hidden : units of each hidden layer.
     gates : whether a gene keeps a connection, or an input or hidden unit with all of its; or

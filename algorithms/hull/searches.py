@@ -58,11 +58,11 @@ class HullSearch(Algorithm, Generic[R]):
         Children of one state of the population; they are taken in one by one. 1 is the papers';
         more give workers something to do at once.
     max_pending : int, optional
-        None: a batch waits for the one before. Else so many candidates may be pending while the
-        search goes on, no genome is proposed twice, and ``batch`` is not used: the steps of
+        Number of candidates that may be pending while the search goes on; it waits for each batch
+        if None. No genome is proposed twice, and ``batch`` is not used: the steps of
         :meth:`~framework.algorithm.Algorithm.make_asynchronous` take its place.
     mutation_rate, crossover_rate : float, optional
-        What suits the space if None (:func:`~algorithms.moves.variation.variation`).
+        Probabilities of mutation and of recombination; what suits the space if None.
     reference : sequence of points, optional
         R, as shares of each objective's way from best (0) to worst (1); the problem's own
         (``anchors``) if None, else those of as many classes as there are objectives.

@@ -21,7 +21,10 @@ MissingPolicy = Literal["impute", "ask", "inconclusive"]
 
 
 class DataConfig(Section):
-    """Where the records are."""
+    """Where the records are.
+
+    dataset : where the records come from, and how they are read.
+    """
 
     dataset: DatasetConfig
 

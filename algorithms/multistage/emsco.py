@@ -45,7 +45,7 @@ class EMSCO(Algorithm):
     population : int
         Size of a generation.
     mutation_rate, crossover_rate : float
-        The paper's m and r.
+        Probabilities that a child is mutated, and that it is made of two parents (m and r).
     elitism : float
         The paper's b: at least this share of the distinct candidates is kept.
     beta : float
@@ -65,8 +65,8 @@ class EMSCO(Algorithm):
         What the method returns by its own definition: the front of everything, or one solution,
         the fittest of the last generation (Section 4.3).
     max_pending : int, optional
-        None: the paper's generations. Else so many evaluations may be pending while the search
-        goes on: a generation is the elite and the latest candidates beside it, formed anew
+        Number of candidates that may be pending while the search goes on; it waits for each batch
+        if None. A generation is then the elite and the latest candidates beside it, formed anew
         whenever a fifth of its size has been evaluated, and no genome is proposed twice
         (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
 

@@ -33,13 +33,8 @@ class Schema:
         return Result()
 
 
-def schema() -> dict[str, Any]:
-    """Return the JSON schema of runs, experiments, sweeps and libraries.
-
-    It has every key with its type, default and bounds, and for each ``kind`` the keys that this
-    one takes. It knows less than ``paretolab check``: neither what is missing, since a case of an
-    experiment may set it, nor what keys mean together.
-    """
+def strict_schema() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the schema of a file with all its sections, and the definitions that it refers to."""
     from framework.experiment.grid import GridConfig
     from framework.libraries.config import BuildConfig
 
@@ -50,22 +45,31 @@ def schema() -> dict[str, Any]:
     references, shared = models_json_schema(
         [(model, "validation") for model in models], ref_template=_PLACE
     )
-    definitions: dict[str, Any] = _eased(shared["$defs"])
-    run = references[RunConfig, "validation"]["$ref"].rpartition("/")[2]
-    whole: dict[str, Any] = definitions.pop(run)
-    required = shared["$defs"][run]["required"]
-    properties = whole["properties"] | {
+    definitions = shared["$defs"]
+    whole = definitions.pop(references[RunConfig, "validation"]["$ref"].rpartition("/")[2])
+    whole["properties"] |= {
         name: references[model, "validation"] for name, model in sections.items()
     }
-    return whole | {
+    return whole, definitions
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of runs, experiments, sweeps and libraries.
+
+    It has every key with its type, default, bounds and meaning, and for each ``kind`` the keys
+    that this one takes. It knows less than ``paretolab check``: neither what is missing, since a
+    case of an experiment may set it, nor what keys mean together.
+    """
+    whole, definitions = strict_schema()
+    return {
+        **_eased(whole),
         "$schema": _DIALECT,
         "title": "Configuration of paretolab",
-        "properties": properties,
         "anyOf": [
-            {"required": required},
+            {"required": whole["required"]},
             *({"required": [name]} for name in _NO_RUN),
         ],
-        "$defs": definitions,
+        "$defs": _eased(definitions),
     }
 
 

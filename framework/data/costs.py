@@ -49,7 +49,11 @@ _Costs = Annotated[
 
 
 class GroupConfig(Section):
-    """Features that come together, and what is paid once for all of them."""
+    """Features that come together, and what is paid once for all of them.
+
+    cost : what is paid with the first of them, in addition to their own costs.
+    features : names of the features that come together.
+    """
 
     cost: float = Field(ge=0)
     features: tuple[str, ...] = Field(min_length=1)

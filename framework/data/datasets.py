@@ -36,7 +36,16 @@ _SOURCES = ("name", "path", "sklearn", "openml", "synthetic")
 
 
 class SyntheticConfig(Section):
-    """Parameters of ``sklearn.datasets.make_classification``; features are ``f1`` ... ``fn``."""
+    """Parameters of ``sklearn.datasets.make_classification``; features are ``f1`` ... ``fn``.
+
+    samples, features : number of records, and of columns.
+    informative, redundant : number of features that tell classes apart, and of mixtures of these.
+    classes, clusters_per_class : number of classes, and of clusters that each of them has.
+    class_sep : distance of the clusters; the greater, the easier.
+    flip_y : share of the records whose class is drawn at random.
+    weights : shares of the classes; equal ones unless given.
+    seed : decides what is drawn.
+    """
 
     samples: int = Field(default=1000, ge=6)
     features: int = Field(default=20, ge=1)
@@ -82,7 +91,8 @@ class SourceConfig(Section):
     path : a CSV (also ``.csv.gz``) or Parquet file, or a folder of Parquet files, relative to the
         configuration's folder.
     sklearn : a data set that is part of scikit-learn.
-    openml : an id or a name of OpenML, the latter with ``version`` (the active one if None).
+    openml : an id or a name of OpenML.
+    version : the version of a set that is given by its name on OpenML; the active one if None.
     synthetic : a generated set.
     """
 

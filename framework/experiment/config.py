@@ -77,7 +77,9 @@ _WANTED: dict[str, str] = {
 class ObjectiveConfig(Section):
     """An objective, such as ``{metric: coverage, sense: max}``.
 
-    ``worst`` is the value of its metric at the reference point of the hypervolume.
+    metric : name of a metric of the problem.
+    sense : whether it is minimised or maximised.
+    worst : value of the metric from which the hypervolume is measured; its worst value otherwise.
     """
 
     metric: str
@@ -86,7 +88,11 @@ class ObjectiveConfig(Section):
 
 
 class ConstraintConfig(Section):
-    """A constraint, such as ``{metric: false_positive_rate, at_most: 0.1}``."""
+    """A constraint, such as ``{metric: false_positive_rate, at_most: 0.1}``.
+
+    metric : name of a metric of the problem; a solution that breaks a bound is not on the front.
+    at_most, at_least : bounds of the metric, which are allowed values themselves.
+    """
 
     metric: str
     at_most: float | None = None
@@ -100,10 +106,12 @@ class ConstraintConfig(Section):
 
 
 class TrackingConfig(Section):
-    """Where MLflow logs: any tracking URI, and the experiment's name (the run's name if None).
+    """What is logged to MLflow, and where.
 
-    A password in the URI is the name of a variable of the environment, ``${NAME}``. With
-    ``system_metrics`` processors, memory, disk and network of this machine are logged too.
+    uri : any tracking URI of MLflow; a password in it is the name of a variable of the
+        environment, ``${NAME}``.
+    experiment : name of MLflow's experiment; the name of the run unless given.
+    system_metrics : whether use of processors, memory, disk and network is logged too.
     """
 
     uri: str = "sqlite:///mlflow.db"
@@ -119,7 +127,19 @@ class TrackingConfig(Section):
 class RunConfig(Section):
     """The configuration of a run and its repeats.
 
-    ``problem`` and ``algorithm`` are instances of the options that their ``kind`` has.
+    name : name of the run, which its directory ``runs/NAME-001`` has too.
+    problem : what is searched: a ``kind`` and the keys that this kind has.
+    objectives : the metrics of the problem that are to be traded off.
+    constraints : bounds of metrics that every solution keeps.
+    budget : when the search ends.
+    algorithm : how it is searched: a ``kind`` and its keys; the kind alone stands for its defaults.
+    seed : decides every random draw of the search; the split of the records has its own seed.
+    repeats : number of independent runs with other seeds.
+    workers : who evaluates: this process (``serial``), Ray on ``all`` cores or on so many, or
+        whichever is faster (``auto``).
+    memory_limit : gigabytes that this process may take; a run that needs more does not start.
+    tracking : where MLflow logs; nothing is logged with ``null``.
+    cluster : what a worker of Ray takes, and what is sent to it.
     """
 
     name: FolderName

@@ -25,7 +25,7 @@ from framework.algorithm import Algorithm, fitting, name_of
 from framework.errors import InputError, Unfit
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.settings import Section
+from framework.settings import Section, describe
 
 AS_WRITTEN = "as_written"
 """Key of the validation context by which a section is read without the class of its kind."""
@@ -94,10 +94,12 @@ class Options(Section):
         cls, core: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         if "_group" not in vars(cls):
-            return handler(core)
+            return super().__get_pydantic_json_schema__(core, handler)
         kinds, cases = registry.names(cls._group), []
         for kind in kinds:
-            model = handler.resolve_ref_schema(handler(cls.of_kind(kind).__pydantic_core_schema__))
+            options = cls.of_kind(kind)
+            model = handler.resolve_ref_schema(handler(options.__pydantic_core_schema__))
+            describe(model, options.registered_class, options)
             properties = {**model["properties"], "kind": {"const": kind}}
             condition = {"properties": {"kind": {"const": kind}}, "required": ["kind"]}
             cases.append({"if": condition, "then": {**model, "properties": properties}})

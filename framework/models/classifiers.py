@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+from pydantic import ConfigDict, field_validator, model_validator
 from scipy.special import expit, softmax
 
 from framework import registry
@@ -22,6 +22,7 @@ from framework.errors import InputError, first_line
 from framework.models.calibration import CalibratedProbability, Calibration
 from framework.models.files import ModelFiles
 from framework.security import load_estimator, trusted
+from framework.settings import Section
 
 LOGISTIC_REGRESSION = "logistic_regression"
 CalibrationMethod = Literal["none", "isotonic", "sigmoid", "softmax"]
@@ -63,8 +64,11 @@ _LONGEST = 1000  # numbers or words in a parameter
 _MANY = 10_000  # records above which early_stopping="auto" of scikit-learn means yes
 
 
-class ClassifierConfig(BaseModel):
+class ClassifierConfig(Section):
     """``{kind: logistic_regression, C: 1.0}``, or a known classifier with probabilities.
+
+    kind : a known classifier, such as ``random_forest``, or the dotted path of one
+        (``sklearn.svm.SVC``); all further keys are its parameters.
 
     ``kind`` is ``logistic_regression`` (l2, our own solver), a name of ``PATHS``, one registered
     under ``paretolab.classifiers``, or the dotted path of a class that the user trusts

@@ -102,7 +102,12 @@ class FunctionProblem(Problem):
     )
 
     class Config(Section):
-        """``{kind: function, name: zdt1, d: 10}``."""
+        """``{kind: function, name: zdt1, d: 10}``.
+
+        name : a test function whose front is known: ``zdt1``, ``dtlz2``, ``lotz`` and others.
+        d : number of genes; some functions have another usual number.
+        noise : standard deviation of what is added to each objective.
+        """
 
         name: str
         d: int = Field(default=10, ge=1)

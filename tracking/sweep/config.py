@@ -177,7 +177,12 @@ _OURS = {"storage", "join", "grace"}  # say nothing of what the study is
 
 
 class Direction(Section):
-    """``{metric: hypervolume, sense: max}``; :mod:`tracking.sweep.trial_values` has the names."""
+    """What a sweep optimises, such as ``{metric: hypervolume, sense: max}``.
+
+    metric : ``hypervolume``, ``front_size``, ``evaluations``, ``wall_s``, ``best_METRIC`` and
+        others (:mod:`tracking.sweep.trial_values`).
+    sense : whether it is minimised or maximised.
+    """
 
     metric: str
     sense: Sense
@@ -203,6 +208,7 @@ class SweepConfig(Section):
         ``nearest`` to the best value of each.
     tolerance : as a share of the range of the trials that are not dominated.
     prune : which trials end early; see :class:`tracking.sweep.config.PruneConfig`.
+    sampler : how Optuna draws settings; ``grid`` tries every combination of choices.
     storage : URL of Optuna's database; ``optuna.db`` in the sweep's directory by default. A
         password in it is the name of a variable of the environment, ``${NAME}``. Optuna's gRPC
         proxy is ``grpc://host:port``.

@@ -61,15 +61,15 @@ class EnsembleEvolution(CountsSearch):
     batch : int
         Number of children made from one state of the archive.
     max_pending : int, optional
-        None: a batch waits for the one before. Else so many candidates may be pending while the
-        search goes on: children are made in steps
+        Number of candidates that may be pending while the search goes on; it waits for each batch
+        if None. Children are made in steps
         (:meth:`~framework.algorithm.Algorithm.make_asynchronous`) instead of batches, and the
         first of them when the start population is known.
     start : {'pairs', 'singles', 'best_pairs'}
         Disjoint random pairs, all single models, or the best single model with each other one.
     parents : {'dynamic', 'deterministic', 'tournament'}
-        As above; always the best (two); or the winners among ten random elites for each parent,
-        with chances in proportion to 0.2^rank.
+        Which members are parents: those that did well (``dynamic``); always the best (two); or
+        the winners among ten random elites for each parent, with chances in proportion to 0.2^rank.
     crossover : {'two_point', 'average'}
         Two-point crossover on the members of either parent, the counts' average rounded up where
         these are fewer than three or a child is empty; or ``'average'`` always, which the HAPEns

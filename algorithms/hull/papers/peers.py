@@ -37,7 +37,7 @@ class PeerSearch(Algorithm):
         Members, and random genomes at the start. Methods with directions have as many members as
         the finest simplex lattice of at most so many points (91 for 100 and three objectives).
     mutation_rate, crossover_rate : float, optional
-        What suits the space if None (:func:`~algorithms.moves.variation.variation`).
+        Probabilities of mutation and of recombination; what suits the space if None.
 
     Raises
     ------

@@ -154,6 +154,7 @@ class KappaPruning(SizedRule):
     Parameters
     ----------
     reading : {'pairs', 'greedy'}
+        Whether members come by pairs of least agreement, or one by one.
     problem, roles, seed, **options
         As for :class:`SizedRule`.
     """

@@ -296,6 +296,7 @@ class ProgramSearch(PruningSearch):
         ``f2``, ``f3`` (Section 5.4), or tau and gamma: the least mean pairwise failure credit of
         each member and of the ensemble; at least two members then.
     max_members : int, optional
+        Greatest number of members.
     gap : float
         Share of the value at which the proof is good enough.
 
