@@ -101,9 +101,10 @@ class Experiment:
     @staticmethod
     def resume(out: RunDir, args: argparse.Namespace) -> Result:
         """Go on with an experiment, as `paretolab resume` is asked to; return how they compare."""
-        from framework.experiment.grid_load import reload_grid
+        from framework.experiment.grid_load import resumed_grid
 
-        grid = reload_grid(out.experiment_file, overrides(args), workers=workers_of(args.workers))
+        workers = workers_of(args.workers)
+        grid = resumed_grid(out.experiment_file, overrides(args), workers=workers)
         keep(out.path)
         return _execute(_tracked_as_asked(grid, args), out, args)
 

@@ -82,19 +82,16 @@ def effects_of(
     file = RunDir.existing(path).config_file if directory else path
     raw = read_yaml(file)
     with received(file, overrides or [], raw, decide=False, asks=not trusting) as found:
-        if directory and RunDir(path).experiment_file.is_file():
-            from framework.experiment.grid_load import reload_grid
+        grid = RunDir(path).experiment_file if directory else file
+        if "experiment" in raw or (directory and grid.is_file()):
+            from framework.experiment.grid_load import load_grid
 
-            reload_grid(RunDir(path).experiment_file)
+            load_grid(grid, overrides or [])
         elif directory and RunDir(path).sweep_file.is_file():
             sweep = {"sweep": read_yaml(RunDir(path).sweep_file)}
             registry.load("commands", "sweep").plan(raw | sweep, file, overrides or [])
         elif "sweep" in raw:
             registry.load("commands", "sweep").plan(raw, file, overrides or [])
-        elif "experiment" in raw:
-            from framework.experiment.grid_load import load_grid
-
-            load_grid(file, overrides or [])
         elif "library" in raw:
             _look_at_library(file, raw, overrides or [])
         else:

@@ -26,7 +26,7 @@ from framework.errors import InputError, damaged
 from framework.experiment.alternatives import worth_of_run
 from framework.experiment.config import flatten
 from framework.experiment.grid import Grid, Judge, PlannedRun, Records
-from framework.experiment.grid_load import reload_grid
+from framework.experiment.grid_load import load_grid
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.extras import absent
@@ -76,7 +76,7 @@ def compare(
     """
     if len(directories) == 1 and RunDir(directories[0]).experiment_file.is_file():
         run_dir = RunDir(directories[0])
-        grid = reload_grid(run_dir.experiment_file)
+        grid = load_grid(run_dir.experiment_file)
         changes: dict[str, Any] = {"judge": judge, "records": records, "blocks": blocks}
         changes |= {"indicators": None if indicators is None else list(indicators)}
         given = {key: value for key, value in changes.items() if value is not None}

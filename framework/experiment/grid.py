@@ -23,6 +23,7 @@ from framework.settings import Budget, Section
 from framework.streams import repeat_seed
 
 _BESIDE = ("problem", "budget")  # what a method may have beside parameters of its algorithm
+_OF_A_CASE = {"problem", "objectives", "constraints", "budget", "seed", "memory_limit"}
 Judge = Literal["front", "returned"]
 Records = Literal["validation", "test"]
 
@@ -72,6 +73,8 @@ class GridConfig(Section):
     claims : what is said of the methods, and how the means tell whether it holds.
     protocols : by name, dotted keys of the whole file and their values, such as more repeats.
     protocol : which of them is followed; the file as it is if None.
+    origins : by case, what it is a fold of, and the case that product and folds made it of; kept in
+        the directory of an experiment.
     pages : names of what packages add to the report (claims, tables, figures of one paper).
     """
 
@@ -92,6 +95,7 @@ class GridConfig(Section):
     pages: list[str] = Field(default_factory=list)
     protocols: dict[str, dict[str, Any]] = Field(default_factory=dict)
     protocol: str | None = None
+    origins: dict[str, tuple[str, str]] = Field(default_factory=dict)
 
     @field_validator("methods", mode="before")
     @classmethod
@@ -219,11 +223,6 @@ class Method:
         changes = {"problem": problem, "algorithm": algorithm, "budget": budget, "seed": seed}
         return config.model_copy(update=changes)
 
-    def dump(self) -> dict[str, Any]:
-        """Return it as the content of a YAML file."""
-        parts = {"algorithm": self.algorithm, "problem": self.problem, "budget": self.budget}
-        return {key: part.model_dump(mode="json") for key, part in parts.items() if part}
-
 
 @dataclass(frozen=True)
 class Grid:
@@ -273,26 +272,33 @@ class Grid:
                 yield PlannedRun(case, label, repeat, changed, directory)
 
     def dump(self) -> str:
-        """Return it as YAML that :func:`reload_grid` reads, from whichever folder."""
-        cases = {name: config.model_dump(mode="json") for name, config in self.cases.items()}
-        own = {
-            case: {label: method.dump() for label, method in methods.items()}
-            for case, methods in self.own.items()
-        }
+        """Return it as an experiment in YAML that makes the same runs, from whichever folder."""
         section = self.section.model_dump(
-            mode="json", exclude={"cases", "product", "folds", "protocols"}
+            mode="json", exclude={"product", "folds", "protocols", "protocol"}
         )
+        section["origins"] = {case: list(origin) for case, origin in self.origins.items()}
         section["methods"] = {
             label: self.methods[label].algorithm.model_dump(mode="json") | parts_of_method(raw)[1]
             for label, raw in self.section.methods.items()
         }
-        tree = {
-            "experiment": section,
-            "cases": cases,
-            "parts_of": {case: list(origin) for case, origin in self.origins.items()},
-            "own_methods": own,
+        section["cases"] = {
+            case: config.model_dump(mode="json", include=_OF_A_CASE)
+            | {"methods": {k: self._changes(m, config) for k, m in self.own.get(case, {}).items()}}
+            for case, config in self.cases.items()
         }
-        return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+        of_all = self.base.model_dump(mode="json", exclude={"algorithm", "repeats"})
+        return yaml.safe_dump(of_all | {"experiment": section}, sort_keys=False, allow_unicode=True)
+
+    @staticmethod
+    def _changes(method: Method, case: RunConfig) -> dict[str, Any]:
+        """Return a method of a case; null takes away what its problem has not of the case's."""
+        changes = method.algorithm.model_dump(mode="json")
+        if method.problem is not None:
+            changes["problem"] = dict.fromkeys(case.problem.model_dump())
+            changes["problem"] |= method.problem.model_dump(mode="json")
+        return changes | (
+            {"budget": method.budget.model_dump(mode="json")} if method.budget else {}
+        )
 
 
 def in_full(methods: Mapping[str, Any]) -> dict[str, Any]:

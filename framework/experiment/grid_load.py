@@ -112,51 +112,21 @@ def _checked_grid(
     return Grid(grid, cases, origins, usual, methods)
 
 
-def reload_grid(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> Grid:
-    """Read what :meth:`Grid.dump` returned.
-
-    ``overrides`` may change keys of ``experiment`` and ``cluster``.
+def resumed_grid(path: Path, overrides: Sequence[str], **top_level: Any) -> Grid:
+    """Read the experiment of a directory, to go on with it; see :func:`load_grid`.
 
     Raises
     ------
     InputError
-        It is none, or an override would make another experiment of it.
+        An override would make another experiment of it.
     """
-    raw = read_yaml(path)
-    with received(path, overrides, raw):
-        return _reloaded(raw, path, overrides, top_level)
-
-
-def _reloaded(
-    raw: dict[str, Any], path: Path, overrides: Sequence[str], top_level: Mapping[str, Any]
-) -> Grid:
-    changes = {key: value for key, value in top_level.items() if value is not None}
-    of_all = [text for text in overrides if text.startswith("cluster.")]
     for text in overrides:
-        if text in of_all:
-            continue
-        if not text.startswith("experiment."):
+        if not text.startswith(("experiment.", "cluster.")):
             raise InputError(
                 f"--set {text}: expected a key of the section experiment, such as "
                 "experiment.repeats=20, found another; start a new experiment for the rest"
             )
-        override(raw, text)
-    if not isinstance(raw.get("experiment"), dict) or not isinstance(raw.get("cases"), dict):
-        raise InputError(f"{path}: expected the experiment of a directory, found another file")
-    grid = check(GridConfig, raw["experiment"], f"{path}: experiment")
-    for config in raw["cases"].values():
-        for text in of_all:
-            override(config, text)
-    cases = {
-        name: check(RunConfig, config | changes, f"{path}: cases.{name}")
-        for name, config in raw["cases"].items()
-    }
-    usual = _usual_methods(grid, path)
-    parts_of = raw.get("parts_of") or {}
-    origins = {name: CaseOrigin(*map(str, parts_of.get(name, (name, name)))) for name in cases}
-    groups = dict.fromkeys(origin.group for origin in origins.values())
-    check_names(grid, cases, groups, f"{path}: experiment")
-    return Grid(grid, cases, origins, usual, _kept_methods(raw.get("own_methods") or {}, path))
+    return load_grid(path, overrides, **top_level)
 
 
 def _usual_methods(grid: GridConfig, path: Path) -> dict[str, Method]:
@@ -264,19 +234,6 @@ def _without_nulls(tree: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in tree.items() if value is not None}
 
 
-def _kept_methods(raw: Mapping[str, Any], path: Path) -> dict[str, dict[str, Method]]:
-    """Return what :meth:`Grid.dump` wrote of methods that are others than usual."""
-    return {
-        case: {
-            label: _checked_method(
-                kept, f"{path}: own_methods.{case}.{label}", path.parent, path.parent
-            )
-            for label, kept in methods.items()
-        }
-        for case, methods in raw.items()
-    }
-
-
 def _check_keys(grid: GridConfig, where: str) -> None:
     """Check that cases leave alone what they have no say in."""
     places = {f"cases.{name}": change for name, change in grid.cases.items()}
@@ -348,7 +305,8 @@ def _crossed(grid: GridConfig, name: str) -> dict[str, _Crossed]:
             for fold in _combinations(grid.folds):
                 case = " ".join([*own, *text(chosen), *text(fold)]) or _ONLY
                 group = name if given == _ONLY and (chosen or fold) else given
-                found[case] = _Crossed(given, change | chosen | fold, CaseOrigin(unit, group))
+                origin = CaseOrigin(*grid.origins.get(case, (unit, group)))
+                found[case] = _Crossed(given, change | chosen | fold, origin)
     return found
 
 

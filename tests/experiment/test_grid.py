@@ -6,7 +6,7 @@ import pytest
 
 from framework import registry
 from framework.errors import InputError
-from framework.experiment.grid_load import load_grid, reload_grid
+from framework.experiment.grid_load import load_grid, resumed_grid
 from framework.streams import repeat_seed
 from tests.experiment import small
 
@@ -85,7 +85,7 @@ def test_a_case_may_give_a_method_other_parameters(tmp_path):
     assert [batches[f"{case} d=3", "by tens"] for case in cases] == [10, 10]
     kept = tmp_path / "experiment.yaml"
     kept.write_text(grid.dump(), encoding="utf-8")
-    assert reload_grid(kept).runs() == grid.runs()
+    assert load_grid(kept).runs() == grid.runs()
     cases["concave"]["methods"] = {"grid*": {"kind": "nsga2"}}  # another one: nothing is kept
     other = grid_of(tmp_path, small.raw(cases=cases)).runs()[-1].config.algorithm
     assert (other.kind, other.population) == ("nsga2", 300)
@@ -109,10 +109,10 @@ def test_what_is_kept_makes_the_same_runs_anywhere(tmp_path):
     (tmp_path / "kept").mkdir()
     kept = tmp_path / "kept" / "experiment.yaml"
     kept.write_text(grid.dump(), encoding="utf-8")
-    assert reload_grid(kept).runs() == grid.runs()
-    assert len(reload_grid(kept, ["experiment.repeats=3"]).runs()) == 3 * len(grid.runs()) / 2
+    assert load_grid(kept).runs() == grid.runs()
+    assert len(resumed_grid(kept, ["experiment.repeats=3"]).runs()) == 3 * len(grid.runs()) / 2
     with pytest.raises(InputError, match="expected a key of the section experiment"):
-        reload_grid(kept, ["budget.evaluations=3"])
+        resumed_grid(kept, ["budget.evaluations=3"])
 
 
 def test_mistakes_are_said_all_at_once_each_where_it_is(tmp_path):

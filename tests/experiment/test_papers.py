@@ -14,7 +14,7 @@ from framework import registry
 from framework.analysis.compare import Claim, Page
 from framework.errors import InputError
 from framework.experiment.comparison import compare, write_results
-from framework.experiment.grid_load import load_grid, reload_grid
+from framework.experiment.grid_load import load_grid
 from framework.pareto import nondominated
 from framework.problems.functions import FunctionProblem
 from tests.experiment import small
@@ -124,7 +124,7 @@ def test_a_method_may_have_a_problem_and_a_budget_of_its_own(tmp_path):
     assert found["convex", "by tens"].budget.evaluations == 60
     assert not hasattr(found["convex", "other"].algorithm, "problem")
     (tmp_path / "kept.yaml").write_text(grid.dump(), encoding="utf-8")
-    assert reload_grid(tmp_path / "kept.yaml").runs() == grid.runs()
+    assert load_grid(tmp_path / "kept.yaml").runs() == grid.runs()
 
 
 def test_a_protocol_is_one_key_and_what_is_given_by_hand_counts_more(tmp_path):

@@ -48,11 +48,17 @@ def parameters(run_dir: RunDir) -> dict[str, str]:
     """
     tree = run_dir.config().model_dump(mode="json", exclude={"tracking"})
     if run_dir.experiment_file.is_file():
-        tree = {"experiment": read_yaml(run_dir.experiment_file)["experiment"]}
+        tree = {"experiment": _grid(run_dir) | {"cases": None, "origins": None}}
     if run_dir.sweep_file.is_file():
         tree["sweep"] = read_yaml(run_dir.sweep_file) | {"storage": None}
     flat = flatten(tree)
     return {legal_key(key): _cut(str(value)) for key, value in flat.items() if value is not None}
+
+
+def _grid(run_dir: RunDir) -> dict[str, Any]:
+    """Return the section ``experiment`` of an experiment's directory."""
+    section: dict[str, Any] = read_yaml(run_dir.experiment_file)["experiment"]
+    return section
 
 
 def start_tags(directory: Path) -> dict[str, str]:
@@ -94,11 +100,11 @@ def subject(run_dir: RunDir, data_of: RunDir, kind: str) -> Subject:
     config, data = run_dir.config(), data_of.data()
     method = config.algorithm.kind
     if kind == "experiment":
-        grid = read_yaml(run_dir.experiment_file)
+        grid = _grid(run_dir)
         known = [child.data() for child in run_dir.children()]
         names = list(dict.fromkeys(str(one["name"]) for one in known if one.get("name")))
         marks = {str(one.get("fingerprint") or "") for one in known}
-        methods = ", ".join(map(str, grid["experiment"]["methods"]))
+        methods = ", ".join(map(str, grid["methods"]))
         fingerprint = marks.pop() if len(marks) == 1 else ""
         return Subject(methods, ", ".join(names or map(str, grid["cases"])), fingerprint)
     if kind == "cell":  # cells/CASE/METHOD/NNN; the search for references/CASE has no label
@@ -126,7 +132,7 @@ def cases_of(run_dir: RunDir) -> list[str]:
     """Return the cases of an experiment, as their folders are called; none of any other run."""
     if not run_dir.experiment_file.is_file():
         return []
-    return [slug(str(name)) for name in read_yaml(run_dir.experiment_file)["cases"]]
+    return [slug(str(name)) for name in _grid(run_dir)["cases"]]
 
 
 def place_of(run_dir: RunDir, kind: str) -> dict[str, str]:
@@ -383,8 +389,8 @@ def _search_text(run_dir: RunDir, kind: str) -> str:
     goals = ", ".join(f"{_plain(o.metric)} {_ARROWS[o.sense]}" for o in config.objectives)
     method = _plain(config.algorithm.kind)
     if kind == "experiment":
-        grid = read_yaml(run_dir.experiment_file)
-        methods = ", ".join(map(_plain, grid["experiment"]["methods"]))
+        grid = _grid(run_dir)
+        methods = ", ".join(map(_plain, grid["methods"]))
         return f"Compares {methods} on {', '.join(map(_plain, grid['cases']))}."
     if kind == "sweep":
         keys = ", ".join(f"`{key}`" for key in read_yaml(run_dir.sweep_file)["search_space"])
