@@ -83,7 +83,7 @@ class _Tables:
 
     def rows(self, section: Schema, title: str) -> list[tuple[str, ...]]:
         """Return for each key what it may have with its default, and what it means."""
-        rows = []
+        rows: list[tuple[str, ...]] = []
         for key, node in section["properties"].items():
             if "const" in node:  # the kind, which the title names
                 continue
