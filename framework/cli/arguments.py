@@ -269,6 +269,25 @@ def resumable(run_dir: RunDir) -> Iterator[None]:
         ) from error
 
 
+def finished(directory: str) -> RunDir:
+    """Return the directory of a run that has a front.
+
+    Raises
+    ------
+    InputError
+        It is none of a run, or the run has not ended.
+    """
+    from framework.experiment.run_dir import RunDir
+
+    run_dir = RunDir.existing(directory)
+    if not run_dir.front_file.is_file():
+        raise InputError(
+            f"{directory}: expected a finished run, found no front.csv; run "
+            f"`{program()} resume {directory}` first"
+        )
+    return run_dir
+
+
 def program() -> str:
     """Return how the user can call this command: its name if it is on the path, else its path."""
     own = Path(sys.argv[0])

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from framework.cli.arguments import program
+from framework.cli.arguments import finished
 from framework.cli.results import Result, Table, json_argument
 from framework.cli.tables import MOST_ROWS, cell, written
 from framework.errors import InputError
 from framework.experiment.certification import Certification, Tested, certify
 from framework.experiment.config import RunConfig
 from framework.experiment.export import export, load_problem
-from framework.experiment.run_dir import RunDir
 from framework.front import Front
 
 
@@ -55,13 +54,8 @@ class Certify:
     def run(args: argparse.Namespace) -> Result:
         from framework.data.table_files import read_frame
 
-        run_dir = RunDir.existing(args.directory)
+        run_dir = finished(args.directory)
         config = run_dir.config()
-        if not run_dir.front_file.is_file():
-            raise InputError(
-                f"{args.directory}: expected a finished run, found no front.csv; run "
-                f"`{program()} resume {args.directory}` first"
-            )
         front, problem = run_dir.front(), load_problem(run_dir)
         found = certify(
             problem,

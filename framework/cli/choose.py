@@ -17,16 +17,8 @@ from framework.analysis.choose import (
 )
 from framework.analysis.hulls import recommend
 from framework.analysis.mixtures import Mixture, mix
-from framework.cli.arguments import program
-from framework.cli.results import (
-    Part,
-    Result,
-    Table,
-    json_argument,
-    model_of,
-    records,
-    solution,
-)
+from framework.cli.arguments import finished, program
+from framework.cli.results import Part, Result, Table, json_argument, model_of, records, solution
 from framework.cli.tables import (
     expectation_table,
     front_table,
@@ -120,13 +112,8 @@ class Choose:
 
     @staticmethod
     def run(args: argparse.Namespace) -> Result:
-        run_dir = RunDir.existing(args.directory)
+        run_dir = finished(args.directory)
         config = run_dir.config()
-        if not run_dir.front_file.is_file():
-            raise InputError(
-                f"{args.directory}: expected a finished run, found no front.csv; run "
-                f"`{program()} resume {args.directory}` first"
-            )
         tracked = config.tracking is not None and run_dir.tracking_file.is_file()
         if args.register and (args.no_mlflow or not tracked):
             raise InputError(

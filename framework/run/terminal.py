@@ -28,6 +28,10 @@ class PlainConsole(Console):
         for part in super().render(renderable, options):
             yield part if part.control else part._replace(text=terminal_text(part.text))
 
+    def on_broken_pipe(self) -> None:
+        """Let the command end as it does wherever the reader of its output has left."""
+        raise
+
     def words(self, text: str) -> str:
         """Return a text with signs that the encoding of the terminal has."""
         return text if self.encoding.startswith("utf") else text.translate(_ASCII)

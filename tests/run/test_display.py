@@ -101,3 +101,12 @@ def test_a_terminal_without_the_signs_has_others():
     console = PlainConsole(file=Old())
     assert console.words("cost ↓ · 0.5 ± 0.1") == "cost v | 0.5 +- 0.1"
     assert shown()[0]._console.words("↓") == "↓"
+
+
+def test_a_reader_that_has_left_is_told_to_the_command():
+    class Left(StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        PlainConsole(file=Left()).say("a line")
