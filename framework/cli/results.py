@@ -103,9 +103,7 @@ class Result:
 
         from framework.run.terminal import PlainConsole
 
-        out = PlainConsole(
-            file=StringIO(), record=True, width=120, markup=False, emoji=False, highlight=False
-        )
+        out = PlainConsole(file=StringIO(), record=True, width=120)
         self.show(out)
         return out.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
 

@@ -17,7 +17,7 @@ from framework.experiment.single_run import BudgetLeft, evaluator_for
 from framework.front import Archive, Front
 from framework.problem import Problem
 from framework.roles import Constraint, Objective, Roles
-from framework.run.display import Display
+from framework.run.display import Display, in_notebook
 from framework.run.driver import Driver
 from framework.settings import Budget
 
@@ -114,8 +114,8 @@ def search(
         Number of evaluations, or a section ``budget``: ``{"generations": 50}``.
     seed : int
     verbose : bool, optional
-        Whether a bar shows the progress in a terminal and in a notebook, and stays. If None, it
-        does in a terminal, once the search takes longer than two seconds, and is taken away.
+        Whether a bar shows the progress in a terminal, and stays, and lines in a notebook. If None,
+        a bar in a terminal, once the search takes longer than two seconds, which is taken away.
     workers : int or str
         As in a configuration; ``serial`` is this process.
 
@@ -137,9 +137,9 @@ def search(
     left, kept = BudgetLeft(), _Everything(roles)
     wanted = RunConfig.model_construct(workers=workers, seed=seed)
     started = evaluator_for(wanted, problem, None, left, lambda line: None)
-    somewhere = sys.stderr.isatty() or (verbose is True and "ipykernel" in sys.modules)
+    shown = verbose if in_notebook() else sys.stderr.isatty() and verbose is not False
     display = Display(
-        quiet=verbose is False or not somewhere,
+        quiet=not shown,
         delay=0 if verbose else _PATIENCE,
         transient=not verbose,
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from datetime import timedelta
 from math import inf
 from typing import TYPE_CHECKING, Self
 
-from framework.extras import installed
 from framework.preparation import PreparationProgress
 from framework.run.driver import Callback, Progress
 
@@ -39,8 +39,13 @@ def describe_work(work: PreparationProgress) -> str:
     return f"{text} · {rate:,.{1 if rate < 10 else 0}f}/s · {left} left"
 
 
+def in_notebook() -> bool:
+    """Return whether this is the kernel of a notebook, which says that it is a terminal."""
+    return "ipykernel" in sys.modules
+
+
 class Display(Callback):
-    """Shows progress: a bar on a terminal or in a notebook, plain lines elsewhere.
+    """Shows progress: a bar on a terminal, plain lines elsewhere.
 
     It follows a search as a callback of its driver; other work calls :meth:`step`.
 
@@ -74,9 +79,8 @@ class Display(Callback):
         from framework.run.terminal import console as make
 
         self._console = make(stderr=True) if console is None else console
-        notebook = self._console.is_jupyter and installed("ipywidgets")
         self._every = _LINE_EVERY
-        if self._console.is_interactive or notebook:
+        if self._console.is_interactive and not in_notebook():
             self._make_bar(transient)
 
     def _make_bar(self, transient: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from functools import partial
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -18,8 +18,13 @@ _ASCII = str.maketrans({"↑": "^", "↓": "v", "·": "|", "±": "+-", "…": ".
 class PlainConsole(Console):
     """A console that shows control characters as their codes, and a text as it is.
 
-    What is in brackets or between colons is no markup: names of columns may have such.
+    What is in brackets or between colons is no markup: names of columns may have such. A notebook
+    has what a file would have.
     """
+
+    def __init__(self, **options: Any) -> None:
+        plain = {"markup": False, "emoji": False, "highlight": False, "force_jupyter": False}
+        super().__init__(**plain, **options)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -43,6 +48,7 @@ class PlainConsole(Console):
 
 def console(*, stderr: bool = False) -> PlainConsole:
     """Return a console, as wide as the terminal; 160 columns where the output is none."""
-    make = partial(PlainConsole, stderr=stderr, markup=False, emoji=False, highlight=False)
-    made = make()
-    return made if made.is_terminal or "COLUMNS" in os.environ else make(width=_WIDTH)
+    made = PlainConsole(stderr=stderr)
+    if made.is_terminal or "COLUMNS" in os.environ:
+        return made
+    return PlainConsole(stderr=stderr, width=_WIDTH)

@@ -21,7 +21,7 @@ TABLE = Table(
 
 def printed(result, width):
     stream = StringIO()
-    result.show(PlainConsole(file=stream, width=width, markup=False, highlight=False))
+    result.show(PlainConsole(file=stream, width=width))
     return stream.getvalue()
 
 

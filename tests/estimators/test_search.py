@@ -70,11 +70,15 @@ def test_a_long_fit_is_shown_in_a_terminal_unless_it_is_not_wanted(
     assert text.endswith("\x1b[2K") == shown  # it was taken away
 
 
-def test_a_notebook_has_no_bar_that_was_not_asked_for(monkeypatch, capsys):
+def test_a_notebook_has_lines_where_they_are_asked_for(monkeypatch):
     monkeypatch.setitem(sys.modules, "ipykernel", sys)
     monkeypatch.setattr("framework.estimators.search._PATIENCE", 0)
+    monkeypatch.setattr(sys, "stderr", Terminal())  # as a kernel has it
     ParetoMultiStage(budget=8).fit(*load_iris(return_X_y=True))
-    assert capsys.readouterr() == ("", "")
+    assert not sys.stderr.getvalue()
+    ParetoMultiStage(budget=8, verbose=True).fit(*load_iris(return_X_y=True))
+    (line,) = sys.stderr.getvalue().splitlines()
+    assert "8 evals" in line
 
 
 @pytest.mark.parametrize("verbose", [True, False, None])

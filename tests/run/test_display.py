@@ -16,7 +16,7 @@ from framework.run.terminal import PlainConsole
 def shown(terminal=False, **words):
     """Return a display, and what it writes to."""
     stream = StringIO()
-    console = PlainConsole(file=stream, force_terminal=terminal, width=100, highlight=False)
+    console = PlainConsole(file=stream, force_terminal=terminal, width=100)
     return Display(console=console, **words), stream
 
 
