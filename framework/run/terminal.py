@@ -23,7 +23,9 @@ class PlainConsole(Console):
     """
 
     def __init__(self, **options: Any) -> None:
-        plain = {"markup": False, "emoji": False, "highlight": False, "force_jupyter": False}
+        plain: dict[str, Any] = dict.fromkeys(
+            ("markup", "emoji", "highlight", "force_jupyter"), False
+        )
         super().__init__(**plain, **options)
 
     def render(
