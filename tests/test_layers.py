@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -48,9 +49,18 @@ def layer_of(path):
     return FACE if place.is_relative_to(FACE) else place.parts[0]
 
 
+FRAME = [path for path in FILES if layer_of(path) == "framework"]
+
+
+@cache
+def tree_of(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imported(path, *, top_level_only=False):
     """Return the modules that a file imports, each with its line."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     found = []
     for node in _outside_functions(tree) if top_level_only else ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -72,12 +82,21 @@ def _outside_functions(node):
         yield from _outside_functions(child)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_layer_imports_only_what_lies_below(path):
-    layer = layer_of(path)
-    for module, line in imported(path):
-        package = module.split(".")[0]
-        assert package not in OURS - ALLOWED[layer], f"{path}:{line}: {layer} imports {module}"
+def imports(files, *, top_level_only=False):
+    """Return what files import: each file with a module and the place where that is said."""
+    return [
+        (path, module, f"{path.relative_to(ROOT)}:{line}: imports {module}")
+        for path in files
+        for module, line in imported(path, top_level_only=top_level_only)
+    ]
+
+
+def test_a_layer_imports_only_what_lies_below():
+    assert [
+        said
+        for path, module, said in imports(FILES)
+        if module.split(".")[0] in OURS - ALLOWED[layer_of(path)]
+    ] == []
 
 
 def room_of(module):
@@ -92,40 +111,31 @@ def test_every_room_of_the_framework_has_its_place():
     assert rooms == set(ROOMS)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in FILES if layer_of(path) == "framework"],
-    ids=lambda path: str(path.relative_to(ROOT)),
-)
-def test_a_room_of_the_framework_sees_only_the_rooms_below(path):
+def rooms_below(path):
+    """Return the rooms of framework that a file of it may see."""
     own = room_of(".".join(path.relative_to(ROOT).with_suffix("").parts))
-    allowed = {"", own} | (ROOMS[own] | {"security"} if own else set())
-    for module, line in imported(path):
-        if module.split(".")[0] == "framework":
-            room = room_of(module)
-            assert room in allowed, f"{path}:{line}: {own or 'the root'} imports {module}"
+    return {"", own} | (ROOMS[own] | {"security"} if own else set())
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in FILES if not path.is_relative_to(ROOT / "framework/security")],
-    ids=lambda path: str(path.relative_to(ROOT)),
-)
-def test_what_strangers_made_is_read_through_one_door(path):
-    for module, line in imported(path):
-        assert not module.startswith(f"{DOOR}."), f"{path}:{line}: imports {module}, not {DOOR}"
+def test_a_room_of_the_framework_sees_only_the_rooms_below():
+    assert [
+        said
+        for path, module, said in imports(FRAME)
+        if module.split(".")[0] == "framework" and room_of(module) not in rooms_below(path)
+    ] == []
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in FILES if "tracking" not in path.relative_to(ROOT).parts],
-    ids=lambda path: str(path.relative_to(ROOT)),
-)
-def test_heavy_libraries_are_imported_where_they_are_used(path):
-    for module, line in imported(path, top_level_only=True):
-        assert module.split(".")[0] not in {"ray", "mlflow", "matplotlib", "plotly"}, (
-            f"{path}:{line}: {module} is imported at the top; import it in the function"
-        )
+def test_what_strangers_made_is_read_through_one_door():
+    files = [path for path in FILES if not path.is_relative_to(ROOT / "framework/security")]
+    assert [said for _, module, said in imports(files) if module.startswith(f"{DOOR}.")] == []
+
+
+def test_heavy_libraries_are_imported_where_they_are_used():
+    """In a function, not at the top."""
+    files = [path for path in FILES if "tracking" not in path.relative_to(ROOT).parts]
+    heavy = {"ray", "mlflow", "matplotlib", "plotly"}
+    found = imports(files, top_level_only=True)
+    assert [said for _, module, said in found if module.split(".")[0] in heavy] == []
 
 
 NEVER = {"ray", "mlflow", "matplotlib", "plotly", "optuna", "lightgbm", "cvxpy", "highspy"}
@@ -224,7 +234,6 @@ def test_the_way_from_the_command_to_an_evaluation_is_short(tmp_path):
     assert files <= 8, done.stdout
 
 
-FRAME = [path for path in FILES if layer_of(path) == "framework"]
 SHARED = {"general", "moves"}  # folders of algorithms that are no family
 FAMILIES = {path.parent.name for path in (ROOT / "algorithms").glob("*/__init__.py")} - SHARED
 WORDS = re.compile(  # the families and their searches, as prose and code spell them
@@ -248,32 +257,30 @@ BELOW = {
 }
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in FILES if layer_of(path) == "algorithms"],
-    ids=lambda path: str(path.relative_to(ROOT)),
-)
-def test_a_family_imports_no_other(path):
-    own = path.relative_to(ROOT).parts[1]
-    for module, line in imported(path):
-        if module.startswith("algorithms."):
-            other = module.split(".")[1]
-            allowed = {own, "moves"} | BELOW.get(own, set())
-            assert other in allowed, f"{path}:{line}: {own} imports {module}"
+def test_a_family_imports_no_other():
+    def allowed(path):
+        own = path.relative_to(ROOT).parts[1]
+        return {own, "moves"} | BELOW.get(own, set())
+
+    assert [
+        said
+        for path, module, said in imports(p for p in FILES if layer_of(p) == "algorithms")
+        if module.startswith("algorithms.") and module.split(".")[1] not in allowed(path)
+    ] == []
 
 
-@pytest.mark.parametrize("path", FRAME, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_framework_names_no_family(path):
+def test_the_framework_names_no_family():
     """Neither in code nor in prose; where a rule comes from a paper, its authors are cited."""
-    place = str(path.relative_to(ROOT / "framework"))
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        found = WORDS.search(line)
-        assert not found, f"{place}:{number}: names {found[0]!r}"
-        if place not in STAGES:
-            assert not re.search(r"(?i)\bstages?\b", line), f"{place}:{number}: names stages"
+    wrong = []
+    for path in FRAME:
+        place = str(path.relative_to(ROOT / "framework"))
+        words = WORDS if place in STAGES else re.compile(rf"{WORDS.pattern}|\bstages?\b")
+        text = path.read_text(encoding="utf-8")
+        for number, line in enumerate(text.splitlines(), start=1):
+            wrong += [f"{place}:{number}: names {m[0]!r}" for m in words.finditer(line)]
+    assert wrong == []
 
 
-@pytest.fixture(scope="module")
 def names_of_families():
     """Return the names under which families register classes, and those of their metrics."""
     found = set()
@@ -287,16 +294,15 @@ def names_of_families():
     return found - COMMON - RATES
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in FRAME if path.name != "measures.py"],  # rates of any classifier are its own
-    ids=lambda path: str(path.relative_to(ROOT)),
-)
-def test_the_framework_knows_no_name_that_a_family_registers(path, names_of_families):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            where = f"{path}:{node.lineno}"
-            assert node.value not in names_of_families, f"{where}: names {node.value!r}"
+def test_the_framework_knows_no_name_that_a_family_registers():
+    names = names_of_families()
+    assert [
+        f"{path.relative_to(ROOT)}:{node.lineno}: names {node.value!r}"
+        for path in FRAME
+        if path.name != "measures.py"  # rates of any classifier are its own
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names
+    ] == []
 
 
 # Lines of Python that a reader has to hold, at most: raised only with a reason in the commit.

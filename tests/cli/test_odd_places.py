@@ -39,7 +39,11 @@ def without_privilege():
 
 @pytest.mark.parametrize(
     ("start", "more"),
-    [(["run"], {}), (["run", "--repeats", "2"], {}), (["sweep"], {"sweep": SWEEP})],
+    [
+        (["run"], {}),
+        pytest.param(["run", "--repeats", "2"], {}, marks=pytest.mark.slow),
+        pytest.param(["sweep"], {"sweep": SWEEP}, marks=pytest.mark.slow),
+    ],
     ids=["one run", "repeats", "sweep"],
 )
 def test_resume_where_nothing_can_be_written(tmp_path, start, more):

@@ -188,6 +188,7 @@ def test_a_reference_search_is_what_runs_are_measured_against(tmp_path):
     assert {run.method for run in case.runs} == {"by tens", "grid*"}
 
 
+@pytest.mark.slow
 def test_on_ray_the_tables_are_the_same(whole, tmp_path):
     small.write(tmp_path, small.raw())
     done = command(tmp_path, "experiment", "little.yaml", "--out", "out", "--workers", "2")

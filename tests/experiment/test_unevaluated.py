@@ -51,7 +51,12 @@ def test_the_best_of_each_resample_is_among_them(objectives):
 
 @pytest.mark.parametrize(
     "algorithm",
-    ["ip", "ip_front", "hill_climbing", {"kind": "kappa_pruning", "reading": "greedy"}],
+    [
+        "ip",
+        pytest.param("ip_front", marks=pytest.mark.slow),
+        "hill_climbing",
+        {"kind": "kappa_pruning", "reading": "greedy"},
+    ],
     ids=str,
 )
 def test_what_is_chosen_without_evaluation_has_its_luck_taken_off(algorithm):

@@ -19,23 +19,6 @@ import sys, paretolab
 heavy = {"numpy", "pandas", "sklearn", "pydantic", "ray", "framework", "algorithms"}
 sys.exit(", ".join(sorted(heavy & set(sys.modules))) or 0)
 """
-USE = """
-from collections.abc import Mapping
-import paretolab
-from paretolab import Budget, Front, SerialEvaluator
-
-class Mine(paretolab.FunctionProblem):
-    pass
-
-def best(problem: paretolab.Problem, algorithm: paretolab.Algorithm) -> int:
-    front: Front = paretolab.search(
-        problem, algorithm, SerialEvaluator(problem), budget=Budget(generations=3)
-    )
-    return paretolab.choose(front, best="f1")
-
-result: paretolab.RunResult = paretolab.run("quickstart.yaml", quiet=True)
-text: str = paretolab.__version__
-"""
 
 
 def typed_names() -> dict[str, str]:
@@ -86,17 +69,3 @@ def test_import_is_light(tmp_path: Path) -> None:
         [sys.executable, "-c", LIGHT], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"import paretolab imports {done.stderr.strip()}"
-
-
-@pytest.mark.parametrize(
-    ("line", "complaint"),
-    [("", ""), ("paretolab.serch\n", '"serch"'), ("text = paretolab.run\n", "Incompatible")],
-    ids=["as it should be", "misspelled", "of another type"],
-)
-def test_type_checkers_see_the_names(line: str, complaint: str, tmp_path: Path) -> None:
-    script = tmp_path / "use.py"
-    script.write_text(USE + line)
-    command = [sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml", "--strict"]
-    done = subprocess.run([*command, script], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode == 0) == (complaint == ""), done.stdout + done.stderr
-    assert complaint in done.stdout

@@ -36,7 +36,7 @@ def test_file_mapping_and_checked_configuration_are_one(
 ) -> None:
     path = write(tmp_path / "small.yaml", SMALL)
     for number, config in enumerate([path, paretolab.load_config(path)]):
-        other = paretolab.run(config, out=tmp_path / str(number), quiet=True)
+        other = paretolab.run(config, out=tmp_path / str(number), quiet=True, plots=False)
         assert other.front.frame().equals(result.front.frame())
 
 
@@ -102,7 +102,7 @@ def test_solutions_that_are_no_models(tmp_path: Path) -> None:
         objectives=[{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
         algorithm={"kind": "random"},
     )
-    result = paretolab.run(config, out=tmp_path / "run", quiet=True)
+    result = paretolab.run(config, out=tmp_path / "run", quiet=True, plots=False)
     with pytest.raises(paretolab.InputError, match="are models, found those of problem 'function'"):
         result.choose()
 
@@ -119,7 +119,7 @@ def test_resumed_with_more_budget_is_as_run_with_it(tmp_path: Path) -> None:
 def test_quiet_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     paretolab.run(small(budget__generations=1), out=tmp_path / "quiet", quiet=True)
     assert capfd.readouterr() == ("", "")
-    paretolab.run(small(budget__generations=1), out=tmp_path / "loud")
+    paretolab.run(small(budget__generations=1), out=tmp_path / "loud", plots=False)
     out, err = capfd.readouterr()
     assert out == ""
     assert "ended by generations" in err

@@ -54,7 +54,7 @@ def mixture(chance=0.3, seed=0, encoded=True):
 
 
 @given(seed=st.integers(0, 2**70), chance=st.floats(0, 1), encoded=st.booleans(), data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20)
 def test_a_record_has_one_answer_wherever_it_stands(seed, chance, encoded, data):
     model, frame = mixture(chance, seed, encoded), records(30, seed % 1000)
     if not encoded:

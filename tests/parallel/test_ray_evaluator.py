@@ -62,7 +62,8 @@ def test_importing_the_evaluator_does_not_import_ray() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("noise", [pytest.param(0.0, marks=pytest.mark.slow), 0.3])
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_equals_the_serial_evaluator_over_several_batches(make: Make, noise: float) -> None:
     problem = Sphere(noise=noise)
     ray, serial = make(problem), SerialEvaluator(problem, 7)
@@ -81,6 +82,7 @@ def test_several_batches_at_once_come_back_whole(make: Make) -> None:
     assert_same(collect_all(ray, 120), score(SerialEvaluator(problem, 7), X))
 
 
+@pytest.mark.slow
 def test_errors_and_nan_are_rows(make: Make) -> None:
     X = genomes(50)
     X[3, 0], X[20, 0], X[49, 0] = RAISER, NOT_A_NUMBER, RAISER
@@ -93,6 +95,7 @@ def test_errors_and_nan_are_rows(make: Make) -> None:
     }
 
 
+@pytest.mark.slow
 def test_sigkill_changes_nothing(make: Make) -> None:
     problem = Sphere(seconds=0.01, noise=0.5)
     ray, X = make(problem), genomes(200)

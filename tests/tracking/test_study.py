@@ -71,7 +71,7 @@ def driven(plan, database, last=None):
     return True
 
 
-@pytest.fixture(params=SAMPLERS)
+@pytest.fixture(params=["tpe", *(pytest.param(n, marks=pytest.mark.slow) for n in SAMPLERS[1:])])
 def plan(request, tmp_path):
     # by a sampler's rules: TPE draws at random until it knows ten, NSGA-II has ten a generation
     prune = {"kind": "median", "at": [2, 5], "startup": 3}

@@ -109,7 +109,8 @@ def test_the_first_trial_is_the_configuration(done):
 def test_best_is_ready_to_run(done, tmp_path):
     out, summary, _ = done
     assert load_config(out / "best.yaml").name == "little-best"
-    subprocess.run([PROGRAM, "run", out / "best.yaml", "--out", tmp_path / "best"], check=True)
+    best = str(tmp_path / "best")
+    assert main(["run", str(out / "best.yaml"), "--out", best, "--no-plots", "--quiet"]) == 0
     found = RunDir(tmp_path / "best").summary()["indicators"]["hypervolume"]
     assert found == summary["indicators"]["hypervolume"]
 
@@ -159,7 +160,9 @@ def test_another_seed_is_another_sweep(done, tmp_path, plain):
     assert sweeps.trials(tmp_path / "out")[1:] != sweeps.trials(done[0])[1:]
 
 
-@pytest.mark.parametrize("sampler", ["random", "nsga2", "qmc"])
+@pytest.mark.parametrize(
+    "sampler", ["nsga2", *(pytest.param(s, marks=pytest.mark.slow) for s in ("random", "qmc"))]
+)
 def test_twice_the_same(tmp_path, sampler, done, plain):
     plan = sweeps.plan_of(tmp_path, sweeps.raw(sampler=sampler))
     studies = []
@@ -285,7 +288,7 @@ def test_when_all_fail(tmp_path, capsys, plain):
 # --- several aims, repeats, a reference -------------------------------------------------------
 
 
-def test_two_directions(tmp_path):
+def test_two_directions(tmp_path, plain):
     directions = [{"metric": "best_f2", "sense": "min"}, {"metric": "evaluations", "sense": "min"}]
     plan = sweeps.plan_of(tmp_path, sweeps.raw(directions=directions))
     summary, _ = sweeps.sweep(plan, tmp_path / "out")

@@ -109,7 +109,17 @@ def test_bytes_that_are_no_text(tmp_path):
 PLAIN = ("binary that is none", "nothing", "a list", "unknown keys")  # but no configurations
 
 
-@pytest.mark.parametrize("what", [what for what in ODD if what not in PLAIN])
+LONG = ("keys without end", "merges without end")  # read from a file above
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param(what, marks=pytest.mark.slow) if what in LONG else what
+        for what in ODD
+        if what not in PLAIN
+    ],
+)
 def test_odd_overrides(what):
     text = ODD[what].removeprefix("name: ")
     with pytest.raises(InputError, match=r"--set x: expected a YAML value, found .{,60}$"):

@@ -68,6 +68,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@pytest.mark.slow
 def test_mlflows_pages_import_nothing_of_the_folder(planted):
     connect(f"sqlite:///{planted}/mlflow.db").search_experiments()
     with serving(planted, ["ui", "--port", free_port()], "/"):
