@@ -132,11 +132,11 @@ runpy.run_path({program!r}, run_name="__main__")
 """
 
 
-class _Server:
+class CommandServer:
     """A process that runs the command, in a fork of its own each time."""
 
-    def __init__(self):
-        self.environment = environment()
+    def __init__(self, variables=None):
+        self.environment = variables or environment()
         self._process = subprocess.Popen(
             [sys.executable, "-c", _SERVER.format(program=str(PROGRAM))],
             env=self.environment,
@@ -166,7 +166,7 @@ class _Server:
 
 @cache
 def _server():
-    return _Server()
+    return CommandServer()
 
 
 def rows(journal):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from typing import Any
@@ -56,7 +57,21 @@ settings.register_profile("quick", max_examples=25, deadline=None)
 settings.register_profile("thorough", max_examples=100, deadline=None)  # make test-all
 settings.load_profile("quick")
 
-QUICK_PROBLEMS = 1  # of each algorithm; make test-all has them all
+# Files that take longest, longest first: a process that begins one late ends after all others.
+LONG_FILES = [
+    *("test_laws", "parallel/test_ray_evaluator", "test_random_kills", "trust/test_effects"),
+    *("tracking/test_sweep", "cli/test_run", "outside/test_package", "trust/test_received"),
+    *("test_faults", "experiment/test_experiment", "tracking/test_tracker", "cli/test_choose"),
+    *("estimators/test_front", "analysis/test_compare", "cli/test_cascade", "libraries/test_build"),
+    *(
+        "models/test_service",
+        "models/test_mixture",
+        "multistage/test_exact",
+        "moves/test_variation",
+    ),
+    *("test_rates", "test_extras", "test_layers", "test_jit", "facade/test_runs"),
+]
+QUICK_PROBLEMS = 1  # of each algorithm and dear kind of problem; make test-all has them all
 
 os.environ["PARETOLAB_CACHE"] = "off"  # what a test trains is neither found nor left on disk
 # what tests write for each other to read is the user's own; tests/trust grants nothing
@@ -67,6 +82,30 @@ os.environ["XDG_CONFIG_HOME"] = mkdtemp(prefix="paretolab-tests-")
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return how many processes ``-n auto`` takes: one above the cores, since many tests wait."""
     return (os.cpu_count() or 1) + 1
+
+
+def covering(*axes: Sequence[Any]) -> list[ParameterSet]:
+    """Return the product of some values; all but rows that have each value once are slow."""
+    sizes = [len(axis) for axis in axes]
+    quick = {tuple(row % size for size in sizes) for row in range(max(sizes))}
+    return [
+        pytest.param(
+            *(axis[i] for axis, i in zip(axes, row, strict=True)),
+            marks=[] if row in quick else [pytest.mark.slow],
+        )
+        for row in product(*map(range, sizes))
+    ]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have the files that take longest begin first (with ``--no-loadscope-reorder``)."""
+    place = {f"tests/{name}.py": number for number, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: place.get(item.nodeid.partition("::")[0], len(place)))
+
+
+def examples(thorough: int) -> settings:
+    """Return the settings of a dear property: so many examples in make test-all, a quarter here."""
+    return settings(max_examples=max(5, thorough * settings().max_examples // 100))
 
 
 @pytest.fixture
@@ -312,8 +351,12 @@ def max_pending_cases() -> list[ParameterSet]:
 
 
 def first_max_pending_cases() -> list[ParameterSet]:
-    """Return each of them once."""
-    return _cases({name: (make, few[:1]) for name, (make, few) in MAX_PENDING.items()})
+    """Return each of them once; the quick tests take one of each family of searches."""
+    alike = {"ndfch_emoa", "nsga3", "pareto_es", "qo_es"}  # to another but in whom they keep
+    cases = {name: (make, few[:1]) for name, (make, few) in MAX_PENDING.items()}
+    quick = _cases({name: case for name, case in cases.items() if name not in alike})
+    rest = _cases({name: case for name, case in cases.items() if name in alike})
+    return [*quick, *(pytest.param(*c.values, id=c.id, marks=pytest.mark.slow) for c in rest)]
 
 
 def algorithm_cases() -> list[ParameterSet]:
@@ -343,7 +386,16 @@ def _cases(
 
 
 def problem_cases() -> list[ParameterSet]:
-    """Return every instance of every problem, and the toys."""
-    makers = [make for several in PROBLEMS.values() for make in several]
-    problems = [make() for make in [*makers, StagesToy]]
-    return [pytest.param(problem, id=problem.fingerprint) for problem in problems]
+    """Return every instance of every problem, and the toys.
+
+    The quick tests take the first of those on records: the keys of the others are in
+    ``tests/configured.py`` too.
+    """
+    cases = [pytest.param(StagesToy(), id="stages-toy")]
+    for kind, makers in PROBLEMS.items():
+        for i, make in enumerate(makers):
+            problem = make()
+            slow = i >= QUICK_PROBLEMS and kind != "function"
+            marks = [pytest.mark.slow] if slow else []
+            cases.append(pytest.param(problem, id=problem.fingerprint, marks=marks))
+    return cases

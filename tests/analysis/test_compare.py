@@ -67,7 +67,7 @@ def test_indicators_are_those_of_the_fronts(runs):
 
 def test_distinct_evaluations_are_told_beside_evaluations(runs, tmp_path, capsys):
     """Random search on six bits asks for few different candidates."""
-    bits = searched(tmp_path, "bits", function="lotz", evaluations=600)
+    bits = searched(tmp_path, "bits", function="lotz", evaluations=600, repeats=2)
     for run in compare([bits]).frame.to_dict("records"):
         with Journal(RunDir(run["directory"]).journal_file) as journal:
             rows = [tuple(x) for batch, _ in journal.batches() for x in batch.X.tolist()]
@@ -81,7 +81,7 @@ def test_distinct_evaluations_are_told_beside_evaluations(runs, tmp_path, capsys
 
 
 def test_runs_of_before_distinct_candidates_were_counted(runs, tmp_path, capsys):
-    old = searched(tmp_path, "old")
+    old = searched(tmp_path, "old", repeats=2)
     for repeat in RunDir(old).children():
         summary = repeat.summary()
         del summary["distinct_evaluations"]
@@ -262,7 +262,8 @@ def test_one_search_needs_no_tests(runs, tmp_path, capsys):
     assert not (tmp_path / "plots" / "ranks.png").exists()
 
 
-def test_a_reference_that_is_beaten_is_reported(runs, tmp_path, capsys):
+def test_a_reference_that_is_beaten_is_reported(runs, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("tracking.figures.comparison_report.write_report", lambda *_, **__: [])
     reference = str(runs[0] / "front.csv")
     assert main(["compare", *map(str, runs), "--reference", reference, "--out", str(tmp_path)]) == 0
     assert "it is not exact" in capsys.readouterr().out

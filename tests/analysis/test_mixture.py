@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.analysis.choose import with_trivial
@@ -23,6 +23,7 @@ from framework.pareto import nondominated
 from framework.problem import TrivialClassifier
 from framework.roles import Metric, Objective, Roles
 from tests.command import call
+from tests.conftest import examples
 
 METRICS = (
     Metric("misses", "min", mixes=True),
@@ -52,7 +53,7 @@ def best_pair(values: np.ndarray, limit: float) -> float:
 
 
 @given(seed=st.integers(0, 2**20), n=st.integers(1, 8), limit=st.floats(0.05, 1))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_best_mixture_is_that_of_the_best_pair(seed, n, limit):
     values = np.random.default_rng(seed).random((n, 4))
     limit = max(limit, float(values[:, 1].min()))

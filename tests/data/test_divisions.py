@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.data.columns import TableOptions
@@ -14,6 +14,7 @@ from framework.data.splits import MeasureConfig, SplitConfig
 from framework.data.tables import Raw, assemble
 from framework.errors import InputError
 from framework.experiment.config import check
+from tests.conftest import examples
 
 FOLDS = MeasureConfig.model_validate({"kind": "cross_validation", "folds": 4})
 
@@ -49,7 +50,7 @@ def parts_of(found):
     return part, folds
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=14, max_size=40),
     seed=st.integers(0, 2**30),

@@ -30,6 +30,7 @@ from algorithms.pruning.estimator import PrunedVoting
 from framework.errors import InputError
 from framework.models.store import load_model
 from framework.testing import check_model
+from tests.conftest import covering
 
 WORDS = {
     "objectives", "constraints", "where", "best", "sure", "costs", "algorithm", "budget",
@@ -290,7 +291,9 @@ class Frame:
         return self._frame[name]
 
 
-@each
+@pytest.mark.parametrize(
+    "cls", [ParetoMultiStage, *(pytest.param(pool, marks=pytest.mark.slow) for pool in POOLS)]
+)
 def test_frames_of_other_libraries(cls):
     X, y = records()
     foreign = made(cls).fit(Frame(X), y)
@@ -325,9 +328,9 @@ WRONG = [
 ]
 
 
-@each
-@pytest.mark.parametrize(("wrong", "sentence"), WRONG, ids=lambda v: next(iter(v)) if v else "")
-def test_mistakes_are_one_sentence(cls, wrong, sentence):
+@pytest.mark.parametrize(("mistake", "cls"), covering(WRONG, list(FIVE)))
+def test_mistakes_are_one_sentence(cls, mistake):
+    wrong, sentence = mistake
     if cls is ROCHull and "workers" in wrong:
         pytest.skip("a hull is found in this process")
     with pytest.raises(InputError, match=sentence):

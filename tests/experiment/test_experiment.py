@@ -50,6 +50,12 @@ def command(folder, *arguments, code=0):
     return Done(out.getvalue(), err.getvalue())
 
 
+@pytest.fixture
+def plain(monkeypatch):
+    """Draw nothing: that takes longer than the runs."""
+    monkeypatch.setattr("tracking.figures.comparison_report.write_report", lambda *_, **__: [])
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """An experiment that nothing incidents."""
@@ -98,7 +104,7 @@ def test_tables_are_those_of_the_runs(whole):
     assert again.frame["igd_plus"].tolist() == runs["igd_plus"].tolist()
 
 
-def test_what_is_done_is_not_done_again(whole, tmp_path):
+def test_what_is_done_is_not_done_again(whole, tmp_path, plain):
     shutil.copytree(whole, tmp_path / "out")
     journals = {p: p.stat().st_mtime_ns for p in tmp_path.glob("out/cells/*/*/*/journal.bin")}
     small.write(tmp_path, small.raw())
@@ -110,7 +116,7 @@ def test_what_is_done_is_not_done_again(whole, tmp_path):
     assert len(pd.read_csv(tmp_path / "out" / "tables" / "runs.csv")) == 16
 
 
-def test_other_runs_in_the_directories_are_refused(whole, tmp_path):
+def test_other_runs_in_the_directories_are_refused(whole, tmp_path, plain):
     shutil.copytree(whole, tmp_path / "out")
     small.write(tmp_path, small.raw())
     done = command(
@@ -120,7 +126,7 @@ def test_other_runs_in_the_directories_are_refused(whole, tmp_path):
     assert tables(tmp_path / "out") == tables(whole)
 
 
-def test_a_run_that_fails_is_reported_and_resume_runs_exactly_it(whole, tmp_path):
+def test_a_run_that_fails_is_reported_and_resume_runs_exactly_it(whole, tmp_path, plain):
     """A directory where its journal should be: it cannot be written."""
     small.write(tmp_path, small.raw())
     broken = tmp_path / "out" / "cells" / "convex" / "grid" / "001"
@@ -176,7 +182,7 @@ def test_a_published_value_stands_beside(tmp_path):
     assert page.count('<span class="paper">(0.123)</span>') == 1
 
 
-def test_a_reference_search_is_what_runs_are_measured_against(tmp_path):
+def test_a_reference_search_is_what_runs_are_measured_against(tmp_path, plain):
     """A search of the same seed and batch, ten times as long, finds all that the short one kept."""
     reference = {"algorithm": {"kind": "random", "batch": 10}, "budget": {"evaluations": 600}}
     small.write(tmp_path, small.raw(reference=reference))

@@ -26,6 +26,7 @@ from framework.models.store import load_model, save_model
 from framework.models.threshold import ThresholdClassifier
 from framework.testing.problems import evaluates_its_answers
 from tests.command import call
+from tests.conftest import examples
 
 POINTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12)
 
@@ -57,7 +58,7 @@ def made(n, seed=0, models=3):
 
 
 @given(points=POINTS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_corners_are_those_of_brute_force_and_qhull(points):
     points = np.array([(0, 0), (9, 9), *points])
     found = {tuple(points[k]) for k in roc_corners(*points.T)}

@@ -6,12 +6,13 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 
 from algorithms.hull.kernels.hull3d import Hull3D
 from framework.errors import InputError
+from tests.conftest import examples
 
 
 def det(a, b, c, p):
@@ -102,7 +103,7 @@ grids = st.integers(1, 4).flatmap(
 )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(grids)
 def test_small_grids_agree_with_brute_force(points):
     array = np.array(points)
@@ -113,7 +114,7 @@ def test_small_grids_agree_with_brute_force(points):
     check(Hull3D(array), points)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(grids, st.randoms(use_true_random=False))
 def test_points_come_and_go(points, random):
     """Corners of a cube stay; every other vertex is deleted and inserted in some order."""
@@ -136,7 +137,7 @@ def test_points_come_and_go(points, random):
         check(hull, list(alive.values()))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(grids, st.randoms(use_true_random=False))
 def test_any_point_comes_and_goes(points, random):
     """No point stays for good; what would leave a plane is refused and changes nothing."""

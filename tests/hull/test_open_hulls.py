@@ -46,7 +46,7 @@ def going(problem, *, rows, **parameters):
         yield algorithm
 
 
-@pytest.mark.parametrize("m", [2, 3, 4, 5])
+@pytest.mark.parametrize("m", [2, 3, 4, pytest.param(5, marks=pytest.mark.slow)])
 def test_volume_corners_and_costs_are_those_of_hulls_made_anew(m):
     before, looked = 0.0, 0
     for algorithm in going(Genes(m), population=14, rows=160):
@@ -93,6 +93,7 @@ def test_in_three_objectives_it_keeps_what_the_exact_search_keeps(seed):
     assert exact.outcome().findings == pytest.approx(ours.outcome().findings)
 
 
+@pytest.mark.slow
 def test_it_finds_the_best_hull_of_four_losses():
     """The genes are the losses: all corners of the cube's good side can be had."""
     *_, last = going(Genes(4), population=30, rows=4000)

@@ -29,6 +29,7 @@ from framework.models.calibration import (
 )
 from framework.models.store import load_model
 from framework.streams import CandidateStreams
+from tests.conftest import covering
 from tests.trust.forging import seal
 
 
@@ -169,10 +170,12 @@ def problem_of(method, kind="logistic_regression", classes=2, **section):
     return MultiStageProblem.from_config(MultiStageConfig.model_validate(raw))
 
 
-@pytest.mark.parametrize("method", ["isotonic", "sigmoid", "softmax"])
 @pytest.mark.parametrize(
-    ("kind", "classes"),
-    [("logistic_regression", 2), ("logistic_regression", 3), ("gaussian_nb", 3)],
+    ("method", "kind", "classes"),
+    [
+        *covering(["isotonic", "sigmoid", "softmax"], ["logistic_regression"], [2, 3]),
+        *covering(["softmax", "isotonic", "sigmoid"], ["gaussian_nb"], [3]),
+    ],
 )
 def test_an_exported_model_has_the_metrics_of_its_row_digit_for_digit(
     tmp_path, method, kind, classes

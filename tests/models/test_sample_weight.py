@@ -25,6 +25,7 @@ from framework.data.splits import SplitConfig, split_records
 from framework.errors import InputError
 from framework.models.calibration import folds_of
 from framework.outcomes import resample_weights
+from tests.conftest import covering
 
 TREE = {"kind": "decision_tree", "max_depth": 3}
 CALIBRATED = {"calibration": "isotonic", "classifier": {"kind": "gaussian_nb"}}
@@ -96,9 +97,8 @@ def test_twice_every_record_halves_the_penalty(records):
     assert found.to_csv() == once.fit(X, y).front_.to_csv()
 
 
-@pytest.mark.parametrize("each", [1, 0.37], ids=["whole", "not whole"])
 @pytest.mark.parametrize(
-    "more", [{}, {"classifier": TREE}, CALIBRATED], ids=["linear", "tree", "calibrated"]
+    ("more", "each"), covering([{}, {"classifier": TREE}, CALIBRATED], [0.37, 1])
 )
 def test_metrics_are_weighted_ones_of_the_exported_designs(records, weights, more, each):
     X, y = records

@@ -80,7 +80,7 @@ def probabilities_of(config, kind, features):
     ("kind", "more", "repeats"),
     [
         ("logistic_regression", {}, 1),
-        ("logistic_regression", {"remove_features": True}, 2),
+        pytest.param("logistic_regression", {"remove_features": True}, 2, marks=pytest.mark.slow),
         ("gaussian_nb", {"dataset": {"positive": "high"}}, 1),
     ],
 )

@@ -15,6 +15,7 @@ from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.models.calibration import decide
 from framework.models.classifiers import LinearProbability
+from tests.conftest import covering
 
 STAGES = [["f4", "f1"], ["f0"], ["text", "f2"]]
 COSTS = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
@@ -57,10 +58,13 @@ def slow_twin(model, frame):
     return rows
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("classifier", [None, GaussianNB()])
-@pytest.mark.parametrize("threshold", [0.6, {"a": 0.9, "b": 0.55}])
-@pytest.mark.parametrize("reject", [None, "inconclusive"])
+@pytest.mark.parametrize(
+    ("classes", "classifier", "threshold", "reject"),
+    [
+        *covering([2], [None, GaussianNB()], [0.6, {"a": 0.9, "b": 0.55}], [None, "inconclusive"]),
+        *covering([3], [GaussianNB(), None], [0.6, {"a": 0.9, "b": 0.55}], ["inconclusive", None]),
+    ],
+)
 def test_same_as_the_slow_twin(classes, classifier, threshold, reject):
     model, frame, _ = fitted(
         classes, classifier=classifier, threshold=threshold, reject_label=reject

@@ -16,6 +16,7 @@ from framework.data.splits import split_records
 from framework.errors import InputError
 from framework.run.evaluator import evaluate_candidates
 from tests import oracles
+from tests.conftest import covering
 from tests.multistage.data import (
     COSTS,
     NAMES,
@@ -31,22 +32,19 @@ pytestmark = pytest.mark.usefixtures("cache")
 
 
 @pytest.mark.parametrize(
-    "classifier",
-    [
-        {"kind": "logistic_regression", "C": 2.0},
-        {"kind": "random_forest", "n_estimators": 7},
-        {"kind": "gaussian_nb"},
-    ],
-    ids=lambda section: section["kind"],
-)
-@pytest.mark.parametrize(
-    "more",
-    [
-        {},
-        {"threshold": {"high": 0.9, "low": 0.6}, "remove_features": True},
-        {"dataset": {"positive": "high"}},
-    ],
-    ids=["plain", "thresholds by class", "positive class"],
+    ("classifier", "more"),
+    covering(
+        [
+            {"kind": "logistic_regression", "C": 2.0},
+            {"kind": "random_forest", "n_estimators": 7},
+            {"kind": "gaussian_nb"},
+        ],
+        [
+            {},
+            {"threshold": {"high": 0.9, "low": 0.6}, "remove_features": True},
+            {"dataset": {"positive": "high"}},
+        ],
+    ),
 )
 def test_a_decoded_model_has_the_metrics_of_its_row_digit_for_digit(table_file, classifier, more):
     dataset = {"path": str(table_file), "target": "label", **more.get("dataset", {})}

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.command import PROGRAM, environment
+from tests.command import PROGRAM, CommandServer, environment
 
 PACKAGE = Path(__file__).parent / "package"
 CONFIG = {
@@ -81,17 +81,13 @@ def call(installed, tmp_path_factory):
     (place / "votes.yaml").write_text(yaml.safe_dump(CONFIG))
     (place / "stages.yaml").write_text(yaml.safe_dump(STAGES))
 
+    path = os.pathsep.join([str(installed), os.environ.get("PYTHONPATH", "")])
+    variables = environment(PYTHONPATH=path, COLUMNS="160")
+    server = CommandServer(variables)
+
     def called(*arguments, code=0):
-        path = os.pathsep.join([str(installed), os.environ.get("PYTHONPATH", "")])
-        done = subprocess.run(
-            [PROGRAM, *map(str, arguments)],
-            cwd=place,
-            env=environment(PYTHONPATH=path, COLUMNS="160"),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == code, done.stderr
+        done = server.call([str(PROGRAM), *map(str, arguments)], place, variables, 300)
+        assert done.code == code, done.err
         return done
 
     called.place = place
@@ -104,32 +100,32 @@ def run(call):
 
 
 def test_its_classes_are_listed_and_checked(call):
-    listed = call("list").stdout
+    listed = call("list").out
     assert "climb" in listed
     assert "voters.right" in listed
-    checked = call("check", "votes.yaml").stdout
+    checked = call("check", "votes.yaml").out
     assert "subsets" in checked or "Bits" in checked
     wrong = call("check", "votes.yaml", "--set", "problem.colums=3", code=2)
-    assert "did you mean 'columns'?" in wrong.stderr
+    assert "did you mean 'columns'?" in wrong.err
     unfit = call("check", "votes.yaml", "--set", "algorithm={kind: emsco}", code=2)
-    assert "climb" in unfit.stderr.split("take another algorithm")[1]
+    assert "climb" in unfit.err.split("take another algorithm")[1]
 
 
 def test_its_function_is_a_problem(call):
-    assert "distances to two corners" in call("list", "functions").stdout
+    assert "distances to two corners" in call("list", "functions").out
     (call.place / "bowl.yaml").write_text(yaml.safe_dump(FUNCTION))
     call("run", "bowl.yaml", "--out", "bowl", "--no-plots", "--no-mlflow")
     front = pd.read_csv(call.place / "bowl" / "front.csv")
     assert {"f1", "f2", "gene_3"} <= set(front.columns)
     wrong = call("check", "bowl.yaml", "--set", "problem.name=bow", code=2)
-    assert "found 'bow'; did you mean 'bowl'?" in wrong.stderr
+    assert "found 'bow'; did you mean 'bowl'?" in wrong.err
 
 
 @pytest.mark.slow
 def test_a_run_has_its_front_report_callback_and_returned_set(call, run):
     front = pd.read_csv(call.place / "first" / "front.csv")
     assert (front["right"] > 0.5).all()
-    assert "diary: 10 batches" in run.stderr
+    assert "diary: 10 batches" in run.err
     assert (call.place / "first" / "diary.txt").read_text() == "10 batches\n"
     assert (call.place / "first" / "note.txt").read_text() == f"{len(front)} solutions\n"
     returned = pd.read_csv(call.place / "first" / "returned.csv")
@@ -164,7 +160,7 @@ def test_its_indicator_is_compared(call, run):
 
 def test_its_model_is_exported_and_asked(call, run):
     call("choose", "first", "--best", "right", "--export", "model", "--no-mlflow")
-    answers = call("predict", "model", "model/example.csv").stdout.splitlines()
+    answers = call("predict", "model", "model/example.csv").out.splitlines()
     assert answers[0] == "label"
     assert len(answers) == 4
     assert "It asks q" in (call.place / "model" / "README.md").read_text()
@@ -193,11 +189,11 @@ def staged(call):
 
 @pytest.mark.slow
 def test_its_classifier_is_checked(call):
-    assert "nothing is wrong" in call("check", "stages.yaml").stdout
+    assert "nothing is wrong" in call("check", "stages.yaml").out
     wrong = call("check", "stages.yaml", "--set", "problem.classifier.sharpnes=1", code=2)
-    assert "did you mean 'sharpness'?" in wrong.stderr
+    assert "did you mean 'sharpness'?" in wrong.err
     unknown = call("check", "stages.yaml", "--set", "problem.classifier={kind: centroid}", code=2)
-    assert "did you mean 'centroids'?" in unknown.stderr
+    assert "did you mean 'centroids'?" in unknown.err
 
 
 @pytest.mark.slow
@@ -223,7 +219,7 @@ def test_a_run_with_its_classifier_goes_on_and_is_compared(call, staged):
 @pytest.mark.slow
 def test_its_classifier_is_exported_asked_and_logged(call, staged):
     call("choose", "staged", "--best", "accuracy", "--export", "stages_model", "--no-mlflow")
-    answers = call("predict", "stages_model", "stages_model/example.csv").stdout.splitlines()
+    answers = call("predict", "stages_model", "stages_model/example.csv").out.splitlines()
     assert answers[0] == "label,confidence,stage,cost,missing"
     assert len(answers) > 1
     parameters = {

@@ -76,6 +76,7 @@ def test_auto_stays_where_ray_cannot_start() -> None:
     assert "Ray cannot start" in said[0]
 
 
+@pytest.mark.slow
 def test_auto_hands_parts_and_pieces_to_ray_where_that_pays(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

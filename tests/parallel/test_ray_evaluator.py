@@ -122,6 +122,7 @@ def test_a_row_that_kills_its_worker_fails_alone(make: Make) -> None:
     assert found.values["near"][fine].tobytes() == expected.values["near"].tobytes()
 
 
+@pytest.mark.slow
 def test_a_row_whose_workers_are_killed_by_others_is_scored_all_the_same(make: Make) -> None:
     X = genomes(20)
     X[3, 0] = KILLER
@@ -197,6 +198,7 @@ def test_workers_that_cannot_load_the_problem_are_an_error(make: Make) -> None:
     assert ray.incidents() == {"environment_failures": 3}
 
 
+@pytest.mark.slow
 def test_collect_keeps_its_timeout(make: Make) -> None:
     ray = make(Sphere(seconds=2.0))
     assert ray.collect() == []
@@ -328,6 +330,7 @@ def test_only_the_culprit_of_a_failed_build_fails(tmp_path: Path) -> None:
     assert [len(part.errors) for part in parts] == [1, 0, 0]
 
 
+@pytest.mark.slow
 def test_parts_named_beforehand_are_built_on_the_workers(make: Make, tmp_path: Path) -> None:
     problem = PartsToy(tmp_path / "log", seconds=0.001)
     ray, X = make(problem), gene_sets(40)
@@ -365,6 +368,7 @@ def test_the_exact_front_is_the_same_and_the_driver_does_not_train(
 # Pieces of a search ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_pieces_come_back_in_order_although_workers_die(make: Make) -> None:
     ray = make(Sphere())
     results = ray.map(power, 3, list(range(30)))

@@ -20,7 +20,7 @@ from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.testing import AlgorithmCase, certificates_hold
-from tests.conftest import pruning, roles_of
+from tests.conftest import covering, pruning, roles_of
 from tests.toys import EnsembleToy
 
 
@@ -122,16 +122,18 @@ def every_genome(problem):
     return every[problem.space.contains(every) & every[:, :k].any(axis=1)]
 
 
-@pytest.mark.parametrize("cls", [IntegerProgram, PrintedProgram])
 @pytest.mark.parametrize(
-    "asked",
-    [
-        [Constraint("false_positive_rate", at_most=0.05)],
-        [Constraint("true_positive_rate", at_least=0.9)],
-        [Constraint("false_positive_rate", at_least=0.2), Constraint("accuracy", at_most=0.7)],
-        [Constraint("true_negative_rate", at_least=0.8), Constraint("members", at_least=3)],
-        [Constraint("balanced_accuracy", at_most=0.6), Constraint("memory", at_least=100.0)],
-    ],
+    ("asked", "cls"),
+    covering(
+        [
+            [Constraint("false_positive_rate", at_most=0.05)],
+            [Constraint("true_positive_rate", at_least=0.9)],
+            [Constraint("false_positive_rate", at_least=0.2), Constraint("accuracy", at_most=0.7)],
+            [Constraint("true_negative_rate", at_least=0.8), Constraint("members", at_least=3)],
+            [Constraint("balanced_accuracy", at_most=0.6), Constraint("memory", at_least=100.0)],
+        ],
+        [IntegerProgram, PrintedProgram],
+    ),
 )
 def test_constraints_on_rates_are_part_of_the_program(cls, asked):
     problem = pruning(6)

@@ -16,7 +16,7 @@ from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.testing import AlgorithmCase, certificates_hold
-from tests.conftest import pruning
+from tests.conftest import covering, pruning
 
 
 def two_roles(problem, metric, against):
@@ -48,10 +48,11 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize("threshold", ["gene", "majority"])
-@pytest.mark.parametrize("cells", [1, 5])
-@pytest.mark.parametrize(("metric", "against"), PAIRS)
-def test_the_front_is_that_of_all_genomes(threshold, cells, metric, against):
+@pytest.mark.parametrize(
+    ("pair", "threshold", "cells"), covering(PAIRS, ["gene", "majority"], [1, 5])
+)
+def test_the_front_is_that_of_all_genomes(pair, threshold, cells):
+    metric, against = pair
     problem = pruning(6, threshold=threshold)
     roles = two_roles(problem, metric, against)
     search, front = searched(problem, roles, cells=cells)
@@ -107,9 +108,9 @@ def test_demands_that_no_ensemble_meets_are_said_in_a_sentence():
         searched(problem, roles)
 
 
-@pytest.mark.parametrize(("metric", "against"), PAIRS)
-@pytest.mark.parametrize("iterations", [0, 40, 20_000])
-def test_no_candidate_beats_a_certificate(metric, against, iterations):
+@pytest.mark.parametrize(("pair", "iterations"), covering(PAIRS, [0, 40, 20_000]))
+def test_no_candidate_beats_a_certificate(pair, iterations):
+    metric, against = pair
     problem = pruning(8)
     make = partial(ExactFront, looks=3, cells=4, iterations=iterations)
     table = certificates_hold(AlgorithmCase(make, problem, two_roles(problem, metric, against)))

@@ -35,6 +35,7 @@ from algorithms.pruning.branch_and_bound.solver import BranchAndBound, share_of_
 from algorithms.pruning.diversity import Demand, demand_of, failure_credit
 from algorithms.pruning.votes import VoteTable, Weights, rates_of, weights_of
 from framework.errors import InputError
+from tests.conftest import examples
 
 
 def pool(k: int, n: int, seed: int, skill: float = 0.7):
@@ -202,7 +203,7 @@ def best_by_counting(votes, y, weights, must):
     return best
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(2, 6), st.integers(4, 30), st.integers(0, 100_000), st.sampled_from(WEIGHTS))
 def test_bounds_of_rates_are_kept_and_what_cannot_be_is_proven(k, n, seed, weights):
     votes, y = pool(k, n, seed)
@@ -293,7 +294,7 @@ def ensembles_of(box, patterns, majority):
                 yield x, threshold, above
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.integers(2, 6), st.integers(4, 30), st.integers(0, 10_000), st.booleans())
 def test_every_ensemble_of_a_box_keeps_to_all_of_its_rows(k, n, seed, majority):
     votes, y = pool(k, n, seed)

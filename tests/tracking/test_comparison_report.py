@@ -5,14 +5,13 @@ import re
 import shutil
 import subprocess
 
-import matplotlib.image
-import numpy as np
 import pytest
 
 from framework.analysis.alternatives import Compared, Gain
 from framework.analysis.compare import compare_case, compare_cases
 from framework.experiment.comparison import compare
 from tests.tracking import made_up
+from tests.tracking.pictures import is_a_picture
 from tracking.figures.comparison_report import write_report
 from tracking.figures.html_page import spread
 
@@ -60,10 +59,7 @@ def out(comparison, tmp_path_factory):
 
 
 def test_the_figures_are_pictures(out):
-    for path in out.glob("plots/*.png"):
-        pixels = matplotlib.image.imread(path)[..., :3].reshape(-1, 3)
-        assert len(pixels) > 400 * 400
-        assert len(np.unique(pixels, axis=0)) > 50
+    assert all(is_a_picture(path) for path in out.glob("plots/*.png"))
 
 
 def test_the_page_stands_alone_and_says_it_all(out, comparison):

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 
-import matplotlib.image
 import numpy as np
 import pytest
 
@@ -12,6 +11,7 @@ from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.models.walk import StageWalk, Walk
 from tests.tracking import made_up
+from tests.tracking.pictures import is_a_picture
 from tracking.figures.run_data import read_run_data
 from tracking.figures.run_report import write_chosen, write_plots, write_run_page
 
@@ -35,11 +35,6 @@ def test_amounts_of_several_orders_of_magnitude_are_drawn_by_ratios(tmp_path):
     values = data.front.rows.values[cost.metric]
     data.front.rows.values[cost.metric] = np.geomspace(0.1, 100.0, len(values))
     assert data.scale(cost) == "log"
-
-
-def is_a_picture(path) -> bool:
-    pixels = matplotlib.image.imread(path)[..., :3].reshape(-1, 3)
-    return len(pixels) > 500 * 400 and len(np.unique(pixels, axis=0)) > 50
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +173,10 @@ def with_system(run_dir: RunDir, stages: int, features: int, classes: int = 2) -
     return run_dir
 
 
-@pytest.mark.parametrize(("stages", "features", "classes"), [(1, 1, 2), (10, 30, 9)])
+@pytest.mark.parametrize(
+    ("stages", "features", "classes"),
+    [pytest.param(1, 1, 2, marks=pytest.mark.slow), (10, 30, 9)],
+)
 def test_the_chosen_system_is_drawn(tmp_path, stages, features, classes):
     run_dir = with_system(made_up.finished(tmp_path / "out"), stages, features, classes)
     assert {path.name for path in write_chosen(run_dir)} == FRONT | {"system.png"}

@@ -50,7 +50,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         yield process
 
 
-@pytest.fixture(params=[1, pytest.param(20, marks=pytest.mark.slow)], ids=["some", "many"])
+@pytest.fixture(params=[1, pytest.param(40, marks=pytest.mark.slow)], ids=["some", "many"])
 def times(request: pytest.FixtureRequest) -> int:
     """Return how many times as many files to forge as a quick test does."""
     return int(request.param)
@@ -71,7 +71,7 @@ CONFIGURATIONS = {
 def test_forged_configurations_do_nothing_outside(kind, watched, times):
     content, command = CONFIGURATIONS[kind]
 
-    @trying((8 if command == "library" else 22) * times)
+    @trying((4 if command == "library" else 11) * times)
     @given(forged(content), st.integers(0, 7))
     def attempt(changed: Any, turn: int) -> None:
         folder = watched.folder()
@@ -93,7 +93,7 @@ def test_forged_configurations_do_nothing_outside(kind, watched, times):
 def test_forged_configurations_that_are_shipped_do_nothing_outside(watched, times):
     contents = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in SHIPPED]
 
-    @trying(40 * times)
+    @trying(20 * times)
     @given(st.sampled_from(contents).flatmap(forged))
     def attempt(changed: Any) -> None:
         file = watched.folder() / "config.yaml"
@@ -126,8 +126,8 @@ OPENED: dict[str, tuple[list[str], ...]] = {
     "library": (["library", "show", "DIR"],),
     "certified": (CERTIFY, [*CERTIFY, "--export", "DIR/other"]),
 }
-EXAMPLES = {"run": 24, "sweep": 4, "experiment": 4, "model": 24, "cascade": 16, "library": 16}
-EXAMPLES["certified"] = 16
+EXAMPLES = {"run": 12, "sweep": 2, "experiment": 2, "model": 12, "cascade": 8, "library": 8}
+EXAMPLES["certified"] = 8
 TEXTS = (".json", ".yaml")
 
 
@@ -180,7 +180,7 @@ def test_forged_tables_of_calls_do_nothing_outside(ending, watched, times):
     problem = {"kind": "cascade", "calls": {"path": f"calls{ending}"}}
     config = {**RUN, "problem": problem, "objectives": CASCADE_OBJECTIVES}
 
-    @trying(6 * times)
+    @trying(3 * times)
     @given(st.data(), st.booleans())
     def attempt(data: st.DataObject, texts: bool) -> None:
         folder = watched.folder()
@@ -234,7 +234,7 @@ def test_forged_arrays_do_nothing_outside(what, made, watched, times):
     with np.load(made["run"] / name) as file:
         kept = dict(file)
 
-    @trying(1 if change else 4 * times)
+    @trying(1 if change else 2 * times)
     @given(st.data())
     def attempt(data: st.DataObject) -> None:
         place = watched.folder() / "run"
@@ -257,7 +257,7 @@ def test_forged_arrays_do_nothing_outside(what, made, watched, times):
 
 @pytest.mark.parametrize("what", ["bytes", "objects", "a bomb", "a link", "a link to a folder"])
 def test_forged_libraries_do_nothing_outside(what, made, watched, times):
-    @trying(4 * times if what == "bytes" else 1)
+    @trying(2 * times if what == "bytes" else 1)
     @given(st.data())
     def attempt(data: st.DataObject) -> None:
         place = watched.folder() / "library"
