@@ -131,6 +131,26 @@ def parts_may_come_in_any_order(problem: Problem, seed: int, n: int) -> None:
     expect(scorer.n_components == held, "add_components: expected parts held before to be skipped")
 
 
+def counted_once_outcomes_are_evaluate(problem: Problem, seed: int, n: int) -> None:
+    """Metrics under weights of one are those of ``evaluate``, to the bit, of any candidates."""
+    X = _genomes(problem, seed, n)
+    if len(missing := problem.missing_components(X)):
+        problem.add_components(problem.build_components(missing))
+    outcomes = problem.outcomes(X)
+    if outcomes is None:
+        return
+    expect(tuple(outcomes.names) == problem.metric_names, "outcomes: expected the metrics' names")
+    values = problem.evaluate(X, CandidateStreams(seed, np.arange(n)))
+    values = {name: np.asarray(values[name]) for name in outcomes.names}
+    ones = np.ones((outcomes.records, 2), dtype=np.float32)
+    found = outcomes.metrics(ones)
+    for column in range(2):
+        _same(values, {name: of[:, column] for name, of in found.items()}, "weights of one")
+    some, last = np.array([n - 1, 0]), outcomes.names[-1]
+    few = outcomes.metrics(ones[:, :1], some, [last])
+    _same({last: values[last][some]}, {name: of[:, 0] for name, of in few.items()}, "some")
+
+
 def evaluates_its_answers(problem: Problem, seed: int, n: int) -> None:
     """Where candidates answer records, metrics are what follows from the answers, to the bit.
 
@@ -160,9 +180,11 @@ def evaluates_its_answers(problem: Problem, seed: int, n: int) -> None:
     records = len(answers.records)
     weights, order = rng.integers(0, 4, records), rng.permutation(records)
     following = [m for m in problem.measures if getattr(m, "follows_weights", True)]
-    weighted = measured(answers, following, weights[:, np.newaxis])
-    repeated = answers.of_records(np.repeat(np.arange(records), weights))
-    _same(measured(repeated, following), weighted, "records repeated by their weights")
+    labels = answers.records.labels
+    for counts in (weights, weights * (labels != labels[0])):  # the latter without a class
+        weighted = measured(answers, following, counts[:, np.newaxis])
+        repeated = answers.of_records(np.repeat(np.arange(records), counts))
+        _same(measured(repeated, following), weighted, "records repeated by their weights")
     shuffled = measured(answers.of_records(order), problem.measures)
     _same(shuffled, measured(answers, problem.measures), "records in another order")
 
@@ -186,8 +208,12 @@ PROBLEM_LAWS: tuple[ProblemLaw, ...] = (
     takes_frozen_genomes,
     pickled_copy_scores_the_same,
     parts_may_come_in_any_order,
+    counted_once_outcomes_are_evaluate,
     evaluates_its_answers,
 )
+
+OUTCOME_LAWS = (counted_once_outcomes_are_evaluate, evaluates_its_answers)
+"""Those on how candidates do on each record, for instances that are of interest to them alone."""
 
 
 def _genomes(problem: Problem, seed: int, n: int) -> Array:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.ensembling.scores import CLASSIFICATION, REGRESSION, Scores, Truth
 from framework.libraries.library import Library
+from framework.testing.problems import OUTCOME_LAWS
 from tests.made_up_libraries import made_up, repeated
 
 SCORES = {2: ("roc_auc", *CLASSIFICATION, "f1"), 3: ("roc_auc", *CLASSIFICATION), 0: (*REGRESSION,)}
@@ -33,18 +34,10 @@ def ensembles(problem: EnsembleProblem, n: int = 12) -> np.ndarray:
 
 
 @pytest.mark.parametrize("classes", SCORES)
-def test_weights_of_one_are_the_metrics_of_evaluate_to_the_bit(classes):
+def test_laws(classes):
     problem = EnsembleProblem(library_of(classes), score=SCORES[classes])
-    X = ensembles(problem)
-    outcomes = problem.outcomes(X)
-    found = outcomes.metrics(np.ones((outcomes.records, 2), dtype=np.float32))
-    assert tuple(found) == outcomes.names == problem.metric_names
-    for name, column in problem.evaluate(X).items():
-        assert all(np.array_equal(found[name][:, b], column, equal_nan=True) for b in range(2))
-    some = np.array([5, 2])
-    few = outcomes.metrics(np.full((outcomes.records, 1), 2), some, ["memory"])
-    assert list(few) == ["memory"]
-    assert np.array_equal(few["memory"][:, 0], found["memory"][some, 0])
+    for law in OUTCOME_LAWS:
+        law(problem, 2, 40)
 
 
 @pytest.mark.parametrize("ties", [False, True])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
 
-from algorithms.hull.data import Records
+from framework.testing.problems import OUTCOME_LAWS
 from tests.conftest import network
 
 SECTIONS = [
@@ -19,32 +17,10 @@ SECTIONS = [
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=str)
-def test_weights_of_one_are_the_metrics_of_evaluate_to_the_bit(section):
+def test_laws(section):
     problem = network(**section)
-    X = problem.space.sample(np.random.default_rng(0), 50)
-    outcomes = problem.outcomes(X)
-    found = outcomes.metrics(np.ones((outcomes.records, 3), dtype=np.float32))
-    assert tuple(found) == outcomes.names == problem.metric_names
-    for name, column in problem.evaluate(X, None).items():
-        assert all(np.array_equal(found[name][:, b], column) for b in range(3)), name
-    some = np.array([3, 1, 40])
-    few = outcomes.metrics(np.ones((outcomes.records, 1)), some, ["accuracy", "connections"])
-    for name in ("accuracy", "connections"):
-        assert np.array_equal(few[name][:, 0], found[name][some, 0])
-
-
-def test_whole_weights_are_records_repeated():
-    problem = network()
-    part, rng = problem.validation, np.random.default_rng(1)
-    X = problem.space.sample(rng, 30)
-    weights = rng.integers(0, 4, (len(part), 2))
-    found = problem.outcomes(X).metrics(weights)
-    for b in range(2):
-        twin = copy.copy(problem)
-        rows = np.repeat(np.arange(len(part)), weights[:, b])
-        twin.validation = Records(part.columns[:, rows].T, part.positive[rows])
-        for name, column in twin.evaluate(X, None).items():
-            assert np.array_equal(found[name][:, b], column), name
+    for law in OUTCOME_LAWS:
+        law(problem, 2, 40)
 
 
 def test_a_class_without_weight_has_no_errors():

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from algorithms.multistage.data import prepare_table
 from algorithms.multistage.problem import MultiStageProblem
 from framework.data.datasets import load_table
+from framework.testing.problems import OUTCOME_LAWS
 from tests.multistage.data import config_of, genomes
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -37,39 +36,10 @@ def prepared(table_file, settings):
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=list(SETTINGS))
-def test_weights_of_one_are_the_metrics_of_evaluate_to_the_bit(table_file, settings):
+def test_laws(table_file, settings):
     problem = MultiStageProblem(**prepared(table_file, settings))
-    X = genomes(problem, 60)
-    outcomes = problem.outcomes(X)
-    found = outcomes.metrics(np.ones((outcomes.records, 3), dtype=np.float32))
-    assert tuple(found) == outcomes.names == problem.metric_names
-    for name, column in problem.evaluate(X).items():
-        assert all(np.array_equal(found[name][:, b], column) for b in range(3)), name
-    some = np.array([3, 1, 50])
-    few = outcomes.metrics(np.ones((outcomes.records, 1)), some, ["cost"])
-    assert np.array_equal(few["cost"][:, 0], found["cost"][some, 0])
-
-
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=list(SETTINGS))
-@pytest.mark.parametrize("without", [None, 0])
-def test_whole_weights_are_records_repeated(table_file, settings, without):
-    arguments = prepared(table_file, settings)
-    problem, data = MultiStageProblem(**arguments), arguments["data"]
-    X, n = genomes(problem, 40), data.n_validation
-    weights = np.random.default_rng(5).integers(0, 4, n)
-    if without is not None:  # a class without any record
-        weights[data.y_held[:n] == without] = 0
-    order = np.concatenate([np.repeat(np.arange(n), weights), np.arange(n, len(data.y_held))])
-    repeated = replace(
-        data,
-        held=np.ascontiguousarray(data.held[:, order]),
-        y_held=data.y_held[order],
-        n_validation=int(weights.sum()),
-    )
-    twin = MultiStageProblem(**{**arguments, "data": repeated})
-    found = problem.outcomes(X).metrics(weights[:, None])
-    for name, column in twin.evaluate(X).items():
-        assert np.array_equal(found[name][:, 0], column), name
+    for law in OUTCOME_LAWS:
+        law(problem, 2, 40)
 
 
 def test_repeats_of_a_record_are_drawn_together(table_file):

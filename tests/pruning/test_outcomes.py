@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from algorithms.pruning.diversity import NAMES
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.votes import VoteTable, confusion_rates
+from framework.testing.problems import OUTCOME_LAWS
+from tests.conftest import covering
 from tests.made_up_libraries import made_up, repeated
 
 
@@ -22,21 +24,11 @@ def ensembles(problem: PruningProblem, n: int = 20) -> np.ndarray:
     return np.asarray(X)
 
 
-@pytest.mark.parametrize("threshold", ["gene", "majority"])
-@pytest.mark.parametrize("positive", ["no", "yes"])
-def test_weights_of_one_are_the_metrics_of_evaluate_to_the_bit(threshold, positive):
-    library = made_up(k=70, n=50, classes=2)
-    problem = PruningProblem(library, threshold=threshold, positive=positive)
-    X = ensembles(problem)
-    outcomes = problem.outcomes(X)
-    found = outcomes.metrics(np.ones((outcomes.records, 2), dtype=np.float32))
-    assert tuple(found) == outcomes.names == problem.metric_names
-    for name, column in problem.evaluate(X).items():
-        assert all(np.array_equal(found[name][:, b], column, equal_nan=True) for b in range(2))
-    some = np.array([5, 2])
-    few = outcomes.metrics(np.full((outcomes.records, 1), 2), some, ["accuracy"])
-    assert list(few) == ["accuracy"]
-    assert np.array_equal(few["accuracy"][:, 0], found["accuracy"][some, 0])
+@pytest.mark.parametrize(("threshold", "positive"), covering(["gene", "majority"], ["no", "yes"]))
+def test_laws(threshold, positive):
+    problem = PruningProblem(made_up(k=70, n=50), threshold=threshold, positive=positive)
+    for law in OUTCOME_LAWS:
+        law(problem, 2, 40)
 
 
 @pytest.mark.parametrize("measure", NAMES)
