@@ -146,9 +146,11 @@ def counted_once_outcomes_are_evaluate(problem: Problem, seed: int, n: int) -> N
     found = outcomes.metrics(ones)
     for column in range(2):
         _same(values, {name: of[:, column] for name, of in found.items()}, "weights of one")
-    some, last = np.array([n - 1, 0]), outcomes.names[-1]
-    few = outcomes.metrics(ones[:, :1], some, [last])
-    _same({last: values[last][some]}, {name: of[:, 0] for name, of in few.items()}, "some")
+    some = np.array([n - 1, 0])
+    for names in (outcomes.names, outcomes.names[-1:]):
+        few = outcomes.metrics(ones[:, :1], some, names)
+        expected = {name: values[name][some] for name in names}
+        _same(expected, {name: of[:, 0] for name, of in few.items()}, "some candidates")
 
 
 def evaluates_its_answers(problem: Problem, seed: int, n: int) -> None:

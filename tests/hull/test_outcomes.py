@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
+from algorithms.hull.data import Records
 from framework.testing.problems import OUTCOME_LAWS
 from tests.conftest import network
 
@@ -21,6 +24,20 @@ def test_laws(section):
     problem = network(**section)
     for law in OUTCOME_LAWS:
         law(problem, 2, 40)
+
+
+def test_whole_weights_are_records_repeated():
+    problem = network()
+    part, rng = problem.validation, np.random.default_rng(1)
+    X = problem.space.sample(rng, 30)
+    weights = rng.integers(0, 4, (len(part), 2))
+    found = problem.outcomes(X).metrics(weights)
+    for b in range(2):
+        twin = copy.copy(problem)
+        rows = np.repeat(np.arange(len(part)), weights[:, b])
+        twin.validation = Records(part.columns[:, rows].T, part.positive[rows])
+        for name, column in twin.evaluate(X, None).items():
+            assert np.array_equal(found[name][:, b], column), name
 
 
 def test_a_class_without_weight_has_no_errors():

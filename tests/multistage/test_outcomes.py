@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,28 @@ def test_laws(table_file, settings):
     problem = MultiStageProblem(**prepared(table_file, settings))
     for law in OUTCOME_LAWS:
         law(problem, 2, 40)
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=list(SETTINGS))
+@pytest.mark.parametrize("without", [None, 0])
+def test_whole_weights_are_records_repeated(table_file, settings, without):
+    arguments = prepared(table_file, settings)
+    problem, data = MultiStageProblem(**arguments), arguments["data"]
+    X, n = genomes(problem, 40), data.n_validation
+    weights = np.random.default_rng(5).integers(0, 4, n)
+    if without is not None:  # a class without any record
+        weights[data.y_held[:n] == without] = 0
+    order = np.concatenate([np.repeat(np.arange(n), weights), np.arange(n, len(data.y_held))])
+    repeated = replace(
+        data,
+        held=np.ascontiguousarray(data.held[:, order]),
+        y_held=data.y_held[order],
+        n_validation=int(weights.sum()),
+    )
+    twin = MultiStageProblem(**{**arguments, "data": repeated})
+    found = problem.outcomes(X).metrics(weights[:, None])
+    for name, column in twin.evaluate(X).items():
+        assert np.array_equal(found[name][:, 0], column), name
 
 
 def test_repeats_of_a_record_are_drawn_together(table_file):
