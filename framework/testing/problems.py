@@ -183,7 +183,8 @@ def evaluates_its_answers(problem: Problem, seed: int, n: int) -> None:
     weights, order = rng.integers(0, 4, records), rng.permutation(records)
     following = [m for m in problem.measures if getattr(m, "follows_weights", True)]
     labels = answers.records.labels
-    for counts in (weights, weights * (labels != labels[0])):  # the latter without a class
+    without = weights * (labels != labels[0])  # a class
+    for counts in (weights, without) if without.any() else (weights,):
         weighted = measured(answers, following, counts[:, np.newaxis])
         repeated = answers.of_records(np.repeat(np.arange(records), counts))
         _same(measured(repeated, following), weighted, "records repeated by their weights")
