@@ -123,6 +123,8 @@ def _result(
     """Return what a run has found, with 3 where too much failed or there is no front."""
     tracked = config.tracking is not None and options.track
     result = result_of(run_dir, tracked=tracked)
+    if options.display.quiet:  # which shows no last line of progress
+        options.report(f"ended by {summary['stopped']}")
     if summary["rows_failed"]:
         options.report(f"{summary['rows_failed']:,} of {summary['evaluations']:,} rows failed")
     result.exit_code = 3 if summary["status"] == FAILED or not summary["front_size"] else 0

@@ -70,7 +70,7 @@ class Display(Callback):
         transient: bool = False,
     ) -> None:
         self._begun = self._shown = self._searching = time.perf_counter()
-        self._quiet, self._delay = quiet, delay
+        self.quiet, self._delay = quiet, delay
         self._every, self._line = inf, ""
         self._share, self._replayed = 0.0, 0
         self._bar: Bar | None = None
@@ -126,7 +126,7 @@ class Display(Callback):
 
     def message(self, line: str) -> None:
         """Show a line, above a bar."""
-        if not self._quiet:
+        if not self.quiet:
             self._console.say(line)
 
     def on_start(self) -> None:
