@@ -123,7 +123,7 @@ def _result(
     """Return what a run has found, with 3 where too much failed or there is no front."""
     tracked = config.tracking is not None and options.track
     result = result_of(run_dir, tracked=tracked)
-    if options.display.quiet:  # which shows no last line of progress
+    if options.display.quiet and "stopped" in summary:  # it shows no last line of progress
         options.report(f"ended by {summary['stopped']}")
     if summary["rows_failed"]:
         options.report(f"{summary['rows_failed']:,} of {summary['evaluations']:,} rows failed")

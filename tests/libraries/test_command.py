@@ -52,7 +52,10 @@ def test_build_says_what_it_made(built: Any, place: Path) -> None:
     )
 
 
-def test_show_lists_models_by_score_or_cost(built: Any, place: Path) -> None:
+def test_show_lists_models_by_score_or_cost(
+    built: Any, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")  # a narrow table is cut into pieces
     library = load_library(place / "libraries" / "tiny")
     shown = call("library", "show", "libraries/tiny", "--by", "disk", cwd=place)
     assert shown.code == 0, shown.err
