@@ -395,6 +395,10 @@ class QOES(EnsembleEvolution):
     """
 
     niches = None
+    remains = (
+        "its elites are the best ensembles alone: where models hardly differ, what is expected"
+        " may still be 2 points too high"
+    )
 
 
 class ParetoES(EnsembleEvolution):
