@@ -88,7 +88,7 @@ COMMANDS = {
     "sweep on Ray": ("sweep", {**sweeps.raw(trials=2), "workers": 2}),
     "library": (
         "library build",
-        {"library": builds.config().model_dump(mode="json", exclude={"name"})},
+        {"library": builds.config().model_dump(mode="json")},
     ),
 }
 
