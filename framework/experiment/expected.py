@@ -174,6 +174,7 @@ def _counted(problem: Problem, counted: IntArray, X: Array) -> Refits | None:
 
 def exact_front(config: RunConfig, front: Front, problem: Problem) -> Front | None:
     """Return the front of a run as :func:`evidence` asks for it: None where it was searched for."""
+    # options that are read from the directory of a run are as written: its package may be missing
     options = check(AlgorithmOptions, config.algorithm.model_dump(mode="json"), "algorithm")
     if not options.registered_class.front_only:
         return None
