@@ -183,11 +183,18 @@ def why_empty(batches: Iterable[Evaluated], roles: Roles) -> str:
 def volume(losses: FloatArray, roles: Roles) -> float:
     """Return the hypervolume of losses, as a share of the box between best and worst values.
 
-    It is 0 where there are no losses. The box is ``Roles.bounds`` and must be finite.
+    It is 0 where there are no losses. The box is ``Roles.bounds``. Of an objective x without
+    finite bounds y / (1 + abs(y)) with y = sign(x) log(1 + abs(x)) counts, from -1 to 1, so that
+    no front has more than one that dominates it.
     """
     if len(losses) == 0:
         return 0.0
     bounds = roles.bounds()
+    open_ended = ~np.isfinite(bounds).all(axis=1)
+    if open_ended.any():
+        order = np.sign(losses) * np.log1p(np.abs(losses))
+        losses = np.where(open_ended, order / (1.0 + np.abs(order)), losses)
+        bounds[open_ended] = -1.0, 1.0
     span = np.where(bounds[:, 1] > bounds[:, 0], bounds[:, 1] - bounds[:, 0], 1.0)
     return hypervolume((losses - bounds[:, 0]) / span, np.ones(losses.shape[1]))
 

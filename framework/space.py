@@ -392,11 +392,15 @@ class Box(Space):
     ----------
     lower, upper : array_like, shape (d,)
         The corners, ``lower <= upper``.
+    whole : array_like of bool, shape (d,), optional
+        Genes that are whole numbers, without an order between them; none if None.
     """
 
     words = "real numbers within bounds"
 
-    def __init__(self, lower: FloatArray, upper: FloatArray) -> None:
+    def __init__(
+        self, lower: FloatArray, upper: FloatArray, whole: BoolArray | None = None
+    ) -> None:
         self.lower = np.asarray(lower, dtype=np.float64)
         self.upper = np.asarray(upper, dtype=np.float64)
         if self.lower.ndim != 1 or self.lower.shape != self.upper.shape:
@@ -408,11 +412,20 @@ class Box(Space):
             raise InputError("Box: expected lower <= upper in every coordinate")
         self.d = len(self.lower)
         self.dtype = np.dtype(np.float64)
+        self.whole = np.zeros(self.d, bool) if whole is None else np.asarray(whole, dtype=bool)
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draw uniformly from the box."""
         unit = rng.random((size, self.d))
-        return np.asarray(self.lower + unit * (self.upper - self.lower))
+        X = np.asarray(self.lower + unit * (self.upper - self.lower))
+        if self.whole.any():
+            steps = np.floor(unit * (self.upper - self.lower + 1))
+            X = np.where(self.whole, self.lower + steps, X)
+        return X
+
+    def contains(self, X: Array) -> BoolArray:
+        """Tell which rows stay within the bounds, with whole numbers where they must be."""
+        return np.asarray(super().contains(X) & ((np.rint(X) == X) | ~self.whole).all(axis=1))
 
 
 def _log_uniform(rng: np.random.Generator, max_count: int, shape: tuple[int, ...]) -> Array:

@@ -247,6 +247,7 @@ WITHOUT_INSTANCE = {
     r"rivals\.(split|costs)\..+": "multi-stage problems have them; one function reads both",
     r"cascade\.measure\.kind": "ensembles and prunings have it: one function reads it",
     r"(.+\.)?measure\.refit": "there is one value",
+    r"python\..+": "a function comes from Python: PROBLEMS has one",
     r"(.+\.)?(keep_models)": "what is kept is not scored",
 }
 """Keys that need none, as patterns behind the kind of problem, and why."""

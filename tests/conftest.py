@@ -47,11 +47,12 @@ from algorithms.pruning.searches.ip_front import ExactFront
 from framework.algorithm import Algorithm
 from framework.problem import Problem
 from framework.problems.functions import FunctionProblem
+from framework.problems.python_function import PythonFunction
 from framework.roles import Constraint, Objective, Roles
 from framework.testing import AlgorithmCase
 from tests.cascade.tables import cascades
 from tests.made_up_libraries import made_up
-from tests.toys import EnsembleToy, StagesToy
+from tests.toys import EnsembleToy, StagesToy, two_of_mixed
 
 settings.register_profile("quick", max_examples=25, deadline=None)
 settings.register_profile("thorough", max_examples=100, deadline=None)  # make test-all
@@ -186,6 +187,14 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
         partial(FunctionProblem, "zed2"),
         partial(FunctionProblem, "zejd3"),
     ],
+    "python": [
+        partial(
+            PythonFunction,
+            two_of_mixed,
+            {"x": (-1.0, 2.0), "n": (0, 3), "kind": ["a", "b", "c"], "c": (0.01, 100, "log")},
+            ["f1", "f2"],
+        )
+    ],
     "multistage": [
         multistage,
         partial(multistage, remove_features=True, classifier={"kind": "gaussian_nb"}),
@@ -225,6 +234,8 @@ _SEVERAL = [
     pruning,
     cascades,
 ]
+
+_SEVERAL += PROBLEMS["python"]
 
 # What convex-hull searches are tried on: three bounded objectives.
 _HULLS = [partial(FunctionProblem, "zed2"), partial(FunctionProblem, "zejd1"), network]

@@ -98,3 +98,8 @@ def _pair_mean(used: Array, table: Array) -> Array:
     number = pairs.sum(axis=(1, 2))
     total = (pairs * table).sum(axis=(1, 2))
     return np.minimum(np.where(number == 0, 1.0, total / np.maximum(number, 1)), 1.0)
+
+
+def two_of_mixed(x: float, n: int, kind: str, c: float) -> tuple[float, float]:
+    """Return two values of a real number, a whole one, a choice and a logarithmic one."""
+    return x * x + n, (x - 1.0) ** 2 + (kind == "a") + abs(c - 1.0)

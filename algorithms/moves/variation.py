@@ -118,7 +118,8 @@ def variation(
     if isinstance(space, Integers):
         return _Integers(space, mutation_rate, crossover_rate)
     if isinstance(space, Box):
-        return _Reals(space, mutation_rate, crossover_rate)
+        kind = _Mixed if space.whole.any() else _Reals
+        return kind(space, mutation_rate, crossover_rate)
     raise TypeError(f"expected a space of SPACES, found {space!r}")
 
 
@@ -285,6 +286,47 @@ class _Reals(Variation):
             return super().children(A, B, rng)
         U = rng.random((2, len(A), 2 * self.space.d))
         return reals.child_rows(A, B, self.space.lower, self.space.upper, self.mutation_rate, U)
+
+
+class _Mixed(_Reals):
+    """The operators of reals; whole genes come from either parent and are drawn again.
+
+    They have no order: a neighbour has one other value of one of them.
+    """
+
+    def __init__(self, space: Box, mutation: float | None, crossover: float | None) -> None:
+        super().__init__(space, mutation, crossover)
+        self.whole = space.whole
+        self.values = np.where(self.whole, space.upper - space.lower, 0).astype(np.int64)
+
+    def room(self, x: Array) -> int:
+        return super().room(x) + int(self.values.sum())
+
+    def neighbours(self, x: Array, out: Array) -> int:
+        count = super().neighbours(x, out)
+        reals = out[:count][(out[:count] != x)[:, ~self.whole].any(axis=1)]
+        out[: (count := len(reals))] = reals
+        for j in np.flatnonzero(self.whole):
+            others = np.arange(self.space.lower[j], self.space.upper[j] + 1)
+            others = others[others != x[j]]
+            out[count : count + len(others)] = x
+            out[count : count + len(others), j] = others
+            count += len(others)
+        return count
+
+    def recombine(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
+        either = np.where(rng.random(A.shape) < 0.5, A, B)
+        return np.where(self.whole, either, super().recombine(A, B, rng))
+
+    def mutate(self, X: Array, rng: np.random.Generator) -> Array:
+        drawn = np.where(
+            rng.random(X.shape) < self.mutation_rate, self.space.sample(rng, len(X)), X
+        )
+        X[:] = np.where(self.whole, drawn, super().mutate(X.copy(), rng))
+        return X
+
+    def children(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
+        return Variation.children(self, A, B, rng)
 
 
 class _Integers(Variation):

@@ -218,6 +218,8 @@ def next_steps(run_dir: RunDir, front: Front, *, tracked: bool) -> list[tuple[st
         label = "recommended" if ours else "chosen"
         steps.append((label, f"{short_path(run_dir.model)} (*, {why})"))
     example = _example(front, run_dir.config().name)
+    if not run_dir.model.is_dir():
+        example = example.partition(" --export")[0]
     steps.append(("choose another", f"{command} choose {place} {example}"))
     if tracked and installed("mlflow"):
         steps.append(("MLflow pages", f"{command} ui"))

@@ -170,8 +170,12 @@ def _first_free(whole: Path, name: str) -> Path:
     raise AssertionError
 
 
-def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, Any]:
+def execute(
+    config: RunConfig, run_dir: RunDir, options: Options, problem: Problem | None = None
+) -> dict[str, Any]:
     """Start or resume a run and its repeats; return the summary.
+
+    The problem is made from the configuration where none is given.
 
     Repeats that are finished are not run again. If anything fails, the journals contain every
     batch that was evaluated before.
@@ -182,7 +186,7 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
         Another process runs it.
     """
     with run_dir.owned():
-        problem = make_problem(config, options.address)
+        problem = make_problem(config, options.address) if problem is None else problem
         about = {
             "uid": uid_of(run_dir),
             "data": dict(problem.describe()),
@@ -304,7 +308,7 @@ def resumed_config(
         An override cannot be used, or makes the budget smaller than what is spent of it.
     """
     config = load_config(run_dir.config_file, overrides, workers=workers)
-    _refuse_smaller(config, run_dir)
+    refuse_smaller(config, run_dir)
     given = {text.partition("=")[0].strip().removeprefix(_PREFIX) for text in overrides}
     if not given & _LENGTHS:
         return config
@@ -320,7 +324,7 @@ def resumed_config(
     return config.model_copy(update={"budget": budget})
 
 
-def _refuse_smaller(config: RunConfig, run_dir: RunDir) -> None:
+def refuse_smaller(config: RunConfig, run_dir: RunDir) -> None:
     """Refuse a bound that is smaller than before and than what is done: the front would shrink.
 
     Raises

@@ -29,7 +29,7 @@ from framework.front import Front
 from framework.journal import Journal
 from framework.parallel.config import uses_ray, using_workers
 from framework.preparation import Checkpoints
-from framework.problem import Problem
+from framework.problem import Deployable, Problem
 from framework.roles import Roles
 from framework.run.driver import Callback, Driver, Progress, StoppingCriterion
 from framework.run.evaluator import Evaluator, SerialEvaluator
@@ -308,6 +308,8 @@ class SingleRun:
             )
         except InputError as error:
             return list(fronts), {"unknown": str(error)}
+        if found is None and not isinstance(self._problem, Deployable):
+            return list(fronts), {}  # no classifiers: there are no new records
         if found is None:
             why = f"problem {kind!r} does not say what each record contributes to these metrics"
             return list(fronts), {"unknown": why}

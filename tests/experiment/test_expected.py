@@ -146,7 +146,7 @@ def test_other_shares_score_what_was_evaluated_and_keep_what_stands_beside_it(tm
     assert {*again.ids} <= {*source.front.ids}
 
 
-def test_a_problem_without_outcomes_says_so(tmp_path):
+def test_a_problem_without_records_has_no_expectations(tmp_path):
     config = {
         "name": "plain",
         "problem": {"kind": "function", "name": "zdt1", "d": 3},
@@ -158,9 +158,8 @@ def test_a_problem_without_outcomes_says_so(tmp_path):
     (tmp_path / "plain.yaml").write_text(json.dumps(config))
     done = call("run", "plain.yaml", "--out", "out", "--no-mlflow", "--no-plots", cwd=tmp_path)
     assert done.code == 0, done.err
-    sentence = "problem 'function' does not say what each record contributes to these metrics"
-    assert RunDir(tmp_path / "out").summary()["expected"] == {"unknown": sentence}
-    assert f"what to expect on new records is not known: {sentence}" in done.out
+    assert RunDir(tmp_path / "out").summary()["expected"] == {}
+    assert "records" not in done.out
     refused = call("choose", "out", "--where", "f1<=0.5", "--sure", "90", cwd=tmp_path)
     assert refused.code == 2
     assert "sure: expected metrics that follow from what each record contributes" in refused.err

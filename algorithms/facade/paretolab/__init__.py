@@ -108,6 +108,8 @@ if TYPE_CHECKING:
     from framework.testing import check_evaluator as check_evaluator
     from framework.testing import check_model as check_model
     from framework.testing import check_problem as check_problem
+    from paretolab.minimizing import Minimized as Minimized
+    from paretolab.minimizing import minimize as minimize
     from paretolab.runs import RunResult as RunResult
     from paretolab.runs import resume as resume
     from paretolab.runs import run as run
@@ -196,6 +198,8 @@ _HOMES = {
     "check_evaluator": "framework.testing:check_evaluator",
     "check_model": "framework.testing:check_model",
     "check_problem": "framework.testing:check_problem",
+    "Minimized": "paretolab.minimizing:Minimized",
+    "minimize": "paretolab.minimizing:minimize",
     "RunResult": "paretolab.runs:RunResult",
     "resume": "paretolab.runs:resume",
     "run": "paretolab.runs:run",

@@ -213,7 +213,7 @@ def run(
     if not track:  # which the directory keeps
         config = config.model_copy(update={"tracking": None})
     with new_run(config, None if out is None else os.fspath(out)) as run_dir:
-        execute(config, run_dir, _options(address, track, quiet, plots))
+        execute(config, run_dir, options_of(address, track, quiet, plots))
     return RunResult(run_dir.path)
 
 
@@ -254,7 +254,7 @@ def resume(
             f"{directory}: expected a run, found a sweep; `paretolab resume {directory}` goes on "
             "with it"
         )
-    options = _options(address, track, quiet, plots)
+    options = options_of(address, track, quiet, plots)
     config = resumed_config(run_dir, overrides, report=options.report)
     if not track:
         config = config.model_copy(update={"tracking": None})
@@ -262,6 +262,6 @@ def resume(
     return RunResult(run_dir.path)
 
 
-def _options(address: str | None, track: bool, quiet: bool, plots: bool) -> Options:
+def options_of(address: str | None, track: bool, quiet: bool, plots: bool) -> Options:
     display = Display(quiet=quiet)
     return Options(address, track, display.message, display, plots=plots)

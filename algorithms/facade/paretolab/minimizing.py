@@ -1,0 +1,132 @@
+"""The best trade-offs of any Python function: a run as the command's, without a class."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from framework.errors import InputError
+from framework.experiment.config import RunConfig, check
+from framework.experiment.execute import execute, new_run, refuse_smaller
+from framework.experiment.run_dir import RunDir
+from framework.problems.python_function import PythonFunction, name_of
+from framework.roles import Sense
+from framework.security import from_program
+from paretolab.runs import PathLike, RunResult, options_of
+
+_SEARCH = {"kind": "nsga2", "population": 100}
+
+
+class Minimized(RunResult):
+    """What :func:`minimize` left in its directory, and the parameters of its solutions.
+
+    Attributes
+    ----------
+    parameters : list of dict
+        The parameters of each solution of ``front``, in its order.
+    """
+
+    def __init__(self, directory: PathLike, problem: PythonFunction) -> None:
+        super().__init__(directory)
+        self.parameters = problem.arguments(self.front.X)
+
+
+def minimize(
+    function: Callable[..., Any],
+    space: Mapping[str, Any] | Sequence[Any],
+    objectives: Sequence[str] | Mapping[str, Sense],
+    *,
+    evaluations: int = 1_000,
+    algorithm: str | Mapping[str, Any] = _SEARCH,
+    vectorised: bool = False,
+    seed: int = 0,
+    workers: int | str = "auto",
+    name: str | None = None,
+    out: PathLike | None = None,
+    address: str | None = None,
+    track: bool = True,
+    quiet: bool = False,
+    plots: bool = True,
+) -> Minimized:
+    """Search the parameters of a function for the best trade-offs between its values.
+
+    It is a run with all that a run has: a journal that survives a crash, Ray workers, MLflow, the
+    front as a table and pages. Stopped runs, and those with more evaluations now, go on where
+    ``out`` is their directory.
+
+    Parameters
+    ----------
+    function : callable
+        It returns a number for each objective: a mapping by name, or numbers in their order. An
+        exception makes that candidate fail; a run with many such stops.
+    space : mapping of str to tuple or list, or sequence of these
+        ``{"x": (0.0, 1.0), "n": (1, 10), "c": (1e-3, 1e3, "log"), "kernel": ["rbf", "linear"]}``:
+        real numbers, whole numbers, numbers spread by their logarithm, choices. Parameters are
+        passed by name; those of a sequence, which have no names, as one list.
+    objectives : sequence of str, or mapping of str to {'min', 'max'}
+        Names of the values; they are minimised unless said.
+    evaluations : int
+    algorithm : str or mapping
+        A search by name, or ``{"kind": ..., ...}`` with its options; `paretolab list algorithms`.
+    vectorised : bool
+        The function takes an array of n values for each parameter and returns arrays (n,).
+    seed : int
+    workers : 'auto', 'serial', 'all' or int
+    name : str, optional
+        Of the run; that of the function if None.
+    out : path-like, optional
+        Directory of a new run, or of the one to go on with; ``runs/NAME-001``, ... if None.
+    address, track, quiet, plots
+        See :func:`paretolab.run`.
+
+    Returns
+    -------
+    Minimized
+
+    Raises
+    ------
+    InputError
+        Something given cannot be used, or every call of the function failed.
+    JournalError
+        ``out`` is the run of another function, space or seed.
+
+    Examples
+    --------
+    >>> import paretolab
+    >>> def two(x, y):
+    ...     return {"near": x**2 + y, "far": (x - 1) ** 2 + y}
+    >>> found = paretolab.minimize(
+    ...     two, {"x": (-2.0, 2.0), "y": (0, 5)}, ["near", "far"], evaluations=400,
+    ...     track=False, quiet=True, plots=False,
+    ... )
+    >>> {design["y"] for design in found.parameters}
+    {0}
+    """
+    problem = PythonFunction(function, space, objectives, vectorised=vectorised)
+    raw = {
+        "name": name or re.sub(r"[^\w.-]+", "", name_of(function)).strip("_.-") or "function",
+        "problem": problem.section(),
+        "objectives": [{"metric": m.name, "sense": m.sense} for m in problem.metrics],
+        "budget": {"evaluations": evaluations},
+        "algorithm": algorithm if isinstance(algorithm, str) else dict(algorithm),
+        "seed": seed,
+        "workers": workers,
+        **({} if track else {"tracking": None}),
+    }
+    with from_program(Path("minimize")):
+        config = check(RunConfig, raw, Path("minimize"))
+    options = options_of(address, track, quiet, plots)
+    if out is not None and RunDir(Path(out)).config_file.exists():
+        run_dir = RunDir.existing(out)
+        refuse_smaller(config, run_dir)
+        execute(config, run_dir, options, problem)
+    else:
+        with new_run(config, None if out is None else os.fspath(out)) as run_dir:
+            execute(config, run_dir, options, problem)
+    found = Minimized(run_dir.path, problem)
+    if not len(found.front):
+        raise InputError(f"function: expected values, found none: {run_dir.why_empty()}")
+    return found

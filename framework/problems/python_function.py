@@ -1,0 +1,275 @@
+"""Any Python function as a problem: its parameters are the genes, its values are minimised."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import math
+import numbers
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from framework.arrays import Array, FloatArray
+from framework.errors import EnvironmentFailure, InputError
+from framework.problem import Problem
+from framework.roles import Metric, Sense
+from framework.settings import Section
+from framework.space import Box, Integers
+from framework.streams import CandidateStreams
+
+_KINDS = ("uniform", "log", "choice")
+
+
+class Parameter(NamedTuple):
+    """A parameter of the function, and the gene that stands for it.
+
+    Attributes
+    ----------
+    name : str
+    low, high : float
+        Bounds of the gene: of the value itself, of its logarithm to base 10, or of the position
+        among the choices.
+    kind : {'float', 'int', 'log', 'choice'}
+    choices : tuple
+        The values of a ``choice``.
+    """
+
+    name: str
+    low: float
+    high: float
+    kind: str
+    choices: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, given: Any) -> Parameter:
+        """Return the parameter that a tuple ``(low, high)`` or a list of choices describes.
+
+        Raises
+        ------
+        InputError
+            It is neither, or a list of two numbers, which could be meant as either.
+        """
+        where, values = f"space: {name}", tuple(given) if isinstance(given, tuple | list) else ()
+        kind = "choice" if isinstance(given, list) else "uniform"
+        if isinstance(given, tuple) and values and values[-1] in _KINDS:
+            *values_, kind = values
+            values = tuple(values_)
+        if isinstance(given, list) and len(values) == 2 and all(map(_is_number, values)):
+            low, high = values
+            raise InputError(
+                f"{where}: expected ({low}, {high}) for all numbers between, or "
+                f"({low}, {high}, 'choice') for these two alone, found {given!r}"
+            )
+        if kind == "choice" and values:
+            return cls(name, 0, len(values) - 1, "choice", values)
+        ordered = len(values) == 2 and all(map(_is_number, values)) and values[0] < values[1]
+        if kind == "choice" or not ordered or (kind == "log" and not values[0] > 0):
+            raise InputError(
+                f"{where}: expected (low, high) with low < high, (low, high, 'log') with low > 0, "
+                f"or a list of choices, found {given!r}"
+            )
+        if kind == "log":
+            return cls(name, math.log10(values[0]), math.log10(values[1]), "log")
+        whole = all(isinstance(value, numbers.Integral) for value in values)
+        return cls(name, float(values[0]), float(values[1]), "int" if whole else "float")
+
+    @property
+    def gene(self) -> str:
+        return f"log10_{self.name}" if self.kind == "log" else self.name
+
+    @property
+    def whole(self) -> bool:
+        return self.kind in {"int", "choice"}
+
+    def values(self, genes: Array) -> Array:
+        """Return the values that genes (n,) stand for, shape (n,); of choices as objects."""
+        if self.kind == "choice":
+            positions = genes.astype(np.int64)
+            table = np.empty(len(self.choices), dtype=object)
+            table[:] = self.choices
+            return np.asarray(table[positions])
+        if self.kind == "log":
+            return np.asarray(10.0 ** genes.astype(np.float64))
+        return genes.astype(np.int64 if self.kind == "int" else np.float64)
+
+
+def _is_number(value: Any) -> bool:
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return real and math.isfinite(float(value))
+
+
+class PythonFunction(Problem):
+    """A function of the user's, whose values are the metrics.
+
+    Parameters
+    ----------
+    function : callable
+        It returns one number for each objective: a mapping by name, a sequence in their order, or
+        a number alone. What it raises makes a candidate fail.
+    space : mapping of str to tuple or list, or a sequence of these
+        With names, parameters are passed by name: ``function(x=0.3, kernel="rbf")``; without, as
+        one list: ``function([0.3, "rbf"])``. ``(0.0, 1.0)`` stands for real numbers, ``(1, 10)``
+        for whole ones, both bounds included, ``(1e-3, 1e3, "log")`` for real numbers that are
+        spread evenly by their logarithm, a list for choices.
+    objectives : sequence of str, or mapping of str to {'min', 'max'}
+        Names, minimised unless said.
+    vectorised : bool
+        The function takes arrays of n values, and returns arrays of shape (n,). A value must not
+        depend on the others in its array, not even in the last bit.
+
+    Raises
+    ------
+    InputError
+        A parameter is not one of those forms, or there is none.
+    """
+
+    class Config(Section):
+        """What a run's directory says of a function that :func:`paretolab.minimize` was given.
+
+        function : its module and name; only the program that has it can evaluate it.
+        parameters : for each its name, the bounds of its gene, its kind and its choices.
+        values : names of what it returns, and whether each is minimised or maximised.
+        digest : of the function's text, its parameters and values.
+        """
+
+        function: str
+        parameters: list[Parameter]
+        values: dict[str, Sense]
+        digest: str
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        space: Mapping[str, Any] | Sequence[Any],
+        objectives: Sequence[str] | Mapping[str, Sense],
+        *,
+        vectorised: bool = False,
+    ) -> None:
+        self.vectorised, self.by_name = vectorised, isinstance(space, Mapping)
+        named = space if isinstance(space, Mapping) else {f"x{j}": s for j, s in enumerate(space)}
+        senses: Mapping[str, Sense] = (
+            objectives
+            if isinstance(objectives, Mapping)
+            else dict.fromkeys(map(str, objectives), "min")
+        )
+        parameters = [Parameter.of(str(name), given) for name, given in named.items()]
+        if not parameters or not senses:
+            raise InputError(
+                "space and objectives: expected at least one of each, found "
+                f"{len(parameters)} parameters and {len(senses)} objectives"
+            )
+        digest = hashlib.sha256(
+            repr([_code(function), parameters, dict(senses), vectorised]).encode()
+        ).hexdigest()
+        self._describe(function, parameters, senses, digest)
+
+    def _describe(
+        self,
+        function: Callable[..., Any],
+        parameters: Sequence[Parameter],
+        senses: Mapping[str, Sense],
+        digest: str,
+    ) -> None:
+        self.function, self.parameters, self.fingerprint = function, parameters, digest
+        self.metrics = tuple(
+            Metric(str(name), sense, low=-math.inf, high=math.inf) for name, sense in senses.items()
+        )
+        lower = np.array([parameter.low for parameter in parameters])
+        upper = np.array([parameter.high for parameter in parameters])
+        whole = np.array([parameter.whole for parameter in parameters])
+        self.space = Integers(lower, upper) if whole.all() else Box(lower, upper, whole)
+
+    @property
+    def gene_names(self) -> tuple[str, ...]:
+        return tuple(parameter.gene for parameter in self.parameters)
+
+    @classmethod
+    def from_config(cls, config: Config) -> PythonFunction:
+        """Make the problem of a run without its function: it evaluates nothing."""
+        problem = cls.__new__(cls)
+        problem.vectorised, problem.by_name = True, False
+        absent = _Absent(config.function)
+        problem._describe(absent, config.parameters, config.values, config.digest)
+        return problem
+
+    def section(self) -> dict[str, Any]:
+        """Return the section ``problem`` for a run's directory."""
+        return {
+            "kind": "python",
+            "function": f"{getattr(self.function, '__module__', '')}.{name_of(self.function)}",
+            "parameters": [
+                [*parameter[:-1], [str(choice) for choice in parameter.choices]]
+                for parameter in self.parameters
+            ],
+            "values": {metric.name: metric.sense for metric in self.metrics},
+            "digest": self.fingerprint,
+        }
+
+    def arguments(self, X: Array) -> list[dict[str, Any]]:
+        """Return the values of the parameters of genomes (n, d), by name."""
+        columns = [p.values(X[:, j]).tolist() for j, p in enumerate(self.parameters)]
+        names = [parameter.name for parameter in self.parameters]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
+        """See :meth:`Problem.evaluate`."""
+        if self.vectorised:
+            columns = {p.name: p.values(X[:, j]) for j, p in enumerate(self.parameters)}
+            table = self._table(self._call(columns), len(X))
+        else:
+            table = np.concatenate([self._table(self._call(row), 1) for row in self.arguments(X)])
+        return dict(zip(self.metric_names, table.T, strict=True))
+
+    def _call(self, values: Mapping[str, Any]) -> Any:
+        return self.function(**values) if self.by_name else self.function(list(values.values()))
+
+    def _table(self, returned: Any, n: int) -> FloatArray:
+        """Return the values of n calls, shape (n, metrics)."""
+        m = len(self.metrics)
+        if isinstance(returned, Mapping):
+            if set(returned) != set(self.metric_names):
+                raise ValueError(
+                    f"expected values of {', '.join(self.metric_names)}, found "
+                    f"{', '.join(map(str, returned)) or 'none'}"
+                )
+            returned = [returned[name] for name in self.metric_names]
+        values = np.asarray(returned, dtype=np.float64)
+        if values.size != n * m or values.shape not in {(), (m,), (m, n), (n,)}:
+            shape = f"shape ({n},)" if self.vectorised else "one number"
+            raise ValueError(
+                f"expected {shape} for each of {', '.join(self.metric_names)}, found an array of "
+                f"shape {values.shape}"
+            )
+        return values.reshape(m, n).T
+
+
+@dataclass(frozen=True)
+class _Absent:
+    """Stands for a function in a process that has only the directory of its run."""
+
+    name: str
+
+    def __call__(self, values: Any) -> NoReturn:
+        raise EnvironmentFailure(
+            f"problem.function: expected the program that has {self.name}, found none: "
+            "paretolab.minimize there with the same arguments and out= goes on with this run"
+        )
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return the name of a function, or of the class of another callable."""
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _code(function: Callable[..., Any]) -> str:
+    """Return the text of a function, or of its class; its compiled form where there is none."""
+    holder = function if hasattr(function, "__code__") else type(function)
+    try:
+        return textwrap.dedent(inspect.getsource(holder))
+    except (TypeError, OSError):
+        code = getattr(function, "__code__", None)
+        return holder.__qualname__ if code is None else repr((code.co_code, code.co_names))

@@ -1,0 +1,112 @@
+"""Any Python function, searched as a run."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import paretolab
+from framework.algorithm import fitting
+from framework.errors import InputError, JournalError
+from framework.problems.python_function import PythonFunction
+from framework.space import Box
+from tests.command import call
+from tests.toys import two_of_mixed
+
+SPACE = {"x": (-1.0, 2.0), "n": (0, 3), "kind": ["a", "b", "c"], "c": (0.01, 100, "log")}
+search = partial(paretolab.minimize, track=False, quiet=True, plots=False, workers="serial")
+
+
+def test_finds_the_front_of_mixed_parameters(tmp_path):
+    found = search(two_of_mixed, SPACE, ["f", "g"], evaluations=2_000, out=tmp_path / "run")
+    near = [p for p in found.parameters if 0.1 < p["x"] < 0.9]
+    assert len(near) > 10
+    assert {p["n"] for p in found.parameters} == {0}
+    assert "a" not in {p["kind"] for p in found.parameters}
+    for p, f, g in zip(found.parameters, *found.front.rows.values.values(), strict=True):
+        assert two_of_mixed(**p) == (f, g)
+    # the true front is f = x^2, g = (x - 1)^2
+    losses = np.column_stack([found.front.rows.values[name] for name in ("f", "g")])
+    assert np.median(np.sqrt(losses).sum(axis=1)) < 1.05
+
+
+def test_arrays_and_single_calls_give_one_front(tmp_path):
+    def circle(x, y):
+        return {"f": x**2 + y**2, "g": -((x - 1) ** 2) - y**2}
+
+    space, objectives = {"x": (-1.0, 2.0), "y": (-1.0, 1.0)}, {"f": "min", "g": "max"}
+    fronts = [
+        search(
+            circle, space, objectives, vectorised=v, evaluations=600, out=tmp_path / str(v)
+        ).front
+        for v in (False, True)
+    ]
+    assert np.array_equal(fronts[0].X, fronts[1].X)
+    assert 0 < fronts[0].hypervolume() < 1
+
+
+def test_goes_on_with_more_evaluations_and_refuses_another_function(tmp_path):
+    def first(v):
+        return v[0] ** 2 + v[1]
+
+    whole = search(first, [(-1.0, 1.0), (0, 3)], ["f"], evaluations=500, out=tmp_path / "whole")
+    search(first, [(-1.0, 1.0), (0, 3)], ["f"], evaluations=200, out=tmp_path / "parts")
+    found = search(first, [(-1.0, 1.0), (0, 3)], ["f"], evaluations=500, out=tmp_path / "parts")
+    assert np.array_equal(found.front.X, whole.front.X)
+    with pytest.raises(InputError, match="no fewer than the 500 evaluations"):
+        search(first, [(-1.0, 1.0), (0, 3)], ["f"], evaluations=300, out=tmp_path / "parts")
+    with pytest.raises(JournalError, match="another's"):
+        search(lambda v: v[0], [(-1.0, 1.0), (0, 3)], ["f"], out=tmp_path / "parts")
+
+
+def test_the_command_chooses_and_says_who_can_go_on(tmp_path):
+    search(two_of_mixed, SPACE, ["f", "g"], evaluations=200, out=tmp_path / "run")
+    chosen = call("choose", "run", "--best", "f", cwd=tmp_path)
+    assert chosen.code == 0, chosen.err
+    assert not chosen.err
+    more = call("resume", "run", "--set", "budget.evaluations=300", cwd=tmp_path)
+    assert more.code != 0
+    assert "expected the program that has tests.toys.two_of_mixed, found none" in more.err
+
+
+def fails(x):
+    raise RuntimeError("no licence")
+
+
+@pytest.mark.parametrize(
+    ("function", "space", "objectives", "sentence"),
+    [
+        (fails, {"x": (0.0, 1.0)}, ["f"], "all .* evaluations failed.*no licence"),
+        (abs, {"x": [0.0, 1.0]}, ["f"], r"expected \(0.0, 1.0\) for all numbers between"),
+        (abs, {"x": (1, 1)}, ["f"], r"space: x: expected \(low, high\) with low < high"),
+        (abs, {"x": (0.0, 1.0, "log")}, ["f"], "'log'.* with low > 0"),
+        (abs, {"x": "abc"}, ["f"], "space: x: expected"),
+        (abs, {"x": []}, ["f"], "space: x: expected"),
+        (abs, {}, ["f"], "found 0 parameters and 1 objectives"),
+        (abs, {"x": (0, 5)}, {"f": "most"}, "expected 'min' or 'max', found 'most'"),
+        (lambda v: (1, 2, 3), [(0, 9)], ["f"], "expected one number for each of f"),
+        (lambda v: {"h": 1}, [(0, 9)], ["f"], "expected values of f, found h"),
+    ],
+)
+def test_mistakes(tmp_path, function, space, objectives, sentence):
+    with pytest.raises(InputError, match=sentence):
+        search(function, space, objectives, evaluations=100, out=tmp_path / "run")
+
+
+def test_what_genes_stand_for():
+    problem = PythonFunction(two_of_mixed, SPACE, ["f", "g"])
+    assert isinstance(problem.space, Box)
+    assert problem.gene_names == ("x", "n", "kind", "log10_c")
+    X = problem.space.sample(np.random.default_rng(0), 500)
+    assert problem.space.contains(X).all()
+    designs = problem.arguments(X)
+    assert {d["n"] for d in designs} == {0, 1, 2, 3}
+    assert {d["kind"] for d in designs} == {"a", "b", "c"}
+    assert min(d["c"] for d in designs) < 0.05 < 20 < max(d["c"] for d in designs)
+    X[0, 1] = 0.5
+    assert not problem.space.contains(X)[0]
+    assert {"nsga2", "local_search", "random"} <= set(fitting(problem))
+    two = PythonFunction(two_of_mixed, {**SPACE, "n": (1, 7, "choice")}, ["f", "g"])
+    assert {d["n"] for d in two.arguments(two.space.sample(np.random.default_rng(0), 50))} == {1, 7}
