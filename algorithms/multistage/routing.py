@@ -20,7 +20,7 @@ from algorithms.multistage.records import StageData
 from algorithms.multistage.stage_classifiers import out_of_fold
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.costs import CostGroups
-from framework.data.encoding import Encoder
+from framework.data.encoding import Categorical, Encoder
 from framework.data.error_costs import DecisionCosts
 from framework.errors import InputError
 from framework.models.calibration import decide
@@ -144,8 +144,8 @@ def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
         ``acquire``. Then ``label`` and ``confidence`` of the last stage that was complete (None
         where none was), and with costs of errors its ``risk``; ``stage``, from 1, where the record
         is; ``cost``, of what is known and belongs to the model; ``next``, the features to acquire
-        with the cost of each, and ``next_cost``, of all of them, shared costs once; ``missing``,
-        features without a value.
+        with the cost of each, ``next_cost``, of all of them, shared costs once, and ``choices``,
+        the categories of those that have some; ``missing``, features without a value.
 
     Raises
     ------
@@ -168,7 +168,10 @@ def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
         if wanted:
             more = _cost(model, [*known, *wanted]) - cost
             prices = {names[i]: float(model.costs_[i]) for i in wanted}
-            return {"status": "acquire", **step, "next": prices, "next_cost": more}
+            kinds = {names[i]: model.encoder_.features[i] for i in wanted}
+            choices = {n: [*k.categories] for n, k in kinds.items() if isinstance(k, Categorical)}
+            step |= {"next": prices, "next_cost": more, "choices": choices}
+            return {"status": "acquire", **step}
         step["missing"] = [*step["missing"], *(names[i] for i in unknown)]
         if unknown and model.missing == "inconclusive":
             break

@@ -74,10 +74,12 @@ class Serve:
         from framework.models.service import Service, is_loopback
         from framework.models.store import load_model
 
-        service = Service(load_model(args.model), args.host, args.port)
+        model = load_model(args.model)
+        service = Service(model, args.host, args.port)
         if not is_loopback(args.host):
             print("whoever reaches this address may ask the model: there is no password")
-        print(f"serving at {service.address}, until Ctrl-C", flush=True)
+        page = "; its page in a browser takes one record step by step" if model.has_steps else ""
+        print(f"serving at {service.address}, until Ctrl-C{page}", flush=True)
         service.run()
         return Result()
 

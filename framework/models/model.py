@@ -144,6 +144,11 @@ class DeployableModel(ABC):
         kept = [name for name in self.keeps if name in frame.columns and name not in found.columns]
         return pd.concat([frame[kept], found], axis=1) if kept else found
 
+    @property
+    def has_steps(self) -> bool:
+        """Whether it takes a record whose features are acquired step by step."""
+        return type(self).next_features is not DeployableModel.next_features
+
     def next_features(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a partly known record, or what to acquire next, as JSON values.
 

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 import uvicorn
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException as RoutingError
 from starlette.requests import ClientDisconnect
@@ -47,6 +47,11 @@ THREADS = 4  # in which the model computes; further requests wait for one
 _BODY = Path("body")  # as messages call a request's
 _READING = Lock()  # of JSON, which may take 30 times its size: one body at a time
 _CLOSE = {"Connection": "close"}
+_PAGE = Path(__file__).with_name("step_by_step.html")
+_PAGE_HEADERS = {  # it talks to this service alone, and no other page frames it
+    "Content-Security-Policy": "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'; frame-ancestors 'none'; form-action 'none'; base-uri 'none'"
+}
 _NULL = (
     "null where there is none: no label for a record that is not answered yet, no confidence where "
     "too little was known of it to compute one; an empty field in CSV"
@@ -308,9 +313,11 @@ def application(model: DeployableModel, host: str, threads: _Threads) -> FastAPI
         say(f"paretolab: a request failed: {type(error).__name__}: {error}", sys.stderr)
         return JSONResponse({"error": "expected an answer; the service failed"}, 500)
 
-    @app.get("/")
-    async def root() -> dict[str, Any]:
-        """What this is."""
+    @app.get("/", response_model=dict[str, Any])
+    async def root(request: Request) -> Any:
+        """What this is; in a browser a page to answer one record step by step, where it can."""
+        if model.has_steps and "text/html" in request.headers.get("accept", ""):
+            return HTMLResponse(_PAGE.read_text(encoding="utf-8"), headers=_PAGE_HEADERS)
         return {"model": card.title, "calls": calls()}
 
     @app.get("/health")
@@ -377,7 +384,7 @@ def application(model: DeployableModel, host: str, threads: _Threads) -> FastAPI
         "/next",
         response_model=_Step,
         openapi_extra={"requestBody": {"required": True, "content": record}},
-        include_in_schema=type(model).next_features is not DeployableModel.next_features,
+        include_in_schema=model.has_steps,
     )
     async def following(request: Request) -> Response:
         """One record as JSON, what is known of it; the answer, or what to acquire next."""

@@ -75,6 +75,17 @@ def test_the_service_answers_tables_and_steps(service):
     assert "POST /next" in json.loads(ask(service, "/")[1])["calls"]
 
 
+def test_a_browser_gets_a_page_for_one_record_step_by_step(service):
+    request = urllib.request.Request(service.address, headers={"Accept": "text/html,*/*;q=0.8"})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        page, policy = answer.read().decode(), answer.headers["Content-Security-Policy"]
+    assert 'fetch("next"' in page
+    assert "default-src 'none'; connect-src 'self'" in policy
+    assert not re.search(r"https?://", page)  # it loads nothing from elsewhere
+    script = re.search("<script>(.*)</script>", page, re.DOTALL).group(1)
+    assert "innerHTML" not in script  # what a model names stays text
+
+
 @pytest.mark.parametrize(
     ("path", "body", "sentence"),
     [

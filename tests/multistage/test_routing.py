@@ -31,6 +31,9 @@ def walk(model, row):
             return step, asked, paid
         asked.append(list(step["next"]))
         paid += step["next_cost"]
+        categories = dict(zip(model.encoder_.feature_names, model.encoder_.features, strict=True))
+        if "text" in step["next"]:
+            assert step["choices"] == {"text": [*categories["text"].categories]}
         record |= {name: (None if pd.isna(row[name]) else row[name]) for name in step["next"]}
 
 
