@@ -8,7 +8,7 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -43,6 +43,38 @@ class Command(Protocol):
     def run(args: argparse.Namespace) -> Result:
         """Execute the command; return what it has to say."""
         ...
+
+
+class _HelpAll(argparse.Action):
+    """Print the help with the options that are rarely needed."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        show_rare()
+        parser.print_help()
+        parser.exit()
+
+
+_RARELY: dict[argparse.ArgumentParser, list[tuple[argparse.Action, str]]] = {}
+
+
+def rarely(parser: argparse.ArgumentParser) -> Callable[..., None]:
+    """Return ``add_argument`` for options that only ``--help-all`` shows."""
+    if parser not in _RARELY:
+        text = "show all options, the rare ones too, and exit"
+        parser.add_argument("--help-all", action=_HelpAll, nargs=0, help=text)
+    rare = _RARELY.setdefault(parser, [])
+
+    def add(*names: str, help: str, **options: Any) -> None:
+        rare.append((parser.add_argument(*names, help=argparse.SUPPRESS, **options), help))
+
+    return add
+
+
+def show_rare() -> None:
+    """Have help, and what completes commands, show all options from now on."""
+    for rare in _RARELY.values():
+        for action, text in rare:
+            action.help = text
 
 
 def config_argument(
@@ -97,11 +129,11 @@ def set_argument(
 def run_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what any command that runs takes: the options of a cluster, --no-mlflow, --quiet."""
     add_cluster_arguments(parser)
-    parser.add_argument(
-        "--tracking-uri", metavar="URI", help="log there, as --set tracking.uri=URI does"
-    )
     parser.add_argument("--no-mlflow", action="store_true", help="do not log to MLflow")
     parser.add_argument("--quiet", action="store_true", help="no progress")
+    rarely(parser)(
+        "--tracking-uri", metavar="URI", help="log there, as --set tracking.uri=URI does"
+    )
 
 
 def tracked_as_asked(config: RunConfig, args: argparse.Namespace) -> RunConfig:
@@ -137,34 +169,32 @@ def workers_of(text: str | None) -> str | int | None:
 
 
 def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    group = parser.add_argument_group("cluster", "instead of what the section cluster says")
-    group.add_argument("--address", metavar="ADDR", help="Ray cluster to join: auto or host:port")
-    group.add_argument(
+    """Add --address, and what may stand in the section cluster instead."""
+    parser.add_argument("--address", metavar="ADDR", help="Ray cluster to join: auto or host:port")
+    more = rarely(parser)
+    more(
         "--py-module",
         action="append",
         default=[],
         metavar="PATH",
         help="folder of a package, .py file or wheel that workers can import; once for each",
     )
-    group.add_argument(
+    more(
         "--pip",
         action="append",
         default=[],
         metavar="PACKAGE",
         help="package that is installed for the workers; once for each",
     )
-    group.add_argument(
+    more(
         "--env-var",
         action="append",
         default=[],
         metavar="NAME=VALUE",
         help="variable of the workers' environment; once for each",
     )
-    group.add_argument(
-        "--working-dir", metavar="DIR", help="folder that is copied to where workers run"
-    )
-    group.add_argument(
+    more("--working-dir", metavar="DIR", help="folder that is copied to where workers run")
+    more(
         "--trust-cluster",
         action="store_true",
         help="do what the section cluster of a file says, although it may run code on workers",

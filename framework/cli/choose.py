@@ -17,7 +17,7 @@ from framework.analysis.choose import (
 )
 from framework.analysis.hulls import recommend
 from framework.analysis.mixtures import Mixture, mix
-from framework.cli.arguments import finished, program
+from framework.cli.arguments import finished, program, rarely
 from framework.cli.results import Part, Result, Table, json_argument, model_of, records, solution
 from framework.cli.tables import (
     expectation_table,
@@ -52,27 +52,12 @@ class Choose:
         parser.add_argument(
             "--where", action="append", default=[], metavar="COND", help="such as 'coverage>=0.9'"
         )
-        parser.add_argument(
-            "--within",
-            action="append",
-            default=[],
-            metavar="METRIC=X",
-            help="within X (0.02) or X%% of the best value left, such as accuracy=2%%",
-        )
+        parser.add_argument("--best", metavar="METRIC", help="the best value of one metric")
         parser.add_argument(
             "--sure",
             type=float,
             metavar="PERCENT",
-            help="only solutions whose limits (--where) all hold in so many %% of resamples",
-        )
-        parser.add_argument("--best", metavar="METRIC", help="the best value of one metric")
-        parser.add_argument(
-            "--knee",
-            action="store_true",
-            help="nearest to the ideal (default; of a hull, its nearest corner)",
-        )
-        parser.add_argument(
-            "--weights", metavar="M=W,M=W", help="least weighted sum of losses scaled to 0..1"
+            help="only solutions whose limits (--where) all hold so surely on new records",
         )
         parser.add_argument(
             "--costs",
@@ -80,35 +65,46 @@ class Choose:
             help="least expected cost of errors, with --prior; or of errors by true class, with "
             "which all designs are scored again",
         )
-        parser.add_argument(
-            "--prior",
-            metavar="P|CLASS=P,...",
-            help="share of positive records to come; or of each class, for all figures",
-        )
-        parser.add_argument(
-            "--per-unit", metavar="M=C,M=C", help="cost of a unit of other metrics, with --costs"
-        )
-        parser.add_argument(
-            "--prices",
-            metavar="F=C,F=C",
-            help="all designs scored again, without a search, with other prices of features",
-        )
-        parser.add_argument(
-            "--mix",
-            action="store_true",
-            help="lots drawn between solutions: --where and --best are of expected values",
-        )
         parser.add_argument("--id", type=int, help="the solution with this id")
         parser.add_argument(
             "--export",
             metavar="MODEL_DIR",
             help="write it as a model that runs, in a new directory",
         )
-        parser.add_argument(
-            "--register", metavar="NAME", help="in MLflow, as the next version of this model"
-        )
-        parser.add_argument("--no-mlflow", action="store_true", help="do not log the chosen model")
         json_argument(parser)
+        more = rarely(parser)
+        more(
+            "--within",
+            action="append",
+            default=[],
+            metavar="METRIC=X",
+            help="within X (0.02) or X%% of the best value left, such as accuracy=2%%",
+        )
+        more(
+            "--knee",
+            action="store_true",
+            help="nearest to the ideal (default; of a hull, its nearest corner)",
+        )
+        more("--weights", metavar="M=W,M=W", help="least weighted sum of losses scaled to 0..1")
+        more(
+            "--prior",
+            metavar="P|CLASS=P,...",
+            help="share of positive records to come; or of each class, for all figures",
+        )
+        more("--per-unit", metavar="M=C,M=C", help="cost of a unit of other metrics, with --costs")
+        more(
+            "--prices",
+            metavar="F=C,F=C",
+            help="all designs scored again, without a search, with other prices of features",
+        )
+        more(
+            "--mix",
+            action="store_true",
+            help="lots drawn between solutions: --where and --best are of expected values",
+        )
+        more("--details", action="store_true", help="how firm the choice is, in resamples")
+        more("--register", metavar="NAME", help="in MLflow, as the next version of this model")
+        more("--no-mlflow", action="store_true", help="do not log the chosen model")
 
     @staticmethod
     def run(args: argparse.Namespace) -> Result:
@@ -171,11 +167,11 @@ class Choose:
                 without_sure=front.ids[choice.plain],
             )
         if args.id is None:
-            of = _add_expectation(result, source, choice)
+            of = _add_expectation(result, source, choice, details=args.details)
             result.add(*(remains(expected) if of else []))
         else:  # no resample can repeat a choice by eye: what is known is that of its spot
             of = front.promises(position)
-            result.add(*promises(front, position, expected))
+            result.add(*promises(front, position, expected, details=args.details))
         if choice.expected is not None:
             _add_costs(result, choice, choice.expected)
         if rescoring.words:  # the run, and what was chosen of it, stay as they are
@@ -244,7 +240,9 @@ def _prior(text: str | None) -> float | dict[str, float] | None:
         ) from None
 
 
-def _add_expectation(result: Result, source: RunSource, choice: Pick) -> Mapping[str, Promise]:
+def _add_expectation(
+    result: Result, source: RunSource, choice: Pick, *, details: bool
+) -> Mapping[str, Promise]:
     """Add and return what to expect of the chosen solution on new records, where it is known."""
     front, position = choice.front, choice.position
     try:
@@ -258,7 +256,7 @@ def _add_expectation(result: Result, source: RunSource, choice: Pick) -> Mapping
         return front.promises(position)
     result.add(
         expectation_table(front, position, expectation.of, evidence.sizes),
-        sentence_of(expectation),
+        sentence_of(expectation) if details else "",
         **solution(front, position, expectation.of),
         again=expectation.again,
         others=expectation.others,

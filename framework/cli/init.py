@@ -10,7 +10,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from framework.cli.arguments import SHIPPED, config_path, program
+from framework.cli.arguments import SHIPPED, config_path, program, show_rare
 from framework.cli.results import Result, json_argument
 from framework.errors import InputError
 from framework.registry import nearest
@@ -32,13 +32,14 @@ class Init:
         )
         parser.add_argument("--out", metavar="DIR", help="folder to write to (default: KIND)")
         parser.add_argument("--list", action="store_true", help="say what there is to start with")
+        parser.add_argument("--all", action="store_true", help="with --list: all configurations")
         json_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> Result:
         known = _templates()
         if args.list:
-            return _known(known)
+            return _known(known, everything=args.all)
         if args.kind in known:
             folder = Path(args.out or args.kind)
             _write({entry.name: entry.read_bytes() for entry in known[args.kind].iterdir()}, folder)
@@ -91,15 +92,20 @@ def _command_of(file: Path) -> str:
     return found[0] if found else "library build" if "library" in sections else "run"
 
 
-def _known(templates: Iterable[str]) -> Result:
-    """Return the templates, and each configuration with the command that takes it."""
+def _known(templates: Iterable[str], *, everything: bool) -> Result:
+    """Return the templates, and configurations with the command that takes each."""
+    paths = _configurations()
+    first = [path for path in paths if len(path.parts) == 2 or path.stem == "quickstart"]
+    rest = len(paths) - len(first)
     configurations = [
-        {"file": path, "command": _command_of(SHIPPED.parent / path)} for path in _configurations()
+        {"file": path, "command": _command_of(SHIPPED.parent / path)}
+        for path in (paths if everything else first)
     ]
     return Result().add(
         f"To change, `{program()} init KIND`: {', '.join(templates)}",
         f"To run as they are; `{program()} init CONFIG` writes a copy:",
         *(f"  {program()} {one['command']} {one['file']}" for one in configurations),
+        "" if everything else f"and {rest} more, most of them of papers: `init --list --all`",
         kinds=list(templates),
         configurations=configurations,
     )
@@ -135,6 +141,10 @@ class Completion:
         from framework.cli.main import command_parser
 
         parser = command_parser()
+        show_rare()
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                action.help = "command"  # else its commands are not completed
         for action in _actions(parser):
             if action.metavar in _FILES:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]

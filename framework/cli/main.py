@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Collection, Sequence
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
 from framework import registry
-from framework.cli.arguments import refuses
+from framework.cli.arguments import rarely, refuses
 from framework.errors import InputError, ParetolabError
 from framework.extras import missing
 
@@ -30,40 +32,41 @@ _ALLOW = (
     "let a file do this: host=NAME (connect), variable=NAME (send it), read=PATH or write=PATH; "
     "`paretolab check FILE` lists what a file does"
 )
-# loaded when they are called; here is what `paretolab --help` lists
+# loaded when they are called; here is what help lists, in the order of a person's work
 _OWN = {
+    "init": ("init:Init", "write a starting configuration to change"),
+    "check": ("check:Check", "say what a configuration would run, and what is wrong with it"),
     "run": ("run:Run", "search as a configuration says"),
     "resume": (
         "run:Resume",
         "go on with a run that was stopped; more budget by --set budget.KEY=VALUE",
     ),
-    "check": ("check:Check", "say what a configuration would run, and what is wrong with it"),
-    "list": ("list:List", "list algorithms, problems, functions, datasets or metrics"),
-    "certify": (
-        "certify:Certify",
-        "prove on fresh records which solutions of a front meet limits",
-    ),
     "choose": ("choose:Choose", "pick one solution of a run's front, and export it as a model"),
     "predict": ("predict:Predict", "answer the records of a table with an exported model"),
+    "serve": ("predict:Serve", "answer records over HTTP with an exported model"),
+    "runs": ("list:Runs", "list the runs that are here, with their state and recommended solution"),
     "compare": ("compare:Compare", "compare runs: indicators, ranks, tests, one page"),
-    "completion": (
-        "init:Completion",
-        "print the script with which your shell completes commands and options",
-    ),
     "experiment": (
         "experiment:Experiment",
         "run methods on cases, several times each, and compare them",
     ),
-    "init": ("init:Init", "write a starting configuration to change"),
     "library": ("library:LibraryCommand", "build, import or show a library of fitted models"),
-    "runs": ("list:Runs", "list the runs that are here, with their state and recommended solution"),
-    "schema": ("schema:Schema", "print the JSON schema of configurations, for editors"),
+    "certify": (
+        "certify:Certify",
+        "prove on fresh records which solutions of a front meet limits",
+    ),
+    "list": ("list:List", "list algorithms, problems, functions, datasets or metrics"),
     "trust": (
         "trust:Trust",
         "let a file do what it does beyond its own folder, from now on; --list, --forget",
     ),
-    "serve": ("predict:Serve", "answer records over HTTP with an exported model"),
+    "schema": ("schema:Schema", "print the JSON schema of configurations, for editors"),
+    "completion": (
+        "init:Completion",
+        "print the script with which your shell completes commands and options",
+    ),
 }
+_RARE = ("library", "certify", "list", "sync", "trust", "schema", "completion")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -141,12 +144,19 @@ def command_parser(called: Collection[str] | None = None) -> argparse.ArgumentPa
         The commands whose arguments it has; of the others it knows names and help, and their
         modules are not imported. All commands where None.
     """
+    usual = [name for name in _names() if name not in _RARE]
+    listed = [("commands:", usual), ("more:", [name for name in _RARE if name in _names()])]
     parser = argparse.ArgumentParser(
         prog="paretolab",
+        usage="paretolab [-h] [--version] COMMAND ...",
         description="Search the designs of classifier systems for the best trade-offs.",
+        epilog="\n\n".join(_listed(*group) for group in listed),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=version("paretolab"))
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    subparsers = parser.add_subparsers(
+        prog="paretolab", metavar="COMMAND", required=True, help=argparse.SUPPRESS
+    )
     for name in _names():
         if called and name not in called:  # the help of one command needs no others
             continue
@@ -155,10 +165,9 @@ def command_parser(called: Collection[str] | None = None) -> argparse.ArgumentPa
             command = _load(name)
             sub.description = command.__doc__
             command.add_arguments(sub)
-            sub.add_argument("--trust", action="append", default=[], metavar="CLASS", help=_TRUST)
-            sub.add_argument(
-                "--allow", action="append", default=[], metavar="KIND=TARGET", help=_ALLOW
-            )
+            more = rarely(sub)
+            more("--trust", action="append", default=[], metavar="CLASS", help=_TRUST)
+            more("--allow", action="append", default=[], metavar="KIND=TARGET", help=_ALLOW)
             sub.set_defaults(run=command.run)
     return parser
 
@@ -166,6 +175,16 @@ def command_parser(called: Collection[str] | None = None) -> argparse.ArgumentPa
 def _names() -> list[str]:
     """Return the name of every command: the framework's own, then what packages register."""
     return [*_OWN, *(name for name in registry.names("commands") if name not in _OWN)]
+
+
+def _listed(title: str, names: Sequence[str]) -> str:
+    """Return a list of commands as help shows it."""
+    width = min(shutil.get_terminal_size().columns - 2, 100)
+    lines = [
+        textwrap.fill(f"  {name:12}{_help(name)}", width, subsequent_indent=" " * 14)
+        for name in names
+    ]
+    return "\n".join([title, *lines])
 
 
 def _help(name: str) -> str:

@@ -101,15 +101,18 @@ def promises_table(
     return Table(title, columns, columns.keys() - before)
 
 
-def promises(front: Front, position: int, expected: Mapping[str, Any]) -> list[Part]:
+def promises(
+    front: Front, position: int, expected: Mapping[str, Any], *, details: bool = False
+) -> list[Part]:
     """Return what to expect of a solution as a front has it, or why it is not known.
 
-    ``expected`` is what the run's summary says of it.
+    ``expected`` is what the run's summary says of it; ``details`` are how firm it is.
     """
     known = front.promises(position)
     if known:
         table = expectation_table(front, position, known, expected)
-        return [table, standing_of(front, position, expected), *remains(expected)]
+        firm = [standing_of(front, position, expected)] if details else []
+        return [table, *firm, *remains(expected)]
     if expected.get("unknown"):
         return [f"what to expect on new records is not known: {expected['unknown']}"]
     return []

@@ -142,7 +142,7 @@ def test_choose_refuses(finished, monkeypatch, capsys, options, sentence):
 
 
 def test_choose_says_what_to_expect(finished, command):
-    done = command("choose", "first", "--where", "coverage>=0.5", "--best", "accuracy")
+    done = command("choose", "first", "--where", "coverage>=0.5", "--best", "accuracy", "--details")
     assert done.code == 0, done.err
     (chosen,) = re.findall(r"^chosen \(\*\): solution (\d+)$", done.out, re.MULTILINE)
     assert f"Solution {chosen} on new records" in done.out

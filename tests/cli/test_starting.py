@@ -56,6 +56,8 @@ def test_init_lists_configurations_that_commands_take_anywhere(command, tmp_path
     assert "hull, multistage, pruning" in done.out
     assert " run configs/quickstart.yaml" in done.out
     assert " sweep configs/sweeps/quickstart.yaml" in done.out
+    assert "configs/emsco/heart.yaml" not in done.out
+    assert "configs/emsco/heart.yaml" in command("init", "--list", "--all").out
     assert command("check", "configs/quickstart.yaml").code == 0
     assert command("init", "configs/emsco/heart.yaml").code == 0
     assert load_config(tmp_path / "heart" / "heart.yaml").name
@@ -110,3 +112,20 @@ def test_bash_completes(command, typed, wanted):
         ["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True, timeout=60
     )
     assert set(done.stdout.split()) == wanted
+
+
+def test_help_shows_rare_commands_last_and_rare_options_on_request(command, capsys):
+    for arguments in (["--help"], ["choose", "--help"], ["choose", "--help-all"]):
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert ended.value.code == 0
+    usual, short, full = re.split(
+        r"(?=^usage: paretolab choose)", capsys.readouterr().out, flags=re.M
+    )
+    names = re.findall(r"^  ([a-z]+) ", usual.partition("commands:")[2], re.MULTILINE)
+    assert names[:5] == ["init", "check", "run", "resume", "choose"]
+    assert names[-7:] == ["library", "certify", "list", "sync", "trust", "schema", "completion"]
+    assert "--sure" in short
+    assert "--per-unit" not in short
+    assert "--help-all" in short
+    assert {"--per-unit", "--mix", "--trust"} <= set(full.replace("[", " ").split())

@@ -91,7 +91,9 @@ def test_it_is_imported_beside_packages_of_the_same_names(place):
 
 def test_configurations_are_installed(place):
     paretolab = os.path.join(place, "env", "bin", "paretolab")
-    assert "paretolab run configs/emsco/heart.yaml" in run(paretolab, "init", "--list", cwd=place)
+    assert "paretolab run configs/emsco/heart.yaml" in run(
+        paretolab, "init", "--list", "--all", cwd=place
+    )
     assert "nothing is wrong" in run(paretolab, "check", "configs/quickstart.yaml", cwd=place)
 
 
