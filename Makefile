@@ -68,10 +68,10 @@ ui: $(RUN)
 	$(BIN)/paretolab ui
 
 # What is done is not done again: a make that was stopped goes on where it was.
-EXPERIMENT = $(BIN)/paretolab experiment configs/experiments
+EXPERIMENT = $(BIN)/paretolab experiment configs
 emsco-paper: $(RUN)
-	$(EXPERIMENT)/emsco_fronts.yaml --out runs/emsco-paper/fronts $(MORE)
-	$(EXPERIMENT)/emsco_rivals.yaml --out runs/emsco-paper/rivals $(MORE)
+	$(EXPERIMENT)/emsco/fronts.yaml --out runs/emsco-paper/fronts $(MORE)
+	$(EXPERIMENT)/emsco/rivals.yaml --out runs/emsco-paper/rivals $(MORE)
 	for name in threshold landscape neighbours; do \
 		$(BIN)/python scripts/figures.py $$name --out runs/emsco-paper/$$name || exit; done
 	test -d runs/emsco-paper/sweep || \
@@ -79,14 +79,14 @@ emsco-paper: $(RUN)
 
 hapens-paper: $(RUN)
 	for name in ensembling ensembling_costs ensembling_weights; do \
-		$(EXPERIMENT)/$$name.yaml --out runs/hapens-paper/$$name $(MORE) || exit; done
+		$(EXPERIMENT)/experiments/$$name.yaml --out runs/hapens-paper/$$name $(MORE) || exit; done
 
 hull-paper: $(RUN)
 	for name in tables sizes selection networks; do \
-		$(EXPERIMENT)/hull_$$name.yaml --out runs/hull-paper/$$name $(MORE) || exit; done
+		$(EXPERIMENT)/experiments/hull_$$name.yaml --out runs/hull-paper/$$name $(MORE) || exit; done
 
 pruning-paper: $(RUN)
-	$(EXPERIMENT)/pruning.yaml --out runs/pruning-paper $(MORE)
+	$(EXPERIMENT)/experiments/pruning.yaml --out runs/pruning-paper $(MORE)
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage htmlcov

@@ -193,7 +193,7 @@ def test_settings_are_taken(
         }
         read_section(path, [], ImportConfig if brought else BuildConfig)
     elif "experiment" in piece:
-        load_grid(_written(configs / "experiments" / "page.yaml", piece))
+        load_grid(_written(configs / "page.yaml", piece))
     elif page.name == "sweeps.md":
         path = configs / "sweeps" / "quickstart.yaml"
         whole = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -58,7 +58,7 @@ _OWN = {
     "list": ("list:List", "list algorithms, problems, functions, datasets or metrics"),
     "trust": (
         "trust:Trust",
-        "let a file do what it does beyond its own folder, from now on; --list, --forget",
+        "let a file do what it does beyond its own folder, until it changes; --list, --forget",
     ),
     "schema": ("schema:Schema", "print the JSON schema of configurations, for editors"),
     "completion": (
@@ -81,8 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from framework.run.interruption import interruptible
         from framework.security import allowing, check_working_folder, trust
 
-        if name != "trust":
-            check_working_folder()  # before the command imports what obeys it
+        check_working_folder()  # before the command imports what obeys it
         args = command_parser([name]).parse_args(arguments)
         with interruptible():
             trust(args.trust)

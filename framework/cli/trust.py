@@ -1,8 +1,9 @@
-"""``paretolab trust``: what files may do beyond their own folders, granted once and remembered."""
+"""``paretolab trust``: what files may do beyond their own folders, granted until they change."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from framework import registry
@@ -12,24 +13,24 @@ from framework.errors import InputError, damaged
 from framework.experiment.config import load_config, read_yaml
 from framework.experiment.run_dir import RunDir
 from framework.security import (
-    EVERY_FILE,
     TRACKING,
     Received,
     forget,
+    is_trusted,
     listed,
     note_address,
-    parse_grant,
     read_object,
     received,
-    remember,
     text_of,
+    trust_files,
 )
 
 
 class Trust:
-    """Let files do what they do beyond their own folders, from now on.
+    """Let files do what they do beyond their own folders, until one of them changes.
 
-    A file stays trusted while it is edited, as long as it does nothing new.
+    What is granted is what `check` lists. The configurations that an experiment names count as
+    parts of it. A change of a file, or of one that it names, ends it; a run may go on as it began.
     """
 
     @staticmethod
@@ -38,10 +39,9 @@ class Trust:
             "files",
             metavar="FILE",
             nargs="*",
-            help="configuration or directory of a run; or KIND=TARGET, such as "
-            "host=mlflow.example.org, for every file",
+            help="configuration, or directory of a run; where one is refused, none is trusted",
         )
-        parser.add_argument("--list", action="store_true", help="show what is trusted")
+        parser.add_argument("--list", action="store_true", help="show the files that are trusted")
         parser.add_argument("--forget", action="store_true", help="trust the FILEs no longer")
         json_argument(parser)
 
@@ -51,17 +51,21 @@ class Trust:
             raise InputError("trust: expected a FILE or more, or --list alone")
         change = _forgotten if args.forget else _trusted
         try:
-            lines = [line for name in args.files for line in change(name)]
+            lines = change(args.files)
         except OSError as error:
             raise InputError(
                 f"{error.filename}: expected a file to remember it in, found: {error.strerror}"
             ) from error
         trusted = [
-            {"file": entry.file, "may": ["=".join(effect) for effect in entry.effects]}
-            for entry in listed()
+            {"file": file, "with": [name for name in names if name != file], "unchanged": same}
+            for file, names in listed().items()
+            for same in [is_trusted(Path(file), [Path(name) for name in names])]
         ]
         if args.list:
-            lines = [f"{one['file']}: {effect}" for one in trusted for effect in one["may"]]
+            lines = [
+                f"{one['file']}{'' if one['unchanged'] else ': changed since, trusted no longer'}"
+                for one in trusted
+            ]
         return Result().add(*(lines or ["nothing is trusted"]), trusted=trusted)
 
 
@@ -81,7 +85,7 @@ def effects_of(
     directory = path.is_dir()
     file = RunDir.existing(path).config_file if directory else path
     raw = read_yaml(file)
-    with received(file, overrides or [], raw, decide=False, asks=not trusting) as found:
+    with received(path, overrides or [], raw, decide=False, asks=not trusting) as found:
         grid = RunDir(path).experiment_file if directory else file
         if "experiment" in raw or (directory and grid.is_file()):
             from framework.experiment.grid_load import load_grid
@@ -128,26 +132,31 @@ def _look_at_library(file: Path, raw: dict[str, object], overrides: list[str]) -
     cluster_section(file, overrides)
 
 
-def _trusted(name: str) -> list[str]:
-    """Let a file do what it does; return a line for each thing."""
-    if "=" in name and not Path(name).exists():
-        grant = parse_grant(name)
-        remember(None, [grant])
-        return [f"{EVERY_FILE}: may {'='.join(grant)}"]
-    found = effects_of(Path(name), trusting=True)
-    wanted = [effect for effect in found.distinct() if not found.is_free(effect)]
-    if not wanted:
-        return [f"{name}: does nothing that needs trust"]
-    remember(found.file, [effect[:2] for effect in wanted])
-    return [f"{name}: {text_of(effect)}: trusted" for effect in wanted]
+def _trusted(names: Sequence[str]) -> list[str]:
+    """Let files do what they do, all of them or none; return a line for each thing."""
+    try:
+        files = [(name, effects_of(Path(name), trusting=True)) for name in names]
+    except InputError as error:
+        none = "" if len(names) == 1 else f"\nnone of them is trusted: {', '.join(names)}"
+        raise InputError(f"{error}{none}") from error
+    lines, wanting = [], []
+    for name, found in files:
+        wanted = [effect for effect in found.distinct() if not found.is_free(effect)]
+        wanting += [found] if wanted else []
+        for effect in wanted:
+            how = "with --trust-cluster alone" if effect.kind == "cluster" else "trusted"
+            lines.append(f"{name}: {text_of(effect)}: {how}")
+        lines += [] if wanted else [f"{name}: does nothing that needs trust"]
+    trust_files(wanting)
+    return lines
 
 
-def _forgotten(name: str) -> list[str]:
-    path = Path(name)
-    known = str(RunDir(path).config_file) if path.is_dir() else name
-    if not forget(known):
+def _forgotten(names: Sequence[str]) -> list[str]:
+    missing = [name for name in names if not forget(Path(name))]
+    if missing:
+        others = "; the others are trusted no longer" if len(missing) < len(names) else ""
         raise InputError(
-            f"{name}: expected a file that is trusted, found none of that name; "
-            f"`{program()} trust --list` shows them"
+            f"{', '.join(missing)}: expected a file that is trusted, found none of that name; "
+            f"`{program()} trust --list` shows them{others}"
         )
-    return [f"{name}: trusted no longer"]
+    return [f"{name}: trusted no longer" for name in names]

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from framework.effects import note
 from framework.errors import InputError
 from framework.experiment.config import (
     RunConfig,
@@ -31,7 +30,7 @@ from framework.experiment.grid import (
 from framework.experiment.options import AlgorithmOptions, ProblemOptions
 from framework.experiment.run_dir import slug
 from framework.registry import nearest
-from framework.security import ask_now, received
+from framework.security import note_configuration, received
 from framework.settings import Budget
 
 _OF_A_FILE = ("problem", "objectives", "constraints")  # what `config: FILE` of a case takes
@@ -325,8 +324,7 @@ def _raw_case(
     if "config" in change:
         name = str(change.pop("config"))
         place = path.parent / name
-        note("read", str(place.absolute()), "config", name, here=True)
-        ask_now()
+        note_configuration(place, "config", name)
         given = read_yaml(place)
         own = _over({key: given[key] for key in _OF_A_FILE if key in given}, own)
     for key, value in change.items():

@@ -51,7 +51,7 @@ from framework.security.documents import (
     read_object,
 )
 from framework.security.escaping import csv_text_value, markdown_text, say, terminal_text
-from framework.security.grants import EVERY_FILE, Trusted, forget, listed, remember
+from framework.security.grants import forget, is_trusted, listed
 from framework.security.limits import (
     CONFIG_BYTES,
     CONFIG_VALUES,
@@ -79,10 +79,12 @@ from framework.security.policy import (
     keep,
     kept,
     note_address,
+    note_configuration,
     parse_grant,
     received,
     text_of,
     trust_cluster,
+    trust_files,
     without_tokens,
 )
 from framework.security.servers import guard_mlflow
@@ -105,7 +107,6 @@ __all__ = [
     "CONFIG_VALUES",
     "DATA_VARIABLE",
     "ESTIMATOR_BYTES",
-    "EVERY_FILE",
     "JSON_BYTES",
     "JSON_DEPTH",
     "NO_CREDENTIALS",
@@ -119,7 +120,6 @@ __all__ = [
     "Received",
     "TooLarge",
     "TooManyBytes",
-    "Trusted",
     "address_of",
     "allowing",
     "array_of",
@@ -144,6 +144,7 @@ __all__ = [
     "is_allowed",
     "is_at_home",
     "is_cluster_trusted",
+    "is_trusted",
     "keep",
     "kept",
     "listed",
@@ -153,6 +154,7 @@ __all__ = [
     "member",
     "most_unpacked",
     "note_address",
+    "note_configuration",
     "open_regular",
     "parse_grant",
     "parse_json",
@@ -163,13 +165,13 @@ __all__ = [
     "read_text",
     "received",
     "redacted",
-    "remember",
     "say",
     "sqlite_uri",
     "terminal_text",
     "text_of",
     "trust",
     "trust_cluster",
+    "trust_files",
     "trusted",
     "trusted_types",
     "without_password",

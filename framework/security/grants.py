@@ -1,9 +1,9 @@
-"""What the user granted to files, remembered: one file of the user's own, and seals of runs.
+"""What the user granted, remembered: trusted files by their digests, and seals of runs.
 
-``paretolab trust FILE`` notes what the file would do, by its digest and its place: the same
-content anywhere is trusted, and so is the file that one goes on editing, as long as it does nothing
-new. The directory of a run notes what the run was granted in ``allowed.json``, sealed with a key of
-the user's: nobody else can write one that counts here.
+``paretolab trust FILE`` notes the digests of the file and of the configurations that it names, by
+their places: what any of them, or another in its place, does after a change is no longer granted.
+The directory of a run notes what the run was granted in ``allowed.json``, sealed with a key of the
+user's: nobody else can write one that counts here.
 """
 
 from __future__ import annotations
@@ -13,30 +13,22 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from framework.files import locked, write_whole
-from framework.reading import read_bytes
+from framework.reading import digest_of, read_bytes
 from framework.security.documents import parse_json
+from framework.security.limits import CONFIG_BYTES
 
 SEAL_FILE = "allowed.json"
-EVERY_FILE = "every file"
 
 _MOST = 10**6  # bytes of such a file
 _LEVELS = 5  # from the directory of an experiment to that of one of its runs
 
 Grant = tuple[str, str]
-
-
-class Trusted(NamedTuple):
-    """A file that the user trusts: where it was, its digest, and what it may do."""
-
-    file: str
-    sha256: str
-    effects: tuple[Grant, ...]
 
 
 def place() -> Path:
@@ -45,52 +37,64 @@ def place() -> Path:
     return Path(home).expanduser() / "paretolab" / "trusted.json"
 
 
-def listed() -> list[Trusted]:
-    """Return what the user trusts; nothing where that cannot be read."""
-    found = _load().get("files")
-    return [entry for entry in map(_entry, found if isinstance(found, list) else []) if entry]
+def listed() -> dict[str, dict[str, str]]:
+    """Return the trusted files by path: the digests of each and of the configurations it names."""
+    files = _load().get("files")
+    entries = files.items() if isinstance(files, dict) else ()
+    return {file: digests for file, digests in entries if isinstance(digests, dict)}
 
 
-def remember(file: Path | None, effects: Iterable[Grant]) -> None:
-    """Trust a file to have such effects; every file where it is None.
+def remember(files: Mapping[Path, Sequence[Path]]) -> None:
+    """Trust files as they are now, each with the configurations that it names.
 
     Raises
     ------
     OSError
-        It cannot be written down.
+        One of them cannot be read, or it cannot be written down.
     """
-    name = EVERY_FILE if file is None else str(file.resolve())
-    digest = "" if file is None else _digest(file)
-    before = [entry for entry in listed() if entry.file == name] if file is None else []
-    wanted = [*(effect for entry in before for effect in entry.effects), *effects]
-    entry = Trusted(name, digest, tuple(dict.fromkeys(wanted)))
+    digests = {
+        _name(file): {_name(path): digest_of(path, CONFIG_BYTES) for path in (file, *named)}
+        for file, named in files.items()
+    }
     with _held():
-        _save([entry, *(other for other in listed() if other.file != name)])
+        _save(listed() | digests)
 
 
-def forget(name: str) -> bool:
-    """Trust a file no longer, named as it is listed or by its path; return whether it was."""
-    names = {name, str(Path(name).resolve())}
+def forget(path: Path) -> bool:
+    """Trust a file, or the directory of a run, no longer; return whether it was trusted."""
+    if path.is_dir():
+        sealed = path / SEAL_FILE
+        was = os.path.lexists(sealed)
+        sealed.unlink(missing_ok=True)
+        return was
     with _held():
-        known = listed()
-        left = [entry for entry in known if entry.file not in names]
-        if len(left) < len(known):
-            _save(left)
-    return len(left) < len(known)
+        files = listed()
+        was = files.pop(_name(path), None) is not None
+        if was:
+            _save(files)
+    return was
 
 
-def of_file(file: Path) -> list[Grant]:
-    """Return what was granted to a file: by ``trust``, or by the seal of the run that it is of."""
-    name = str(file.resolve())
-    found: list[Grant] = []
-    known = listed()
-    digest = _digest(file) if any(entry.sha256 for entry in known) else ""
-    for entry in known:
-        if entry.file in (name, EVERY_FILE) or (digest and entry.sha256 == digest):
-            found += entry.effects
-    for folder in [file.absolute().parent, *file.absolute().parent.parents][:_LEVELS]:
-        found += _sealed(folder)
-    return found
+def is_trusted(file: Path, named: Sequence[Path] = ()) -> bool:
+    """Return whether a file and the configurations that it names are as they were when trusted."""
+    digests = listed().get(_name(file), {})
+    paths = {_name(path): path for path in (file, *named)}
+    if not paths.keys() <= digests.keys():
+        return False  # before one that was never looked at is read
+    with suppress(OSError, ValueError):
+        return all(digests[name] == digest_of(path, CONFIG_BYTES) for name, path in paths.items())
+    return False
+
+
+def _name(path: Path) -> str:
+    """Return where a file is: the folder that its paths are relative to, a link to it elsewhere."""
+    return str(path.parent.resolve() / path.name)
+
+
+def of_run(folder: Path) -> list[Grant]:
+    """Return what was granted to the runs that a folder lies in, by their seals."""
+    folders = [folder.absolute(), *folder.absolute().parents][:_LEVELS]
+    return [grant for one in folders for grant in _sealed(one)]
 
 
 def seal(folder: Path, effects: Sequence[Grant]) -> None:
@@ -158,10 +162,10 @@ def _load() -> dict[str, Any]:
     return {}
 
 
-def _save(files: Sequence[Trusted], key: str | None = None) -> None:
+def _save(files: Mapping[str, Mapping[str, str]], key: str | None = None) -> None:
     content = {
         "key": str(_load().get("key") or "") if key is None else key,
-        "files": [entry._asdict() for entry in files],
+        "files": files,
     }
     file = place()
     before = os.umask(0o077)  # also of the part that is written first
@@ -170,17 +174,3 @@ def _save(files: Sequence[Trusted], key: str | None = None) -> None:
     finally:
         os.umask(before)
     file.chmod(0o600)
-
-
-def _entry(raw: Any) -> Trusted | None:
-    with suppress(TypeError, ValueError, KeyError):
-        effects = tuple((str(kind), str(target)) for kind, target in raw["effects"])
-        return Trusted(str(raw["file"]), str(raw["sha256"]), effects)
-    return None
-
-
-def _digest(file: Path) -> str:
-    """Return the SHA-256 of a file; of the configuration in a directory; nothing if unreadable."""
-    with suppress(OSError, ValueError):
-        return hashlib.sha256(read_bytes(file, 16 * _MOST)).hexdigest()
-    return ""

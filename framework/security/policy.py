@@ -10,18 +10,20 @@ user writes in Python is the user's own.
 Free is what stays at home: the file's folder and below but for what is hidden there, the cache and
 the folder of data sets, a SQLite store in the working folder, this machine's loopback without
 variables. Granted is what the user types, what ``PARETOLAB_ALLOW`` and ``MLFLOW_TRACKING_URI`` of
-the user's environment name, and what :mod:`~framework.security.grants` remembers.
+the user's environment name, what a file does that is as it was when the user trusted it, and what a
+run was granted when it began (:mod:`~framework.security.grants`). What workers run is granted for
+one command alone: no digest covers the code that a section ``cluster`` names.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,7 @@ class Received:
     Attributes
     ----------
     file : pathlib.Path
+        Or the directory of a run, which no digest is kept of.
     typed : sequence of str
         Keys whose values the user typed.
     effects : list of Effect
@@ -84,6 +87,8 @@ class Received:
         Its content, to say at which key an effect stands.
     asks : bool
         Whether :func:`ask_now` refuses files that it names; not while the user trusts it.
+    named : list of pathlib.Path
+        The configurations that it names, whose content counts as its own.
     """
 
     file: Path
@@ -91,6 +96,7 @@ class Received:
     effects: list[Effect] = field(default_factory=list)
     raw: Mapping[str, Any] = field(default_factory=dict)
     asks: bool = True
+    named: list[Path] = field(default_factory=list)
 
     def key_of(self, effect: Effect) -> str:
         """Return the whole key at which an effect stands; its last part where that is not found."""
@@ -110,13 +116,15 @@ class Received:
         return alike or list(named)
 
     def is_granted(self, effect: Effect) -> bool:
-        """Return whether the user granted it, in whatever way.
+        """Return whether the user granted it by itself, not by trusting the file.
 
         What stands at several keys was typed where each of them was: a file could repeat a name.
         """
         keys = self._keys_of(effect) or [effect.key]
         typed = all(any(k == n or k.startswith(f"{n}.") for n in self.typed) for k in keys)
-        return typed or _is_among(effect, [*_session(), *grants.of_file(self.file)])
+        if effect.kind == "cluster":
+            return typed or is_cluster_trusted()
+        return typed or _is_among(effect, [*_session(), *grants.of_run(_folder_of(self.file))])
 
     def is_free(self, effect: Effect) -> bool:
         """Return whether it needs no grant."""
@@ -124,7 +132,10 @@ class Received:
 
     def missing(self) -> list[Effect]:
         """Return the effects that are neither free nor granted."""
-        return [e for e in self.distinct() if not self.is_free(e) and not self.is_granted(e)]
+        asked = [e for e in self.distinct() if not self.is_free(e) and not self.is_granted(e)]
+        if asked and grants.is_trusted(self.file, self.named):
+            return [effect for effect in asked if effect.kind == "cluster"]
+        return asked
 
     def distinct(self) -> list[Effect]:
         """Return the effects, each once."""
@@ -183,6 +194,7 @@ def received(
     Parameters
     ----------
     file : pathlib.Path
+        Or the directory of a run.
     typed : sequence of str
         Keys whose values the user typed: assignments ``key=value`` or keys.
     raw : mapping, optional
@@ -213,6 +225,20 @@ def received(
         admit(reading)
 
 
+def note_configuration(path: Path, key: str, given: str) -> None:
+    """Note that a file names another configuration, and decide on what was noted so far.
+
+    Raises
+    ------
+    InputError
+    """
+    note("read", str(path.absolute()), key, given, here=True)
+    reading = _READING.get()
+    if reading is not None:
+        reading.named.append(path)
+    ask_now()
+
+
 def ask_now() -> None:
     """Decide on what was noted so far, before a file that is named is read to check the rest.
 
@@ -241,9 +267,36 @@ def admit(reading: Received) -> None:
     may = [effect for effect in reading.distinct() if effect not in missing]
     if any(effect.kind == "cluster" for effect in may):
         trust_cluster()
-    # this machine's own hosts need no grant, but tokens go to those alone that were named
-    named = [e[:2] for e in may if e.kind != "host" or reading.is_granted(e)]
-    _ADMITTED.set(tuple(dict.fromkeys([*_ADMITTED.get(), *named])))
+    _ADMITTED.set(tuple(dict.fromkeys([*_ADMITTED.get(), *_remembered(reading, may)])))
+
+
+def _remembered(reading: Received, may: Sequence[Effect]) -> list[grants.Grant]:
+    """Return, of what a file may do, what a run of it may go on doing.
+
+    This machine's own hosts need no grant, but tokens go to those alone that were named.
+    """
+    return [
+        effect[:2]
+        for effect in may
+        if effect.kind != "cluster"
+        and (effect.kind != "host" or not reading.is_free(effect) or reading.is_granted(effect))
+    ]
+
+
+def trust_files(files: Sequence[Received]) -> None:
+    """Let files do what they were found to do, until they change, and runs from now on.
+
+    Raises
+    ------
+    OSError
+        It cannot be written down.
+    """
+    grants.remember({one.file: one.named for one in files if not one.file.is_dir()})
+    for one in files:
+        if one.file.is_dir():
+            grants.seal(one.file, _remembered(one, one.distinct()))
+            if any(effect.kind != "cluster" for effect in one.missing()):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(one.file))
 
 
 @contextmanager
@@ -311,24 +364,23 @@ def kept() -> dict[str, str]:
     return grants.sealed_text(_ADMITTED.get())
 
 
-def check_address(uri: str, file: Path, key: str, *, typed: bool = False) -> None:
-    """Decide whether an address that stands in a file of a run may be connected to.
+def check_address(uri: str, folder: Path, key: str, *, typed: bool = False) -> None:
+    """Decide whether an address that stands in a file of a run's directory may be connected to.
 
     Raises
     ------
     InputError
     """
-    with received(file, [key] if typed else ()):
+    with received(folder, [key] if typed else ()):
         try:
             note_address(uri, key, TRACKING)
         except ValueError as error:
-            raise InputError(f"{file}: {key}: {error}") from error
+            raise InputError(f"{folder}: {key}: {error}") from error
 
 
 def is_allowed(kind: str, target: str) -> bool:
-    """Return whether the user granted an effect for all files, or by an option."""
-    known = [entry.effects for entry in grants.listed() if entry.file == grants.EVERY_FILE]
-    return _is_among(Effect(kind, target), [*_session(), *chain.from_iterable(known)])
+    """Return whether the user granted an effect by an option, or in the environment."""
+    return _is_among(Effect(kind, target), _session())
 
 
 def check_working_folder() -> None:
@@ -346,8 +398,8 @@ def check_working_folder() -> None:
         if os.path.lexists(file) and not is_allowed("read", str(file)):
             raise InputError(
                 f"{file}: these settings of {library} can have code run, and count where you work; "
-                "work in another folder, or look at the file, then say `paretolab trust "
-                f"{shlex.quote(f'read={file}')}` once"
+                "work in another folder, or look at the file, then set "
+                f"{ALLOW_VARIABLE}={shlex.quote(f'read={file}')} in your environment"
             )
 
 
@@ -357,7 +409,7 @@ def is_named(uri: str, folder: Path) -> bool:
         host = address_of(uri).host
     except ValueError:
         return False
-    known = [*_session(), *_ADMITTED.get(), *grants.of_file(folder / "config.yaml")]
+    known = [*_session(), *_ADMITTED.get(), *grants.of_run(folder)]
     return bool(host) and _is_among(Effect("host", host), known)
 
 
@@ -433,7 +485,7 @@ def _is_among(effect: Effect, granted: Sequence[tuple[str, str]]) -> bool:
 
 
 def _is_free(effect: Effect, file: Path) -> bool:
-    home = file.absolute().parent.resolve()
+    home = _folder_of(file).resolve()
     if effect.kind == "host":
         return is_loopback(effect.target)
     if effect.kind not in ("read", "write"):
@@ -441,6 +493,11 @@ def _is_free(effect: Effect, file: Path) -> bool:
     if is_at_home(effect.target, home) or (effect.here and is_at_home(effect.target, Path.cwd())):
         return True
     return any(_below(effect.target, place) for place in _own_folders(effect.kind))
+
+
+def _folder_of(file: Path) -> Path:
+    """Return the folder of a file; of a run its directory itself."""
+    return file.absolute() if file.is_dir() else file.absolute().parent
 
 
 def _own_folders(kind: str) -> Iterator[Path]:

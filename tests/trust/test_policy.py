@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
 from framework.cli.main import main
+from framework.cli.trust import effects_of
 from framework.effects import Effect
 from framework.errors import InputError
 from framework.security import (
@@ -69,21 +72,57 @@ def test_a_host_is_refused_until_it_is_granted(tmp_path, capsys):
 def test_trust_is_remembered_shown_and_forgotten(elsewhere, capsys):
     assert refused(capsys, "check", elsewhere)[0] == 2
     assert main(["trust", elsewhere]) == 0
+    assert f"{elsewhere}: reads " in capsys.readouterr().out
     assert main(["check", elsewhere]) == 0
     assert main(["trust", "--list"]) == 0
-    assert f"{elsewhere}: read=" in capsys.readouterr().out
+    assert capsys.readouterr().out.endswith(f"{elsewhere}\n")
     remembered = Path(os.environ["XDG_CONFIG_HOME"], "paretolab", "trusted.json")
     assert remembered.stat().st_mode & 0o077 == 0
     text = Path(elsewhere).read_text()
-    Path(elsewhere).write_text(text.replace("evaluations: 16", "evaluations: 17"))
-    assert main(["check", elsewhere]) == 0  # edited, and does nothing new
-    Path(elsewhere).write_text(
-        text.replace("tracking: null", "tracking: {uri: 'http://evil.example'}")
-    )
+    Path(elsewhere).write_text(text + "\n")  # whatever it is: a change ends it
     assert refused(capsys, "check", elsewhere)[0] == 2
+    assert main(["trust", "--list"]) == 0
+    assert f"{elsewhere}: changed since" in capsys.readouterr().out
     Path(elsewhere).write_text(text)
+    assert main(["check", elsewhere]) == 0
     assert main(["trust", "--forget", elsewhere]) == 0
     assert refused(capsys, "check", elsewhere)[0] == 2
+    assert "trust --list" in refused(capsys, "trust", "--forget", elsewhere)[1]
+
+
+def test_a_copy_of_a_trusted_file_in_another_folder_is_not_trusted(elsewhere, tmp_path, capsys):
+    """The same words name other files there."""
+    assert main(["trust", elsewhere]) == 0
+    (tmp_path / "sent" / "copy").mkdir(parents=True)
+    (tmp_path / "sent" / "data.csv").write_text(TABLE)
+    copy = tmp_path / "sent" / "copy" / "config.yaml"
+    for make in (copy.symlink_to, copy.hardlink_to):
+        make(elsewhere)
+        code, said = refused(capsys, "check", str(copy))
+        assert (code, f"reads {tmp_path}/sent/data.csv" in said) == (2, True), said
+        copy.unlink()
+
+
+def test_of_several_files_all_are_trusted_or_none(elsewhere, tmp_path, capsys):
+    code, said = refused(capsys, "trust", elsewhere, str(tmp_path / "none.yaml"))
+    assert (code, f"none of them is trusted: {elsewhere}, {tmp_path}/none.yaml" in said) == (
+        2,
+        True,
+    )
+    assert refused(capsys, "check", elsewhere)[0] == 2
+    other = configured(tmp_path / "other", tracking={"uri": "http://host.example"})
+    assert main(["trust", elsewhere, other]) == 0
+    assert main(["check", elsewhere]) == main(["check", other]) == 0
+
+
+def test_what_workers_run_is_trusted_for_one_command(tmp_path, capsys):
+    """No digest of the file says anything of the code that its section cluster names."""
+    (tmp_path / "in" / "mine").mkdir(parents=True)
+    file = configured(tmp_path / "in", cluster={"py_modules": ["mine"]}, workers=2)
+    assert main(["trust", file]) == 0
+    assert "with --trust-cluster alone" in capsys.readouterr().out
+    code, said = refused(capsys, "run", file, "--out", str(tmp_path / "out"), "--no-mlflow")
+    assert (code, "say --trust-cluster" in said) == (2, True), said
 
 
 def test_a_run_goes_on_with_what_it_was_granted_and_no_other_does(elsewhere, capsys, monkeypatch):
@@ -118,7 +157,80 @@ def test_a_case_elsewhere_is_read_once_the_experiment_is_trusted(tmp_path, capsy
     (tmp_path / "cases" / "data.csv").write_text(TABLE)
     (tmp_path / "cases" / "one.yaml").write_text(yaml.safe_dump({"problem": table}))
     code, said = refused(capsys, "check", file)
-    assert (code, "cases/data.csv, which you have not granted" in said) == (2, True), said
+    assert (code, "cases/one.yaml, which you have not granted" in said) == (2, True), said
+    assert main(["trust", file]) == main(["check", file]) == 0
+
+
+def test_a_case_beside_a_trusted_experiment_cannot_change_what_it_does(tmp_path, capsys):
+    """Reading it is free, what it asks for is not: its digest is a part of what was trusted."""
+    known = yaml.safe_load(CONFIG)
+    case = tmp_path / "cases" / "one.yaml"
+    case.parent.mkdir()
+    case.write_text(yaml.safe_dump({"problem": known["problem"]}))
+    content = small.raw(cases={"one": {"config": "cases/one.yaml"}}, repeats=1)
+    content |= {"objectives": known["objectives"], "tracking": {"uri": "http://host.example"}}
+    del content["problem"]
+    file = str(small.write(tmp_path, content))
+    assert main(["trust", file]) == main(["check", file]) == 0
+    before = case.read_text()
+    sent = {**known["problem"], "dataset": {"openml": 31}}
+    case.write_text(yaml.safe_dump({"problem": sent}))
+    code, said = refused(capsys, "check", file)
+    assert (code, "connects to openml.org, which you have not granted" in said) == (2, True), said
+    case.write_text(before)
+    assert main(["check", file]) == 0
+    assert refused(capsys, "check", str(case), "--set", "tracking.uri=http://host.example")[0] == 2
+
+
+def test_what_lies_beside_the_configuration_of_a_run_has_no_part_in_its_trust(
+    made, tmp_path, capsys
+):
+    """Of ``sweep.yaml`` and ``tracking.json`` the digest of ``config.yaml`` says nothing."""
+    place = tmp_path / "sweep"
+    shutil.copytree(made["sweep"], place)
+    (place / "config.yaml").write_text(
+        (place / "config.yaml")
+        .read_text()
+        .replace("tracking: null", "tracking: {uri: http://a.example}")
+    )
+    assert main(["trust", str(place / "config.yaml")]) == 0
+    sweep = yaml.safe_load((place / "sweep.yaml").read_text())
+    (place / "sweep.yaml").write_text(
+        yaml.safe_dump(sweep | {"storage": "postgresql://evil.example/x"})
+    )
+    code, said = refused(capsys, "resume", str(place), "--quiet")
+    assert (code, "evil.example, which you have not granted" in said) == (2, True), said
+    assert f"paretolab trust {place}`" in said
+    state = {
+        "uri": "http://evil.example",
+        "experiment": "x",
+        "started": 0.0,
+        "tags": {},
+        "runs": {},
+    }
+    (place / "tracking.json").write_text(json.dumps(state))
+    code, said = refused(capsys, "sync", str(place))
+    assert (code, "evil.example, which you have not granted" in said) == (2, True), said
+    assert main(["trust", str(place)]) == 0
+    said = capsys.readouterr().out
+    assert "connects to evil.example: trusted" in said
+    assert effects_of(place).missing() == []
+    assert main(["trust", "--forget", str(place)]) == 0
+
+
+def test_what_is_shipped_needs_no_grant_from_another_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in sorted((Path(__file__).parents[2] / "configs").rglob("*.yaml")):
+        assert effects_of(path).missing() == [], path
+
+
+def test_settings_of_libraries_count_where_the_environment_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "matplotlibrc").write_text("text.usetex: False\n")
+    code, said = refused(capsys, "list", "problems")
+    assert (code, f"PARETOLAB_ALLOW=read={tmp_path}/matplotlibrc" in said) == (2, True), said
+    monkeypatch.setenv("PARETOLAB_ALLOW", f"read={tmp_path}/matplotlibrc")
+    assert main(["list", "problems"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,6 @@ def admit(run_dir: RunDir, uri: str, *, typed: bool = False) -> None:
     InputError
         Nobody granted it.
     """
-    check_address(uri, run_dir.config_file, "tracking.uri", typed=typed)
+    check_address(uri, run_dir.path, "tracking.uri", typed=typed)
     if typed:
         keep(run_dir.path)

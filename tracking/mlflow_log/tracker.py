@@ -166,7 +166,7 @@ def _resolved(run_dir: RunDir, uri: str) -> str:
     before = sqlite_file(known.uri) if known else None
     if known and before and file and not file.is_absolute() and before.match(str(file)):
         with suppress(InputError):  # of a run that someone sent: its store is no business of ours
-            check_address(known.uri, run_dir.config_file, "tracking.uri")
+            check_address(known.uri, run_dir.path, "tracking.uri")
             return known.uri
     wanted = absolute_uri(uri, Path.cwd())
     store = sqlite_file(wanted)

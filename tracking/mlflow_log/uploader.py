@@ -340,7 +340,7 @@ def log_comparison(out: Path, title: str, first: RunDir) -> str:
         Whatever MLflow raises.
     """
     state = begin(first)
-    check_address(state.uri, first.config_file, "tracking.uri")
+    check_address(state.uri, first.path, "tracking.uri")
     with without_tokens(state.uri, first.path):
         return _log_comparison(out, title, state)
 

@@ -122,12 +122,17 @@ class Sweep:
     @staticmethod
     def resume(out: RunDir, args: argparse.Namespace) -> Result:
         """Go on with a sweep, as `paretolab resume` is asked to; return its best trials."""
-        from framework.experiment.config import read_yaml
-        from framework.security import keep
+        from framework.experiment.config import override, read_yaml
+        from framework.security import keep, received
         from tracking.sweep.config import check_plan
 
         raw = read_yaml(out.config_file) | {"sweep": read_yaml(out.sweep_file)}
-        plan = check_plan(raw, out.config_file, overrides(args), workers=workers_of(args.workers))
+        words = overrides(args)
+        for text in words:
+            override(raw, text)
+        # of the directory, not of config.yaml, whose digest says nothing of sweep.yaml
+        with received(out.path, words, dict(raw)):
+            plan = check_plan(raw, out.config_file, words, workers=workers_of(args.workers))
         plan = plan._replace(config=tracked_as_asked(plan.config, args))
         keep(out.path)
         return _execute(plan, out, args)

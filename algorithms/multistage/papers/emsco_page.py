@@ -1,6 +1,6 @@
 """EMSCO against the baselines: Figures 8 to 13 of the paper, its claims, its indicators.
 
-The methods' labels are those of ``configs/experiments/emsco_rivals.yaml``; a baseline that was
+The methods' labels are those of ``configs/emsco/rivals.yaml``; a baseline that was
 tuned by the second criterion has its name with ``, asking`` behind it.
 """
 

@@ -15,7 +15,7 @@ from framework.experiment.grid_load import load_grid
 from tests.command import small, write
 from tests.experiment.test_experiment import command
 
-CONFIG = Path(__file__).parents[3] / "configs" / "experiments" / "emsco_rivals.yaml"
+CONFIG = Path(__file__).parents[3] / "configs" / "emsco" / "rivals.yaml"
 
 
 @pytest.fixture(scope="module")
