@@ -290,6 +290,7 @@ class Advice(NamedTuple):
     stray: str = "correct them, or list the column under categorical: [{name}]"
     merge: str = "merge them with merge_rare: {least}, or remove them"
     as_texts: str = "list it under categorical to take the texts, or set decimal"
+    unlabelled: str = "label them, or leave them out with drop_unlabelled: true"
 
 
 IN_PYTHON = Advice(
@@ -306,6 +307,7 @@ IN_PYTHON = Advice(
     ),
     merge="merge them with merge_rare={least}, or remove them",
     as_texts="set categorical=['{name}'] to take the texts",
+    unlabelled="label or remove them",
 )
 """Of records that are given as a frame: keys are parameters."""
 
@@ -325,6 +327,7 @@ class TableOptions(Section):
     dates : the form of dates by column, such as ``%d.%m.%Y``; recognised if not given.
     max_categories : most categories of a column that are told apart; the rarer ones are one.
     merge_rare : classes with fewer records become one class, ``other``.
+    drop_unlabelled : whether records without a label, or without a value to predict, are left out.
     positive : label of the positive class; the last one of two classes if it is not given.
     """
 
@@ -340,6 +343,7 @@ class TableOptions(Section):
     dates: dict[str, str] = Field(default_factory=dict)
     max_categories: int = Field(default=MOST_CATEGORIES, ge=1)
     merge_rare: int | None = Field(default=None, ge=2)
+    drop_unlabelled: bool = False
     positive: Label | None = None
 
     @property

@@ -19,7 +19,7 @@ from framework.arrays import FloatArray, IntArray
 from framework.components import Components, ComponentStore, is_put_off
 from framework.data.encoding import Encoder
 from framework.data.table_files import read_rows
-from framework.errors import InputError
+from framework.errors import InputError, listed
 from framework.machine import cache_dir
 from framework.registry import nearest
 from framework.settings import PlacedPath, Section
@@ -202,10 +202,9 @@ def _in_order(
     check_features([name for name in given if name not in left_out], names, where)
     missing = [name for name in names if name not in given]
     if missing and not may_be_missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InputError(
-            f"{where}: expected an entry for each feature, found none for {missing[0]!r}{more}; "
-            "give them, or a default"
+            f"{where}: expected an entry for each feature, found none for {listed(missing)}; "
+            "give them, or a default for all that have none"
         )
     return np.array([given.get(name, np.nan) for name in names], dtype=np.float64)
 

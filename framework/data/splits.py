@@ -365,7 +365,8 @@ def measure_folds(
     if counts[least] < measure.folds:
         raise InputError(
             f"{where}.folds: expected at most the {counts[least]} training and validation records "
-            f"of class {classes[least]!r}, found {measure.folds}; lower folds, or split.test"
+            f"of class {classes[least]!r}, found {measure.folds}; lower folds, or split.test, or "
+            f"merge rare classes with merge_rare: {measure.folds}"
         )
     fold_of = np.empty((measure.repeats, len(labels)), dtype=np.int64)
     for repeat in range(measure.repeats):

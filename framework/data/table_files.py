@@ -34,6 +34,7 @@ from framework.security import (
 )
 
 CSV_ENDINGS = (".csv", ".csv.gz")
+_WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
 TABLE_ENDINGS = (*CSV_ENDINGS, ".parquet")
 SEPARATORS = (",", ";", "\t", "|")
 
@@ -74,6 +75,10 @@ def read_frame(path: Path, options: FileOptions = PLAIN) -> pd.DataFrame:
         raise InputError(f"{path}: expected a CSV or Parquet file, found {found}")
     if path.suffix == ".parquet":
         return _read_parquet(path, options.columns)
+    if path.suffix.lower() in _WORKBOOKS:
+        raise InputError(
+            f"{path}: expected a CSV or Parquet file, found a workbook; save its sheet as CSV"
+        )
     return parse_csv(_text(path), path, options)
 
 

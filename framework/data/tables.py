@@ -171,10 +171,13 @@ def assemble(
             f"{place}: expected another column than the target to divide the records by, found "
             f"{options.target!r}"
         )
+    raw, notes = _labelled(raw, options)
     column, merged = _with_rare_merged(raw.frame[options.target], options)
     labels, classes = _labels(column, options, place)
     return Table(
-        **_features(raw, place, options, labels.astype("<i8"), classes, merged, kept.values()),
+        **_features(
+            raw, place, options, labels.astype("<i8"), classes, (*notes, *merged), kept.values()
+        ),
         aside={name: raw.frame[name] for name in {*kept.values(), *filter(None, [group])}},
         labels=frozen(labels),
         classes=classes,
@@ -192,6 +195,7 @@ def assemble_values(raw: Raw, where: str, options: TableOptions) -> ValueTable:
     """
     place = f"{where}: {raw.source}"
     _check(raw.frame, place, options.named())
+    raw, notes = _labelled(raw, options)
     column = raw.frame[options.target]
     if not is_numeric(column):
         raise InputError(
@@ -204,7 +208,8 @@ def assemble_values(raw: Raw, where: str, options: TableOptions) -> ValueTable:
             f"{place}: expected a finite value in each record of {options.target!r}, found "
             f"{values[first]} in record {first + 1}; correct or remove it"
         )
-    return ValueTable(**_features(raw, place, options, values.astype("<f8")), values=frozen(values))
+    features = _features(raw, place, options, values.astype("<f8"), notes=notes)
+    return ValueTable(**features, values=frozen(values))
 
 
 def _check(frame: pd.DataFrame, place: str, named: Mapping[str, Sequence[str]]) -> None:
@@ -221,26 +226,35 @@ def _check(frame: pd.DataFrame, place: str, named: Mapping[str, Sequence[str]]) 
                 )
 
 
+def _labelled(raw: Raw, options: TableOptions) -> tuple[Raw, tuple[str, ...]]:
+    """Return the records that have a label, where others are to be left out, and what is said."""
+    missing = raw.frame[options.target].isna()
+    if not (options.drop_unlabelled and missing.any()) or missing.all():
+        return raw, ()
+    note = f"{missing.sum():,} of {len(missing):,} records have no {options.target!r}: left out"
+    return raw._replace(frame=raw.frame[~missing].reset_index(drop=True)), (note,)
+
+
 def _features(
     raw: Raw,
     place: str,
     options: TableOptions,
     target: Array,
     classes: tuple[Label, ...] = (),
-    merged: tuple[str, ...] = (),
+    notes: tuple[str, ...] = (),
     aside: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Return the attributes of ``Features``; ``merged`` is said of rare classes."""
+    """Return the attributes of ``Features``; ``notes`` are said of the records."""
     frame = raw.frame
     no_features = {options.target, *options.drop, options.identifier, *aside}
     names = [str(c) for c in frame.columns if c not in no_features]
     if options.columns:
         names = [name for name in names if name in options.columns]
     inferred = {name: options.inferred(frame[name], name) for name in names}
-    notes = describe_columns(inferred)
+    described = describe_columns(inferred)
     taken = [name for name in names if not inferred[name].left_out]
     if not taken:
-        reasons = "".join(f"; {note}" for note in notes)
+        reasons = "".join(f"; {note}" for note in described)
         raise InputError(
             f"{place}: expected feature columns beside the target, found none{reasons}"
         )
@@ -261,7 +275,7 @@ def _features(
         "max_categories": options.max_categories,
         "left_out": tuple(str(c) for c in frame.columns if c not in taken),
         "identifier": options.identifier,
-        "notes": (*merged, *notes),
+        "notes": (*notes, *described),
         "example": json_columns(frame[shown].iloc[order[examples]]),
     }
 
@@ -397,7 +411,8 @@ def _labels(
     if missing.any():
         raise InputError(
             f"{place}: expected a label in each record, found {missing.sum()} without one in "
-            f"{target}, the first in record {int(missing.argmax()) + 1}; label or remove them"
+            f"{target}, the first in record {int(missing.argmax()) + 1}; "
+            f"{options.advice.unlabelled}"
         )
     values = _plain_labels(column)
     classes = tuple(sorted(set(values)))

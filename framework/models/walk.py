@@ -13,6 +13,7 @@ from framework.security import read_object
 
 _ALPHA = 0.01  # of a false alarm, all stages of a system together
 _MOST_NAMED = 5  # classes
+_FEWEST_ANSWERS = 5  # to the records of a class, before its share of right ones is doubted
 _GAP = 0.01  # smaller differences are of no consequence, however significant
 _MANY = 1000  # records from which isotonic calibration is safe (Niculescu-Mizil and Caruana 2005)
 
@@ -119,7 +120,10 @@ class Walk:
         return self.records - sum(stage.leaving for stage in self.stages)
 
     def warnings(self) -> list[str]:
-        """Return a sentence for each class never answered and each stage not to be believed.
+        """Return what is doubtful: classes that are seldom or never answered rightly, and stages.
+
+        A class is seldom right where five of its records or more are answered, most of them with
+        another class.
 
         A stage is not to be believed where the share of right answers differs from their mean
         confidence by 0.01 or more, and the binomial test's p-value is below 0.01 divided by the
@@ -127,7 +131,7 @@ class Walk:
         every answer, which makes it a little slow to warn.
         """
         answering = [stage for stage in self.stages if stage.leaving]
-        return [*self._never_answered(), *self._overconfident(answering)]
+        return [*self._never_answered(), *self._seldom_right(), *self._overconfident(answering)]
 
     def _never_answered(self) -> list[str]:
         """Return a sentence for each class that nobody is said to be of, one for many of them."""
@@ -150,6 +154,20 @@ class Walk:
             f"{sum(row[:-1]):,} get another answer and {row[-1]:,} none"
             for name, row in never.items()
         ]
+
+    def _seldom_right(self) -> list[str]:
+        """Return a sentence for each class most of whose answered records get another answer."""
+        rows = self.confusions.get("validation", ())
+        found = [
+            f"class {name}: of its {sum(row):,} {self.kind} {sum(row[:-1]):,} are answered, and "
+            f"only {row[k]:,} of them as {name}"
+            for k, (name, row) in enumerate(zip(self.classes, rows, strict=False))
+            if sum(row[:-1]) >= _FEWEST_ANSWERS
+            and 2 * row[k] < sum(row[:-1])
+            and any(other[k] for other in rows)
+        ]
+        more = len(found) - _MOST_NAMED
+        return [*found[:_MOST_NAMED], *([f"and so are {more} more classes"] if more > 0 else [])]
 
     def _overconfident(self, answering: Sequence[StageWalk]) -> list[str]:
         return [

@@ -166,7 +166,7 @@ def test_options(refuse_here, arguments, sentence):
         ),
         (
             {"problem__costs": {"values": {"f1": 1, "f2": 2}}},
-            "problem.costs.values: expected an entry for each feature, found none for 'f3' and 3 m",
+            "problem.costs.values: expected an entry for each feature, found none for f3, f4",
         ),
         (
             {"problem__costs": {"values": [1, 2, 3]}},

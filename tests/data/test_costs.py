@@ -99,7 +99,7 @@ def test_a_written_section_reads_the_same(raw):
         ({"classes": [1, 2]}, "costs.classes: expected 3 entries, one a feature, found 2"),
         (
             {"values": {"age": 1, "sex": 1}},
-            "expected an entry for each feature, found none for 'time'",
+            "expected an entry for each feature, found none for time",
         ),
         ({"values": {"agee": 1}}, "expected names of features, found 'agee'; did you mean 'age'?"),
         ({"values": [0, 0, 0]}, "expected a cost above zero, found all 3 zero"),
@@ -122,7 +122,7 @@ def test_mistakes(raw, sentence):
         ("feature,cost\nage,ten\n", "line 2: expected a cost, a number from 0, found 'ten'"),
         ("feature,cost\nage,-1\n", "line 2: expected a cost, a number from 0, found '-1'"),
         ("feature,cost\nage,nan\n", "found 'nan'"),
-        ("feature,cost\nage,1\n", "expected an entry for each feature, found none for 'sex' and 1"),
+        ("feature,cost\nage,1\n", "expected an entry for each feature, found none for sex, time"),
         ("feature,cost\nagee,1\n", "found 'agee'; did you mean 'age'?"),
         ("feature,cost\nage\n", "line 2: expected 2 fields, found 1"),
     ],

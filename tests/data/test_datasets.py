@@ -175,6 +175,21 @@ def test_each_mistake_has_its_sentence(tmp_path, text, sentence):
     assert mistake(text, tmp_path).startswith(sentence)
 
 
+def test_records_without_a_label_are_left_out_on_request(tmp_path):
+    path = write(tmp_path, GOOD + "1,x,\n1,x,\n" + GOOD.partition("\n")[2])
+    table = load({"path": str(path), "drop_unlabelled": True})
+    both = write(tmp_path, GOOD + GOOD.partition("\n")[2], "both.csv")
+    assert table.fingerprint == load({"path": str(both)}).fingerprint
+    assert table.notes[0] == "2 of 26 records have no 'target': left out"
+    assert "drop_unlabelled: true" in mistake(GOOD + "1,x,\n", tmp_path)
+
+
+def test_a_workbook_is_named(tmp_path):
+    (tmp_path / "data.xlsx").write_bytes(b"PK\x03\x04")
+    with pytest.raises(InputError, match="found a workbook; save its sheet as CSV"):
+        load({"path": str(tmp_path / "data.xlsx")})
+
+
 def test_unknown_columns_are_named(tmp_path):
     found = mistake(GOOD, tmp_path, drop=["bb"])
     assert found == "expected the column 'bb' (drop), found none of that name; did you mean 'b'?"

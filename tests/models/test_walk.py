@@ -123,6 +123,15 @@ def test_classes_that_are_never_answered_are_told_in_few_sentences(never, senten
         )
 
 
+def test_a_class_that_is_seldom_right_is_told():
+    counts = StageWalk(("a",), 1.0, 1.0, 64, {"mild": 41, "severe": 7}, 44, 0.9, 0.0, 0.5)
+    rows = {"validation": ((31, 3, 1), (10, 4, 15))}
+    (sentence,) = Walk(64, 500, "none", (counts,), rows).warnings()
+    assert sentence == (
+        "class severe: of its 29 validation records 14 are answered, and only 4 of them as severe"
+    )
+
+
 @pytest.mark.parametrize(
     "found",
     [
