@@ -39,9 +39,10 @@ WITH_THEIR_PAGES = {  # three seconds and more, or in need of what the page did 
 
 def load(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Check a file, one with a section sweep or experiment as such."""
-    if path.parent.name == "sweeps":
+    sections = {line.partition(":")[0] for line in path.read_text(encoding="utf-8").splitlines()}
+    if "sweep" in sections:
         return load_plan(path, overrides).config
-    if path.parent.name == "experiments":
+    if "experiment" in sections:
         return load_grid(path, overrides).base
     return load_config(path, overrides)
 
