@@ -90,7 +90,8 @@ class Partition(Space):
 
     After the genes of the items may come ``levels`` more, whole numbers from 0 below ``values``
     that say how blocks are used: gene ``n + j`` belongs to what lies between block ``j`` and the
-    next, and is 0 where there is no next one. A single one is for all blocks.
+    next, and is 0 where there is no next one; with ``last`` it belongs to block ``j``, and is 0
+    where there is no such block. A single one is for all blocks.
 
     Parameters
     ----------
@@ -102,24 +103,33 @@ class Partition(Space):
         Whether -1 is a gene.
     levels, values : int
         Number of further genes, and of the values of each.
+    last : bool
+        Whether the last block has a level too.
     """
 
     words = "ordered partitions"
 
     def __init__(
-        self, n: int, k: int, removal: bool = False, levels: int = 0, values: int = 1
+        self,
+        n: int,
+        k: int,
+        removal: bool = False,
+        levels: int = 0,
+        values: int = 1,
+        last: bool = False,
     ) -> None:
         if n < 1:
             raise InputError(f"Partition: expected at least one item, found n={n}")
         if not 1 <= k <= n:
             raise InputError(f"Partition: expected 1 <= k <= n={n} blocks, found k={k}")
-        if not (0 <= levels < max(k, 2) and 1 <= values <= 127):
+        most = k if last else max(k - 1, 1)
+        if not (0 <= levels <= most and 1 <= values <= 127):
             raise InputError(
-                f"Partition: expected fewer levels than the k={k} blocks, each of 1 to 127 values, "
-                f"found {levels} of {values}"
+                f"Partition: expected at most {most} levels for k={k} blocks, each of 1 to 127 "
+                f"values, found {levels} of {values}"
             )
         self.n, self.k, self.removal = n, k, removal
-        self.levels, self.values = levels, values
+        self.levels, self.values, self.last = levels, values, last
         self.d = n + levels
         self.dtype = np.dtype(np.int8 if k <= 127 else np.int16)
         self.lower = np.zeros(self.d, dtype=self.dtype)
@@ -211,10 +221,10 @@ class Partition(Space):
         return self.settle(np.concatenate([items, drawn], axis=1))
 
     def settle(self, X: Array) -> Array:
-        """Set levels to 0 in place where there is no next block; return ``X``, shape (m, d)."""
+        """Set levels that belong to no block to 0 in place; return ``X``, shape (m, d)."""
         if self.levels:
-            blocks = X[:, : self.n].max(axis=1, initial=-1)[:, np.newaxis]
-            X[:, self.n :][np.arange(self.levels) >= blocks] = 0
+            used = X[:, : self.n].max(axis=1, initial=-1)[:, np.newaxis] + self.last
+            X[:, self.n :][np.arange(self.levels) >= used] = 0
         return X
 
     @cached_property
@@ -225,7 +235,7 @@ class Partition(Space):
             (m, j): math.comb(self.n, m)
             * math.factorial(j)
             * stirling[m][j]
-            * self.values ** min(self.levels, j - 1)
+            * self.values ** min(self.levels, j - 1 + self.last)
             for m in (range(1, self.n + 1) if self.removal else [self.n])
             for j in range(1, min(self.k, m) + 1)
         }

@@ -113,7 +113,14 @@ def configurations() -> dict[str, list[dict[str, Any]]]:
                 "rates": ["recall:c3"],
                 "max_stages": 2,
             },
-            {"dataset": mine, "split": by_column, "costs": {"by_importance": 3}, "measure": folds},
+            {
+                "dataset": mine,
+                "split": by_column,
+                "costs": {"by_importance": 3},
+                "measure": folds,
+                "threshold": [0.3, 0.5, 0.8],
+                "threshold_per_stage": True,
+            },
             {
                 "dataset": mine,
                 "costs": {"path": str(_folder() / "costs.csv")},

@@ -121,6 +121,8 @@ def multistage(**section: Any) -> MultiStageProblem:
     """Return a multi-stage problem on a small synthetic set; ``section`` overrides its keys."""
     dataset = {"synthetic": {"samples": 200, "features": 6, "informative": 4}}
     raw = {"dataset": dataset, "measure": {"kind": "holdout"}, **section}
+    if "decision" not in raw:  # a single threshold
+        raw.setdefault("threshold", 0.75)
     return MultiStageProblem.from_config(MultiStageConfig.model_validate(raw))
 
 

@@ -236,7 +236,7 @@ def check_stages(problem, file, rates, label="label"):
 def test_stages_of_several_classes(divided, measure, decision):
     more = {"rates": ["precision:low", "f1:middle", "false_positive_rate:high", "matthews"]}
     if decision is not None:
-        more |= {"decision": decision, "threshold": 0.75}
+        more |= {"decision": decision, "threshold": None}
     problem = stages_of(divided, measure={"kind": measure}, **more)
     assert problem.data.codes == 2
     check_stages(problem, divided, more["rates"])

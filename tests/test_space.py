@@ -22,6 +22,8 @@ SPACES = [
     Partition(200, 150),
     Partition(6, 4, removal=True, levels=3, values=5),
     Partition(4, 1, levels=1, values=3),
+    Partition(6, 4, removal=True, levels=4, values=5, last=True),
+    Partition(4, 1, levels=1, values=3, last=True),
     Counts(5, 3),
     Counts(5, 3, empty=False),
     Counts(1, 4, empty=False),
@@ -75,6 +77,7 @@ def test_every_partition_is_drawn():
         Partition(4, 2, removal=True),
         Partition(3, 3, levels=1, values=3),
         Partition(3, 3, levels=2, values=2),
+        Partition(3, 2, levels=2, values=2, last=True),
     ],
     ids=lambda space: f"{space!r}, removal={space.removal}, levels={space.levels}",
 )

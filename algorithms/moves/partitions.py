@@ -177,7 +177,8 @@ def breed(
 ) -> Array:
     """Make children: roulette selection, recombination, compression, mutation (Algorithm 3).
 
-    Levels come from either parent of a recombined child, and are redrawn with the mutation rate.
+    Levels come from either parent of a recombined child, and are redrawn with the mutation rate;
+    they are not settled.
 
     Parameters
     ----------
@@ -217,21 +218,17 @@ def breed(
         if count == 0:  # every feature removed: give one back
             child[np.int64(rng.random() * items)] = 0
             count = 1
-        count = mutate(child, count, k, mutation_rate, cdf, removal, rng)
-        _redraw(out[r], items, count, mutation_rate, values, rng)
+        mutate(child, count, k, mutation_rate, cdf, removal, rng)
+        _redraw(out[r], items, mutation_rate, values, rng)
     return out
 
 
 @njit
-def _redraw(
-    x: Array, items: int, stages: int, rate: float, values: int, rng: np.random.Generator
-) -> None:
-    """Draw the levels of a genome again with a probability; 0 where there is no next stage."""
+def _redraw(x: Array, items: int, rate: float, values: int, rng: np.random.Generator) -> None:
+    """Draw the levels of a genome again, each with a probability."""
     for j in range(items, len(x)):
         if rng.random() < rate:
             x[j] = int(rng.random() * values)
-        if j - items >= stages - 1:
-            x[j] = 0
 
 
 @njit
@@ -254,12 +251,13 @@ def first_generation(
 ) -> None:
     """Fill ``out`` (size, any) with mutants of the one-stage genome (paper, init()).
 
-    Genes behind those of the ``d`` items are levels, drawn uniformly from 0 below ``values``.
+    Genes behind those of the ``d`` items are levels, drawn uniformly from 0 below ``values``, and
+    not settled.
     """
     out[:] = 0
     for r in range(size):
-        count = mutate(out[r, :d], 1, k, rate, cdf, removal, rng)
-        _redraw(out[r], d, count, 1.0, values, rng)
+        mutate(out[r, :d], 1, k, rate, cdf, removal, rng)
+        _redraw(out[r], d, 1.0, values, rng)
 
 
 def log_fitness(gains: FloatArray, layers: Array, epsilon: float) -> FloatArray:
@@ -372,8 +370,8 @@ def _swapped(x: Array, out: Array, count: int) -> int:
     return count
 
 
-def level_neighbours(x: Array, n: int, values: int, out: Array) -> int:
-    """Fill ``out`` with all genomes that have another level between two stages; count them.
+def level_neighbours(x: Array, n: int, values: int, used: int, out: Array) -> int:
+    """Fill ``out`` with all genomes in which one of the ``used`` levels differs; count them.
 
     Parameters
     ----------
@@ -382,7 +380,7 @@ def level_neighbours(x: Array, n: int, values: int, out: Array) -> int:
     out : numpy.ndarray, shape (at least (d - n) (values - 1), d)
     """
     count = 0
-    for gene in range(n, min(len(x), n + int(x[:n].max()))):
+    for gene in range(n, min(len(x), n + used)):
         for level in range(values):
             if level != x[gene]:
                 out[count] = x

@@ -149,7 +149,8 @@ class _Partitions(Variation):
         count = partitions.neighbours(x[: self.n].copy(), self.k, self.removal, items)
         out[:count, : self.n], out[:count, self.n :] = items[:count], x[self.n :]
         self.space.settle(out[:count])
-        return count + partitions.level_neighbours(x, self.n, self.values, out[count:])
+        used = int(x[: self.n].max()) + self.space.last
+        return count + partitions.level_neighbours(x, self.n, self.values, used, out[count:])
 
     def wander(self, X: Array, fewest: int, most: int, rng: np.random.Generator) -> None:
         partitions.wander(items := self._items(X), self.k, self.removal, fewest, most, rng)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from algorithms.multistage.bit_planes import pack
+from algorithms.multistage.decision import CONFIDENCES
 from algorithms.multistage.records import StageData
 from algorithms.multistage.stage_classifiers import out_of_fold, restore, train
 from framework.arrays import FloatArray, IntArray
@@ -15,7 +16,6 @@ from framework.errors import InputError
 from framework.models.calibration import CONFIDENCE_SLACK
 from framework.models.classifiers import LOGISTIC_REGRESSION, CalibrationMethod
 
-THRESHOLDS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)  # beside those of the data
 FEW_ANSWERS = 0.25  # share of records: what answers fewer is no alternative
 
 
@@ -38,7 +38,7 @@ def with_thresholds(
         Class codes by threshold; -1 for no answer. Those with few answers are left out.
     """
     own, plain = (kind, parameters), (LOGISTIC_REGRESSION, dict[str, Any]())
-    thresholds = sorted({*THRESHOLDS, *np.unique(data.thresholds).tolist()})
+    thresholds = sorted({*CONFIDENCES, *data.thresholds.tolist(), *data.rule.limits.tolist()})
     for setting in (own,) if kind == LOGISTIC_REGRESSION else (own, plain):
         P = on_all_features(data, *setting, calibration, classes)
         if P is None:

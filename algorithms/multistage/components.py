@@ -158,7 +158,7 @@ class SubClassifiers:
             self.table.add(self.store.get(missing[start : start + _CHUNK]))
         return np.setdiff1d(missing[:, 0], self._held_sets())[:, None]
 
-    def stage_tables(self, everyone: WordArray) -> StageTables:
+    def stage_tables(self, everyone: WordArray, level: int) -> StageTables:
         """Train the sub-classifiers that are missing, every feature set's; return all their bits.
 
         With one stage only that of all features is there; the other rows stay empty.
@@ -167,6 +167,8 @@ class SubClassifiers:
         ----------
         everyone : numpy.ndarray of uint64, shape (words,)
             One bit per validation record.
+        level : int
+            Number of the threshold, 0 with a single one.
 
         Raises
         ------
@@ -179,8 +181,9 @@ class SubClassifiers:
         """
         keys, words = self._trained_sets(), self._data.validation_words
         conclusive, right = np.zeros((2, 2**self._data.n_features, words), dtype=np.uint64)
-        conclusive[keys] = self.table.bits[: len(keys), 0, :words]
-        right[keys] = self.table.bits[: len(keys), 1, :words]
+        bits = self.table.bits[: len(keys), :, :words]
+        conclusive[keys] = bits[:, self.table.rule.sure + level - 1 if level else 0]
+        right[keys] = bits[:, 1] & conclusive[keys]
         return StageTables(conclusive, right, everyone, self._data.n_validation)
 
     def stage_planes(self) -> WordArray:

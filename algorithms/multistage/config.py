@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
-from algorithms.multistage.decision import StageDecisionConfig
+from algorithms.multistage.decision import CONFIDENCES, StageDecisionConfig
+from framework.arrays import FloatArray
 from framework.data.costs import CostsConfig
 from framework.data.datasets import DatasetConfig
 from framework.data.splits import MeasureConfig, SplitConfig
@@ -18,6 +20,8 @@ from framework.models.classifiers import (
 from framework.settings import Section
 
 MissingPolicy = Literal["impute", "ask", "inconclusive"]
+Label = str | int | float | bool
+Grid = Annotated[tuple[float, ...], Field(min_length=1, max_length=127)]
 
 
 class DataConfig(Section):
@@ -30,22 +34,23 @@ class DataConfig(Section):
 
 
 class RecordsConfig(Section):
-    """How records are split, what their features cost, and when an answer counts.
+    """How records are split, and what their features cost.
 
     split : shares of the records to train on, to search on and to test on, and what divides them.
     costs : what each feature costs; 1 each if None.
-    threshold : confidence that a prediction needs, for all classes or by label (the paper's
-        future work); labels left out need 0.5.
     """
 
     split: SplitConfig = SplitConfig.model_validate({})
     costs: CostsConfig | None = None
-    threshold: float | dict[str | int | float | bool, float] = 0.75
 
 
 class MultiStageSettings(RecordsConfig):
     """What a multi-stage problem needs to know besides the records.
 
+    threshold : confidence that an answer needs: one value, one by label, or several, of which the
+        search chooses one for each design (nine from 0.5 to 0.99 if None); labels left out need
+        0.5.
+    threshold_per_stage : whether each stage of a design has a threshold of its own.
     measure : whether designs are measured out-of-fold on training and validation records
         together, or on the validation records.
     max_stages : the paper's k; min(ceil(n / 2), 10) unless given, never above n.
@@ -66,10 +71,12 @@ class MultiStageSettings(RecordsConfig):
         softmax with a decision by costs, none otherwise, unless given.
     """
 
+    threshold: float | dict[Label, float] | Grid | None = None
+    threshold_per_stage: bool = False
     measure: MeasureConfig = MeasureConfig()
     max_stages: int | None = Field(default=None, ge=1)
     remove_features: bool = False
-    error_costs: dict[str | int | float | bool, Annotated[float, Field(ge=0)]] | None = None
+    error_costs: dict[Label, Annotated[float, Field(ge=0)]] | None = None
     decision: StageDecisionConfig | None = None
     rates: tuple[str, ...] = ()
     group: str | None = None
@@ -88,10 +95,14 @@ class MultiStageSettings(RecordsConfig):
 
     @model_validator(mode="after")
     def _one_rule(self) -> MultiStageSettings:
+        if self.threshold_per_stage and not len(self.confidences):
+            raise ValueError(
+                "threshold_per_stage: expected several values of threshold to choose from, found "
+                f"{'a decision by costs' if self.decision else self.threshold}; leave it out"
+            )
         if self.decision is None:
             return self
-        usual = type(self).model_fields["threshold"].default
-        if self.threshold != usual:
+        if self.threshold is not None:
             raise ValueError("expected a threshold or a decision by costs, found both")
         if self.error_costs is not None:
             raise ValueError(
@@ -99,6 +110,14 @@ class MultiStageSettings(RecordsConfig):
                 "costs of the decision"
             )
         return self
+
+    @property
+    def confidences(self) -> FloatArray:
+        """The thresholds that a search chooses from, ascending; none unless there are several."""
+        values = CONFIDENCES if self.threshold is None else self.threshold
+        if self.decision is not None or not isinstance(values, tuple) or len(set(values)) == 1:
+            return np.zeros(0)
+        return np.unique(values)
 
 
 class MultiStageConfig(MultiStageSettings, DataConfig):  # in this order the data set comes first

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from algorithms.multistage.config import MultiStageConfig, MultiStageSettings
-from algorithms.multistage.decision import StageDecision, decision_of
+from algorithms.multistage.decision import Confidences, StageDecision, decision_of
 from algorithms.multistage.kernels import decisions
 from algorithms.multistage.records import FeatureCosts, Fold, Source, StageData
 from framework.answers import Measure
@@ -44,6 +44,7 @@ from framework.outcomes import whole_weights
 
 COMPONENTS_FORMAT = 2  # raise it when what a component holds or how it is stored changes
 INCONCLUSIVE = "inconclusive"
+_UNUSED = 0.75  # threshold of confidence where stages decide by costs
 
 
 def digest(content: Any) -> str:
@@ -114,7 +115,7 @@ def prepare_table(
         found = _with_copies(found, copies)
         split = found.split
     training = split.pooled if crossed else split.train
-    thresholds = class_thresholds(config.threshold, table, f"{where}.threshold")
+    thresholds, grid = _thresholds(config, table, f"{where}.threshold")
     n = 0 if crossed else len(split.validation)
     held = split.test if crossed else np.concatenate([split.validation, split.test])
     names = [str(name) for name in table.features.columns]
@@ -136,7 +137,7 @@ def prepare_table(
         most = max(len(found.repeats), 1) * int(counts.sum())
     units, scale = exact_costs(np.concatenate(priced), most)
     own, shared, rest = np.split(units, [len(costs), len(costs) + len(groups)])
-    decision, rule = None, decisions.BY_CONFIDENCE
+    decision, rule = None, decisions.by_confidence(grid)
     if weighed is not None and config.decision is not None:
         errors = rest[:-1].reshape(weighed[0].errors.shape)
         decision = StageDecision(*weighed, config.decision.per_stage, errors, int(units[-1]))
@@ -175,6 +176,7 @@ def prepare_table(
         "source": source,
         "error_costs": _error_costs(config.error_costs, table, f"{where}.error_costs"),
         "decision": decision,
+        "confidences": Confidences(grid, config.threshold_per_stage) if len(grid) else None,
         "rates": rates,
         "subgroups": compared,
         "counts": () if counts is None else (counts[scored], counts[found.split.test]),
@@ -392,6 +394,18 @@ def _max_stages(config: MultiStageSettings, n: int, where: str) -> int:
             f"{where}: expected at most the {n} features of the data, found {config.max_stages}"
         )
     return config.max_stages
+
+
+def _thresholds(
+    config: MultiStageSettings, table: Table, where: str
+) -> tuple[FloatArray, FloatArray]:
+    """Return the confidence (K,) that each class needs at least, and those to choose from (G,)."""
+    grid, given = config.confidences, config.threshold
+    if not isinstance(given, tuple):
+        one = grid[0] if len(grid) else _UNUSED
+        return class_thresholds(one if given is None else given, table, where), grid
+    rows = [class_thresholds(value, table, where) for value in given]
+    return np.min(rows, axis=0), grid
 
 
 def class_thresholds(

@@ -15,12 +15,16 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from algorithms.multistage.kernels import scoring
 from algorithms.multistage.kernels.decisions import RiskRule
-from algorithms.multistage.kernels.scoring import Rule
-from framework.arrays import FloatArray, IntArray, frozen
+from framework.arrays import Array, FloatArray, IntArray, frozen
 from framework.data.error_costs import DecisionConfig, DecisionCosts, decision_costs
 from framework.errors import InputError
 from framework.experiment.config import check
+from framework.models.checks import Threshold, thresholds_for
+
+CONFIDENCES = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)
+"""Thresholds of confidence that a design may have unless others are given."""
 
 _HALVINGS = 7  # values of the grid where none is given
 _APART = 2**0.5  # ratio of the nearest thresholds to the risk of the best constant answer
@@ -84,17 +88,18 @@ class StageDecision:
         arrays = frozen(self.costs.errors), self.costs.slack, frozen(limits), frozen(parts)
         return RiskRule(*arrays)
 
-    def rule(self, items: int, planes: int) -> Rule:
+    def rule(self, items: int, planes: int) -> scoring.Rule:
         """Return what sends records through stages; ``planes`` of bits do without costs."""
         sure = planes + len(self.weights)
-        return Rule(frozen(self.weights), np.int64(self.no_answer), planes, sure, items)
+        costs = frozen(self.weights), np.int64(self.no_answer)
+        return scoring.Rule(*costs, planes, sure, items, last=False)
 
-    def genes(self, max_stages: int) -> tuple[int, int]:
-        """Return the number of genes that are thresholds, and of the values of each."""
+    def genes(self, max_stages: int) -> tuple[int, int, bool]:
+        """Return what a :class:`~framework.space.Partition` says of levels, the thresholds."""
         values = len(self.thresholds)
         if values == 1 or max_stages == 1:
-            return 0, 1
-        return (max_stages - 1 if self.per_stage else 1), values
+            return 0, 1, False
+        return (max_stages - 1 if self.per_stage else 1), values, False
 
     def stops(self, levels: IntArray, stages: int) -> FloatArray:
         """Return the threshold of each of the stages but the last, of the genes of a design."""
@@ -107,6 +112,52 @@ class StageDecision:
         """Return all that decides an answer, as JSON values."""
         costs = self.costs
         return [costs.errors.tolist(), costs.no_answer, self.thresholds.tolist()]
+
+
+@dataclass(frozen=True)
+class Confidences:
+    """Thresholds of confidence that a search chooses from, for each design or each stage.
+
+    Attributes
+    ----------
+    thresholds : numpy.ndarray of float64, shape (G,)
+        Ascending, two or more.
+    per_stage : bool
+    """
+
+    thresholds: FloatArray
+    per_stage: bool
+
+    def rule(self, items: int, planes: int) -> scoring.Rule:
+        """Return what sends records through stages; see :meth:`StageDecision.rule`."""
+        return scoring.by_confidence(items, planes)
+
+    def genes(self, max_stages: int) -> tuple[int, int, bool]:
+        """Return what a :class:`~framework.space.Partition` says of levels, the thresholds."""
+        return (max_stages if self.per_stage else 1), len(self.thresholds), True
+
+    def stops(self, levels: IntArray, stages: int) -> list[float]:
+        """Return the threshold of each stage of a design."""
+        at = levels[np.minimum(np.arange(stages), len(levels) - 1)].astype(np.int64)
+        stops: list[float] = self.thresholds[at].tolist()
+        return stops
+
+
+def stage_thresholds(given: Threshold | Sequence[float], classes: Array, stages: int) -> FloatArray:
+    """Return the confidence that each class needs at each stage of a model, (stages, K).
+
+    Raises
+    ------
+    InputError
+        Another number of them than stages, or something that is no probability.
+    """
+    if not isinstance(given, Sequence):
+        return np.tile(thresholds_for(given, classes), (stages, 1))
+    if len(given) != stages:
+        raise InputError(
+            f"threshold: expected one, or {stages}, one for each stage, found {len(given)}"
+        )
+    return np.stack([thresholds_for(each, classes) for each in given])
 
 
 def decision_for(

@@ -184,6 +184,7 @@ class EMSCO(Algorithm):
                 self.rng,
                 X,
             )
+            space.settle(X)
             first, self._starts = self._starts[:n], self._starts[n:]
             X[: len(first)] = first  # what one could have without a search
             return X
@@ -201,6 +202,7 @@ class EMSCO(Algorithm):
             space.values,
             self.rng,
         )
+        space.settle(bred)
         return np.concatenate([bred, self._wandered(moves)]) if moves else bred
 
     def _remembered(self, X: Array) -> Array:

@@ -75,9 +75,12 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
     costs : mapping of feature name to float, Series, or sequence of float, optional
         What it costs to acquire each feature: by name, or in the order of the columns. The
         features of an array are called ``x0``, ``x1``, ... None: 1 each.
-    threshold : float or mapping of class label to float
+    threshold : float, mapping of class label to float, or sequence of float, optional
         The probability that an answer needs, above 0 and at most 1; labels that a mapping leaves
-        out need 0.5.
+        out need 0.5. Of a sequence each design has one of the values, which the search chooses.
+        None: nine from 0.5 to 0.99.
+    threshold_per_stage : bool
+        Whether each stage of a design has a threshold of its own.
     decision : mapping, optional
         Costs by which stages decide, in place of the threshold, as in a configuration:
         ``{"errors": {"ill": {"well": 50}, "well": 1}, "no_answer": 2}``. Each stage says the class
@@ -157,7 +160,8 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
     """
 
     costs: Mapping[str, float] | pd.Series[Any] | Sequence[float] | FloatArray | None = None
-    threshold: Threshold = 0.75
+    threshold: Threshold | Sequence[float] | None = None
+    threshold_per_stage: bool = False
     decision: Mapping[str, Any] | None = None
     max_stages: int | None = None
     remove_features: bool = False
@@ -298,6 +302,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
             "measure": measure,
             "costs": None if self.costs is None else {"values": costs},
             "threshold": self.threshold,
+            "threshold_per_stage": self.threshold_per_stage,
             "max_stages": self.max_stages,
             "remove_features": self.remove_features,
             "classifier": {"kind": classifier} if isinstance(classifier, str) else classifier,

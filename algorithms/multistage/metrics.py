@@ -150,7 +150,7 @@ def measure(
     values |= by_class(answered, right, np.bincount(labels, minlength=records.classes))
     if error_costs is not None:
         values["error_cost"] = sum_in_order((answered - right) * error_costs) / n
-    if table.rule.items >= 0:
+    if table.rule.by_cost:
         loss, paid = counts[:, scoring.LOSS], counts[:, scoring.COST]
         values |= {"risk": loss / (cost_scale * n), "total_cost": (loss + paid) / (cost_scale * n)}
     failed = counts[:, scoring.FAILED] == 1

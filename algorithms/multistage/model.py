@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
 from algorithms.multistage.config import MissingPolicy
-from algorithms.multistage.decision import decision_for
+from algorithms.multistage.decision import decision_for, stage_thresholds
 from algorithms.multistage.model_files import card_of, read_model, write_model, write_onnx
 from algorithms.multistage.routing import RoutedRecords, acquired, next_step, route
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
@@ -26,7 +26,6 @@ from framework.models.checks import (
     Threshold,
     costs_for,
     records_for,
-    thresholds_for,
     training_records,
     weights_for,
     with_rejects,
@@ -53,8 +52,9 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         acquired.
     costs : sequence of float, optional
         What each feature costs to acquire; None: 1 each.
-    threshold : float or mapping of class label to float
-        The probability that an answer needs, from 0 to 1; labels left out need 0.5.
+    threshold : float, mapping of class label to float, or sequence of float
+        The probability that an answer needs, from 0 to 1; labels left out need 0.5. A sequence has
+        one for each stage.
     classifier : scikit-learn classifier with ``predict_proba``, optional
         Cloned for each stage. None: l2-penalised logistic regression with C = 1.
     reject_label : label, optional
@@ -82,7 +82,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         the end of its stage, the features in ascending order
     encoder_ : Encoder
     costs_ : float64 (n_features_in_,)
-    thresholds_ : float64 (K,)
+    thresholds_ : float64 (stages, K)
     decision_ : DecisionCosts or None
     stops_ : float64 (stages,), the greatest risk of an answer at each stage; empty without costs
     n_features_in_ : int
@@ -97,7 +97,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
 
     stages: Sequence[Sequence[int | str]] | None = None
     costs: Sequence[float] | FloatArray | None = None
-    threshold: Threshold = 0.75
+    threshold: Threshold | Sequence[float] = 0.75
     classifier: Any = None
     reject_label: Any = None
     cost_groups: CostGroups | None = None
@@ -146,7 +146,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         classifiers: Sequence[Any],
         classes: Sequence[Any] | Array,
         costs: Sequence[float] | FloatArray | None,
-        threshold: Threshold,
+        threshold: Threshold | Sequence[float],
         reject_label: Any = None,
         cost_groups: CostGroups | None = None,
         missing: MissingPolicy = "impute",
@@ -396,7 +396,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         self.encoder_ = encoder
         self.stages_ = _stages(self.stages, encoder)
         self.costs_ = costs_for(self.costs, len(encoder.feature_names))
-        self.thresholds_ = thresholds_for(self.threshold, self.classes_)
+        self.thresholds_ = stage_thresholds(self.threshold, self.classes_, len(self.stages_))
         self.decision_, self.stops_ = decision_for(
             self.decision, self.classes_.tolist(), len(self.stages_)
         )

@@ -11,7 +11,7 @@ import numpy as np
 
 from algorithms.multistage.config import MissingPolicy
 from algorithms.multistage.routing import Staged, acquired
-from framework.arrays import Array
+from framework.arrays import Array, FloatArray
 from framework.data.costs import CostGroups
 from framework.data.encoding import Encoder
 from framework.errors import InputError
@@ -54,7 +54,7 @@ def write_model(model: Staged, files: ModelFiles) -> dict[str, Any]:
     return {
         "classes": model.classes_.tolist(),
         "reject_label": model.reject_label,
-        "thresholds": model.thresholds_.tolist(),
+        "thresholds": _alike(model.thresholds_).tolist(),
         "costs": model.costs_.tolist(),
         "missing": model.missing,
         "cost_groups": None if model.cost_groups is None else model.cost_groups.to_json(),
@@ -63,6 +63,11 @@ def write_model(model: Staged, files: ModelFiles) -> dict[str, Any]:
         "encoder": model.encoder_.to_json(),
         "decision": _decision(model),
     }
+
+
+def _alike(thresholds: FloatArray) -> FloatArray:
+    """Return thresholds (stages, K), or those of all stages (K,) where they are the same."""
+    return thresholds[0] if (thresholds == thresholds[0]).all() else thresholds
 
 
 def _decision(model: Staged) -> dict[str, Any] | None:
@@ -113,12 +118,20 @@ def read_model(cls: Any, files: ModelFiles, plain: Mapping[str, Any]) -> Any:
         [read_classifier(files, str(name), classes) for name in plain["classifiers"]],
         classes,
         plain["costs"],
-        dict(zip(plain["classes"], plain["thresholds"], strict=True)),
+        _stored_thresholds(plain),
         reject_label,
         CostGroups.from_json(groups, len(plain["costs"])) if groups else None,
         _policy(plain.get("missing", "impute")),
         _stored_decision(plain.get("decision"), classes),
     )
+
+
+def _stored_thresholds(plain: Mapping[str, Any]) -> Any:
+    """Return what ``_alike`` wrote, as a parameter of the model."""
+    rows, classes = plain["thresholds"], plain["classes"]
+    if np.ndim(rows) == 1:
+        return dict(zip(classes, rows, strict=True))
+    return [dict(zip(classes, row, strict=True)) for row in rows]
 
 
 def _policy(found: Any) -> MissingPolicy:
@@ -163,9 +176,15 @@ def _rule(model: Staged) -> str:
     labels = [cell(label) for label in model.classes_.tolist()]
     costs = model.decision_
     if costs is None:
-        pairs = zip(labels, model.thresholds_.tolist(), strict=True)
-        rows = [f"| {label} | {threshold:g} |" for label, threshold in pairs]
-        return "\n".join(["| class | confidence that an answer needs |", "| --- | --- |", *rows])
+        needed = np.atleast_2d(_alike(model.thresholds_))
+        stages = [f" at stage {j}" if len(needed) > 1 else "" for j in range(1, len(needed) + 1)]
+        heads = (f"confidence that an answer needs{stage}" for stage in stages)
+        rows = [
+            f"| {label} | " + " | ".join(f"{threshold:g}" for threshold in column) + " |"
+            for label, column in zip(labels, needed.T, strict=True)
+        ]
+        head = f"| class | {' | '.join(heads)} |"
+        return "\n".join([head, "| --- |" + " --- |" * len(needed), *rows])
     stops = (f"| {number} | {stop:g} |" for number, stop in enumerate(model.stops_, start=1))
     errors = (
         f"| {label} | " + " | ".join(f"{cost:g}" for cost in row) + " |"
@@ -205,7 +224,7 @@ def write_onnx(model: Staged, folder: Path) -> list[Path]:
     ]
     about = {
         "classes": model.classes_.tolist(),
-        "thresholds": (model.thresholds_ - _ROUNDING).tolist(),
+        "thresholds": (_alike(model.thresholds_) - _ROUNDING).tolist(),
         "stages": stages,
         "encoder": model.encoder_.to_json(),
     }

@@ -54,7 +54,7 @@ def answers_of(
     codes[planes[_ANSWERED] == 0] = NO_ANSWER
     columns = {COST: paid}
     rule = table.rule
-    if rule.items >= 0:
+    if rule.by_cost:
         loss: IntArray = rule.no_answer * (1 - planes[_ANSWERED].astype(np.int64))
         for plane, weight in zip(planes[rule.errors :], rule.weights, strict=True):
             loss += weight * plane.astype(np.int64)

@@ -25,7 +25,7 @@ from algorithms.multistage.bit_planes import StageTables, pack, words_for
 from algorithms.multistage.components import SubClassifiers
 from algorithms.multistage.config import MissingPolicy, MultiStageConfig
 from algorithms.multistage.data import COMPONENTS_FORMAT, INCONCLUSIVE, digest, load
-from algorithms.multistage.decision import StageDecision
+from algorithms.multistage.decision import Confidences, StageDecision
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.metrics import (
     COST,
@@ -54,6 +54,7 @@ from framework.data.error_costs import per_class
 from framework.data.subgroups import Subgroups
 from framework.errors import InputError
 from framework.measures import each_once
+from framework.models.checks import Threshold
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.outcomes import RecordOutcomes, Refits
 from framework.problem import Alternative, Deployable
@@ -121,6 +122,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         What a wrong answer costs, by the true class.
     decision : StageDecision, optional
         Stages decide by these costs. The space has further genes then, the numbers of thresholds.
+    confidences : Confidences, optional
+        Thresholds that designs choose from, as further genes; those of ``data`` if None.
     rates : sequence of Measure
         Further metrics.
     subgroups : sequence of Subgroups
@@ -149,6 +152,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         remove_features: bool = False,
         error_costs: Array | None = None,
         decision: StageDecision | None = None,
+        confidences: Confidences | None = None,
         rates: Sequence[Measure] = (),
         subgroups: Sequence[Subgroups] = (),
         counts: Sequence[IntArray] = (),
@@ -167,8 +171,9 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         self.missing = missing
         self.kind, self.parameters = classifier.kind, classifier.parameters
         self.calibration = calibration
-        self.decision = decision
-        levels = (0, 1) if decision is None else decision.genes(max_stages)
+        self.decision, self.confidences = decision, confidences
+        chosen = decision or confidences
+        levels = chosen.genes(max_stages) if chosen else (0, 1, False)
         self.space: Partition = Partition(n, max_stages, remove_features, *levels)
         self.feature_names, self.classes = tuple(source.feature_names), tuple(source.classes)
         self.encoder = dict(source.encoder)
@@ -201,6 +206,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             answers.append(calibration)
         if decision is not None:
             answers.append(decision.plain())
+        if confidences is not None:
+            answers.append(confidences.thresholds.tolist())
         if data.codes:
             answers.append("codes")
         self.components_fingerprint = digest(answers)
@@ -209,8 +216,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             design.append(self.error_costs.tolist())
         if len(self.groups):
             design += [self.groups.of.tolist(), costs.group_units.tolist()]
-        if decision is not None:
-            design.append(decision.per_stage)
+        if chosen is not None:
+            design.append(chosen.per_stage)
         design += [rate.metric.name for rate in rates]
         design += [[*of.names, of.codes.tolist()] for of in subgroups]
         design += [own.tolist() for own in self.counts]
@@ -298,9 +305,9 @@ class MultiStageProblem(AnsweringProblem, Deployable):
 
     def _classifiers(self, data: StageData, *, stored: bool = True) -> SubClassifiers:
         """Return an empty table of sub-classifiers that records train."""
-        rule = scoring.BY_CONFIDENCE
-        if self.decision is not None:
-            rule = self.decision.rule(self.space.n, data.answer_planes)
+        rule, chosen = scoring.BY_CONFIDENCE, self.decision or self.confidences
+        if chosen is not None:
+            rule = chosen.rule(self.space.n, data.answer_planes)
         setting = self.kind, self.parameters, self.calibration
         names, k = self.feature_names, self.space.k
         return SubClassifiers(data, *setting, names, k, rule, stored=stored)
@@ -339,8 +346,13 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         """Return what exact methods read: the problem itself, for its :meth:`stage_tables`."""
         return self
 
-    def stage_tables(self) -> StageTables:
+    def stage_tables(self, level: int = 0) -> StageTables:
         """Return the bits of all sub-classifiers; those that are missing are trained.
+
+        Parameters
+        ----------
+        level : int
+            Number of the threshold that all stages have, where there are several.
 
         Raises
         ------
@@ -348,7 +360,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             Records that do not count alike, or one that cannot be trained.
         """
         self._refuse_weights()
-        return self.sub_classifiers.stage_tables(self._records[0].everyone)
+        return self.sub_classifiers.stage_tables(self._records[0].everyone, level)
 
     def stage_planes(self) -> tuple[WordArray, scoring.Rule, WordArray, int]:
         """Return every plane of bits, where stages decide by costs, as :meth:`stage_tables`.
@@ -403,12 +415,17 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         return _FOUND_OR_NOT if refitted else ""
 
     def starts(self) -> Array:
-        """Return one classifier on the cheapest features, on ever more of them, on all.
+        """Return what a person would do without a search.
 
-        Only where stages decide by costs: what a person would do without a search, who has a
-        classifier on the features that money allows.
+        Where stages decide by costs, one classifier on the cheapest features, on ever more of them,
+        on all, as money allows. Where designs choose a threshold of confidence, one classifier on
+        all features at each of them.
         """
         n, nothing = self.space.n, super().starts()
+        if self.confidences is not None:
+            X = np.zeros((self.space.values, self.space.d), dtype=self.space.dtype)
+            X[:, n] = np.arange(self.space.values)
+            return X
         if self.decision is None:
             return nothing
         order = np.argsort(self.costs, kind="stable")
@@ -541,8 +558,12 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             stops = self.decision.stops(levels, len(models))
             decision = self.decision.costs.to_json(self.classes) | {"thresholds": stops.tolist()}
         setting = self.data, self.kind, self.calibration, self.classes
-        thresholds = dict(zip(self.classes, self.data.thresholds.tolist(), strict=True))
-        same = len(set(thresholds.values())) == 1
+        threshold: Threshold | list[float]
+        threshold = dict(zip(self.classes, self.data.thresholds.tolist(), strict=True))
+        if self.confidences is not None:
+            threshold = self.confidences.stops(levels, len(models))
+        values = threshold.values() if isinstance(threshold, dict) else threshold
+        same = len(set(values)) == 1
         return MultiStageClassifier.from_fitted(
             encoder=Encoder.from_json(self.encoder),
             stages=[np.flatnonzero(x == stage) for stage in range(len(models))],
@@ -554,7 +575,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             costs=self.costs / self.cost_scale,
             cost_groups=self.groups if len(self.groups) else None,
             missing=self.missing,
-            threshold=next(iter(thresholds.values())) if same else thresholds,
+            threshold=next(iter(values)) if same else threshold,
             reject_label=INCONCLUSIVE,
             decision=decision,
         )

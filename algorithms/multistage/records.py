@@ -60,11 +60,12 @@ class StageData:
     first : int64 (features + 1,)
         Feature ``i`` has the encoded columns ``first[i]`` to ``first[i + 1] - 1``.
     thresholds : float64 (classes,)
-        Confidence that a prediction of each class needs.
+        Confidence that a prediction of each class needs; of several to choose from, the least.
     positive : int
         Code of the positive class, -1 for none.
     rule : RiskRule
-        Makes the answers in place of the thresholds where errors have costs.
+        Makes the answers in place of the thresholds where errors have costs; has the thresholds to
+        choose from.
     copy_of : int64 (training records,), optional
         Equal for copies of one record and for records of one group, which the folds of a
         calibration keep together; None: each is on its own.

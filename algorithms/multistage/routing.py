@@ -83,7 +83,7 @@ class RoutedRecords(NamedTuple):
 def answer_at(model: Staged, number: int, P: FloatArray) -> tuple[IntArray, BoolArray]:
     """Return what a stage, from 1, says to probabilities (n, K), and which records it answers."""
     if model.decision_ is None:
-        return decide(P, model.thresholds_)
+        return decide(P, model.thresholds_[number - 1])
     said, risk = model.decision_.said(P)
     return said, risk <= model.stops_[number - 1] + model.decision_.slack
 

@@ -272,9 +272,8 @@ def _decide(data: StageData, P: FloatArray, bits: WordArray) -> None:
         if len(data.rule.errors):
             decisions.decide_by_risk(part, data.rule, y[start:stop], positive, bits[:, w])
             continue
-        decisions.decide(
-            part, data.thresholds, y[start:stop], positive, CONFIDENCE_SLACK, bits[:, w]
-        )
+        about = positive, CONFIDENCE_SLACK, data.rule.limits
+        decisions.decide(part, data.thresholds, y[start:stop], *about, bits[:, w])
 
 
 def columns_of(first: IntArray, key: WordArray) -> IntArray:

@@ -118,9 +118,9 @@ def test_rates_that_suit_the_space():
     assert variation(Bits(50), 0.0, 0.0).crossover_rate == 0.0
 
 
-@pytest.mark.parametrize("levels", [1, 3])
-def test_levels_of_partitions_move_and_stay_genomes(levels):
-    space = Partition(5, 4, True, levels, 3)
+@pytest.mark.parametrize(("levels", "last"), [(1, False), (3, False), (1, True), (4, True)])
+def test_levels_of_partitions_move_and_stay_genomes(levels, last):
+    space = Partition(5, 4, True, levels, 3, last)
     moves, rng = variation(space, mutation_rate=0.3), np.random.default_rng(levels)
     A, B = (space.sample(rng, 200).astype(np.int64) for _ in range(2))
     walked = A.astype(space.dtype)
@@ -128,9 +128,18 @@ def test_levels_of_partitions_move_and_stay_genomes(levels):
     cdf = partitions.beta_binomial_cdf(4, 2.0)
     weights = np.ones(200).cumsum()
     bred = partitions.breed(A, weights, 200, 4, 0.8, 0.3, cdf, True, 5, 3, rng)
-    for rows in (walked, bred, moves.children(A, B, rng), moves.first(200, rng)):
+    for rows in (walked, space.settle(bred), moves.children(A, B, rng), moves.first(200, rng)):
         assert space.contains(rows).all()
         assert set(rows[:, 5].tolist()) == {0, 1, 2}
+
+
+def test_the_last_block_has_a_level_where_it_is_to_have_one():
+    space = Partition(3, 2, False, 2, 3, last=True)
+    x, moves = np.array([0, 0, 0, 1, 0], dtype=np.int8), variation(space)
+    out = np.empty((moves.room(x), 5), dtype=np.int8)
+    found = out[: moves.neighbours(x, out)]
+    assert space.contains(found).all()
+    assert {tuple(row[3:].tolist()) for row in found if not row[:3].any()} == {(0, 0), (2, 0)}
 
 
 def test_neighbours_change_a_level_or_the_items():

@@ -243,6 +243,7 @@ def test_class_weights_are_those_of_scikit_learn(weight, calibration):
     X, y = table()
     search = ParetoMultiStage(
         costs=COSTS,
+        threshold=0.75,
         classifier={"kind": "logistic_regression", "class_weight": weight},
         calibration=calibration,
         measure="holdout",
@@ -293,7 +294,7 @@ def test_a_front_is_never_worse_than_one_classifier_on_what_money_allows(algorit
     found, values = search.front_, problem.evaluate(starts)
     for risk, cost in zip(values["risk"], values["cost"], strict=True):
         assert ((found["risk"] <= risk) & (found["cost"] <= cost)).any()
-    plain = ParetoMultiStage(measure="holdout", budget=4, max_stages=2).fit(X, y)
+    plain = ParetoMultiStage(threshold=0.75, measure="holdout", budget=4, max_stages=2).fit(X, y)
     assert len(plain.problem_.starts()) == 0
 
 

@@ -203,7 +203,7 @@ def test_wine_has_three_classes_and_thresholds_by_class():
     X = X.iloc[:, :6]
     search = ParetoMultiStage(threshold={0: 0.9, 1: 0.8, 2: 0.95}, budget=200).fit(X, y)
     assert search.predict_proba(X).shape == (len(X), 3)
-    assert search.model_.thresholds_.tolist() == [0.9, 0.8, 0.95]
+    assert (search.model_.thresholds_ == [0.9, 0.8, 0.95]).all()
 
 
 def test_defaults_are_those_of_a_configuration(search):

@@ -48,7 +48,7 @@ def slow_twin(model, frame):
             cost += sum(model.costs_[f] for f in stage)
             encoded = model.encoder_.transform_features(record, sorted(acquired))
             p = model.classifiers_[j - 1].predict_proba(encoded)[0]
-            sure = p.max() >= model.thresholds_[p.argmax()] - 1e-9
+            sure = p.max() >= model.thresholds_[j - 1, p.argmax()] - 1e-9
             if sure:
                 break
         label = model.classes_[p.argmax()]

@@ -40,7 +40,8 @@ def table_of(probabilities, labels, thresholds, n, positive):
     keys = np.array([key_of(features, n) for features in probabilities])
     bits = np.zeros((len(keys), planes, words_for(len(labels))), dtype=np.uint64)
     for i, P in enumerate(probabilities.values()):
-        decisions.decide(np.ascontiguousarray(P.T), thresholds, labels, positive, 1e-9, bits[i])
+        about = thresholds, labels, positive, 1e-9, np.zeros(0)
+        decisions.decide(np.ascontiguousarray(P.T), *about, bits[i])
     table = ComponentTable(words_for(n), planes, words_for(len(labels)))
     table.add(Components(keys, bits))
     return table

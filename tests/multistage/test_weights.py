@@ -19,7 +19,7 @@ from framework.settings import Budget
 from tests.multistage.data import problem_of
 
 COSTS = {"values": {"a": 1.5, "b": 3, "c": 2.5}}
-DECISION = {"decision": {"errors": {"ill": 5}, "no_answer": 0.6}, "threshold": 0.75}
+DECISION = {"decision": {"errors": {"ill": 5}, "no_answer": 0.6}, "threshold": None}
 
 
 @pytest.fixture(scope="module")

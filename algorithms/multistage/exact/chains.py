@@ -8,6 +8,7 @@ with the right answer, and the cost over all records in fixed point.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,6 +31,8 @@ class ChainFront:
         Sets acquired up to each stage but the last, in any order; 0 where there is no such stage.
     chromosomes : numpy.ndarray of int64, shape (m,), or None
         How many chains have the values of the point; None where they were not counted.
+    levels : numpy.ndarray of int64, shape (m,), or None
+        Number of the threshold of all stages; None where there is a single one.
     """
 
     answered: IntArray
@@ -37,6 +40,7 @@ class ChainFront:
     cost: IntArray
     chains: Array
     chromosomes: IntArray | None = None
+    levels: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.answered)
@@ -44,9 +48,9 @@ class ChainFront:
     def take(self, rows: BoolArray | IntArray) -> ChainFront:
         """Return the points under a mask or at positions."""
         counts = None if self.chromosomes is None else self.chromosomes[rows]
-        return ChainFront(
-            self.answered[rows], self.right[rows], self.cost[rows], self.chains[rows], counts
-        )
+        levels = None if self.levels is None else self.levels[rows]
+        answered, right, cost = self.answered[rows], self.right[rows], self.cost[rows]
+        return ChainFront(answered, right, cost, self.chains[rows], counts, levels)
 
     def front(self) -> ChainFront:
         """Return the points that no other one dominates."""
@@ -54,8 +58,9 @@ class ChainFront:
         return self.take(nondominated(np.column_stack([-self.answered, -rate, self.cost])))
 
     def genomes(self, n: int) -> IntArray:
-        """Return the stage of each of ``n`` features, from 0."""
-        return genomes_of(self.chains, n)
+        """Return the stage of each of ``n`` features, from 0, and then the threshold if any."""
+        stages = genomes_of(self.chains, n)
+        return stages if self.levels is None else np.column_stack([stages, self.levels])
 
     def values(self, records: int, cost_scale: int) -> dict[str, FloatArray]:
         """Return the metrics in their units, as the problem computes them."""
@@ -64,6 +69,24 @@ class ChainFront:
             "accuracy": self.right / np.maximum(self.answered, 1),
             "cost": self.cost / (cost_scale * records),
         }
+
+
+def of_levels(fronts: Sequence[ChainFront]) -> ChainFront:
+    """Return the points at each threshold together; equal ones once, their chains added."""
+    if len(fronts) == 1:
+        return fronts[0]
+    answered, right, cost, chains = (
+        np.concatenate([getattr(front, name) for front in fronts])
+        for name in ("answered", "right", "cost", "chains")
+    )
+    rows = np.column_stack([answered, right, cost])
+    _, first, same = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    counts = None
+    if all(front.chromosomes is not None for front in fronts):
+        counts = np.zeros(len(rows), dtype=np.int64)
+        np.add.at(counts, first[same.ravel()], np.concatenate([f.chromosomes for f in fronts]))
+    levels = np.repeat(np.arange(len(fronts)), [len(front) for front in fronts])
+    return ChainFront(answered, right, cost, chains, counts, levels).take(np.sort(first))
 
 
 @dataclass(frozen=True)

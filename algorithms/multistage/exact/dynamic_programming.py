@@ -94,6 +94,11 @@ class UpperBound:
     def __len__(self) -> int:
         return len(self.answered)
 
+    @property
+    def points(self) -> tuple[IntArray, FloatArray, IntArray]:
+        """All three."""
+        return self.answered, self.rate, self.cost
+
     def values(self, records: int, cost_scale: int) -> dict[str, FloatArray]:
         """Return the metrics in their units."""
         return {

@@ -20,6 +20,7 @@ from algorithms.multistage.exact.chains import (
     ChainFront,
     RiskFront,
     hard_first,
+    of_levels,
     prices,
     surjections,
 )
@@ -63,6 +64,8 @@ class Task:
     records, words : int
         Validation records, and machine words of a bit each.
     memory_gb, hours : float
+    values : int
+        Thresholds that all stages of a design may have; each is a search.
     """
 
     n: int
@@ -71,11 +74,12 @@ class Task:
     words: int
     memory_gb: float
     hours: float
+    values: int = 1
 
     @property
     def candidates(self) -> int:
-        """Number of chains of feature sets."""
-        return count_chains(self.n, self.k)
+        """Number of chains of feature sets, at each threshold."""
+        return self.values * count_chains(self.n, self.k)
 
     @property
     def seconds(self) -> float:
@@ -85,14 +89,14 @@ class Task:
     @property
     def enumeration_bytes(self) -> int:
         """Memory of an enumeration: tables of all feature sets, and the cells."""
-        sets = (1 << self.n) * (56 * self.words + 2 * self.records + 8)
+        sets = (1 << self.n) * ((40 + 16 * self.values) * self.words + 2 * self.records + 8)
         return sets + table_bytes(self.records, self.k)
 
     @property
     def rows(self) -> int:
         """States of the programme that fit into the memory."""
         sets = 2**self.n
-        fixed = sets * (32 * self.words + 2 * self.records)
+        fixed = sets * ((16 + 16 * self.values) * self.words + 2 * self.records)
         fixed += sets * dynamic_programming.set_bytes(self.words, self.records)
         fixed += table_bytes(self.records, 4)
         # while they grow there are old ones and new ones
@@ -113,7 +117,8 @@ class Task:
     def limits(self, falls_back: bool) -> dynamic_programming.Limits:
         """Return how far the programme goes: no longer than the enumeration that would follow."""
         seconds = self.seconds if falls_back else 3600 * self.hours
-        return dynamic_programming.Limits(self.rows, seconds / dynamic_programming.STEP_SECONDS)
+        steps = seconds / dynamic_programming.STEP_SECONDS / self.values
+        return dynamic_programming.Limits(self.rows, steps)
 
 
 def choose(
@@ -307,6 +312,12 @@ class Exact(Algorithm):
                 "algorithm.kind: exact takes every feature, found problem.remove_features: true; "
                 "set it to false"
             )
+        chosen = stages.confidences
+        if chosen is not None and chosen.per_stage:
+            raise Unfit(
+                "algorithm.kind: exact takes one threshold for all stages of a design, found "
+                "problem.threshold_per_stage: true; set it to false"
+            )
         data = stages.data
         self._task = Task(
             len(stages.costs),
@@ -315,6 +326,7 @@ class Exact(Algorithm):
             data.validation_words,
             memory_gb,
             hours,
+            1 if chosen is None else len(chosen.thresholds),
         )
         self._charges, self._cost_scale = stages.charges, stages.cost_scale
         self._names = problem.gene_names
@@ -328,7 +340,7 @@ class Exact(Algorithm):
         plan = choose if self._decision is None else plan_by_risk
         self.method, self.plan = plan(self._task, method, one_way=one_way, bounds=bounds)
         self._problem: MultiStageProblem | None = stages  # until its tables are taken
-        self._tables: StageTables | Answers | None = None  # until the front is found
+        self._tables: list[StageTables] | Answers | None = None  # until the front is found
         self._front: ChainFront | RiskFront | None = None
         self._stopped: Stop | None = None
         self._above: dict[str, FloatArray] = {}
@@ -358,10 +370,17 @@ class Exact(Algorithm):
             self._front = by_risk.take(self._best(self._measured(by_risk)))
             self._tables = None
             return
-        tables = hard_first(tables)
-        found, above = self._search(tables, price, work)
-        self._front = found.take(self._best(self._measured(found)))
+        fronts, above = [], None
+        for level, own in enumerate(tables):
+            found, bound = self._search(hard_first(own), level, price, work)
+            fronts.append(found.take(self._best(self._measured(found))))
+            if bound is not None:
+                above = bound if above is None else above.with_points(*bound.points)
+        together = of_levels(fronts)
+        self._front = together.take(self._best(self._measured(together)))
         if above is not None:
+            rate = together.right / np.maximum(together.answered, 1)
+            above = above.with_points(together.answered, rate, together.cost)
             values = self._measured(above)
             best = self._best(values)
             self._above = {name: column[best] for name, column in values.items()}
@@ -423,11 +442,12 @@ class Exact(Algorithm):
             found |= {"stopped_by": _SETTINGS[self._stopped], "hypervolume": self._volumes()}
         return found
 
-    def _take_tables(self) -> StageTables | Answers:
+    def _take_tables(self) -> list[StageTables] | Answers:
         if self._tables is None:
             assert self._problem is not None
             if self._decision is None:
-                self._tables = self._problem.stage_tables()
+                levels = range(self._task.values)
+                self._tables = [self._problem.stage_tables(level) for level in levels]
             else:
                 self._tables = dynamic_programming.answers_by_cost(*self._problem.stage_planes())
             self._problem = None
@@ -458,10 +478,15 @@ class Exact(Algorithm):
         )
 
     def _search(
-        self, tables: StageTables, price: IntArray, work: Preparation
+        self, tables: StageTables, level: int, price: IntArray, work: Preparation
     ) -> tuple[ChainFront, UpperBound | None]:
         """Return points among which the front lies; or attained ones, and what none beats."""
-        k, counted = self._task.k, partial(work.report, "going through chains")
+        k, values = self._task.k, self._task.values
+
+        def report(stage: str, done: int, total: int) -> None:
+            work.report(stage, level * total + done, values * total)
+
+        counted = partial(report, "going through chains")
         if self.method == "enumeration":
             return enumerate_chains(tables, price, k, work.workers, counted), None
         known = enumerate_chains(tables, price, self._task.seed_stages).front()
@@ -472,7 +497,7 @@ class Exact(Algorithm):
             known,
             self._task.limits(self._falls_back),
             bounds=self.bounds and not self._falls_back,
-            report=partial(work.report, "following feature sets"),
+            report=partial(report, "following feature sets"),
         )
         if outcome.stopped is None:
             return outcome.found, None

@@ -11,16 +11,26 @@ from framework.jit import njit
 
 
 @njit
-def decide(P: Array, thresholds: Array, y: Array, positive: int, slack: float, bits: Array) -> None:
+def decide(
+    P: Array,
+    thresholds: Array,
+    y: Array,
+    positive: int,
+    slack: float,
+    limits: Array,
+    bits: Array,
+) -> None:
     """Set the bits of one component from probabilities on some records.
 
     ``bits`` is (planes, words). Plane 0: conclusive (the most likely class, the
     first of equals, reaches its threshold less ``slack``); plane 1: conclusive and right; then,
     where there is a positive class: conclusive and the answer is ``positive``; then, if there: the
-    bits of the answer's code, the lowest first.
+    bits of the answer's code, the lowest first; last, for each of ``limits`` but the first, which
+    is the threshold of all classes: the class reaches that.
     """
     k, n = P.shape
     first = 3 if positive >= 0 else 2
+    codes = len(bits) - max(len(limits) - 1, 0)
     for word in range((n + 63) >> 6):
         sure, right, called = np.uint64(0), np.uint64(0), np.uint64(0)
         for i in range(word << 6, min(n, (word + 1) << 6)):
@@ -33,8 +43,10 @@ def decide(P: Array, thresholds: Array, y: Array, positive: int, slack: float, b
             sure |= answer
             right |= answer & (np.uint64(best == y[i]) << place)
             called |= answer & (np.uint64(best == positive) << place)
-            for p in range(first, len(bits)):
+            for p in range(first, codes):
                 bits[p, word] |= answer & (np.uint64(best >> (p - first) & 1) << place)
+            for p in range(codes, len(bits)):
+                bits[p, word] |= np.uint64(greatest >= limits[1 + p - codes] - slack) << place
         bits[0, word] = sure
         bits[1, word] = right
         if positive >= 0:
@@ -42,7 +54,7 @@ def decide(P: Array, thresholds: Array, y: Array, positive: int, slack: float, b
 
 
 class RiskRule(NamedTuple):
-    """What makes an answer where errors have costs; no classes: probabilities alone decide.
+    """What makes an answer where errors have costs; no classes: confidences alone decide.
 
     Attributes
     ----------
@@ -51,7 +63,8 @@ class RiskRule(NamedTuple):
     slack : float
         Answers whose expected costs differ by no more are equal.
     limits : shape (1 + thresholds,)
-        Greatest risk of an answer after the last stage, then at each of the thresholds.
+        Greatest risk of an answer after the last stage, then at each of the thresholds. Where
+        confidences decide: the thresholds that a search chooses from, ascending; none with one.
     parts : shape (classes, classes, error planes)
         Which planes an error sets.
     """
@@ -62,8 +75,13 @@ class RiskRule(NamedTuple):
     parts: Array
 
 
-_NONE = frozen(np.zeros((0, 0))), 0.0, frozen(np.zeros(0)), frozen(np.zeros((0, 0, 0), dtype=bool))
-BY_CONFIDENCE = RiskRule(*_NONE)
+def by_confidence(thresholds: FloatArray) -> RiskRule:
+    """Return the rule by which confidences decide, with the thresholds to choose from."""
+    nothing = frozen(np.zeros((0, 0))), 0.0
+    return RiskRule(*nothing, frozen(thresholds), frozen(np.zeros((0, 0, 0), dtype=bool)))
+
+
+BY_CONFIDENCE = by_confidence(np.zeros(0))
 
 
 @njit

@@ -585,8 +585,9 @@ def fit_subsets(
             decide_by_risk(P[:, :cut], held.rule, held.y[:cut], positive, bits[m, :, :words])
             decide_by_risk(P[:, cut:], held.rule, held.y[cut:], positive, bits[m, :, words:])
         else:
-            decide(P[:, :cut], limits, held.y[:cut], positive, slack, bits[m, :, :words])
-            decide(P[:, cut:], limits, held.y[cut:], positive, slack, bits[m, :, words:])
+            grid = held.rule.limits
+            decide(P[:, :cut], limits, held.y[:cut], positive, slack, grid, bits[m, :, :words])
+            decide(P[:, cut:], limits, held.y[cut:], positive, slack, grid, bits[m, :, words:])
         for j in range(free):
             for a in range(d):
                 models[m, j, chosen[a]] = theta[j, a]

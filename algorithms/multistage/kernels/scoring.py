@@ -26,6 +26,8 @@ class Rule(NamedTuple):
     errors, sure : int, the first plane of errors, and of answers within each threshold.
     items : int, genes that are features; the others are numbers of thresholds, one for all stages
         or one for each but the last. -1: all are features, and stages stop where they conclude.
+    last : bool, whether stages stop by confidence: the last one has a threshold too, the planes of
+        ``sure`` begin with the second, and the first plane of all is that of the first.
     """
 
     weights: IntArray
@@ -33,9 +35,21 @@ class Rule(NamedTuple):
     errors: int
     sure: int
     items: int
+    last: bool
+
+    @property
+    def by_cost(self) -> bool:
+        """Whether errors have costs."""
+        return self.items >= 0 and not self.last
 
 
-BY_CONFIDENCE = Rule(frozen(np.zeros(0, dtype=np.int64)), np.int64(0), 0, 0, -1)
+def by_confidence(items: int = -1, planes: int = 0) -> Rule:
+    """Return the rule where errors have no costs; ``planes`` of bits do with one threshold."""
+    nothing = frozen(np.zeros(0, dtype=np.int64))
+    return Rule(nothing, np.int64(0), planes, planes, items, items >= 0)
+
+
+BY_CONFIDENCE = by_confidence()
 
 
 class Held(NamedTuple):
@@ -194,10 +208,13 @@ def _prices(x: Array, charges: Charges, begun: IntArray, price: IntArray) -> Non
 @njit
 def _stop_plane(x: Array, s: int, stages: int, rule: Rule) -> int:
     """Return the plane that says which records stage ``s`` of a genome answers."""
-    if rule.items < 0 or s == stages - 1:
+    if rule.items < 0 or (s == stages - 1 and not rule.last):
         return 0
     levels = len(x) - rule.items
-    return rule.sure + (int(x[rule.items + min(s, levels - 1)]) if levels else 0)
+    level = int(x[rule.items + min(s, levels - 1)]) if levels else 0
+    if rule.last:
+        return rule.sure + level - 1 if level else 0
+    return rule.sure + level
 
 
 @njit

@@ -17,7 +17,7 @@ import pandas as pd
 from pydantic import Field
 
 from algorithms.general.baselines import GridSearch
-from algorithms.multistage.config import DataConfig, RecordsConfig
+from algorithms.multistage.config import DataConfig, Label, RecordsConfig
 from algorithms.multistage.data import INCONCLUSIVE, class_thresholds, source_of
 from algorithms.multistage.papers.budgeted import CostOrdered, SingleStage
 from algorithms.multistage.papers.cact_lasso import CaCTLasso
@@ -193,11 +193,14 @@ class Records(NamedTuple):
 
 
 class BaselineConfig(RecordsConfig, DataConfig):
-    """The ``problem`` section of kind ``rivals``; all keys but ``methods`` as of ``multistage``.
+    """The ``problem`` section of kind ``rivals``; other keys as of ``multistage``.
 
+    threshold : confidence that an answer needs, for all classes or by label; labels left out need
+        0.5.
     methods : whose grids to search; all of them unless given.
     """
 
+    threshold: float | dict[Label, float] = 0.75
     methods: list[MethodName] = Field(list(METHODS), min_length=1)
 
 

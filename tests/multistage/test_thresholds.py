@@ -1,0 +1,180 @@
+"""Thresholds of confidence that a search chooses: bits, metrics, searches and models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from algorithms.multistage.decision import CONFIDENCES
+from algorithms.multistage.estimator import ParetoMultiStage
+from algorithms.multistage.model import MultiStageClassifier
+from framework.errors import InputError
+from framework.models.store import load_model, save_model
+
+COSTS = {"a": 0.1, "b": 2.0, "c": 12.0}
+VALUES = [0.45, 0.6, 0.8]
+OBJECTIVES = ["coverage", "accuracy", "cost"]
+
+
+def table(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
+    z = X.sum(axis=1) + rng.normal(size=n)
+    return X, np.where(z > 2.6, "shock", np.where(z > 1.2, "sepsis", "ok"))
+
+
+def searched(algorithm="grid", **more):
+    setting = {"costs": COSTS, "threshold": VALUES, "max_stages": 3, "budget": 100_000} | more
+    return ParetoMultiStage(algorithm=algorithm, **setting).fit(*table())
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["one threshold", "per stage"])
+def fitted(request):
+    # on a hold-out a deployed model answers the records that were scored
+    more = {"measure": "holdout", "remove_features": True}
+    return searched(threshold_per_stage=request.param, **more)
+
+
+def test_each_level_is_a_problem_of_that_threshold(fitted):
+    """Bits, scores and records: a design with one threshold is that of a problem which has it."""
+    problem, n = fitted.problem_, 3
+    stages = problem.space.sample(np.random.default_rng(0), 40)[:, :n]
+    used = stages.max(axis=1)[:, None] + 1
+    for level, threshold in enumerate(VALUES):
+        X = np.full((len(stages), problem.space.d), level, dtype=problem.space.dtype)
+        X[:, :n] = stages
+        X[:, n:][np.arange(problem.space.levels) >= used] = 0
+        assert problem.space.contains(X).all()
+        alone = searched(
+            threshold=threshold, measure="holdout", remove_features=True, budget=1
+        ).problem_
+        assert alone.space.levels == 0
+        values, wanted = problem.evaluate(X), alone.evaluate(stages)
+        assert values.keys() == wanted.keys()
+        for name, column in wanted.items():
+            assert np.array_equal(values[name], column), name
+        assert np.array_equal(problem.answers(X).codes, alone.answers(stages).codes)
+
+
+def test_metrics_are_those_of_the_deployed_model(fitted):
+    problem = fitted.problem_
+    X = problem.space.sample(np.random.default_rng(1), 20)
+    values = problem.evaluate(X)
+    cut = problem.data.n_validation
+    columns = problem.data.held[:, :cut].T
+    for i, x in enumerate(X):
+        model = problem.decode(x)
+        waiting, answered, right, paid = np.ones(cut, bool), 0, 0, np.zeros(cut)
+        for stage, classifier in enumerate(model.classifiers_):
+            have = np.sort(np.concatenate(model.stages_[: stage + 1]))
+            paid[waiting] = sum(COSTS["abc"[f]] for f in have)
+            P = classifier.predict_proba(columns[:, model.encoder_.columns_of(have)])
+            leaves = waiting & (P.max(axis=1) >= model.thresholds_[stage, 0] - 1e-9)
+            answered += leaves.sum()
+            right += (P.argmax(axis=1) == problem.data.y_held[:cut])[leaves].sum()
+            waiting &= ~leaves
+        assert values["coverage"][i] == answered / cut
+        assert values["accuracy"][i] == right / max(answered, 1)
+        assert values["cost"][i] == pytest.approx(paid.mean())
+
+
+def test_a_model_in_files_keeps_its_thresholds(fitted, tmp_path):
+    X, _ = table(50, seed=9)
+    model = fitted.choose(best="accuracy")
+    save_model(model, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert np.array_equal(again.thresholds_, model.thresholds_)
+    assert again.predict_table(X).equals(model.predict_table(X))
+    step = again.next_features(X.iloc[0].to_dict())
+    label = again.predict_table(X)["label"].iloc[0]
+    assert step["label"] == label or step["status"] == "inconclusive"
+
+
+def test_readme_says_the_threshold_of_each_stage(tmp_path):
+    X, y = table(100)
+    model = MultiStageClassifier([["a"], ["b", "c"]], threshold=[0.9, 0.6]).fit(X, y)
+    save_model(model, tmp_path / "model")
+    text = (tmp_path / "model" / "README.md").read_text()
+    assert "confidence that an answer needs at stage 2" in text
+    assert "| sepsis | 0.9 | 0.6 |" in text
+    plain = MultiStageClassifier([["a"], ["b", "c"]], threshold=0.6).fit(X, y)
+    assert (model.stage_of(X) == 2).sum() > (plain.stage_of(X) == 2).sum()
+    with pytest.raises(InputError, match="expected one, or 2, one for each stage, found 3"):
+        MultiStageClassifier([["a"], ["b", "c"]], threshold=[0.5, 0.6, 0.7]).fit(X, y)
+
+
+@pytest.mark.parametrize("method", ["enumeration", "dynamic_programming"])
+def test_the_exact_front_is_that_of_all_designs(method):
+    more = {"random_state": 3, "objectives": OBJECTIVES}
+    found = [
+        searched(algorithm, **more).front_[OBJECTIVES].drop_duplicates().sort_values(OBJECTIVES)
+        for algorithm in ({"kind": "exact", "method": method}, "grid")
+    ]
+    assert len(found[0]) > 5
+    assert np.array_equal(found[0].to_numpy(), found[1].to_numpy())
+
+
+def test_bounds_of_an_exact_search_are_of_all_thresholds():
+    whole = searched("exact").front_[OBJECTIVES].to_numpy()
+    kind = {"kind": "exact", "method": "dynamic_programming", "bounds": True, "hours": 1e-12}
+    search = searched(kind)
+    above = search.algorithm_.outcome().tables["upper_bound"]
+    bound = np.column_stack([above[name] for name in OBJECTIVES]) * [-1, -1, 1]
+    for row in whole * [-1, -1, 1]:
+        assert (bound <= row + 1e-12).all(axis=1).any()
+
+
+def test_exact_refuses_a_threshold_for_each_stage():
+    with pytest.raises(InputError, match="exact takes one threshold for all stages"):
+        searched("exact", threshold_per_stage=True)
+
+
+@pytest.mark.parametrize("algorithm", ["local_search", "emsco", "nsga2", "random"])
+@pytest.mark.parametrize("per_stage", [False, True])
+def test_searches_find_most_of_a_small_front(algorithm, per_stage):
+    more = {"threshold_per_stage": per_stage, "max_stages": 2, "objectives": OBJECTIVES}
+    whole = {tuple(row) for row in searched(**more).front_[OBJECTIVES].to_numpy()}
+    kind = {"kind": algorithm} | ({"population": 150} if algorithm in ("emsco", "nsga2") else {})
+    front = searched(kind, **more, budget=1500).front_[OBJECTIVES]
+    own = {tuple(row) for row in front.to_numpy()}
+    assert len(whole & own) >= 0.8 * len(whole)
+
+
+@pytest.mark.parametrize("algorithm", ["local_search", "emsco"])
+def test_no_front_lies_behind_one_classifier_with_a_reject_threshold(algorithm):
+    """As long as the search may evaluate that classifier at each threshold at all."""
+    size = {"local_search": "batch", "emsco": "population"}[algorithm]
+    search = ParetoMultiStage(
+        costs=COSTS, algorithm={"kind": algorithm, size: len(CONFIDENCES)}, budget=len(CONFIDENCES)
+    ).fit(*table())
+    rival = search.problem_.alternatives()[0].outcomes
+    everyone = np.ones((len(search.problem_.data.y_held), 1))
+    rows = rival.metrics(everyone)
+    losses = np.column_stack([rows[name][:, 0] for name in OBJECTIVES]) * [-1, -1, 1]
+    front = search.front_[OBJECTIVES].to_numpy() * [-1, -1, 1]
+    for loss in losses:
+        assert (front <= loss + 1e-12).all(axis=1).any()
+
+
+def test_one_value_is_no_choice():
+    problem = searched(threshold=[0.8], budget=1).problem_
+    assert problem.space.levels == 0
+    assert (
+        problem.components_fingerprint
+        == searched(threshold=0.8, budget=1).problem_.components_fingerprint
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"threshold": []}, "threshold"),
+        ({"threshold": [0.5, 1.5]}, "threshold"),
+        ({"threshold": 0.8, "threshold_per_stage": True}, "several values of threshold"),
+        ({"threshold": 1.5}, "threshold"),
+    ],
+)
+def test_thresholds_that_cannot_be_used_are_refused(setting, message):
+    with pytest.raises(InputError, match=message):
+        searched(budget=1, **setting)
