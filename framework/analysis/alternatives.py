@@ -305,16 +305,16 @@ def worth_comparing(compared: Sequence[Compared], front: Front) -> list[Compared
 def verdict(compared: Sequence[Compared], front: Front) -> str:
     """Return one sentence: whether the search beats what one would do without it, and by how much.
 
-    What it does not beat comes first; see :func:`worth_comparing` for what is compared.
+    What it beats comes first; see :func:`worth_comparing` for what is compared.
     """
     compared = worth_comparing(compared, front)
     lost = [f"{one.name} ({_gain_text(one, front)})" for one in compared if not one.beaten]
     won = [f"{one.name} ({_gain_text(one, front)})" for one in compared if one.beaten]
     texts = []
-    if lost:
-        texts.append(f"the search does not beat {' nor '.join(lost)}")
     if won:
         texts.append(f"the search beats {' and '.join(won)}")
+    if lost:
+        texts.append(f"the search does not beat {' nor '.join(lost)}")
     if not texts:
         texts.append("what one would do without the search costs less than every solution")
     return "; ".join(texts)
@@ -339,7 +339,7 @@ def worth_of(compared: Sequence[Compared], front: Front) -> Worth | None:
 
 
 def verdict_of_runs(runs: Sequence[tuple[str, Worth | None]]) -> str | None:
-    """Return one sentence: in how many of several runs the search does not beat what one would do.
+    """Return one sentence: in how many of several runs the search beats what one would do.
 
     Parameters
     ----------
@@ -350,8 +350,8 @@ def verdict_of_runs(runs: Sequence[tuple[str, Worth | None]]) -> str | None:
     Returns
     -------
     str or None
-        With the alternatives by name, by what the runs belong to where the search beats them in
-        some; None where of no run it is known.
+        With the alternatives that it does not beat by name, by what the runs belong to where the
+        search beats them in some; None where of no run it is known.
     """
     known = [(place, worth) for place, worth in runs if worth is not None]
     if not known:
@@ -377,9 +377,12 @@ def verdict_of_runs(runs: Sequence[tuple[str, Worth | None]]) -> str | None:
             ],
             "; ",
         )
+    if len(lost) == len(known):
+        which = f"in {len(lost):,} of {len(known):,} runs the search does not beat"
+        return f"{which} what one would do without it ({told}){rest}"
     return (
-        f"in {len(lost):,} of {len(known):,} runs the search does not beat what one would do "
-        f"without it ({told}){rest}"
+        f"in {len(known) - len(lost):,} of {len(known):,} runs the search beats what one would do "
+        f"without it; in {len(lost):,} it does not ({told}){rest}"
     )
 
 
@@ -412,14 +415,24 @@ def _gain_text(one: Compared, front: Front) -> str:
     def difference(amount: float) -> str:
         return f"{abs(amount):.3g} {words[amount < 0]}"
 
-    others = " and ".join(n for n in front.roles.names if n != name)
-    place = f"at its {others}, " if others else ""
+    def place_of(name: str) -> str:
+        others = " and ".join(n for n in front.roles.names if n != name)
+        return f"at its {others}, " if others else ""
+
+    left = gain.of - gain.expected
+    share = ""
+    if front.roles.metrics[name].kind == "ratio" and gain.low > 0 and gain.of >= 2 * left > 0:
+        share = f", 1/{gain.of / left:.0f} of that"
+        even = [n for n, own in one.gains.items() if n != name and own.low <= 0 <= own.high]
+        if even:
+            rest = f"; {place_of(even[0])}{even[0]} is within noise{rest}"
     reached = (
         ""
         if gain.points == len(one.points)
         else f" at {gain.points} of its {len(one.points)} points"
     )
     return (
-        f"{place}{name} is expected to be {difference(gain.expected)} than its {gain.of:.3g}"
-        f"{reached}, in a 95% range from {difference(gain.low)} to {difference(gain.high)}{rest}"
+        f"{place_of(name)}{name} is expected to be {difference(gain.expected)} than its "
+        f"{gain.of:.3g}{share}{reached}, in a 95% range from {difference(gain.low)} to "
+        f"{difference(gain.high)}{rest}"
     )

@@ -225,7 +225,7 @@ def _lead_sentence(case: str, best: str, rest: pd.DataFrame) -> list[str]:
 
 
 def worth(comparison: Comparison) -> str | None:
-    """Say in one sentence in how many runs the search does not beat what one would do without it.
+    """Say in one sentence in how many runs the search beats what one would do without it.
 
     None where that is not known of any run.
     """

@@ -158,7 +158,9 @@ def test_what_is_better_is_said_to_be():
     reverse, _, front = compared(points, outcomes)
     assert not reverse.beaten
     assert verdict([reverse], front).startswith("the search does not beat a guess (at")
-    assert verdict([found, reverse], front).startswith("the search does not beat")
+    both = verdict([reverse, found], front)  # the gain first
+    assert both.startswith("the search beats a guess (at its coverage and cost")
+    assert "; the search does not beat a guess (at" in both
     assert Compared.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
@@ -174,6 +176,18 @@ def test_what_costs_less_than_every_solution_is_not_compared():
     assert "found anything as good" in verdict([found], front)
 
 
+def test_a_gain_in_cost_is_told_as_a_share_and_what_is_no_gain_beside_it():
+    gains = {"cost": Gain(1, 600, 597, 580, 610, 630), "accuracy": Gain(1, 0, 0, -0.01, 0.01, 0.99)}
+    values = {"coverage": [0.5], "accuracy": [0.5], "cost": [1e6]}
+    front = front_of(MadeUp(5, 60, seed=0))
+    text = verdict([Compared("it", ("a",), values, {}, gains)], front)
+    assert text.startswith(
+        "the search beats it (at its coverage and accuracy, cost is expected to be 597 lower than "
+        "its 630, 1/19 of that, in a 95% range from 580 lower to 610 lower; "
+    )
+    assert text.endswith("at its coverage and cost, accuracy is within noise)")
+
+
 def test_half_of_the_points_must_be_reached():
     gain = Gain(1, 2.0, 2.0, 1.0, 3.0, 20.0)
     values = {name: [0.5] * 3 for name in NAMES}
@@ -187,14 +201,14 @@ def test_runs_are_told_by_what_they_belong_to():
     without = "what one would do without it"
     assert verdict_of_runs([("x", None)]) is None
     assert verdict_of_runs([("x", won)] * 3) == f"in all 3 runs the search beats {without} (a, b)"
-    no = "runs the search does not beat"
+    no, yes = "runs the search does not beat", "runs the search beats"
     some = [("x", won), ("x", lost), ("x", both), ("x", None)]
     assert verdict_of_runs(some) == (
-        f"in 2 of 3 {no} {without} (a, b in 1); of 1 of 4 runs it is not known"
+        f"in 1 of 3 {yes} {without}; in 2 it does not (a, b in 1); of 1 of 4 runs it is not known"
     )
     several = [("x", won), ("x", lost), ("y", both), ("y", both), ("z", won)]
     assert verdict_of_runs(several) == (
-        f"in 3 of 5 {no} {without} (y in 2 of 2, a, b; x in 1 of 2, a)"
+        f"in 2 of 5 {yes} {without}; in 3 it does not (y in 2 of 2, a, b; x in 1 of 2, a)"
     )
     assert verdict_of_runs([("x", lost), ("y", lost)]) == f"in 2 of 2 {no} {without} (a)"
 
