@@ -159,6 +159,7 @@ def test_calibrated_confidences_are_believed_and_loud_ones_are_not():
             "dataset": {"synthetic": synthetic},
             "classifier": {"kind": "gaussian_nb"},
             "calibration": method,
+            "threshold": 0.75,
         }
         problem = MultiStageProblem.from_config(MultiStageConfig.model_validate(raw))
         x = np.zeros(12, dtype=problem.space.dtype)
