@@ -32,13 +32,14 @@ from framework.cli.tables import checked
 from framework.components import building_nothing
 from framework.experiment.execute import Options, new_run
 from framework.experiment.run_dir import RunDir
+from framework.machine import reason_of
 from framework.run.display import Display
 from framework.run.terminal import console
 from framework.security import keep
 
 if TYPE_CHECKING:
     from framework.experiment.grid import Grid
-    from framework.experiment.grid_run import Ended
+    from framework.experiment.many_runs import Ended
 
 
 class Experiment:
@@ -166,5 +167,5 @@ def _show_ended(display: Display, ended: Ended) -> None:
         volume = ended.summary["indicators"]["hypervolume"]
         outcome = f"front {ended.summary['front_size']}, hypervolume {volume:.4f}"
     else:
-        outcome = f"failed: {ended.error}"
+        outcome = f"failed: {reason_of(ended.error)}"
     display.step(left, ended.done, ended.total, f"{left}: {outcome}")

@@ -29,7 +29,7 @@ from framework.files import LOCK, new_directory, remove_directory, write_whole
 from framework.problem import Deployable, Problem
 from framework.run.display import Display
 from framework.run.driver import Callback
-from framework.security import kept
+from framework.security import forget, keep
 
 _LENGTHS = frozenset({"generations", "evaluations", "seconds"})
 _BOUNDS = (*sorted(_LENGTHS), "patience")
@@ -87,8 +87,7 @@ def new_run(config: RunConfig, out: str | None, **more: str) -> Iterator[RunDir]
     path = None if out is None else Path(out)
     if path is not None and RunDir(path).config_file.exists():
         raise _occupied(path)
-    files = kept()
-    files |= {getattr(RunDir(""), key).name: text for key, text in more.items()}
+    files = {getattr(RunDir(""), key).name: text for key, text in more.items()}
     files[RunDir("").config_file.name] = config.dump()  # last: it makes a folder a run's
     with ExitStack() as stack:
         try:
@@ -101,6 +100,7 @@ def new_run(config: RunConfig, out: str | None, **more: str) -> Iterator[RunDir]
                 f"--out {path or 'runs'}: expected a directory that can be written, found: "
                 f"{error.strerror}; give another --out"
             ) from error
+        keep(run_dir.path)
         yield run_dir
 
 
@@ -143,6 +143,7 @@ def _begun_in(path: Path, files: Mapping[str, str]) -> Iterator[RunDir]:
             yield run_dir
         finally:
             if not run_dir.has_begun:
+                forget(path)
                 for name in (*files, run_dir.about_file.name, LOCK):
                     (path / name).unlink(missing_ok=True)
 

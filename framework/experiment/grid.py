@@ -24,6 +24,7 @@ from framework.streams import repeat_seed
 
 _BESIDE = ("problem", "budget")  # what a method may have beside parameters of its algorithm
 _OF_A_CASE = {"problem", "objectives", "constraints", "budget", "seed", "memory_limit"}
+_ALONE = {"repeats": 1, "workers": "serial"}  # of a run that is one of several
 Judge = Literal["front", "returned"]
 Records = Literal["validation", "test"]
 
@@ -224,6 +225,22 @@ class Method:
         return config.model_copy(update=changes)
 
 
+def repeats_of(config: RunConfig) -> list[PlannedRun]:
+    """Return the repeats of a run, which are an experiment of one cell."""
+    label, alone = config.algorithm.kind, config.model_copy(update=_ALONE)
+    cell = _cell(config.name, label, Method(config.algorithm), alone, config.repeats, "repeats")
+    return list(cell)
+
+
+def _cell(
+    case: str, label: str, method: Method, config: RunConfig, repeats: int, folder: str
+) -> Iterator[PlannedRun]:
+    """Yield the runs of a method on a case, which differ in their seeds."""
+    for repeat in range(repeats):
+        changed = method.of(config, repeat_seed(config.seed, repeat))
+        yield PlannedRun(case, label, repeat, changed, f"{folder}/{repeat:03d}")
+
+
 @dataclass(frozen=True)
 class Grid:
     """A checked experiment.
@@ -258,7 +275,7 @@ class Grid:
         return [run for case in self.cases for run in self._of(case)]
 
     def _of(self, case: str) -> Iterator[PlannedRun]:
-        config = self.cases[case].model_copy(update={"repeats": 1, "workers": "serial"})
+        config = self.cases[case].model_copy(update=_ALONE)
         reference = self.section.reference
         if reference is not None and reference.algorithm is not None:
             budget = {"budget": reference.budget} if reference.budget else {}
@@ -266,10 +283,8 @@ class Grid:
             yield PlannedRun(case, None, 0, changed, f"references/{slug(case)}")
         for label, usual in self.methods.items():
             method = self.own.get(case, {}).get(label) or usual
-            for repeat in range(self.section.repeats):
-                changed = method.of(config, repeat_seed(config.seed, repeat))
-                directory = f"cells/{slug(case)}/{slug(label)}/{repeat:03d}"
-                yield PlannedRun(case, label, repeat, changed, directory)
+            folder = f"cells/{slug(case)}/{slug(label)}"
+            yield from _cell(case, label, method, config, self.section.repeats, folder)
 
     def dump(self) -> str:
         """Return it as an experiment in YAML that makes the same runs, from whichever folder."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from framework.analysis.indicators import indicators_of
 from framework.errors import InputError, NotBuiltError
@@ -19,13 +19,7 @@ from framework.experiment.comparison import (
 from framework.experiment.estimate import candidates_of
 from framework.experiment.execute import Options, followed, uid_of
 from framework.experiment.grid import Grid, PlannedRun
-from framework.experiment.many_runs import (
-    Problems,
-    RunExecutor,
-    run_arguments,
-    run_has_ended,
-    run_of_experiment,
-)
+from framework.experiment.many_runs import Problems, has_ended, run_many
 from framework.experiment.options import ProblemOptions
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import (
@@ -35,23 +29,7 @@ from framework.experiment.single_run import (
     make_roles,
 )
 from framework.files import write_whole
-from framework.machine import reason_of
-from framework.parallel.executor import Ended as TaskEnded
-from framework.parallel.executor import Executor
 from framework.roles import Metric
-
-_ATTEMPTS = 2  # at a run that fails, before it is left to `resume`
-
-
-class Ended(NamedTuple):
-    """A run that has ended; ``error`` says why where it could not be run."""
-
-    run: PlannedRun
-    summary: Mapping[str, Any]
-    error: str | None
-    done: int
-    total: int
-    seconds_left: float
 
 
 def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any], list[Path]]:
@@ -78,14 +56,24 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
     with ExitStack() as stack:
         stack.enter_context(out.owned())
         todo = _open_runs(runs, out)
-        runner = _Runner(grid, out, options, len(runs) - len(todo), len(runs))
-        _write_start(grid, out, runner.problems)
-        check_runs(grid, todo, runner.problems)
+        problems = Problems()
+        _write_start(grid, out, problems)
+        check_runs(grid, todo, problems)
         stack.enter_context(followed(grid.base, out, options, start=True))
         started = time.perf_counter()
         summary: dict[str, Any] = {"name": grid.base.name, "cells": len(runs)}
         try:
-            failed = runner.run(todo)
+            failed, incidents = run_many(
+                todo,
+                out,
+                grid.base,
+                problems.of,
+                address=options.address,
+                report=options.report,
+                ended=options.ended,
+                moments=True,
+                done=len(runs) - len(todo),
+            )
         except BaseException:
             out.write_summary(summary | {"status": INTERRUPTED})
             raise
@@ -94,7 +82,7 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
             "status": FAILED if failed or over else DONE,
             "failed_cells": failed,
             "cells_over_limit": over,
-            "incidents": dict(runner.incidents),
+            "incidents": dict(incidents),
             "wall_s": round(time.perf_counter() - started, 3),
         }
         paths: list[Path] = []
@@ -177,60 +165,6 @@ def _without_true_front(grid: Grid, problems: Problems) -> list[str]:
     return found
 
 
-class _Runner:
-    """Takes runs through their runs."""
-
-    def __init__(self, grid: Grid, out: RunDir, options: Options, done: int, total: int) -> None:
-        self.problems = Problems()
-        self._grid, self._out, self._options = grid, out, options
-        self._done, self._total = done, total
-        self._failed: dict[str, str] = {}
-        self.incidents: Mapping[str, int] = {}
-
-    def run(self, todo: Sequence[PlannedRun]) -> dict[str, str]:
-        """Run runs; return why some could not be, by directory."""
-        report = self._options.report
-        with RunExecutor(
-            run_of_experiment,
-            self._out,
-            self._grid.base,
-            self._options.address,
-            lambda where: report(f"runs are on {where}"),
-        ) as executor:
-            for ended in executor.run(todo, self._begin, attempts=_ATTEMPTS):
-                self._note(ended, executor)
-            self.incidents = executor.incidents()
-        return self._failed
-
-    def _begin(self, run: PlannedRun) -> tuple[Any, ...]:
-        """Write what the directory of a run is; return the arguments of its task."""
-        run_dir = RunDir(self._out.path / run.directory)
-        run_dir.make(run.config)
-        problem = self.problems.of(run.config)
-        run_dir.write_about(problem, make_roles(run.config, problem), data=dict(problem.describe()))
-        return run_arguments(run.config, problem, run_dir)
-
-    def _note(self, task: TaskEnded, executor: Executor) -> None:
-        """Keep what came of a run, and show it."""
-        run: PlannedRun = task.key
-        run_dir = RunDir(self._out.path / run.directory)
-        error = task.error
-        if error is None and not run_has_ended(run_dir):
-            error = InputError("it came to no end")
-        text = None
-        if error is None:
-            self._done += 1
-            self._failed.pop(run.directory, None)
-        else:
-            text = reason_of(error)
-            self._failed[run.directory] = text
-            with suppress(OSError):  # its directory may be what is wrong
-                run_dir.write_summary(run_dir.summary() | {"status": INTERRUPTED, "error": text})
-        left = executor.seconds_left(self._total - self._done - len(self._failed))
-        ended = Ended(run, run_dir.summary(), text, self._done, self._total, left)
-        self._options.ended(ended)
-
-
 def _open_runs(runs: Sequence[PlannedRun], out: RunDir) -> list[PlannedRun]:
     """Return the runs that are not done.
 
@@ -246,7 +180,11 @@ def _open_runs(runs: Sequence[PlannedRun], out: RunDir) -> list[PlannedRun]:
                 f"{run_dir.path}: expected a run of {run.method or 'the reference'} on "
                 f"{run.case} as configured, found one with other settings; take another --out"
             )
-    return [run for run in runs if not run_has_ended(RunDir(out.path / run.directory))]
+    return [
+        run
+        for run in runs
+        if not has_ended(RunDir(out.path / run.directory), run.config, moments=True)
+    ]
 
 
 def _write_start(grid: Grid, out: RunDir, problems: Problems) -> None:

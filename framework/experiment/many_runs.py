@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
+from framework.errors import InputError
 from framework.experiment.config import RunConfig
+from framework.experiment.grid import PlannedRun
 from framework.experiment.history import keep_moments
 from framework.experiment.run_dir import RunDir
-from framework.experiment.single_run import DONE, FAILED, make_problem, run_single
+from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, make_problem, run_single
 from framework.files import LOCK, write_whole
+from framework.machine import reason_of
 from framework.parallel.executor import Executor
 from framework.problem import Problem
 from framework.run.evaluator import SerialEvaluator
 
 _TOKEN = ".token"  # tells a worker whether it sees the driver's disk
 _MOST = 8  # problems kept in memory
+_ATTEMPTS = 2  # at a run that fails, before it is left to `resume`
 
 
 class RunExecutor(Executor):
@@ -124,25 +129,88 @@ class Problems:
         return problem
 
 
-def run_has_ended(run_dir: RunDir) -> bool:
-    """Return whether a run of an experiment has ended, with more failures than allowed or not."""
-    return run_dir.summary().get("status") in (DONE, FAILED) and run_dir.anytime_file.is_file()
+class Ended(NamedTuple):
+    """A run of several that has ended; ``error`` says why where it could not be run."""
+
+    run: PlannedRun
+    summary: Mapping[str, Any]
+    error: Exception | None
+    done: int
+    total: int
+    seconds_left: float
 
 
-def run_of_experiment(config: RunConfig, problem: Problem, run_dir: RunDir) -> None:
-    """Do a run of an experiment, or go on with it, and keep what its front was on the way.
+def has_ended(run_dir: RunDir, config: RunConfig, moments: bool = False) -> bool:
+    """Return whether a run has used up its budget, with more failures than allowed or not.
+
+    ``moments`` asks for what its front was on the way, too.
+    """
+    ended = run_dir.summary().get("status") in (DONE, FAILED)
+    ended &= run_dir.anytime_file.is_file() or not moments
+    return ended and run_dir.config().budget == config.budget
+
+
+def run_many(
+    todo: Sequence[PlannedRun],
+    out: RunDir,
+    config: RunConfig,
+    problem_of: Callable[[RunConfig], Problem],
+    *,
+    address: str | None,
+    report: Callable[[str], None],
+    ended: Callable[[Ended], None],
+    moments: bool = False,
+    done: int = 0,
+) -> tuple[dict[str, str], Mapping[str, int]]:
+    """Do runs side by side, in directories below ``out``; those that fail are tried again, last.
+
+    ``config`` says who works, ``done`` how many more runs are done already, and ``moments`` whether
+    what the fronts were on the way is kept. ``ended`` takes each run that has ended. Return why
+    runs could not be run, by directory, and how often what happened to the workers.
+    """
+    total, failed = done + len(todo), dict[str, str]()
+
+    def begin(run: PlannedRun) -> tuple[Any, ...]:
+        run_dir = RunDir(out.path / run.directory)
+        if not run_dir.path.is_dir():  # else the budget that it had tells whether it has ended
+            run_dir.make(run.config)
+        return run_arguments(run.config, problem_of(run.config), run_dir, moments)
+
+    with RunExecutor(
+        _do_run, out, config, address, lambda where: report(f"runs are on {where}")
+    ) as executor:
+        for run, _, error, _ in executor.run(todo, begin, attempts=_ATTEMPTS):
+            run_dir = RunDir(out.path / run.directory)
+            if error is None and not has_ended(run_dir, run.config, moments):
+                error = InputError("it came to no end")
+            if error is None:
+                done += 1
+                failed.pop(run.directory, None)
+            else:
+                failed[run.directory] = reason = reason_of(error)
+                with suppress(OSError):  # its directory may be what is wrong
+                    cut_off = {"status": INTERRUPTED, "error": reason}
+                    run_dir.write_summary(run_dir.summary() | cut_off)
+            left = executor.seconds_left(total - done - len(failed))
+            ended(Ended(run, run_dir.summary(), error, done, total, left))
+        return failed, executor.incidents()
+
+
+def _do_run(config: RunConfig, problem: Problem, run_dir: RunDir, moments: bool) -> None:
+    """Do a run, or go on with it.
 
     A process that was left behind by a driver that was killed is waited for; what it did is done.
     """
     with run_dir.owned(wait=True):
-        if run_dir.summary().get("status") not in (DONE, FAILED):
+        if not has_ended(run_dir, config):
             run_single(
                 config,
                 problem,
                 run_dir,
                 SerialEvaluator(problem, config.seed),
                 about={"data": dict(problem.describe())},
-                report=lambda line: None,  # the experiment reports one line per run
+                report=lambda line: None,  # there is one line per run
             )
-        if not run_dir.anytime_file.is_file():
+            run_dir.anytime_file.unlink(missing_ok=True)  # of a smaller budget
+        if moments and not run_dir.anytime_file.is_file():
             keep_moments(run_dir)

@@ -11,21 +11,23 @@ import numpy as np
 
 from framework.errors import ClusterError
 from framework.experiment.config import RunConfig
-from framework.experiment.many_runs import RunExecutor, run_arguments
+from framework.experiment.grid import repeats_of
+from framework.experiment.many_runs import Ended, has_ended, run_many
 from framework.experiment.run_dir import RunDir
-from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, run_single, versions
+from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, versions
 from framework.files import write_whole
-from framework.machine import no_result, reason_of
+from framework.machine import no_result
 from framework.pareto import nondominated
 from framework.problem import Problem
-from framework.run.evaluator import SerialEvaluator
-from framework.streams import repeat_seed
-
-Say = Callable[[str], None]
 
 
 def run_repeats(
-    config: RunConfig, problem: Problem, run_dir: RunDir, *, address: str | None, report: Say
+    config: RunConfig,
+    problem: Problem,
+    run_dir: RunDir,
+    *,
+    address: str | None,
+    report: Callable[[str], None],
 ) -> dict[str, Any]:
     """Run the repeats that are not finished yet; return the summary over all of them.
 
@@ -38,67 +40,41 @@ def run_repeats(
         Machines made nothing of some repeats; all others are done.
     """
     started = time.perf_counter()
-    repeats = []
-    for number in range(config.repeats):
-        repeat_dir = RunDir(run_dir.repeats / f"{number:03d}")
-        if not has_ended(repeat_dir, config):
-            repeats.append((config_of_repeat(config, number), repeat_dir))
-            repeat_dir.make(repeats[-1][0])
-    left: dict[str, str] = {}
+    runs = repeats_of(config)
+    todo = [run for run in runs if not has_ended(RunDir(run_dir.path / run.directory), run.config)]
     # repeats may be long, and there are several: Ray is used at once unless it is turned down
     workers = "all" if config.workers == "auto" else config.workers
-    with RunExecutor(
-        _run_one,
+
+    def tell(ended: Ended) -> None:
+        if ended.error is None:
+            report(_line(ended, config.repeats))
+        elif not no_result(ended.error):
+            raise ended.error
+
+    left, incidents = run_many(
+        todo,
         run_dir,
         config.model_copy(update={"workers": workers}),
-        address,
-        lambda where: report(f"repeats run on {where}"),
-    ) as executor:
-        tasks = executor.run(repeats, lambda repeat: run_arguments(repeat[0], problem, repeat[1]))
-        for (_, repeat_dir), _, error, _ in tasks:
-            if error is None:
-                report(_line(repeat_dir, config))
-            elif no_result(error):
-                left[repeat_dir.path.name] = reason_of(error)
-            else:
-                raise error
-        incidents = dict(executor.incidents())
+        lambda one: problem,
+        address=address,
+        report=report,
+        ended=tell,
+    )
     if left:
-        run_dir.write_summary({"status": INTERRUPTED, "left": left, "incidents": incidents})
+        run_dir.write_summary({"status": INTERRUPTED, "left": left, "incidents": dict(incidents)})
         raise ClusterError(
             f"{len(left)} of {config.repeats} repeats could not be run ({next(iter(left.values()))}"
             f"); the others are kept: `paretolab resume {run_dir.path}` tries these again"
         )
     seconds = round(time.perf_counter() - started, 3)
-    return conclude_repeats(config, problem, run_dir, incidents=incidents, wall_s=seconds)
+    return conclude_repeats(config, problem, run_dir, incidents=dict(incidents), wall_s=seconds)
 
 
-def has_ended(repeat_dir: RunDir, config: RunConfig) -> bool:
-    """Tell whether a repeat has used up the budget that it has now."""
-    ended = repeat_dir.summary().get("status") in (DONE, FAILED)
-    return ended and repeat_dir.config().budget == config.budget
-
-
-def config_of_repeat(config: RunConfig, number: int) -> RunConfig:
-    """Return the configuration of a repeat: a run with a seed of its own."""
-    return config.model_copy(
-        update={"seed": repeat_seed(config.seed, number), "repeats": 1, "workers": "serial"}
-    )
-
-
-def _run_one(config: RunConfig, problem: Problem, repeat_dir: RunDir) -> None:
-    """Do a repeat; a process that was left behind by a driver that was killed is waited for."""
-    with repeat_dir.owned(wait=True):
-        about = {"data": dict(problem.describe())}
-        run_single(config, problem, repeat_dir, SerialEvaluator(problem, config.seed), about=about)
-
-
-def _line(repeat_dir: RunDir, config: RunConfig) -> str:
-    summary = repeat_dir.summary()
+def _line(ended: Ended, repeats: int) -> str:
+    summary = ended.summary
     return (
-        f"repeat {int(repeat_dir.path.name) + 1}/{config.repeats}: {summary['evaluations']:,} "
-        f"evaluations, front {summary['front_size']}, hypervolume "
-        f"{summary['indicators']['hypervolume']:.4f}"
+        f"repeat {ended.run.repeat + 1}/{repeats}: {summary['evaluations']:,} evaluations, front "
+        f"{summary['front_size']}, hypervolume {summary['indicators']['hypervolume']:.4f}"
     )
 
 

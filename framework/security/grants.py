@@ -97,27 +97,19 @@ def of_run(folder: Path) -> list[Grant]:
     return [grant for one in folders for grant in _sealed(one)]
 
 
-def seal(folder: Path, effects: Sequence[Grant]) -> None:
-    """Add to what the run in a folder was granted; nothing is written where there is nothing."""
+def seal(folder: Path, effects: Iterable[Grant]) -> None:
+    """Add to what the run in a folder was granted; nothing is written where there is nothing.
+
+    Raises
+    ------
+    OSError
+        It cannot be written down.
+    """
     known = set(_sealed(folder))
-    if known >= {*effects}:
-        return
-    with suppress(OSError):
-        for name, text in sealed_text({*known, *effects}).items():
-            write_whole(folder / name, text)
-
-
-def sealed_text(effects: Iterable[Grant]) -> dict[str, str]:
-    """Return the text of such a file by its name; nothing where there is nothing to note."""
-    wanted = sorted(set(effects))
-    if not wanted:
-        return {}
-    try:
-        sealed = _seal_of(wanted, _key(make=True))
-    except OSError:  # no place for a key: the user is asked again
-        return {}
-    content: dict[str, Any] = {"effects": [list(effect) for effect in wanted], "seal": sealed}
-    return {SEAL_FILE: json.dumps(content, indent=1)}
+    wanted = sorted(known.union(effects))
+    if len(wanted) > len(known):
+        content = {"effects": wanted, "seal": _seal_of(wanted, _key(make=True))}
+        write_whole(folder / SEAL_FILE, json.dumps(content, indent=1))
 
 
 def _sealed(folder: Path) -> list[Grant]:

@@ -9,11 +9,14 @@ import pytest
 import ray
 
 from framework.experiment.config import RunConfig, check
-from framework.experiment.single_run import BudgetLeft, evaluator_for
+from framework.experiment.execute import Options, execute
+from framework.experiment.run_dir import RunDir
+from framework.experiment.single_run import BudgetLeft, SingleRun, evaluator_for
 from framework.parallel import auto_evaluator
 from framework.parallel.config import uses_ray
 from framework.problems.functions import FunctionProblem
 from framework.run.driver import Progress
+from tests.experiment import small
 
 
 def test_ray_is_asked_for_by_a_number_by_all_or_by_an_address():
@@ -81,3 +84,24 @@ def test_auto_that_moved_to_ray_ends_the_actors_before_their_cluster(monkeypatch
     assert description().startswith("serial then Ray")
     # closing an actor of a cluster that is gone would start or join another one
     assert not ray.is_initialized()
+
+
+def test_repeats_that_are_cut_off_before_a_larger_budget_still_reach_it(tmp_path, monkeypatch):
+    raw = {key: value for key, value in small.raw().items() if key != "experiment"}
+    raw |= {"algorithm": {"kind": "random", "batch": 10}, "repeats": 2, "workers": "serial"}
+    run_dir, options = RunDir(tmp_path), Options(None, False, lambda line: None, plots=False)
+
+    def go(evaluations):
+        budget = {"budget": {"evaluations": evaluations}}
+        execute(check(RunConfig, raw | budget, run_dir.config_file), run_dir, options)
+        return [run.summary()["evaluations"] for run in run_dir.runs()]
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    assert go(20) == [20, 20]
+    with monkeypatch.context() as patch:
+        patch.setattr(SingleRun, "__enter__", killed)
+        with pytest.raises(KeyboardInterrupt):
+            go(40)
+    assert go(40) == [40, 40]

@@ -11,8 +11,9 @@ from typing import Any
 
 from framework.errors import ParetolabError
 from framework.experiment.config import RunConfig
-from framework.experiment.many_runs import Problems, run_arguments
-from framework.experiment.repeats import conclude_repeats, config_of_repeat, has_ended
+from framework.experiment.grid import repeats_of
+from framework.experiment.many_runs import Problems, has_ended, run_arguments
+from framework.experiment.repeats import conclude_repeats
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED, INTERRUPTED, make_roles, run_single
 from framework.front import Front
@@ -141,14 +142,13 @@ class TrialRuns:
             if config.repeats == 1:
                 self._submit(config, trial, (number, 0), self._criterion(limits))
                 return
-            for repeat in range(config.repeats):
-                own = config_of_repeat(config, repeat)
+            for run in repeats_of(config):
+                own, repeat_dir = run.config, RunDir(trial.path / run.directory)
                 if self._plan.sweep.resplit:
-                    own = resplit(own, repeat, self._plan.path)
-                repeat_dir = RunDir(trial.repeats / f"{repeat:03d}")
+                    own = resplit(own, run.repeat, self._plan.path)
                 if not has_ended(repeat_dir, own):
                     repeat_dir.make(own)
-                    self._submit(own, repeat_dir, (number, repeat), None)
+                    self._submit(own, repeat_dir, (number, run.repeat), None)
         except Exception as error:  # this trial's misfortune, whatever it is
             self._raised[number][0] = error
 
