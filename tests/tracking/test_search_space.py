@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 from optuna.trial import TrialState, create_trial
 
+from framework.cli.arguments import SHIPPED
 from framework.errors import InputError
+from framework.experiment.config import changed
 from framework.experiment.run_dir import RunDir
 from tests.tracking import sweeps
 from tracking.sweep import run as sweep_run
+from tracking.sweep.config import load_plan
 from tracking.sweep.sampling import draw_trial
 
 SPACE = {
@@ -75,6 +80,15 @@ def test_every_sampler_keeps_to_the_conditions(tmp_path, sampler):
         told = {"params": trial.params, "distributions": trial.distributions}
         told["system_attrs"] = trial.system_attrs
         drawn.append(create_trial(state=TrialState.COMPLETE, value=float(number % 7), **told))
+
+
+def test_items_of_lists_are_drawn_one_by_one():
+    plan = load_plan(SHIPPED / "sweeps" / "pruning.yaml")
+    drawn = draw_trial(plan, []).params
+    weights = [drawn[f"algorithm.weights.{i}"] for i in range(4)]
+    assert len(set(weights)) == 4
+    config = changed(plan.config, drawn, Path("sweep"))
+    assert list(config.algorithm.weights) == weights
 
 
 def test_whole_numbers_by_request(tmp_path):

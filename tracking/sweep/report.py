@@ -185,8 +185,9 @@ def top_table(plan: SweepPlan, study: SweepStudy) -> Table:
 
 
 def short(key: str) -> str:
-    """Return the last part of a key, or all of it where it is one of several kinds."""
-    return key if key.endswith(".kind") else key.rsplit(".", 1)[-1]
+    """Return the last part of a key, with the list of an item; all of it where it is a kind."""
+    *_, parent, last = ("", *key.split("."))
+    return key if last == "kind" else f"{parent}.{last}" if last.isdigit() else last
 
 
 def shown_value(value: Any) -> str:
