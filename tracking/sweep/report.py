@@ -186,8 +186,8 @@ def top_table(plan: SweepPlan, study: SweepStudy) -> Table:
 
 def short(key: str) -> str:
     """Return the last part of a key, with the list of an item; all of it where it is a kind."""
-    *_, parent, last = ("", *key.split("."))
-    return key if last == "kind" else f"{parent}.{last}" if last.isdigit() else last
+    last = key.rsplit(".", 1)[-1]
+    return key if last == "kind" else ".".join(key.split(".")[-1 - last.isdigit() :])
 
 
 def shown_value(value: Any) -> str:

@@ -178,8 +178,8 @@ class _Checker:
     def __init__(self, space: Mapping[str, Dimension], config: RunConfig, path: Path) -> None:
         self._space, self._config, self._path = space, config, path
         self._known = flatten(config.model_dump(mode="json", include=_VARIABLE))
-        lists = {key: value for key, value in self._known.items() if isinstance(value, list)}
-        self._known |= {f"{key}.{i}": x for key, own in lists.items() for i, x in enumerate(own)}
+        lists = [(key, own) for key, own in self._known.items() if isinstance(own, list)]
+        self._known |= {f"{key}.{i}": x for key, own in lists for i, x in enumerate(own)}
 
     def check(self, key: str) -> None:
         """Have it take each choice, or both ends of a range, wherever the key is tried."""
