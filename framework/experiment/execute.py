@@ -16,7 +16,6 @@ from framework import extras, registry
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, load_config
 from framework.experiment.export import export, exported_solution, marked
-from framework.experiment.repeats import run_repeats
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import (
     BudgetLeft,
@@ -213,6 +212,8 @@ def execute(
                 ):
                     summary = run.conclude(run.driver.run())
             else:
+                from framework.experiment.repeats import run_repeats  # it needs data frames
+
                 run_dir.write_config(config)
                 run_dir.write_about(problem, make_roles(config, problem), **about)
                 for follower in callbacks:
