@@ -103,10 +103,7 @@ class StageDecision:
 
     def stops(self, levels: IntArray, stages: int) -> FloatArray:
         """Return the threshold of each of the stages but the last, of the genes of a design."""
-        at = np.zeros(stages - 1, dtype=np.int64)
-        if len(levels):
-            at = levels[np.minimum(np.arange(stages - 1), len(levels) - 1)].astype(np.int64)
-        return self.thresholds[at]
+        return self.thresholds[_of_stages(levels, stages - 1)]
 
     def plain(self) -> list[Any]:
         """Return all that decides an answer, as JSON values."""
@@ -136,11 +133,23 @@ class Confidences:
         """Return what a :class:`~framework.space.Partition` says of levels, the thresholds."""
         return (max_stages if self.per_stage else 1), len(self.thresholds), True
 
-    def stops(self, levels: IntArray, stages: int) -> list[float]:
-        """Return the threshold of each stage of a design."""
-        at = levels[np.minimum(np.arange(stages), len(levels) - 1)].astype(np.int64)
-        stops: list[float] = self.thresholds[at].tolist()
-        return stops
+    def of_model(self, levels: IntArray, stages: int) -> Threshold | list[float]:
+        """Return the threshold of a design's stages: one where all are alike, else one each."""
+        each: list[float] = self.thresholds[_of_stages(levels, stages)].tolist()
+        return each[0] if len(set(each)) == 1 else each
+
+
+def _of_stages(levels: IntArray, stages: int) -> IntArray:
+    """Return the level of each stage, of genes of which the last is that of all further ones."""
+    if not len(levels):
+        return np.zeros(stages, dtype=np.int64)
+    return np.asarray(levels[np.minimum(np.arange(stages), len(levels) - 1)], dtype=np.int64)
+
+
+def class_threshold(thresholds: FloatArray, classes: Sequence[Any]) -> Threshold:
+    """Return the threshold of all classes where it is one, else each by its label."""
+    each: list[float] = thresholds.tolist()
+    return each[0] if len(set(each)) == 1 else dict(zip(classes, each, strict=True))
 
 
 def stage_thresholds(given: Threshold | Sequence[float], classes: Array, stages: int) -> FloatArray:

@@ -394,12 +394,16 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
     def _set(self, encoder: Encoder) -> None:
         """Check the parameters and set what follows from them."""
         self.encoder_ = encoder
-        self.stages_ = _stages(self.stages, encoder)
         self.costs_ = costs_for(self.costs, len(encoder.feature_names))
+        self.stages_ = self._stages_of(encoder)
         self.thresholds_ = stage_thresholds(self.threshold, self.classes_, len(self.stages_))
         self.decision_, self.stops_ = decision_for(
             self.decision, self.classes_.tolist(), len(self.stages_)
         )
+
+    def _stages_of(self, encoder: Encoder) -> tuple[IntArray, ...]:
+        """Return the features that each stage acquires; ``costs_`` is set."""
+        return _stages(self.stages, encoder)
 
     def _columns(self) -> list[IntArray]:
         """Return the encoded columns that each stage's classifier takes."""

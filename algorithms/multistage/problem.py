@@ -25,7 +25,7 @@ from algorithms.multistage.bit_planes import StageTables, pack, words_for
 from algorithms.multistage.components import SubClassifiers
 from algorithms.multistage.config import MissingPolicy, MultiStageConfig
 from algorithms.multistage.data import COMPONENTS_FORMAT, INCONCLUSIVE, digest, load
-from algorithms.multistage.decision import Confidences, StageDecision
+from algorithms.multistage.decision import Confidences, StageDecision, class_threshold
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.metrics import (
     COST,
@@ -54,7 +54,6 @@ from framework.data.error_costs import per_class
 from framework.data.subgroups import Subgroups
 from framework.errors import InputError
 from framework.measures import each_once
-from framework.models.checks import Threshold
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.outcomes import RecordOutcomes, Refits
 from framework.problem import Alternative, Deployable
@@ -558,12 +557,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             stops = self.decision.stops(levels, len(models))
             decision = self.decision.costs.to_json(self.classes) | {"thresholds": stops.tolist()}
         setting = self.data, self.kind, self.calibration, self.classes
-        threshold: Threshold | list[float]
-        threshold = dict(zip(self.classes, self.data.thresholds.tolist(), strict=True))
-        if self.confidences is not None:
-            threshold = self.confidences.stops(levels, len(models))
-        values = threshold.values() if isinstance(threshold, dict) else threshold
-        same = len(set(values)) == 1
+        chosen = self.confidences
         return MultiStageClassifier.from_fitted(
             encoder=Encoder.from_json(self.encoder),
             stages=[np.flatnonzero(x == stage) for stage in range(len(models))],
@@ -575,7 +569,9 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             costs=self.costs / self.cost_scale,
             cost_groups=self.groups if len(self.groups) else None,
             missing=self.missing,
-            threshold=next(iter(values)) if same else threshold,
+            threshold=class_threshold(self.data.thresholds, self.classes)
+            if chosen is None
+            else chosen.of_model(levels, len(models)),
             reject_label=INCONCLUSIVE,
             decision=decision,
         )

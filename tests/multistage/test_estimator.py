@@ -309,7 +309,7 @@ def test_messages_on_columns_name_no_keys_of_a_configuration(column, found):
         ({"random_state": None}, "^random_state: expected a whole number from 0, found None"),
         ({"costs": [-1, 2, 3]}, "ParetoMultiStage: costs.a: expected a number of at least 0"),
         ({"costs": [1, 2]}, "ParetoMultiStage.costs: expected 3 entries, one a feature, found 2$"),
-        ({"costs": {"a": 1}}, "found none for 'b' and 1 more; give them$"),
+        ({"costs": {"a": 1}}, "found none for b, c; give them$"),
         ({"costs": "abc"}, "^costs: expected numbers, found 'abc'"),
         ({"costs": {"a": "dear"}}, "^costs: expected numbers by feature"),
         ({"constraints": "cost"}, "^constraints: expected METRIC>=NUMBER"),

@@ -227,7 +227,7 @@ def test_a_failed_part_sent_by_the_evaluator_is_named_too(table_file):
         ({"threshold": {"hihg": 0.9}}, "did you mean 'high'?"),
         ({"threshold": 1.5}, "above 0 and at most 1, found 1.5"),
         ({"threshold": 0}, "above 0 and at most 1, found 0"),
-        ({"costs": {"values": {"a": 1}}}, "found none for 'b' and 3 more"),
+        ({"costs": {"values": {"a": 1}}}, "found none for b, c, colour, d"),
         ({"costs": {"values": {**COSTS, "a": -1}}}, "costs.values.a: expected a number of at"),
         ({"classifier": {"kind": "random_forrest"}}, "did you mean 'random_forest'?"),
         ({"classifier": {"kind": "random_forest", "n_trees": 3}}, "found 'n_trees'"),

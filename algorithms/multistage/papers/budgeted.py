@@ -154,11 +154,9 @@ class CostOrdered(MultiStageClassifier):
     ) -> None:
         super().__init__(None, costs, threshold, classifier, reject_label)
 
-    def _set(self, encoder: Encoder) -> None:
-        super()._set(encoder)
-        self.stages_ = tuple(
-            np.flatnonzero(self.costs_ == cost).astype(np.int64) for cost in np.unique(self.costs_)
-        )
+    def _stages_of(self, encoder: Encoder) -> tuple[IntArray, ...]:
+        levels = np.unique(self.costs_)
+        return tuple(np.flatnonzero(self.costs_ == cost).astype(np.int64) for cost in levels)
 
 
 class SingleStage(MultiStageClassifier):
