@@ -8,7 +8,7 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -45,36 +45,40 @@ class Command(Protocol):
         ...
 
 
-class _HelpAll(argparse.Action):
-    """Print the help with the options that are rarely needed."""
+class HelpAll(argparse.Action):
+    """Print the help with the options that are rarely needed; see :func:`rarely`."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
+        self._rare: list[tuple[argparse.Action, str]] = []
+
+    def add(self, action: argparse.Action, text: str) -> None:
+        """Take an option whose help is this text."""
+        self._rare.append((action, text))
+
+    def reveal(self) -> None:
+        """Have help, and what completes commands, show the rare options from now on."""
+        for action, text in self._rare:
+            action.help = text
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        show_rare()
+        self.reveal()
         parser.print_help()
         parser.exit()
 
 
-_RARELY: dict[argparse.ArgumentParser, list[tuple[argparse.Action, str]]] = {}
-
-
 def rarely(parser: argparse.ArgumentParser) -> Callable[..., None]:
     """Return ``add_argument`` for options that only ``--help-all`` shows."""
-    if parser not in _RARELY:
+    shown = next((action for action in parser._actions if isinstance(action, HelpAll)), None)
+    if shown is None:
         text = "show all options, the rare ones too, and exit"
-        parser.add_argument("--help-all", action=_HelpAll, nargs=0, help=text)
-    rare = _RARELY.setdefault(parser, [])
+        parser.add_argument("--help-all", action=HelpAll, help=text)
+        return rarely(parser)
 
     def add(*names: str, help: str, **options: Any) -> None:
-        rare.append((parser.add_argument(*names, help=argparse.SUPPRESS, **options), help))
+        shown.add(parser.add_argument(*names, help=argparse.SUPPRESS, **options), help)
 
     return add
-
-
-def show_rare() -> None:
-    """Have help, and what completes commands, show all options from now on."""
-    for rare in _RARELY.values():
-        for action, text in rare:
-            action.help = text
 
 
 def config_argument(

@@ -10,7 +10,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from framework.cli.arguments import SHIPPED, config_path, program, show_rare
+from framework.cli.arguments import SHIPPED, HelpAll, config_path, program
 from framework.cli.results import Result, json_argument
 from framework.errors import InputError
 from framework.registry import nearest
@@ -141,11 +141,12 @@ class Completion:
         from framework.cli.main import command_parser
 
         parser = command_parser()
-        show_rare()
         for action in parser._actions:
             if isinstance(action, argparse._SubParsersAction):
                 action.help = "command"  # else its commands are not completed
         for action in _actions(parser):
+            if isinstance(action, HelpAll):
+                action.reveal()
             if action.metavar in _FILES:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
         sys.stdout.write(shtab.complete(parser, args.shell))

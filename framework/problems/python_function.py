@@ -53,21 +53,21 @@ class Parameter(NamedTuple):
         InputError
             It is neither, or a list of two numbers, which could be meant as either.
         """
-        where, values = f"space: {name}", tuple(given) if isinstance(given, tuple | list) else ()
-        kind = "choice" if isinstance(given, list) else "uniform"
-        if isinstance(given, tuple) and values and values[-1] in _KINDS:
-            *values_, kind = values
-            values = tuple(values_)
-        if isinstance(given, list) and len(values) == 2 and all(map(_is_number, values)):
-            low, high = values
+        where = f"space: {name}"
+        values, kind = given, "choice" if isinstance(given, list) else "uniform"
+        if isinstance(given, tuple) and given and given[-1] in _KINDS:
+            values, kind = given[:-1], given[-1]
+        numeric = isinstance(values, tuple | list) and all(map(_is_number, values))
+        if isinstance(given, list) and len(given) == 2 and numeric:
+            low, high = given
             raise InputError(
                 f"{where}: expected ({low}, {high}) for all numbers between, or "
                 f"({low}, {high}, 'choice') for these two alone, found {given!r}"
             )
         if kind == "choice" and values:
-            return cls(name, 0, len(values) - 1, "choice", values)
-        ordered = len(values) == 2 and all(map(_is_number, values)) and values[0] < values[1]
-        if kind == "choice" or not ordered or (kind == "log" and not values[0] > 0):
+            return cls(name, 0, len(values) - 1, "choice", tuple(values))
+        ordered = numeric and len(values) == 2 and values[0] < values[1]
+        if kind == "choice" or not ordered or (kind == "log" and values[0] <= 0):
             raise InputError(
                 f"{where}: expected (low, high) with low < high, (low, high, 'log') with low > 0, "
                 f"or a list of choices, found {given!r}"
