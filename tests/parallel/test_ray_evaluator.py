@@ -214,7 +214,7 @@ def test_close_ends_the_workers(make: Make) -> None:
     ray = make(Sphere())
     pids = wait_for_pids(ray, 2)
     ray.close()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60  # Ray ends them one after another, slowly where cores are few
     while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
