@@ -88,6 +88,9 @@ class EMSCO(Algorithm):
     - Infeasible candidates rank below all feasible ones, by violation; failed ones leave the
       generation.
     - Ties in fitness go to the candidate proposed first.
+    - Algorithm 3 returns the front of the last generation sorted by fitness. Files of fronts are
+      in order of ids, by which rows are named and runs compared; that list, each distinct solution
+      once, is ``by_fitness`` of ``outcome().findings``.
     """
 
     spaces = (Partition,)
@@ -128,7 +131,7 @@ class EMSCO(Algorithm):
         self._generation: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
         self._weights: FloatArray = np.zeros(0)
         self._fittest: Array | None = None
-        self._fittest_id = -1
+        self._by_fitness: IntArray = np.zeros(0, dtype=np.int64)
         self._unchanged = 0
         self.returns = returns
         self._step = 0 if max_pending is None else self.make_asynchronous(max_pending, population)
@@ -147,9 +150,10 @@ class EMSCO(Algorithm):
         return self._elite
 
     def outcome(self) -> Outcome:
+        findings = {"by_fitness": self._by_fitness.tolist()}
         if self.returns == "front" or self._fittest is None:
-            return Outcome()
-        return Outcome(returned=np.array([self._fittest_id]))
+            return Outcome(findings)
+        return Outcome(findings, returned=self._by_fitness[:1])
 
     def propose(self) -> Array | None:
         if self._step:
@@ -253,14 +257,15 @@ class EMSCO(Algorithm):
             return
         rows = Evaluated.concat(generation)
         losses = self.roles.losses(rows.values)
-        layers = pareto_layers(losses, self.roles.violation(rows.values))
+        violation = self.roles.violation(rows.values)
+        layers = pareto_layers(losses, violation)
         fitness = partitions.log_fitness(self._gains(losses), layers, self.epsilon)
         self._generation = np.array(rows.X, dtype=self.space.dtype)
         self._weights = np.exp(fitness - fitness.max())
         by_fitness = np.lexsort((rows.ids, -fitness))
         elite = self._elite_of(by_fitness, layers, losses, rows.X)
         self._elite = rows.take(np.sort(elite))
-        self._fittest_id = int(rows.ids[by_fitness[0]])
+        self._by_fitness = rows.ids[elite[(layers == 0)[elite] & (violation == 0.0)[elite]]]
         self._check_end(rows.X[by_fitness[0]])
 
     def _gains(self, losses: FloatArray) -> FloatArray:

@@ -202,6 +202,14 @@ def test_the_exact_front_of_a_small_problem_is_found(problem):
     algorithm = EMSCO(problem, roles, seed=0, population=200, mutation_rate=0.3)
     front = search(problem, algorithm, SerialEvaluator(problem, 0), budget=Budget(generations=300))
     assert {tuple(row) for row in front.losses.tolist()} == exact
+    # what Algorithm 3 returns: all of it (Property 1), the longest vector of objectives first
+    rows = np.searchsorted(front.ids, algorithm.outcome().findings["by_fitness"])
+    assert {tuple(row) for row in front.losses[rows].tolist()} == exact
+    values = {name: front.rows.values[name][rows] for name in ("coverage", "accuracy", "cost")}
+    inverse = np.array([values["cost"].min() / cost if cost else 1.0 for cost in values["cost"]])
+    lengths = values["coverage"] ** 2 + values["accuracy"] ** 2 + inverse**2
+    assert (np.diff(lengths) <= 1e-12).all()
+    assert len(set(lengths.round(6))) > 1
 
 
 @settings(max_examples=15)
