@@ -22,7 +22,8 @@ from algorithms.ensembling.searches.greedy import GES, MultiGES
 from algorithms.ensembling.searches.small_ensembles import SmallEnsembles
 from algorithms.general.baselines import GridSearch, RandomSearch
 from algorithms.general.local_search import ParetoLocalSearch
-from algorithms.general.pymoo_searches import NSGAII, NSGAIII, RVEA, SMSEMOA
+from algorithms.general.nsga2 import NSGAII
+from algorithms.general.pymoo_searches import NSGAIII, RVEA, SMSEMOA
 from algorithms.hull.data import NetworkConfig
 from algorithms.hull.network import NetworkProblem
 from algorithms.hull.papers.archive_peers import ARMOEA, TwoArch2

@@ -73,7 +73,7 @@ def test_pictures_and_logs_that_cannot_be_made_stop_no_run(core_only):
         pytest.param("completion", ("completion", "bash"), marks=pytest.mark.slow),
         pytest.param(
             "pymoo",
-            ("run", "run.yaml", "--set", "algorithm={kind: nsga2, population: 10}"),
+            ("run", "run.yaml", "--set", "algorithm={kind: nsga3, population: 10}"),
             marks=pytest.mark.slow,  # plug-ins are tried below, in this process
         ),
     ],
@@ -97,5 +97,5 @@ def test_plug_ins_say_which_extra_they_need(monkeypatch):
     monkeypatch.setattr(extras, "installed", lambda package: False)
     for name in [name for name in sys.modules if name.startswith("pymoo.")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(InputError, match=r"nsga2.*paretolab\[pymoo\]"):
-        registry.load("algorithms", "nsga2")
+    with pytest.raises(InputError, match=r"nsga3.*paretolab\[pymoo\]"):
+        registry.load("algorithms", "nsga3")

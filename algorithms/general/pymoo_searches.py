@@ -1,16 +1,15 @@
-"""NSGA-II, NSGA-III, RVEA and SMS-EMOA of pymoo, with variation operators that fit the space."""
+"""NSGA-III, RVEA and SMS-EMOA of pymoo, with variation operators that fit the space."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 from pymoo.algorithms.moo import sms
-from pymoo.algorithms.moo.nsga2 import NSGA2
 from pymoo.algorithms.moo.nsga3 import NSGA3
 from pymoo.algorithms.moo.rvea import RVEA as PymooRVEA
 from pymoo.core.crossover import Crossover
@@ -23,10 +22,9 @@ from pymoo.operators.selection.tournament import TournamentSelection
 from pymoo.termination.max_gen import MaximumGenerationTermination
 from pymoo.util.ref_dirs import get_reference_directions
 
-from algorithms.general import crowding
-from algorithms.moves.seen import Seen, unseen
-from algorithms.moves.variation import SPACES, Variation, variation
-from framework.algorithm import Algorithm, MaxPending, Outcome, known_horizon, name_of
+from algorithms.moves.steady_state import SteadyState
+from algorithms.moves.variation import Variation
+from framework.algorithm import MaxPending, Outcome, known_horizon, name_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError, Unfit
@@ -35,7 +33,7 @@ from framework.roles import Roles
 from framework.settings import Rate
 
 
-class PymooSearch(Algorithm):
+class PymooSearch(SteadyState):
     """A search with the selection and survival of pymoo and variation operators of paretolab.
 
     Parameters
@@ -57,8 +55,8 @@ class PymooSearch(Algorithm):
         Bias of mutation to early stages; the greater the stronger.
     max_pending : int, optional
         Number of candidates that may be pending while the search goes on; it waits for each batch
-        if None. Each competes with the members as soon as it and all before it are known, and no
-        genome is proposed twice (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
+        if None. They compete with the members whenever a fifth of the population was evaluated, and
+        no genome is proposed twice (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
 
     Notes
     -----
@@ -81,8 +79,6 @@ class PymooSearch(Algorithm):
     pymoo: Blank and Deb 2020, doi:10.1109/ACCESS.2020.2990567.
     """
 
-    spaces = SPACES
-
     def __init__(
         self,
         problem: Problem,
@@ -95,12 +91,17 @@ class PymooSearch(Algorithm):
         beta: Annotated[float, Field(gt=0)] = 2.0,
         max_pending: MaxPending = None,
     ) -> None:
-        super().__init__(problem, roles, seed=seed)
+        super().__init__(
+            problem,
+            roles,
+            seed=seed,
+            population=population,
+            max_pending=max_pending,
+            mutation_rate=mutation_rate,
+            crossover_rate=crossover_rate,
+            beta=beta,
+        )
         self._limits = roles.limits()
-        self.population = population
-        self._step = self.make_asynchronous(max_pending, population) if max_pending else 0
-        self._moves = variation(self.space, mutation_rate, crossover_rate, beta)
-        self._seen, self._started = Seen(), 0
         self._search = self._make_search()
         self._search.setup(
             PymooProblem(
@@ -115,7 +116,6 @@ class PymooSearch(Algorithm):
         )
         self._search.random_state = self.rng
         self._children: Any = None
-        self._members = self._make_members() if max_pending else None
 
     def _termination(self, population: int) -> Any:
         """Return what pymoo's algorithm believes to end it; it never does, the budget does."""
@@ -134,14 +134,10 @@ class PymooSearch(Algorithm):
             eliminate_duplicates=True,
         )
 
-    def _make_members(self) -> Members:
-        """Return the population of the form without generations."""
-        return PymooMembers(self._search)
-
     def propose(self) -> Array | None:
         """Return the next generation's children, shape (at most population, d), or a step's."""
-        if self._members is not None:
-            return self._next_step(self._members)
+        if self.is_steady:
+            return self.next_step()
         self._children = self._search.ask()
         if self._children is None:
             self.done, self.reason = True, "no new genome from mating"
@@ -150,39 +146,33 @@ class PymooSearch(Algorithm):
 
     def learn(self, batch: Evaluated) -> None:
         """Have the candidates that succeeded compete with the members."""
-        ok = batch.ok
-        if not ok.any():
+        rows = self.gathered(batch)
+        if rows is None or not len(rows):
             return
-        rows = batch.take(ok) if batch.errors else batch
         losses = self._scaled(self.roles.losses(rows.values))
         violation = self.roles.violation(rows.values)
-        if self._members is not None:
-            self._members.absorb(rows.X, losses, violation)
-            return
-        children = self._children[ok]
+        children = Population.new("X", rows.X) if self.is_steady else self._children[batch.ok]
         children.set("F", losses)
         children.set("G", violation[:, np.newaxis])
         children.set("row", rows.ids)
         _tell(self._search, children)
         self._children = None
 
-    def _next_step(self, members: Members) -> Array | None:
-        """Return new children of the members, random genomes where there are none."""
-        drawn = unseen(
-            self._seen,
-            self._step,
-            lambda n: self._drawn(members, n),
-            lambda n: self._moves.scatter(n, self.rng),
+    def children(self, n: int) -> Array | None:
+        """Return children of parents that pymoo selects."""
+        search = self._search
+        if not search.is_initialized:
+            return None
+        pairs = search.mating.selection(
+            search.problem,
+            search.pop,
+            n,
+            n_parents=2,
+            to_pop=False,
+            algorithm=search,
+            random_state=self.rng,
         )
-        if not len(drawn):
-            return self.give_up("no new genome from mating")
-        self._started += len(drawn)
-        return drawn.astype(self.space.dtype)
-
-    def _drawn(self, members: Members, n: int) -> Array:
-        if self._started < self.population or not len(members):
-            return self._moves.first(n, self.rng).astype(self._moves.dtype)
-        one, other = members.parents(n, self.rng)
+        one, other = search.pop.get("X")[np.asarray(pairs, dtype=np.int64).T]
         return self._moves.children(one, other, self.rng)
 
     def _scaled(self, losses: FloatArray) -> FloatArray:
@@ -192,27 +182,12 @@ class PymooSearch(Algorithm):
         return np.asarray((losses - low) / (high - low))
 
 
-class NSGAII(PymooSearch):
-    """NSGA-II: non-dominated sorting and crowding distance.
-
-    Deb, Pratap, Agarwal and Meyarivan 2002, doi:10.1109/4235.996017. Parameters: those of
-    :class:`PymooSearch`.
-    """
-
-    def _pymoo(self, population: int, **parts: Any) -> Any:
-        return NSGA2(pop_size=population, **parts)
-
-    def _make_members(self) -> Members:
-        m = len(self.roles.objectives)
-        return CrowdedMembers(self.population, self.space.d, m, self._moves.dtype)
-
-
 class _Directed(PymooSearch):
     """A search around reference directions; it returns its members, unless asynchronous."""
 
     def outcome(self) -> Outcome:
         """Return the ids of the feasible members."""
-        if self._members is not None or not self._search.is_initialized:
+        if self.is_steady or not self._search.is_initialized:
             return Outcome()
         members = self._search.pop
         feasible = members.get("CV")[:, 0] <= 0.0
@@ -301,88 +276,6 @@ class SMSEMOA(PymooSearch):
         # pymoo's tournament does not pickle
         selection = TournamentSelection(func_comp=_dominating)
         return sms.SMSEMOA(pop_size=population, selection=selection, **parts)
-
-
-class Members(ABC):
-    """A population without generations; candidates compete as soon as they are known."""
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """Return how many members there are."""
-
-    @abstractmethod
-    def parents(self, n: int, rng: np.random.Generator) -> Array:
-        """Return the genomes of ``n`` pairs of parents, shape (2, n, d)."""
-
-    @abstractmethod
-    def absorb(self, X: Array, losses: FloatArray, violation: FloatArray) -> None:
-        """Add candidates: genomes (b, d), losses (b, m) and violations (b,)."""
-
-
-class CrowdedMembers(Members):
-    """NSGA-II's population: layers and crowding distance; a candidate replaces one member at most.
-
-    Parameters
-    ----------
-    size, d, m : int
-        Members, genes, objectives.
-    dtype : numpy.dtype
-        Of the genomes.
-
-    Notes
-    -----
-    Layers are kept up to date (Li, Deb, Zhang, Suganthan and Chen 2017,
-    doi:10.1109/TCYB.2016.2621008), O(n m) a candidate.
-    """
-
-    def __init__(self, size: int, d: int, m: int, dtype: np.dtype[Any]) -> None:
-        self._crowd = crowding.empty_crowd(size, m)
-        self._genomes: Array = np.zeros((size + 1, d), dtype=dtype)
-
-    def __len__(self) -> int:
-        return int(self._crowd.size[0])
-
-    def parents(self, n: int, rng: np.random.Generator) -> Array:
-        """Return winners of binary tournaments by layer and crowding distance."""
-        pairs = (rng.random((2 * n, 2)) * len(self)).astype(np.int64)
-        chosen: IntArray = crowding.winners(self._crowd, pairs, rng.random(2 * n))
-        return self._genomes[chosen.reshape(2, n)]
-
-    def absorb(self, X: Array, losses: FloatArray, violation: FloatArray) -> None:
-        rows = np.ascontiguousarray(X, dtype=self._genomes.dtype)
-        crowding.absorb(self._crowd, self._genomes, rows, losses, violation)
-
-
-class PymooMembers(Members):
-    """The population of an algorithm of pymoo, with its own selection and survival.
-
-    Parameters
-    ----------
-    search : pymoo's algorithm, set up
-    """
-
-    def __init__(self, search: Any) -> None:
-        self._search = search
-
-    def __len__(self) -> int:
-        return len(self._search.pop) if self._search.is_initialized else 0
-
-    def parents(self, n: int, rng: np.random.Generator) -> Array:
-        search = self._search
-        pairs = search.mating.selection(
-            search.problem,
-            search.pop,
-            n,
-            n_parents=2,
-            to_pop=False,
-            algorithm=search,
-            random_state=rng,
-        )
-        return np.asarray(search.pop.get("X")[np.asarray(pairs, dtype=np.int64).T])
-
-    def absorb(self, X: Array, losses: FloatArray, violation: FloatArray) -> None:
-        rows = Population.new("X", X, "F", losses, "G", violation[:, np.newaxis])
-        _tell(self._search, rows)
 
 
 def _tell(search: Any, evaluated: Any) -> None:

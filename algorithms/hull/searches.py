@@ -21,9 +21,8 @@ from algorithms.hull.reference import (
     exact_reference,
     float_reference,
 )
-from algorithms.moves.seen import Seen, unseen
-from algorithms.moves.variation import SPACES, variation
-from framework.algorithm import Algorithm, MaxPending, Outcome
+from algorithms.moves.steady_state import SteadyState
+from framework.algorithm import MaxPending, Outcome
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
@@ -36,13 +35,12 @@ Points3D = Annotated[list[tuple[Rate, Rate, Rate]], Field(min_length=3)]
 Points = Annotated[list[list[Rate]], Field(min_length=2)]
 """R as a configuration gives it: for three objectives, and for any number."""
 
-_NONE = np.zeros(0, dtype=np.int64)
 _MODES = {"oldest": populations.OLDEST, "birth": populations.BIRTH, "random": populations.RANDOM}
 
 R = TypeVar("R", bound=ReferencePoints)
 
 
-class HullSearch(Algorithm, Generic[R]):
+class HullSearch(SteadyState, Generic[R]):
     """Base of the convex-hull searches: a population whose hull with R is to grow.
 
     Parameters
@@ -74,7 +72,6 @@ class HullSearch(Algorithm, Generic[R]):
         smaller than R.
     """
 
-    spaces = SPACES
     genomes: Array
 
     def __init__(
@@ -90,13 +87,18 @@ class HullSearch(Algorithm, Generic[R]):
         crossover_rate: Rate | None = None,
         reference: Sequence[Sequence[float]] | None = None,
     ) -> None:
-        super().__init__(problem, roles, seed=seed)
-        self.population, self.batch = population, batch
+        super().__init__(
+            problem,
+            roles,
+            seed=seed,
+            population=population,
+            max_pending=max_pending,
+            mutation_rate=mutation_rate,
+            crossover_rate=crossover_rate,
+        )
+        self.batch = batch
         if batch < population:
             self.evaluations_per_generation = population
-        self._seen: Seen | None = None
-        if max_pending is not None:
-            self.batch, self._seen = self.make_asynchronous(max_pending, population), Seen()
         self.reference = self.make_reference(roles, reference or problem.anchors(roles.names))
         if population < self.reference.corners:
             raise InputError(
@@ -105,38 +107,28 @@ class HullSearch(Algorithm, Generic[R]):
             )
         low, high = roles.bounds().T
         self._low, self._span = low, high - low
-        self._moves = variation(self.space, mutation_rate, crossover_rate)
-        self._started = 0
         self._starts = problem.starts()
 
     def propose(self) -> Array | None:
         """Return the problem's starts, then random genomes, (population, d), then children."""
         if len(self._starts):
-            some = len(self._starts) if self._seen is None else self.batch
-            drawn, self._starts = self._starts[:some], self._starts[some:]
-            if self._seen is not None:
-                self._seen.add(drawn)
-            return drawn
-        if self._seen is None:
-            drawn = self._drawn(self.batch if len(self._parents()) else self.population)
-        else:
-            drawn = unseen(
-                self._seen, self.batch, self._drawn, lambda n: self._moves.scatter(n, self.rng)
-            )
-            if not len(drawn):
-                return self.give_up("no new genome from mating")
-        self._started += len(drawn)
-        return drawn.astype(self.space.dtype, copy=False)
+            some = self.step if self.is_steady else len(self._starts)
+            starts, self._starts = self._starts[:some], self._starts[some:]
+            self._seen.add(starts)
+            return starts
+        if self.is_steady:
+            return self.next_step()
+        X = self.children(self.batch) if self._n_bred else None
+        if X is None:
+            X = self.first(self.population)
+        self._n_bred += len(X)
+        return X.astype(self.space.dtype, copy=False)
 
-    def _parents(self) -> IntArray:
-        """Return where in ``genomes`` the parents of the next children are."""
-        return self.members() if self._started >= self.population else _NONE
-
-    def _drawn(self, n: int) -> Array:
-        """Return children of uniform parents, random genomes where there are none."""
-        slots = self._parents()
+    def children(self, n: int) -> Array | None:
+        """Return children of parents that are drawn from the members, each equally likely."""
+        slots = self.members()
         if not len(slots):
-            return self._moves.first(n, self.rng)
+            return None
         parents = _picked(self.genomes, slots, self.rng.random(2 * n))
         return self._moves.children(parents[:n], parents[n:], self.rng)
 

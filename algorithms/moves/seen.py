@@ -1,8 +1,6 @@
-"""Genomes that were proposed before, stored as 64-bit codes, and how to draw new ones."""
+"""Genomes that were proposed before, stored as 64-bit codes."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 
@@ -10,7 +8,6 @@ from framework.arrays import Array, BoolArray, WordArray
 from framework.jit import njit
 
 _SMALLEST = 1 << 12
-_ATTEMPTS = 16
 
 FIRST_CODE = np.uint64(14695981039346656037)
 """Code of no words at all."""
@@ -50,37 +47,6 @@ class Seen:
     def added(self, n: int) -> None:
         """Count ``n`` codes that were put into the table."""
         self._used += n
-
-
-def unseen(
-    seen: Seen, n: int, make: Callable[[int], Array], otherwise: Callable[[int], Array]
-) -> Array:
-    """Return up to ``n`` new genomes, shape (at most n, d), and remember them.
-
-    Repeats are refused and made again, at most so often that a space with nothing left to find
-    is noticed.
-
-    Parameters
-    ----------
-    seen : Seen
-        Genomes that were proposed before.
-    n : int
-    make, otherwise : callable
-        Return so many genomes, new or not; the second is called where the first finds no new one.
-    """
-    X = make(n)
-    new = seen.add(X)
-    if new.all():
-        return X
-    pieces = [X[new]]
-    missing = n - len(pieces[0])
-    for attempt in range(2 * _ATTEMPTS):
-        X = (make if attempt < _ATTEMPTS else otherwise)(missing).astype(X.dtype)
-        pieces.append(X[seen.add(X)])
-        missing -= len(pieces[-1])
-        if not missing:
-            break
-    return np.concatenate(pieces)
 
 
 def _words(rows: Array) -> Array:

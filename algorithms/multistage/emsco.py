@@ -9,9 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from algorithms.moves import partitions
-from algorithms.moves.seen import Seen, unseen
-from algorithms.moves.variation import variation
-from framework.algorithm import Algorithm, MaxPending, Outcome
+from algorithms.moves.steady_state import SHARE_OF_POOL, SteadyState
+from framework.algorithm import MaxPending, Outcome
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
@@ -22,10 +21,9 @@ from framework.settings import Rate
 from framework.space import Partition
 
 _ATTEMPTS = 4  # at finding moves that are new
-_SHARE_FRESH = 0.2  # of a population that is evaluated before the next asynchronous generation
 
 
-class EMSCO(Algorithm):
+class EMSCO(SteadyState):
     """A genetic algorithm on ordered partitions (Algorithm 3).
 
     Each generation consists of the elite of the one before and of children. Parents are selected
@@ -114,19 +112,18 @@ class EMSCO(Algorithm):
         returns: Literal["front", "fittest"] = "front",
         max_pending: MaxPending = None,
     ) -> None:
-        super().__init__(problem, roles, seed=seed)
+        super().__init__(problem, roles, seed=seed, population=population, max_pending=max_pending)
         self._limits = roles.limits()
         self._amount = np.array([kind == "ratio" for kind in roles.kinds()])
         for name, (low, high), amount in zip(roles.names, self._limits, self._amount, strict=True):
             if not math.isfinite(low) or not (amount or math.isfinite(high)):
                 raise InputError(f"objectives: emsco needs a bound for {name!r}, found none")
-        self.population, self.elitism = population, elitism
+        self.elitism = elitism
         self.mutation_rate, self.crossover_rate = mutation_rate, crossover_rate
         self.epsilon, self.convergence, self.unique = epsilon, convergence, unique
         self._starts = problem.starts()
-        self.memetic, self._proposed_before = memetic, Seen()
+        self.memetic = memetic
         self._cdf = partitions.beta_binomial_cdf(self.space.k, beta)
-        self._moves = variation(self.space)
         self._elite: Evaluated | None = None
         self._generation: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
         self._weights: FloatArray = np.zeros(0)
@@ -134,10 +131,7 @@ class EMSCO(Algorithm):
         self._by_fitness: IntArray = np.zeros(0, dtype=np.int64)
         self._unchanged = 0
         self.returns = returns
-        self._step = 0 if max_pending is None else self.make_asynchronous(max_pending, population)
-        self._started = 0
-        self._latest: list[Evaluated] = []  # evaluated since the last generation, or before
-        self._fresh = 0
+        self._latest: Evaluated | None = None  # evaluated lately, where there are no generations
 
     @property
     def fittest(self) -> Array | None:
@@ -156,63 +150,63 @@ class EMSCO(Algorithm):
         return Outcome(findings, returned=self._by_fitness[:1])
 
     def propose(self) -> Array | None:
-        if self._step:
-            X = unseen(
-                self._proposed_before,
-                self._step,
-                self._drawn,
-                lambda n: self.space.sample_by_size(self.rng, n),
-            )
-            self._started += len(X)
-            return X if len(X) else self.give_up("no new genome from mating")
-        children = self.population - (0 if self._elite is None else len(self._elite))
-        moved = self._moved(round(self.memetic * children)) if len(self._generation) else None
-        if moved is None:
-            return self._remembered(self._drawn(self.population))
-        bred = self._drawn(children - len(moved))
-        return self._remembered(np.concatenate([bred, moved]) if len(moved) else bred)
+        """Return the children that fill up the next generation, or a step's."""
+        if self.is_steady:
+            return self.next_step()
+        if not len(self._generation):
+            X = self.first(self.population)
+        else:
+            n = self.population - (0 if self._elite is None else len(self._elite))
+            moved = self._moved(round(self.memetic * n))
+            X = np.concatenate([self._offspring(n - len(moved)), moved])
+        if self.memetic:
+            self._seen.add(X)
+        return X
 
-    def _drawn(self, n: int) -> Array:
+    def first(self, n: int) -> Array:
+        """Return one-stage genomes after mutation, what needs no search first (Algorithm 3)."""
         space = self.space
-        assert isinstance(space, Partition)
-        if len(self._generation) == 0 or (self._step and self._started < self.population):
-            X = np.empty((n, space.d), dtype=space.dtype)
-            partitions.first_generation(
-                n,
-                space.n,
-                space.k,
-                self.mutation_rate,
-                self._cdf,
-                space.removal,
-                space.values,
-                self.rng,
-                X,
-            )
-            space.settle(X)
-            first, self._starts = self._starts[:n], self._starts[n:]
-            X[: len(first)] = first  # what one could have without a search
-            return X
-        moves = int((self.rng.random(n) < self.memetic).sum()) if self._step else 0
-        bred = partitions.breed(
-            self._generation,
-            self._weights.cumsum(),
-            n - moves,
+        X = np.empty((n, space.d), dtype=space.dtype)
+        partitions.first_generation(
+            n,
+            space.n,
             space.k,
-            self.crossover_rate,
             self.mutation_rate,
             self._cdf,
             space.removal,
-            space.n,
             space.values,
             self.rng,
+            X,
         )
-        space.settle(bred)
+        space.settle(X)
+        first, self._starts = self._starts[:n], self._starts[n:]
+        X[: len(first)] = first
+        return X
+
+    def children(self, n: int) -> Array | None:
+        """Return offspring, some of it made by local search instead."""
+        if not len(self._generation):
+            return None
+        moves = int((self.rng.random(n) < self.memetic).sum())
+        bred = self._offspring(n - moves)
         return np.concatenate([bred, self._wandered(moves)]) if moves else bred
 
-    def _remembered(self, X: Array) -> Array:
-        if self.memetic:
-            self._proposed_before.add(X)
-        return X
+    def _offspring(self, n: int) -> Array:
+        """Return children of parents that are selected by roulette wheel (Algorithm 3)."""
+        bred = partitions.breed(
+            self._generation,
+            self._weights.cumsum(),
+            n,
+            self.space.k,
+            self.crossover_rate,
+            self.mutation_rate,
+            self._cdf,
+            self.space.removal,
+            self.space.n,
+            self.space.values,
+            self.rng,
+        )
+        return self.space.settle(bred)
 
     def _moved(self, count: int) -> Array:
         """Return up to ``count`` new genomes, each a random move away from one of the elite."""
@@ -221,7 +215,7 @@ class EMSCO(Algorithm):
             if count == 0 or self._elite is None:
                 break
             rows = self._wandered(count)
-            pieces.append(rows[self._proposed_before.add(rows)])
+            pieces.append(rows[self._seen.add(rows)])
             count -= len(pieces[-1])
         return np.concatenate(pieces)
 
@@ -234,21 +228,16 @@ class EMSCO(Algorithm):
         return rows
 
     def learn(self, batch: Evaluated) -> None:
-        fresh = batch.take(batch.ok) if batch.errors else batch
-        if not self._step:
-            self._form(fresh)
+        fresh = self.gathered(batch)
+        if fresh is None:
             return
-        self._latest.append(fresh)
-        self._fresh += len(batch)
-        if self._fresh >= self.population * _SHARE_FRESH:
-            self._fresh = 0
-            latest = Evaluated.concat(self._latest)
-            elite = 0 if self._elite is None else len(self._elite)
-            window = max(self.population - elite, math.ceil(self.population * _SHARE_FRESH))
-            latest = latest.take(np.arange(max(0, len(latest) - window), len(latest)))
-            self._latest = [latest]
-            kept = np.zeros(0) if self._elite is None else self._elite.ids
-            self._form(latest.take(~np.isin(latest.ids, kept)))
+        if self.is_steady:
+            latest = fresh if self._latest is None else Evaluated.concat([self._latest, fresh])
+            elite = np.zeros(0, dtype=np.int64) if self._elite is None else self._elite.ids
+            window = max(self.population - len(elite), math.ceil(self.population * SHARE_OF_POOL))
+            self._latest = latest.take(np.arange(max(0, len(latest) - window), len(latest)))
+            fresh = self._latest.take(~np.isin(self._latest.ids, elite))
+        self._form(fresh)
 
     def _form(self, fresh: Evaluated) -> None:
         """Make a generation of the elite and other candidates, and choose the next elite."""
@@ -293,10 +282,10 @@ class EMSCO(Algorithm):
         same = self._fittest is not None and np.array_equal(fittest, self._fittest)
         self._unchanged = self._unchanged + 1 if same else 0
         self._fittest = fittest.copy()
-        formed = 1 / _SHARE_FRESH if self._step else 1  # how often a generation is
+        formed = 1 / SHARE_OF_POOL if self.is_steady else 1  # how often a generation is
         if self.convergence is not None and self._unchanged >= self.convergence * formed:
             self.done, self.reason = True, "convergence"
-        elif self._step:
+        elif self.is_steady:
             return
         elif self._elite is not None and len(self._elite) >= self.population:
             self.done = True

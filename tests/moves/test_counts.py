@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from algorithms.general.baselines import RandomSearch
 from algorithms.general.local_search import ParetoLocalSearch
-from algorithms.general.pymoo_searches import NSGAII, NSGAIII, SMSEMOA
+from algorithms.general.nsga2 import NSGAII
+from algorithms.general.pymoo_searches import NSGAIII, SMSEMOA
 from algorithms.moves import counts as moves
 from algorithms.moves.variation import variation
 from framework.roles import Constraint

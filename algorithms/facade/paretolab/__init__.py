@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from algorithms.general.baselines import GridSearch as GridSearch
     from algorithms.general.baselines import RandomSearch as RandomSearch
     from algorithms.general.local_search import ParetoLocalSearch as ParetoLocalSearch
-    from algorithms.general.pymoo_searches import NSGAII as NSGAII
+    from algorithms.general.nsga2 import NSGAII as NSGAII
     from algorithms.hull.estimator import ROCHull as ROCHull
     from algorithms.hull.network import NetworkProblem as NetworkProblem
     from algorithms.hull.operating_points import OperatingPoint as OperatingPoint
@@ -152,7 +152,7 @@ _HOMES = {
     "EnsembleProblem": "algorithms.ensembling.problem:EnsembleProblem",
     "GridSearch": "algorithms.general.baselines:GridSearch",
     "ParetoLocalSearch": "algorithms.general.local_search:ParetoLocalSearch",
-    "NSGAII": "algorithms.general.pymoo_searches:NSGAII",
+    "NSGAII": "algorithms.general.nsga2:NSGAII",
     "RandomSearch": "algorithms.general.baselines:RandomSearch",
     "EMSCO": "algorithms.multistage.emsco:EMSCO",
     "ParetoMultiStage": "algorithms.multistage.estimator:ParetoMultiStage",

@@ -1,0 +1,127 @@
+"""Searches that breed children of a pool, in generations or whenever something was evaluated."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from algorithms.moves.seen import Seen
+from algorithms.moves.variation import SPACES, variation
+from framework.algorithm import Algorithm
+from framework.arrays import Array
+from framework.batch import Evaluated
+from framework.problem import Problem
+from framework.roles import Roles
+
+_ATTEMPTS = 16
+SHARE_OF_POOL = 0.2
+"""Of the population, as evaluations after which the pool is formed anew without generations."""
+
+_NOTHING_LEFT = "no new genome from mating"
+
+
+class SteadyState(Algorithm):
+    """Base of searches that breed children of a pool of evaluated candidates.
+
+    With ``max_pending`` there are no generations: whenever candidates were evaluated,
+    :meth:`next_step` proposes a step of children of the pool as it then is, and none that was
+    proposed before (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
+
+    Parameters
+    ----------
+    problem : Problem
+    roles : Roles
+    seed : int
+    population : int
+        Candidates that are proposed before any has parents.
+    max_pending : int or None
+        Number of candidates that may be pending; None: each batch is awaited.
+    mutation_rate, crossover_rate : float, optional
+    beta : float
+        See :func:`~algorithms.moves.variation.variation`.
+
+    Attributes
+    ----------
+    population : int
+    is_steady : bool
+        Whether it has no generations.
+    step : int
+        Number of candidates that are proposed together: those of a step, or the population.
+    """
+
+    spaces = SPACES
+
+    def __init__(
+        self,
+        problem: Problem,
+        roles: Roles,
+        *,
+        seed: int,
+        population: int,
+        max_pending: int | None,
+        mutation_rate: float | None = None,
+        crossover_rate: float | None = None,
+        beta: float = 2.0,
+    ) -> None:
+        super().__init__(problem, roles, seed=seed)
+        self.population, self.is_steady = population, max_pending is not None
+        self.step = population
+        if max_pending is not None:
+            self.step = self.make_asynchronous(max_pending, population)
+        self._moves = variation(self.space, mutation_rate, crossover_rate, beta)
+        self._seen, self._n_bred = Seen(), 0
+        self._gathered: list[Evaluated] = []  # since the pool was last formed
+        self._n_gathered = 0
+
+    @abstractmethod
+    def children(self, n: int) -> Array | None:
+        """Return ``n`` children of members of the pool, (n, d); None where it is empty."""
+
+    def first(self, n: int) -> Array:
+        """Return ``n`` genomes without parents, shape (n, d)."""
+        return self._moves.first(n, self.rng)
+
+    def scattered(self, n: int) -> Array:
+        """Return ``n`` random genomes, shape (n, d), for where no child is new."""
+        return self._moves.scatter(n, self.rng)
+
+    def bred(self, n: int) -> Array:
+        """Return ``n`` children, or genomes without parents until the population was proposed."""
+        X = self.children(n) if self._n_bred >= self.population else None
+        return self.first(n) if X is None else X
+
+    def next_step(self) -> Array | None:
+        """Return a step of genomes that were not proposed before, shape (at most step, d).
+
+        A child that was is made again, at most so often that a space with nothing left to find is
+        noticed; then random genomes take its place. None where these are known, too.
+        """
+        X = self.bred(self.step)
+        new = self._seen.add(X)
+        if not new.all():
+            pieces, missing = [X[new]], len(X) - int(new.sum())
+            for attempt in range(2 * _ATTEMPTS):
+                make = self.bred if attempt < _ATTEMPTS else self.scattered
+                X = make(missing).astype(X.dtype)
+                pieces.append(X[self._seen.add(X)])
+                missing -= len(pieces[-1])
+                if not missing:
+                    break
+            X = np.concatenate(pieces)
+        self._n_bred += len(X)
+        return X.astype(self.space.dtype, copy=False) if len(X) else self.give_up(_NOTHING_LEFT)
+
+    def gathered(self, batch: Evaluated) -> Evaluated | None:
+        """Return what succeeded since the pool was last formed, where it is to be formed anew.
+
+        That is after each generation, or whenever a fifth of the population was evaluated: sorting
+        a pool for one candidate costs as much as for many.
+        """
+        self._gathered.append(batch.take(batch.ok) if batch.errors else batch)
+        self._n_gathered += len(batch)
+        if self.is_steady and self._n_gathered < self.population * SHARE_OF_POOL:
+            return None
+        rows = Evaluated.concat(self._gathered)
+        self._gathered, self._n_gathered = [], 0
+        return rows
