@@ -17,6 +17,8 @@ from numba.core.caching import CacheImpl, InTreeCacheLocator
 from framework.machine import cache_dir
 
 F = TypeVar("F", bound=Callable[..., Any])
+OPTIONS = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
+"""Of all kernels. None is called by a library in C, for which Numba would compile it again."""
 
 SHIPPED = "PARETOLAB_SHIPPED"
 """Variable of a worker: the digest of the packages that travelled there, and their names."""
@@ -49,8 +51,19 @@ def njit(function: F) -> F:
     Kernels release the GIL. Fast-math stays off: a result must not depend on the width of the
     vectors of the machine that runs it.
     """
-    compiled: F = numba.njit(cache=True, nogil=True)(function)
+    compiled: F = numba.njit(**OPTIONS)(function)
     return compiled
+
+
+@njit
+def copy(values: Any, out: Any) -> None:
+    """Copy a vector into ``out``, entry by entry.
+
+    In a kernel, ``out[:] = values`` would bring the sentence of an error on shapes along, which
+    takes seconds to compile.
+    """
+    for i in range(len(out)):
+        out[i] = values[i]
 
 
 def njit_lean(function: F) -> F:
@@ -60,7 +73,7 @@ def njit_lean(function: F) -> F:
     each time that one is taken out of a tuple. Short functions over a tuple of arrays are 5 to 40
     times faster.
     """
-    compiled: F = numba.njit(cache=True, nogil=True, _nrt=False)(function)
+    compiled: F = numba.njit(**OPTIONS, _nrt=False)(function)
     return compiled
 
 
@@ -69,7 +82,7 @@ def njit_sum(function: F) -> F:
 
     For sums whose last bits decide nothing: two to three times faster.
     """
-    compiled: F = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})(function)
+    compiled: F = numba.njit(**OPTIONS, fastmath={"reassoc", "nsz"})(function)
     return compiled
 
 
@@ -78,5 +91,5 @@ def njit_ieee(function: F) -> F:
 
     Loops that divide then vectorise: ten times faster.
     """
-    compiled: F = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    compiled: F = numba.njit(**OPTIONS, error_model="numpy")(function)
     return compiled

@@ -1,7 +1,8 @@
-"""Machine code of packages that travelled to a node is kept between sessions."""
+"""Machine code is kept between sessions, and kernels are written so that they compile soon."""
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from framework.jit import SHIPPED
+
+ROOT = Path(__file__).parents[1]
 
 _KERNEL = """
 from framework.jit import njit
@@ -35,7 +38,7 @@ def ask(tmp_path: Path):
         package.mkdir(parents=True)
         (package / "__init__.py").write_text("")
         (package / "kernel.py").write_text(source)
-        path = os.pathsep.join([str(package.parent), str(Path(__file__).parents[1])])
+        path = os.pathsep.join([str(package.parent), str(ROOT)])
         env = {
             **os.environ,
             "PYTHONPATH": path,
@@ -62,3 +65,71 @@ def test_a_second_session_loads_what_the_first_compiled(ask, tmp_path):
 def test_another_version_and_a_package_that_did_not_travel_are_compiled_anew(ask, other):
     assert ask("first", "d1 toyship") == "compiled"
     assert ask("second", other) == "compiled"
+
+
+def _is_kernel(node: ast.AST) -> bool:
+    decorated = getattr(node, "decorator_list", ())
+    return any(ast.unparse(decorator).startswith("njit") for decorator in decorated)
+
+
+def _tables(tree: ast.AST) -> set[str]:
+    """Return what is used as an array of two dimensions or more."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
+            found.add(ast.unparse(node.value))
+        shape = isinstance(node, ast.Subscript) and ast.unparse(node).endswith(".shape[1]")
+        if shape or (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)):
+            found.add(ast.unparse(node.value).removesuffix(".shape"))
+    return found
+
+
+def array_assignments(source: str) -> list[str]:
+    """Return what assigns an array to a slice or a row of another in the kernels of a file."""
+    tree = ast.parse(source)
+    dotted = {name for name in _tables(tree) if "." in name}
+    found = []
+    for kernel in filter(_is_kernel, ast.walk(tree)):
+        tables = dotted | _tables(kernel)
+        for node in ast.walk(kernel):
+            if not isinstance(node, ast.Assign | ast.AugAssign):
+                continue
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                for one in target.elts if isinstance(target, ast.Tuple) else [target]:
+                    if not isinstance(one, ast.Subscript):
+                        continue
+                    index = one.slice.elts if isinstance(one.slice, ast.Tuple) else [one.slice]
+                    part = any(isinstance(i, ast.Slice) for i in index)
+                    row = len(index) == 1 and ast.unparse(one.value) in tables
+                    if (part or row) and not _is_number(node.value):
+                        found.append(f"{node.lineno}: {ast.unparse(node)}")
+    return found
+
+
+def _is_number(value: ast.expr) -> bool:
+    """Return whether a value is a number as it stands: 0, -1, np.inf, np.uint64(0), or a tuple."""
+    if isinstance(value, ast.Tuple):
+        return all(map(_is_number, value.elts))
+    if isinstance(value, ast.UnaryOp | ast.Call):
+        return _is_number(value.operand if isinstance(value, ast.UnaryOp) else value.args[0])
+    return isinstance(value, ast.Constant) or ast.unparse(value) == "np.inf"
+
+
+FILES = [p for folder in ("framework", "algorithms") for p in (ROOT / folder).rglob("*.py")]
+KERNELS = [path for path in FILES if "@njit" in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
+def test_kernels_assign_no_arrays_to_arrays(path):
+    # it would bring a sentence on shapes along that takes seconds to compile: framework.jit.copy
+    assert array_assignments(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["a[:] = b", "a[2:5] = b", "a[i] = b[j]", "a[i] += 1 / k", "a[0], k = b, 1"]
+)
+def test_assignments_of_arrays_are_recognised(line):
+    kernel = f"@njit\ndef kernel(a, b, i, j, k):\n    n, d = a.shape\n    {line}\n"
+    assert len(array_assignments(kernel)) == 1
+    assert array_assignments(kernel.replace("@njit\n", "")) == []

@@ -100,7 +100,8 @@ def walk(
             length += 1
         for kind in range(costs.shape[0]):
             for j in range(length):
-                paid[kind, c] += fixed[kind, models[c, j]]
+                for r in range(records):
+                    paid[kind, c, r] += fixed[kind, models[c, j]]
         for r in range(records):
             planes[4, c, r] = -1
             for j in range(length):

@@ -26,7 +26,7 @@ from framework.algorithm import MaxPending, Outcome
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.jit import njit
+from framework.jit import copy, njit
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.settings import Rate
@@ -157,7 +157,7 @@ def _picked(genomes: Array, slots: IntArray, U: FloatArray) -> Array:
     """Return the genome of a slot for each number in [0, 1), all slots equally likely."""
     picked = np.empty((len(U), genomes.shape[1]), dtype=genomes.dtype)
     for r in range(len(U)):
-        picked[r] = genomes[slots[int(U[r] * len(slots))]]
+        copy(genomes[slots[int(U[r] * len(slots))]], picked[r])
     return picked
 
 

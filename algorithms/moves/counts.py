@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from framework.arrays import Array, FloatArray
-from framework.jit import njit
+from framework.jit import copy, njit
 
 
 def neighbourhood_size(x: Array) -> int:
@@ -40,23 +40,23 @@ def neighbours(x: Array, max_count: int, empty: bool, out: Array) -> int:
     members = int((x > 0).sum())
     for i in range(d):
         if x[i] < max_count:
-            out[count] = x
+            copy(x, out[count])
             out[count, i] += 1
             count += 1
         if x[i] == 0:
             continue
         last = members == 1 and not empty
         if x[i] > 1 or not last:
-            out[count] = x
+            copy(x, out[count])
             out[count, i] -= 1
             count += 1
         if x[i] > 1 and not last:
-            out[count] = x
+            copy(x, out[count])
             out[count, i] = 0
             count += 1
         for j in range(d):
             if x[j] == 0:
-                out[count] = x
+                copy(x, out[count])
                 out[count, i], out[count, j] = 0, x[i]
                 count += 1
     return count
@@ -121,7 +121,7 @@ def recombine_rows(A: Array, B: Array, empty: bool, rng: np.random.Generator) ->
         for i in range(A.shape[1]):
             out[r, i] = A[r, i] if rng.random() < 0.5 else B[r, i]
         if not empty and not out[r].any():
-            out[r] = A[r]
+            copy(A[r], out[r])
     return out
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from framework.arrays import Array, IntArray
-from framework.jit import njit
+from framework.jit import copy, njit
 
 
 def neighbourhood_size(x: Array, members: int) -> int:
@@ -41,24 +41,24 @@ def neighbours(x: Array, lower: IntArray, upper: IntArray, members: int, out: Ar
     picked = int((x[:members] > 0).sum())
     for i in range(len(x)):
         if x[i] < upper[i]:
-            out[count] = x
+            copy(x, out[count])
             out[count, i] += 1
             count += 1
         only = i < members and picked == 1 and x[i] == 1
         if x[i] > lower[i] and not only:
-            out[count] = x
+            copy(x, out[count])
             out[count, i] -= 1
             count += 1
     for i in range(members):
         if x[i] == 0:
             continue
         if x[i] > 1 and picked > 1:
-            out[count] = x
+            copy(x, out[count])
             out[count, i] = 0
             count += 1
         for j in range(members):
             if x[j] == 0 and upper[j] > 0:
-                out[count] = x
+                copy(x, out[count])
                 out[count, i], out[count, j] = 0, min(x[i], upper[j])
                 count += 1
     return count
@@ -145,5 +145,5 @@ def recombine_rows(A: Array, B: Array, members: int, rng: np.random.Generator) -
                 low, high = min(A[r, i], B[r, i]), max(A[r, i], B[r, i])
                 out[r, i] = low + int(rng.random() * (high - low + 1))
         if members and not out[r, :members].any():
-            out[r, :members] = A[r, :members]
+            copy(A[r, :members], out[r, :members])
     return out

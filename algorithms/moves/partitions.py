@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from framework.arrays import Array, FloatArray
-from framework.jit import njit
+from framework.jit import copy, njit
 
 
 def beta_binomial_cdf(most: int, beta: float) -> FloatArray:
@@ -211,9 +211,9 @@ def breed(
             for j in range(items, d):
                 out[r, j] = X[a, j] if rng.random() < 0.5 else X[b, j]
         elif rng.random() < 0.5:
-            out[r] = X[a]
+            copy(X[a], out[r])
         else:
-            out[r] = X[b]
+            copy(X[b], out[r])
         count = compress_in_place(child)
         if count == 0:  # every feature removed: give one back
             child[np.int64(rng.random() * items)] = 0
@@ -310,7 +310,7 @@ def neighbours(x: Array, k: int, removal: bool, out: Array) -> int:
     count = _moved(x, stages, k, out, 0)
     count = _swapped(x, out, count)
     for s in range(stages - 1):
-        out[count] = x
+        copy(x, out[count])
         for i in range(len(x)):
             if x[i] > s:
                 out[count, i] -= 1
@@ -318,7 +318,7 @@ def neighbours(x: Array, k: int, removal: bool, out: Array) -> int:
     if removal and (x >= 0).sum() > 1:
         for i in range(len(x)):
             if x[i] >= 0:
-                out[count] = x
+                copy(x, out[count])
                 out[count, i] = -1
                 compress_in_place(out[count])
                 count += 1
@@ -335,7 +335,7 @@ def _moved(x: Array, stages: int, k: int, out: Array, count: int) -> int:
     for i in range(len(x)):
         for s in range(stages):
             if s != x[i]:
-                out[count] = x
+                copy(x, out[count])
                 out[count, i] = s
                 compress_in_place(out[count])
                 count += 1
@@ -363,7 +363,7 @@ def _swapped(x: Array, out: Array, count: int) -> int:
     for i in range(len(x)):
         for j in range(i):
             if x[i] != x[j]:
-                out[count] = x
+                copy(x, out[count])
                 out[count, i] = x[j]
                 out[count, j] = x[i]
                 count += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from framework.arrays import Array, FloatArray
-from framework.jit import njit
+from framework.jit import copy, njit
 
 CROSSOVER_INDEX = MUTATION_INDEX = 20.0
 """Distribution indices of SBX and of polynomial mutation, as is usual."""
@@ -111,7 +111,7 @@ def neighbours(x: FloatArray, lower: FloatArray, upper: FloatArray, out: FloatAr
             for sign in (-1.0, 1.0):
                 y = x[j] + sign * step
                 if lower[j] <= y <= upper[j] and y != x[j]:
-                    out[count] = x
+                    copy(x, out[count])
                     out[count, j] = y
                     count += 1
             step *= 0.25

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.jit import njit, njit_ieee, njit_lean
+from framework.jit import copy, njit, njit_ieee, njit_lean
 
 _BLOCK = 256  # records at a time: the layers' values stay in the nearest cache
 _TOGETHER = 32  # records that loops take together; what is left over is as slow as so many
@@ -150,7 +150,8 @@ def _forward(
                 unit += 1
                 continue
             out = outputs[j]
-            out[:n] = biases[unit]
+            for i in range(n):
+                out[i] = biases[unit]
             here = slice(starts[unit], starts[unit + 1])
             if layer == 0:
                 _add_columns(out, records, first, n, kept[here], used[here])
@@ -325,7 +326,7 @@ def train(
             slope[:] = 0.0
             for k in range(first, last):
                 r = order[epoch, k]
-                value[: sizes[0]] = records[r]
+                copy(records[r], value[: sizes[0]])
                 _activate(value, weights, biases, sizes, mask)
                 out = len(value) - 2
                 error[units - 2] = value[out] - (not positive[r])

@@ -8,7 +8,7 @@ import numpy as np
 
 from algorithms.hull.kernels import hull3d
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.jit import njit, njit_lean
+from framework.jit import copy, njit, njit_lean
 
 OLDEST, BIRTH, RANDOM = range(3)
 _MEMBERS, _QUEUE, _FREE, _STEPS, _BY_QUEUE = range(5)
@@ -96,9 +96,9 @@ def absorb(
     for r in range(len(ids)):
         pop.counts[_FREE] -= 1
         slot = pop.free[pop.counts[_FREE]]
-        genomes[slot] = X[r]
+        copy(X[r], genomes[slot])
         pop.ids[slot] = ids[r]
-        pop.hull.points[slot] = points[r]
+        copy(points[r], pop.hull.points[slot])
         _join(pop, slot, first, usable[r])
         if pop.counts[_MEMBERS] > size:
             _shrink(pop, first, mode, draws[r] if mode == RANDOM else 0.0)
@@ -290,7 +290,8 @@ def _level(
     state.facet_of[:] = -1
     state.counts[:] = 0
     first, placed = len(fixed), state.points
-    placed[:first] = fixed
+    for k in range(first):
+        copy(fixed[k], placed[k])
     for k in range(len(rows)):
         for j in range(3):
             placed[first + k, j] = points[rows[k], j]

@@ -23,7 +23,7 @@ import numpy as np
 
 from algorithms.multistage.kernels.scoring import popcount
 from framework.arrays import Array, IntArray, WordArray
-from framework.jit import njit, njit_lean
+from framework.jit import copy, njit, njit_lean
 
 FULL_STATES, FULL_POINTS = -1, -2  # what expand() returns where memory has to grow
 
@@ -411,8 +411,8 @@ def _move(points: Points, source: int, target: int) -> None:
     if source != target:
         points.answered[target] = points.answered[source]
         points.loss[target], points.cost[target] = points.loss[source], points.cost[source]
-        points.chains[target] = points.chains[source]
-        points.levels[target] = points.levels[source]
+        copy(points.chains[source], points.chains[target])
+        copy(points.levels[source], points.levels[target])
 
 
 @njit_lean
@@ -433,7 +433,7 @@ def _covers(states: States, a: int, b: int) -> bool:
 
 @njit
 def _copy(states: States, source: int, target: int) -> None:
-    states.waiting[target] = states.waiting[source]
+    copy(states.waiting[source], states.waiting[target])
     states.left[target] = states.left[source]
     states.loss[target] = states.loss[source]
     states.cost[target] = states.cost[source]

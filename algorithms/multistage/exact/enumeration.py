@@ -17,7 +17,7 @@ from algorithms.multistage.bit_planes import StageTables
 from algorithms.multistage.exact.chains import ChainFront, surjections
 from algorithms.multistage.kernels.scoring import popcount
 from framework.arrays import Array, IntArray, WordArray, frozen
-from framework.jit import njit
+from framework.jit import copy, njit
 from framework.preparation import InProcess, Workforce
 
 _NEVER = np.int64(2**62)  # cost of a cell that no chain reached
@@ -303,7 +303,8 @@ def _subtrees(walk: Enumeration, first: int, last: int, best: Best) -> None:
     waiting = np.zeros((k, words), dtype=np.uint64)  # undecided after each set of the chain
     left, right, cost = np.zeros((3, k), dtype=np.int64)
     chain, more = np.zeros((2, k), dtype=np.int64)
-    waiting[0], left[0] = everyone, records
+    copy(everyone, waiting[0])
+    left[0] = records
     for root in range(first, last):
         depth, here = 0, root
         while True:

@@ -33,8 +33,8 @@ from algorithms.multistage.kernels.decisions import (
     decide_by_risk,
 )
 from algorithms.multistage.kernels.sums import combine, dot, dots, exponential, solve_in_place
-from framework.arrays import Array, FloatArray, IntArray, WordArray
-from framework.jit import njit
+from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen
+from framework.jit import copy, njit
 
 GRADIENT_TOLERANCE = 1e-9
 ROUNDING = 2.0**-52
@@ -128,7 +128,8 @@ def binary_newton(
             made += 1
             _binary_hessian(S, slope, C, HESSIAN_PART if large and made == 1 else 1, H)
         before, least = worst, min(worst, least)
-        L[:] = H
+        for a in range(d):
+            copy(H[a], L[a])
         if not solve_in_place(L, g, d):
             return False
         for a in range(d):
@@ -194,16 +195,33 @@ def _binary_hessian(S: Array, slope: Array, C: float, every: int, H: Array) -> N
             H[a, a] += 1.0
 
 
-@njit
-def probabilities(S: Array, theta: Array, basis: Array, P: Array) -> None:
+def probabilities(S: Array, theta: Array, basis: FloatArray, P: Array) -> None:
     """Fill ``P`` (classes, N) with class probabilities.
 
     ``S`` is (d, N), its last row all ones; ``theta`` is (free directions, d).
     """
-    k, free = basis.shape
-    if k == 2:
+    _probabilities(S, theta, _several(basis), P)
+
+
+def _several(basis: FloatArray) -> FloatArray | None:
+    """Return the basis for kernels, to which None says that there are two classes.
+
+    Numba takes out what an argument of None rules out, so that a search compiles one method.
+    """
+    return None if len(basis) == 2 else basis
+
+
+@njit
+def _probabilities(S: Array, theta: Array, basis: Array | None, P: Array) -> None:
+    if basis is None:
         binary_probabilities(S, theta[0], P)
-        return
+    else:
+        _softmax(S, theta, basis, P)
+
+
+@njit
+def _softmax(S: Array, theta: Array, basis: Array, P: Array) -> None:
+    k, free = basis.shape
     n = S.shape[1]
     P[:] = 0.0
     z, top, power = np.empty(n), np.empty(n), np.empty(n)
@@ -214,7 +232,7 @@ def probabilities(S: Array, theta: Array, basis: Array, P: Array) -> None:
             if w != 0.0:
                 for i in range(n):
                     P[c, i] += w * z[i]
-    top[:] = P[0]
+    copy(P[0], top)
     for c in range(1, k):
         for i in range(n):
             top[i] = max(top[i], P[c, i])
@@ -318,8 +336,7 @@ def _hessian(
             H[p * d + a, p * d + a] += 1.0
 
 
-@njit
-def fit(S: Array, y: Array, weights: Array, basis: Array, C: float, theta: Array) -> bool:
+def fit(S: Array, y: Array, weights: Array, basis: FloatArray, C: float, theta: Array) -> bool:
     """Fit one classifier from a start; return whether it converged.
 
     Full Newton steps first, from the start and then from zero; where the gradient grows or no
@@ -344,6 +361,14 @@ def fit(S: Array, y: Array, weights: Array, basis: Array, C: float, theta: Array
     -----
     O(iterations * free^2 * N d^2 / 2); four to six iterations are usual.
     """
+    data = S, y, weights
+    done = _fit(*data, _several(basis), C, theta)
+    return done or (len(basis) == 2 and _fit(*data, basis, C, theta))
+
+
+@njit
+def _fit(S: Array, y: Array, weights: Array, basis: Array | None, C: float, theta: Array) -> bool:
+    """Do as :func:`fit` does: two classes without a line search, or with a basis only with it."""
     # the loss is convex: a start decides how many steps it takes, not where they end
     done = False
     for every in (START_PART, 1):
@@ -358,9 +383,13 @@ def fit(S: Array, y: Array, weights: Array, basis: Array, C: float, theta: Array
                 warm = warm or theta[j, a] != 0.0
         # one place that calls each method: what is called is compiled into it
         for attempt in range(0 if warm else 1, 3):
+            if basis is None and attempt == 2:
+                return False
+            if basis is not None and len(basis) == 2 and attempt < 2:
+                continue
             if attempt > 0:
                 theta[:] = 0.0
-            if len(basis) == 2 and attempt < 2:
+            if basis is None:
                 tolerance = _tolerance(strength, counts)
                 done = binary_newton(few, classes, counts, strength, tolerance, theta[0])
             else:
@@ -372,7 +401,9 @@ def fit(S: Array, y: Array, weights: Array, basis: Array, C: float, theta: Array
 
 @njit
 def _tolerance(C: float, weights: Array) -> float:
-    greatest: float = weights.max()
+    greatest = 0.0
+    for weight in weights:
+        greatest = max(greatest, weight)
     return max(GRADIENT_TOLERANCE, ROUNDING * C * greatest * len(weights))
 
 
@@ -386,7 +417,7 @@ def _newton(
     P, g, r = np.empty((k, n)), np.empty(size), np.empty(n)
     H, T = np.zeros((size, size)), np.empty((4, n))
     old, step = np.empty((free, d)), np.empty(size)
-    probabilities(S, theta, basis, P)
+    _softmax(S, theta, basis, P)
     loss = _loss(P, y, weights, theta, C) if careful else 0.0
     before, least, idle = np.inf, np.inf, 0
     tolerance = _tolerance(C, weights)
@@ -399,17 +430,18 @@ def _newton(
             return False
         before, least = worst, min(worst, least)
         _hessian(S, P, weights, basis, C, H, T)
-        step[:] = g
+        copy(g, step)
         if not solve_in_place(H, step, size):
             return False
         slope = dot(g, step)
-        old[:] = theta
+        for j in range(free):
+            copy(theta[j], old[j])
         length = 1.0
         while True:
             for j in range(free):
                 for a in range(d):
                     theta[j, a] = old[j, a] - length * step[j * d + a]
-            probabilities(S, theta, basis, P)
+            _softmax(S, theta, basis, P)
             if not careful:
                 break
             new = _loss(P, y, weights, theta, C)
@@ -423,7 +455,6 @@ def _newton(
     return False
 
 
-@njit
 def out_of_fold(
     S: FloatArray,
     y: IntArray,
@@ -449,24 +480,15 @@ def out_of_fold(
     bool
         Whether all fits converged.
     """
-    d = len(S)
-    theta = np.empty((basis.shape[1], d))
     for f in range(folds.max() + 1):
         inside, outside = np.flatnonzero(folds != f), np.flatnonzero(folds == f)
-        seen, unseen = np.empty((d, len(inside))), np.empty((d, len(outside)))
-        for a in range(d):
-            for i in range(len(inside)):
-                seen[a, i] = S[a, inside[i]]
-            for i in range(len(outside)):
-                unseen[a, i] = S[a, outside[i]]
-        theta[:] = 0.0
-        if not fit(seen, y[inside], weights[inside], basis, C, theta):
+        theta = np.zeros((basis.shape[1], len(S)))
+        seen, unseen = np.take(S, inside, axis=1), np.take(S, outside, axis=1)
+        if not fit(seen, frozen(y[inside]), frozen(weights[inside]), basis, C, theta):
             return False
         Q = np.empty((len(P), len(outside)))
         probabilities(unseen, theta, basis, Q)
-        for c in range(len(P)):
-            for i in range(len(outside)):
-                P[c, outside[i]] = Q[c, i]
+        P[:, outside] = Q
     return True
 
 
@@ -527,7 +549,6 @@ class HeldOut(NamedTuple):
     rule: RiskRule = BY_CONFIDENCE
 
 
-@njit
 def fit_subsets(
     keys: WordArray, training: Fit, held: HeldOut, bits: WordArray, models: FloatArray
 ) -> IntArray:
@@ -550,9 +571,31 @@ def fit_subsets(
     numpy.ndarray of int64
         1 for each fit that did not converge, shape (m,).
     """
+    basis, rule = _several(training.basis), held.rule if len(held.rule.errors) else None
+    failed: IntArray = _fit_subsets(keys, training, basis, held, rule, bits, models)
+    if basis is None and failed.any():  # rare
+        again = np.flatnonzero(failed)
+        answers, fitted = bits[again], models[again]
+        setting = training, training.basis, held, rule
+        failed[again] = _fit_subsets(keys[again], *setting, answers, fitted)
+        bits[again], models[again] = answers, fitted
+    return failed
+
+
+@njit
+def _fit_subsets(
+    keys: WordArray,
+    training: Fit,
+    basis: FloatArray | None,
+    held: HeldOut,
+    rule: RiskRule | None,
+    bits: WordArray,
+    models: FloatArray,
+) -> IntArray:
+    """Do as :func:`fit_subsets` does, by :func:`_fit`; ``rule`` is None where thresholds decide."""
     first, start, cut = training.first, training.start, held.n_validation
     n_features, n_columns = len(first) - 1, len(training.design)
-    k, free = training.basis.shape
+    k, free = training.basis.shape  # of two classes too
     n_held = held.design.shape[1]
     words = (cut + 63) // 64
     chosen = np.empty(n_columns, dtype=np.int64)
@@ -568,26 +611,26 @@ def fit_subsets(
                     d += 1
         S, E = room[: d + 1], room_held[: d + 1]
         for a in range(d):
-            S[a] = training.design[chosen[a]]
-            E[a] = held.design[chosen[a]]
+            copy(training.design[chosen[a]], S[a])
+            copy(held.design[chosen[a]], E[a])
         S[d], E[d] = 1.0, 1.0
         theta, P = np.empty((free, d + 1)), np.empty((k, n_held))
         for j in range(free):
             for a in range(d):
                 theta[j, a] = start[j, chosen[a]]
             theta[j, d] = start[j, -1]
-        if not fit(S, training.y, training.weights, training.basis, training.C, theta):
+        if not _fit(S, training.y, training.weights, basis, training.C, theta):
             failed[m] = 1
             continue
-        probabilities(E, theta, training.basis, P)
+        _probabilities(E, theta, basis, P)
         limits, positive, slack = held.thresholds, held.positive, held.slack
-        if len(held.rule.errors):
-            decide_by_risk(P[:, :cut], held.rule, held.y[:cut], positive, bits[m, :, :words])
-            decide_by_risk(P[:, cut:], held.rule, held.y[cut:], positive, bits[m, :, words:])
-        else:
+        if rule is None:
             grid = held.rule.limits
             decide(P[:, :cut], limits, held.y[:cut], positive, slack, grid, bits[m, :, :words])
             decide(P[:, cut:], limits, held.y[cut:], positive, slack, grid, bits[m, :, words:])
+        else:
+            decide_by_risk(P[:, :cut], rule, held.y[:cut], positive, bits[m, :, :words])
+            decide_by_risk(P[:, cut:], rule, held.y[cut:], positive, bits[m, :, words:])
         for j in range(free):
             for a in range(d):
                 models[m, j, chosen[a]] = theta[j, a]

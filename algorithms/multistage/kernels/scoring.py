@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from framework.arrays import Array, BoolArray, IntArray, WordArray, frozen
-from framework.jit import njit
+from framework.jit import copy, njit
 
 # columns of what score() counts
 CONCLUSIVE, RIGHT, COST, POSITIVE, FALSE_POSITIVE, NEGATIVE, STAGES, FAILED, LOSS = range(9)
@@ -122,6 +122,15 @@ def insert(slots: IntArray, keys: WordArray, start: int, stop: int) -> None:
 
 
 @njit
+def _stages(x: Array) -> int:
+    """Return the number of stages of a partition."""
+    last = -1
+    for stage in x:
+        last = max(last, stage)
+    return last + 1
+
+
+@njit
 def _prefix_keys(x: Array, stages: int | np.int64, out: WordArray) -> None:
     """Fill ``out`` (stages, words) with the features acquired up to each stage."""
     out[:] = np.uint64(0)
@@ -156,7 +165,7 @@ def missing(X: Array, slots: IntArray, keys: WordArray) -> WordArray:
     count = 0
     prefix = np.empty((d, words), dtype=np.uint64)
     for r in range(n):
-        stages = int(X[r].max()) + 1
+        stages = _stages(X[r])
         _prefix_keys(X[r], stages, prefix[:stages])
         for s in range(stages):
             if find(slots, keys, prefix[s]) >= 0:
@@ -167,12 +176,13 @@ def missing(X: Array, slots: IntArray, keys: WordArray) -> WordArray:
             if count == room:
                 room *= 2
                 wider = np.empty((room, words), dtype=np.uint64)
-                wider[:count] = fresh
+                for i in range(count):
+                    copy(fresh[i], wider[i])
                 fresh = wider
                 own = np.full(4 * room, -1, dtype=np.int64)
                 insert(own, fresh, 0, count)
                 at = find(own, fresh, prefix[s])
-            fresh[count] = prefix[s]
+            copy(prefix[s], fresh[count])
             own[-1 - at] = count
             count += 1
     return fresh[:count].copy()
@@ -196,7 +206,8 @@ def _prices(x: Array, charges: Charges, begun: IntArray, price: IntArray) -> Non
     for i in range(d):
         if x[i] >= 0:
             price[x[i]] += costs[i]
-    begun[:] = d
+    for g in range(len(begun)):
+        begun[g] = d
     for i in range(d if len(group_costs) else 0):
         if x[i] >= 0 and group_of[i] >= 0:
             begun[group_of[i]] = min(begun[group_of[i]], x[i])
@@ -264,10 +275,10 @@ def score(
     for w in range(words):
         all_records += popcount(everyone[w])
     for r in range(n):
-        stages = int(X[r, :d].max()) + 1
+        stages = _stages(X[r, :d])
         _prefix_keys(X[r, :d], stages, prefix[:stages])
         _prices(X[r, :d], charges, begun, price[:stages])
-        waiting[:] = everyone
+        copy(everyone, waiting)
         left = all_records
         row = counts[r]
         row[STAGES] = stages
@@ -322,7 +333,7 @@ def class_counts(
     prefix = np.empty((d, keys.shape[1]), dtype=np.uint64)
     gone = np.empty(words, dtype=np.uint64)
     for r in range(n):
-        stages = int(X[r, :d].max()) + 1
+        stages = _stages(X[r, :d])
         _prefix_keys(X[r, :d], stages, prefix[:stages])
         gone[:] = np.uint64(0)
         for s in range(stages):
@@ -378,7 +389,7 @@ def record_outcomes(
     price = np.empty(d, dtype=np.int64)
     begun = np.empty(len(charges.of_group), dtype=np.int64)
     for r in range(n):
-        stages[r] = int(X[r, :d].max()) + 1
+        stages[r] = _stages(X[r, :d])
         _prefix_keys(X[r, :d], stages[r], prefix[: stages[r]])
         _prices(X[r, :d], charges, begun, price[: stages[r]])
         done[:] = np.uint64(0)

@@ -14,7 +14,7 @@ import numpy as np
 from algorithms.multistage.papers.budgeted import BudgetedClassifier
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import InputError
-from framework.jit import njit, njit_sum
+from framework.jit import copy, njit, njit_sum
 from framework.models.classifiers import LinearProbability
 
 TOLERANCE = 1e-6
@@ -90,7 +90,8 @@ def _descend(Z: Array, target: Array, penalty: float, step: float, W: Array) -> 
                 V[r, j] = new[r, j] + pull * (new[r, j] - W[r, j])
                 W[r, j] = new[r, j]
         momentum = following
-    W[:] = new
+    for r in range(W.shape[0]):
+        copy(new[r], W[r])
 
 
 def fit_l1(Z: FloatArray, target: FloatArray, penalty: float) -> FloatArray:
