@@ -78,8 +78,9 @@ def _tables(tree: ast.AST) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
             found.add(ast.unparse(node.value))
-        shape = isinstance(node, ast.Subscript) and ast.unparse(node).endswith(".shape[1]")
-        if shape or (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)):
+        if (isinstance(node, ast.Subscript) and ast.unparse(node).endswith(".shape[1]")) or (
+            isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)
+        ):
             found.add(ast.unparse(node.value).removesuffix(".shape"))
     return found
 
