@@ -11,7 +11,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from math import inf
 from pathlib import Path
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-GENE_PREFIX = "gene_"
+GENE_PREFIX, _SETTING_PREFIX = "gene_", "setting_"
 FIRM, GROUP = "firm", "group"  # columns of what resamples say of a member
 _SORTED_TOGETHER = 256  # evaluations added to an archive before they are sorted in
 _MOST_BYTES = 10**9  # of a CSV file
@@ -213,6 +213,8 @@ class Front:
         The same metrics on the test records.
     expected : mapping of str to numpy.ndarray, or None
         What to expect on new records, by :func:`expected_columns`.
+    settings : mapping of str to numpy.ndarray
+        What tables show of designs, such as their thresholds; see ``Problem.settings``.
     """
 
     rows: Evaluated
@@ -220,6 +222,7 @@ class Front:
     gene_names: tuple[str, ...]
     test: Mapping[str, Array] | None = None
     expected: Mapping[str, Array] | None = None
+    settings: Mapping[str, Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -300,12 +303,14 @@ class Front:
         """Return all there is of each solution.
 
         That is ``id``, the metrics, ``test_`` and the name of each metric on the test records,
-        what to expect (:func:`expected_columns`), ``gene_`` and the name of each gene.
+        what to expect (:func:`expected_columns`), ``setting_`` and the name of each setting,
+        ``gene_`` and the name of each gene.
         """
         columns: dict[str, Array] = {"id": self.ids, **self.rows.values}
         if self.test is not None:
             columns |= {f"test_{name}": column for name, column in self.test.items()}
         columns |= self.expected or {}
+        columns |= {f"{_SETTING_PREFIX}{name}": column for name, column in self.settings.items()}
         genes = {f"{GENE_PREFIX}{name}": self.X[:, j] for j, name in enumerate(self.gene_names)}
         return columns | genes
 
@@ -319,7 +324,8 @@ class Front:
         values = {name: column.astype(np.float64) for name, column in self.rows.values.items()}
         rows = Evaluated(self.ids, self.X.astype(wide), values)
         test = {name: column.astype(np.float64) for name, column in (self.test or {}).items()}
-        return Front(rows, self.roles, self.gene_names, test or None, self.expected)
+        settings = {name: column.astype(np.float64) for name, column in self.settings.items()}
+        return Front(rows, self.roles, self.gene_names, test or None, self.expected, settings)
 
     def promises(self, position: int) -> dict[str, Promise]:
         """Return what a solution claims and what to expect, by metric; empty if it is not known."""
@@ -337,7 +343,8 @@ class Front:
             return columns and {name: column[positions] for name, column in columns.items()}
 
         rows = self.rows.take(positions)
-        return replace(self, rows=rows, test=taken(self.test), expected=taken(self.expected))
+        test, expected, settings = map(taken, (self.test, self.expected, self.settings))
+        return replace(self, rows=rows, test=test, expected=expected, settings=settings or {})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], roles: Roles) -> Front:
@@ -376,7 +383,12 @@ class Front:
                 "records, found none"
             )
         names = tuple(name.removeprefix(GENE_PREFIX) for name in genes)
-        return cls(rows, roles, names, test or None, _expected_of(columns, roles))
+        settings = {
+            name.removeprefix(_SETTING_PREFIX): column.astype(np.float64)
+            for name, column in columns.items()
+            if name.startswith(_SETTING_PREFIX) and name not in roles.metrics
+        }
+        return cls(rows, roles, names, test or None, _expected_of(columns, roles), settings)
 
 
 class Promise(NamedTuple):

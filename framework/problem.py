@@ -191,6 +191,13 @@ class Problem(SharedComponents, Described, ABC):
         """How what to expect of solutions is known to be wrong, a line for the user; or empty."""
         return ""
 
+    def settings(self, X: Array) -> Mapping[str, FloatArray]:
+        """Return numbers of genomes (n, d) that tables of a front show beside metrics, by name.
+
+        A threshold is one; NaN where a design does without. Of ``gene_names``, or other names.
+        """
+        return {}
+
     def starts(self) -> Array:
         """Return genomes that one could have without a search, shape (n, d); none by default.
 

@@ -110,12 +110,17 @@ def test_save_and_load(tmp_path_factory, told):
     rng = np.random.default_rng(0)
     test = {m.name: rng.random(len(front)) for m in METRICS}
     test["a"][:1] = np.nan  # a solution that could not be scored on test data
-    for saved in (front, Front(front.rows, front.roles, front.gene_names, test)):
+    settings = {"threshold": np.where(np.arange(len(front)) % 2, 0.5, np.nan)}
+    full = Front(front.rows, front.roles, front.gene_names, test, settings=settings)
+    for saved in (front, full):
         saved.save(path)
         loaded = Front.load(path, front.roles)
         same_front(saved, loaded, "saved and loaded")
         assert loaded.gene_names == ("x", "y")
         assert not len(front) or loaded.X.dtype == np.float64
+        assert saved.settings.keys() == loaded.settings.keys()
+        for name, column in saved.settings.items():
+            assert np.array_equal(column, loaded.settings[name], equal_nan=True)
         assert (saved.test is None) == (loaded.test is None)
         for name, column in (saved.test or {}).items():
             assert np.array_equal(column, loaded.test[name], equal_nan=True)

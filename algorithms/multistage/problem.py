@@ -321,6 +321,17 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             found.append(name)
         return tuple(found)
 
+    def settings(self, X: Array) -> Mapping[str, FloatArray]:
+        """Return the threshold of each design, or that of each stage, where a gene chooses it."""
+        chosen = self.decision or self.confidences
+        if chosen is None or not self.space.levels:
+            return {}
+        n, levels = self.space.n, self.space.levels
+        last = X[:, :n].max(axis=1, initial=0) - (self.decision is not None)  # stage with one
+        values = chosen.thresholds[X[:, n:].astype(np.int64)]
+        values[np.arange(levels) > last[:, None]] = np.nan
+        return dict(zip(self.gene_names[n:], values.T, strict=True))
+
     @property
     def n_components(self) -> int:
         return self.sub_classifiers.table.n

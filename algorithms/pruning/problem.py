@@ -249,6 +249,12 @@ class PruningProblem(AnsweringProblem, Deployable):
             return self.library.ids
         return (*self.library.ids, THRESHOLD_GENE)
 
+    def settings(self, X: Array) -> Mapping[str, FloatArray]:
+        """Return the votes that a positive answer needs, where a gene chooses them."""
+        if self.threshold == "majority":
+            return {}
+        return {THRESHOLD_GENE: X[:, -1].astype(np.float64)}
+
     def describe(self) -> Mapping[str, Any]:
         return describe(self.library, self.library.fingerprint or self.fingerprint)
 

@@ -45,6 +45,8 @@ def front_table(
     columns = {"id": [f"{front.ids[i]}{' *' if i == mark else ''}" for i in shown]}
     for name in names:
         columns[_heading(front, name)] = [cell(front.rows.values[name][i]) for i in shown]
+    for name, setting in front.settings.items():
+        columns[name] = ["" if np.isnan(setting[i]) else f"{setting[i]:g}" for i in shown]
     tested = [name for name in names if _differs_on_test(front, name)]
     for name in tested:
         columns[f"{name}\n(test)"] = [cell((front.test or {})[name][i]) for i in shown]

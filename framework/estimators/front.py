@@ -209,7 +209,7 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         Its columns are those of ``front.csv``: the metrics on the records of ``fit`` (sizes are
         whole numbers), what to expect of them on new ones (``expected_METRIC``, ``METRIC_low``,
         ``METRIC_high``, ``firm``, ``group``: see :func:`framework.front.expected_columns`), and
-        last what the solution is.
+        last what the solution is, its settings (such as ``threshold``) first.
         """
         import pandas as pd
 
@@ -220,7 +220,8 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
             name: values.astype(np.int64) if metrics[name].size else values
             for name, values in front.rows.values.items()
         }
-        columns |= {**(front.expected or {}), **self._design_columns(front)}
+        columns |= {**(front.expected or {}), **self.problem_.settings(front.X)}
+        columns |= self._design_columns(front)
         order = np.lexsort(front.losses.T[::-1])
         return pd.DataFrame(columns, index=pd.Index(front.ids, name="id")).iloc[order]
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union
 
+import numpy as np
 import yaml
 from pydantic import (
     BaseModel,
@@ -374,11 +375,23 @@ def check(
         Something is wrong with it; the message has one line for each error.
     """
     context = {"base": where.parent} if isinstance(where, Path) else dict(context or {})
+    raw = _without_arrays(raw)
     check_sizes(raw, str(where))
     try:
         return model.model_validate(raw, context=context)
     except ValidationError as error:
         raise InputError("\n".join(_error_lines(model, raw, error, str(where)))) from error
+
+
+def _without_arrays(raw: Any) -> Any:
+    """Return values with lists and numbers of Python in place of numpy's, as YAML has them."""
+    if isinstance(raw, np.ndarray | np.generic):
+        return raw.tolist()
+    if isinstance(raw, dict):
+        return {_without_arrays(key): _without_arrays(value) for key, value in raw.items()}
+    if type(raw) in (list, tuple):
+        return type(raw)(map(_without_arrays, raw))
+    return raw
 
 
 def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:

@@ -254,7 +254,8 @@ def scored_again(
         raise InputError("choose: expected a design that meets the run's constraints, found none")
     rows = archive.rows
     test = problem.evaluate_test(rows.X, CandidateStreams(seed, rows.ids)) if tested else None
-    return Front(rows, roles, problem.gene_names, test)
+    names, settings = problem.gene_names, problem.settings(rows.X)
+    return Front(rows, roles, names, test, settings=settings)
 
 
 def with_expected(front: Front, resampled: Evidence) -> tuple[Front, dict[str, Any]]:

@@ -259,7 +259,7 @@ class SingleRun:
             )
         failed = progress.stopped == "failures" or 0 < progress.evaluations == progress.failed
         status = FAILED if failed else DONE
-        front = tested(front, self._problem, self._config.seed)
+        front = completed(front, self._problem, self._config.seed)
         return self._write(front, status, ended=True)
 
     def _write(self, front: Front, status: str, *, ended: bool = False) -> dict[str, Any]:
@@ -277,7 +277,7 @@ class SingleRun:
         fronts = [front]
         if outcome.returned is not None:
             rows = Front.of_rows(self._journal, outcome.returned, self._roles, problem.gene_names)
-            fronts.append(tested(rows, problem, config.seed))
+            fronts.append(completed(rows, problem, config.seed))
         if ended:
             started = time.perf_counter()
             fronts, summary["expected"] = self._expected(fronts)
@@ -380,15 +380,15 @@ def run_single(
         return run.conclude(run.driver.run())
 
 
-def tested(front: Front, problem: Problem, seed: int) -> Front:
-    """Return the front with its metrics on the test records, where the problem has some."""
+def completed(front: Front, problem: Problem, seed: int) -> Front:
+    """Return the front with settings, and metrics on the test records where there are some."""
     if not len(front):
         return front
+    front = replace(front, settings=problem.settings(front.X))
     test = problem.evaluate_test(front.X, CandidateStreams(seed, front.ids))
     if test is None:
         return front
-    ordered = {name: test[name] for name in front.roles.metrics if name in test}
-    return Front(front.rows, front.roles, front.gene_names, ordered)
+    return replace(front, test={name: test[name] for name in front.roles.metrics if name in test})
 
 
 def summarise(

@@ -12,7 +12,7 @@ import yaml
 
 from framework.front import expected_columns
 from tests.cli.places import METRICS, front_of
-from tests.command import rows
+from tests.command import rows, small, write
 from tracking.mlflow_log.run_content import end_metrics
 
 
@@ -66,6 +66,21 @@ def test_front_csv(finished):
     assert len(records) == json.loads((finished.dir / "summary.json").read_text())["front_size"]
     ids = [int(record[0]) for record in records]
     assert ids == sorted(ids)
+
+
+def test_the_front_shows_a_threshold_that_is_searched(command, place):
+    """On the terminal, in the table of the report and in front.csv."""
+    config = small(problem__threshold=[0.7, 0.9], algorithm={"kind": "random", "batch": 40})
+    write(place / "levels.yaml", config | {"budget": {"evaluations": 80}})
+    done = command("run", "levels.yaml", "--out", "levels", "--json")
+    assert done.code == 0, done.err
+    shown = {record["setting_threshold"] for record in json.loads(done.out)["front"]}
+    assert shown == {0.7, 0.9}
+    page = (place / "levels" / "report.html").read_text(encoding="utf-8")
+    assert "<th>threshold</th>" in page
+    table = command("choose", "levels")
+    assert "threshold" in table.out
+    assert {"0.7", "0.9"} <= set(re.findall(r"0\.\d+", table.out))
 
 
 def test_summary(finished):

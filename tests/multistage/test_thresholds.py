@@ -57,6 +57,20 @@ def test_each_level_is_a_problem_of_that_threshold(fitted):
         assert np.array_equal(problem.answers(X).codes, alone.answers(stages).codes)
 
 
+def test_tables_of_the_front_show_the_thresholds_of_the_model(fitted):
+    names = fitted.problem_.gene_names[3:]
+    assert set(fitted.front_.columns) > set(names)
+    for id, row in fitted.front_.iterrows():
+        of_stages = fitted.choose(id=id).thresholds_[:, 0].tolist()
+        wanted = of_stages if len(names) > 1 else of_stages[:1]
+        assert row[list(names)].dropna().tolist() == wanted
+
+
+def test_thresholds_may_be_an_array():
+    given = searched(threshold=np.array(VALUES), budget=50)
+    pd.testing.assert_frame_equal(given.front_, searched(budget=50).front_)
+
+
 def test_metrics_are_those_of_the_deployed_model(fitted):
     problem = fitted.problem_
     X = problem.space.sample(np.random.default_rng(1), 20)

@@ -13,6 +13,7 @@
   }
   const floats = (text) => (text === null ? null : new Float64Array(bytes(text)));
   for (const m of M) for (const key of ["values", "test", "expected", "low", "high"]) m[key] = floats(m[key]);
+  for (const s of D.settings) s.values = floats(s.values);
   const KINDS = { int8: Int8Array, int32: Int32Array, float32: Float32Array };
   const n = D.n, ids = floats(D.ids), firm = floats(D.firm), group = floats(D.group);
   const draws = D.draws && { ...D.draws, data: new Uint16Array(bytes(D.draws.data)) };
@@ -312,10 +313,11 @@
     if (group) { let k = -1; for (const g of group) if (g === group[chosen]) k++; text += k ? ` The records do not tell it apart from ${k} other solution${k === 1 ? "" : "s"}.` : ""; }
     out.append(make("p", `${text} Claimed is ${D.measured}.`));
     const told = M.some((m) => m.expected), tested = M.some((m) => m.test);
+    const settings = D.settings.filter((s) => Number.isFinite(s.values[chosen]));
     out.append(table(["metric", "claimed", ...(told ? ["expected on new records", "95% range of the expectation"] : []), ...(tested ? ["on test records"] : [])],
       M.map((m) => [m.label, digits(m.values[chosen]),
         ...(told ? (m.expected ? [digits(m.expected[chosen]), `${digits(m.low[chosen])} to ${digits(m.high[chosen])}`] : ["", ""]) : []),
-        ...(tested ? [m.test ? digits(m.test[chosen]) : ""] : [])])));
+        ...(tested ? [m.test ? digits(m.test[chosen]) : ""] : [])]).concat(settings.map((s) => [s.label, digits(s.values[chosen])]))));
     out.append(design(chosen));
     const [command, line] = commands();
     for (const [what, t] of [["Command", command], ["Python", line]]) {
@@ -334,9 +336,9 @@
       const b = make("button", ids[i] + (i === chosen ? " *" : ""), { type: "button", "aria-label": `choose solution ${ids[i]}` });
       b.addEventListener("click", () => pick(i));
       const cell = make("td"); cell.append(b);
-      return [cell, ...show.map((j) => digits(M[j].values[i])), ...sureness.map(() => (Number.isFinite(share[i]) ? `${Math.round(100 * share[i])}%` : "-"))];
+      return [cell, ...show.map((j) => digits(M[j].values[i])), ...D.settings.map((s) => (Number.isFinite(s.values[i]) ? digits(s.values[i]) : "")), ...sureness.map(() => (Number.isFinite(share[i]) ? `${Math.round(100 * share[i])}%` : "-"))];
     });
-    $("list").replaceChildren(table(["id", ...show.map((j) => M[j].label), ...sureness], lines));
+    $("list").replaceChildren(table(["id", ...show.map((j) => M[j].label), ...D.settings.map((s) => s.label), ...sureness], lines));
   }
   function pick(i) { state.id = i; start = null; changed(false); }
 

@@ -95,6 +95,10 @@ def _content(run_dir: RunDir, data: RunData) -> dict[str, Any]:
         "group": _floats(known.get(GROUP)),
         "draws": _draws(run_dir, data.front, front),
         "genes": _genes(front),
+        "settings": [
+            {"label": display_name(name), "values": _floats(column)}
+            for name, column in front.settings.items()
+        ],
         "measured": data.measured,
         "chosen": reduced.position,
         "why": "nearest to the ideal point" if run_dir.choice() is None else "as chosen",
@@ -128,14 +132,16 @@ def _draws(run_dir: RunDir, whole: Front, front: Front) -> dict[str, Any] | None
 
 
 def _genes(front: Front) -> dict[str, Any] | None:
-    X = front.X
+    names = front.gene_names
+    genes = [j for j, name in enumerate(names) if name not in front.settings]
+    X = front.X[:, genes]
     if X.size > _GENES:
         return None
     kind, code = "float32", "<f4"
     if np.issubdtype(X.dtype, np.integer):
         small = X.min(initial=0) >= -128 and X.max(initial=0) <= 127
         kind, code = ("int8", "<i1") if small else ("int32", "<i4")
-    return {"names": list(front.gene_names), "type": kind, "data": _encoded(X, code)}
+    return {"names": [names[j] for j in genes], "type": kind, "data": _encoded(X, code)}
 
 
 def _walk(walk: Walk) -> dict[str, Any]:

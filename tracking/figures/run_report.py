@@ -161,6 +161,10 @@ def _chosen(run_dir: RunDir, data: RunData) -> str:
             own = told and told.of_test(searched, tested, front.roles.metrics[name])
             row.append(f"{digits(own[0])} to {digits(own[1])}" if own else "")
         rows.append([*row, digits(float(test[name][position])) if name in test else ""])
+    for name, column in front.settings.items():
+        if not np.isnan(column[position]):
+            rows.append([html.escape(display_name(name)), _setting(column[position])])
+            rows[-1] += [""] * (len(rows[0]) - 2)
     why = "nearest to the ideal point" if run_dir.choice() is None else "as chosen"
     text = f"Solution {front.ids[position]}, {why}."
     if promises:
@@ -183,6 +187,10 @@ def _pictures(run_dir: RunDir, besides: set[str]) -> Iterator[str]:
         yield section(title, "", picture(there[name], title))
 
 
+def _setting(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:g}"
+
+
 def _front(data: RunData) -> str:
     """Return the solutions by what they cost; the chosen one among them."""
     front, position = data.front, data.position
@@ -198,6 +206,7 @@ def _front(data: RunData) -> str:
         [
             f"{front.ids[i]}{' *' if i == position else ''}",
             *(digits(float(front.rows.values[name][i])) for name in names),
+            *(_setting(column[i]) for column in front.settings.values()),
             *(digits(float(told[name][i])) for name in told),
         ]
         for i in order.tolist()
@@ -209,5 +218,5 @@ def _front(data: RunData) -> str:
         text += f" {html.escape(FIRM)} is the share of resamples in which it is on the front."
     if GROUP in told:
         text += " Solutions of one group are not told apart by the records."
-    headings = [*names, *(name.replace("_", " ") for name in told)]
+    headings = [*names, *(name.replace("_", " ") for name in (*front.settings, *told))]
     return section("Solutions", text, as_table(["id", *map(html.escape, headings)], rows))
