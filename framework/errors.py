@@ -7,7 +7,7 @@ do about it. The command prints it as it is and ends with ``exit_code``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,6 +30,23 @@ class NoneFeasible(InputError):
 
 class RecordsError(InputError, ValueError):
     """Records or targets that an estimator cannot use: a ``ValueError`` to scikit-learn."""
+
+
+class CellsError(InputError):
+    """Values in some records of a table cannot be used; the other records may be answered.
+
+    Attributes
+    ----------
+    sentences : mapping
+        What is wrong with each of these records, by its label in the index of the table.
+    """
+
+    def __init__(self, sentences: Mapping[Any, str]) -> None:
+        super().__init__(sentences)
+        self.sentences = sentences
+
+    def __str__(self) -> str:
+        return next(iter(self.sentences.values()))
 
 
 class ContractError(ParetolabError):

@@ -22,6 +22,7 @@ from algorithms.cascade.policy import (
 from algorithms.cascade.stages import mean_of, vote_of
 from algorithms.ensembling.model import WeightedEnsembleClassifier, places_of
 from framework.arrays import Array, FloatArray, IntArray
+from framework.data.columns import unusable
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.front import Promise
@@ -108,7 +109,9 @@ class CascadePolicy(DeployableModel):
         try:
             return frame[column].astype(np.float64).tolist()  # None is NaN: the call failed
         except (TypeError, ValueError) as error:
-            raise InputError(f"data: {column}: expected numbers, found texts") from error
+            read = pd.to_numeric(frame[column], errors="coerce")
+            wrong = frame.loc[read.isna() & frame[column].notna(), column]
+            raise unusable(wrong, column, "numbers") from error
 
     def card(self) -> Card:
         return Card(

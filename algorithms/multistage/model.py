@@ -284,12 +284,11 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         return route(self, records_for(self, X))
 
     def check_columns(self, names: Collection[str]) -> None:
-        """Check that each feature that a stage acquires is there, if missing ones are imputed."""
+        """Check that the features of the first stage are there, if missing ones are imputed."""
         if not self.encoder_.named:
             super().check_columns(names)
         elif self.missing == "impute":
-            features = self.encoder_.feature_names
-            check_names((features[i] for i in np.concatenate(self.stages_)), names)
+            check_names((self.encoder_.feature_names[i] for i in self.stages_[0]), names)
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Predict records of a table, whatever else is in it.
@@ -297,8 +296,8 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         Parameters
         ----------
         frame : DataFrame (n, any)
-            Has a column for each feature that some stage acquires; unless missing values are
-            imputed, one that is not there is missing in all records.
+            Has a column for each feature of the stages that records reach; unless missing values
+            are imputed, one that is not there is missing in all records.
 
         Returns
         -------

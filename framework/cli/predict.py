@@ -25,6 +25,11 @@ class Predict:
             action="store_true",
             help="put ' before labels that a spreadsheet would take for formulas (=, +, -, @)",
         )
+        parser.add_argument(
+            "--strict",
+            action="store_true",
+            help="refuse a table with a value that cannot be used (default: a column says why)",
+        )
         json_argument(parser)
 
     @staticmethod
@@ -35,7 +40,7 @@ class Predict:
         model = load_model(args.model)
         records = read_frame(Path(args.data))
         try:
-            answers = model.answers(records)
+            answers = model.answers(records, strict=args.strict)
         except ParetolabError:
             raise
         except Exception as error:  # the model may be anyone's
@@ -51,6 +56,10 @@ class Predict:
             raise
         except OSError as error:
             raise InputError(f"--out {args.out}: cannot be written: {error.strerror}") from error
+        if "error" in answers and (count := int((answers["error"] != "").sum())):
+            verb = "has" if count == 1 else "have"
+            sentence = f"{count:,} of {len(records):,} records {verb} no answer"
+            say(f"paretolab: {sentence}; the column error says why", sys.stderr)
         for part, count in model.failures().items():
             if count:
                 sentence = f"{part} failed on {count:,} of {len(records):,} records"

@@ -20,7 +20,7 @@ import pandas as pd
 from pydantic import Field
 
 from framework.arrays import Array, BoolArray, FloatArray
-from framework.errors import InputError
+from framework.errors import CellsError
 from framework.settings import Section
 
 ISO = "ISO8601"
@@ -164,7 +164,7 @@ class Reading:
 
         Raises
         ------
-        InputError
+        CellsError
             A text is neither a gap nor of the form that the column is known to have.
         """
         if not is_text(column):
@@ -178,10 +178,7 @@ class Reading:
             return texts
         wrong = (values.isna() & texts.notna()).to_numpy(dtype=bool)
         if wrong.any():
-            at = int(wrong.argmax())
-            raise InputError(
-                f"feature {name!r}: expected {wanted}, found {texts.iloc[at]!r} in record {at + 1}"
-            )
+            raise unusable(texts[wrong], name, wanted)
         return values
 
     def to_json(self) -> dict[str, Any]:
@@ -196,6 +193,16 @@ class Reading:
         if date is not None and not isinstance(date, str):
             raise ValueError(f"form of a date {date!r}")
         return cls(None if marks is None else tuple(marks), date, tuple(map(str, plain["gaps"])))
+
+
+def unusable(values: pd.Series[Any], name: str, wanted: str) -> CellsError:
+    """Return an error about values of a feature, by the record of each."""
+    said = f"feature {name!r}: expected {wanted}, found "
+
+    def place(record: Any) -> str:
+        return f" in record {record + 1}" if isinstance(record, int) else ""
+
+    return CellsError({i: f"{said}{value!r}{place(i)}" for i, value in values.items()})
 
 
 def stripped(column: pd.Series[Any], gaps: Sequence[str] = ()) -> pd.Series[Any]:

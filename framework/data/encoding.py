@@ -23,12 +23,14 @@ from framework.data.columns import (
     is_numeric,
     to_numbers,
     to_texts,
+    unusable,
 )
-from framework.errors import InputError
+from framework.errors import CellsError, InputError
 from framework.registry import check_names, nearest
 
 _DAY = 86_400.0  # seconds
 _YEAR = 365.2425  # days
+_FINITE = "finite numbers"
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,10 @@ class Numeric:
     @classmethod
     def fit(cls, numbers: FloatArray, name: str) -> Numeric:
         known = numbers[~np.isnan(numbers)]
-        _check_finite(numbers, name)
+        if np.isinf(numbers).any():
+            raise InputError(
+                f"feature {name!r}: expected {_FINITE}, found {numbers[np.isinf(numbers)][0]}"
+            )
         if len(known) == 0:
             raise InputError(
                 f"feature {name!r}: expected values in the training part, found none; drop it"
@@ -64,7 +69,8 @@ class Numeric:
 
     def encode(self, column: pd.Series[Any], name: str) -> FloatArray:
         numbers = _numbers(column, name)
-        _check_finite(numbers, name)
+        if np.isinf(numbers).any():
+            raise unusable(pd.Series(numbers, column.index)[np.isinf(numbers)], name, _FINITE)
         return self.standardised(numbers)[:, np.newaxis]
 
     def identity(self, column: pd.Series[Any], name: str) -> FloatArray:
@@ -177,7 +183,8 @@ def _days(column: pd.Series[Any], name: str) -> FloatArray:
     try:
         times = pd.to_datetime(column, utc=True).dt.tz_localize(None).to_numpy("datetime64[us]")
     except (ValueError, TypeError) as error:
-        raise InputError(f"feature {name!r}: expected dates, found: {error}") from error
+        read = pd.to_datetime(column, utc=True, errors="coerce")
+        raise unusable(column[read.isna() & column.notna()], name, "dates") from error
     seconds = times.astype(np.int64) / 1e6
     return np.where(np.isnat(times), np.nan, seconds / _DAY)
 
@@ -186,10 +193,9 @@ def _numbers(column: pd.Series[Any], name: str) -> FloatArray:
     try:
         return to_numbers(column)
     except (ValueError, TypeError) as error:
-        wrong = next(value for value in column.dropna() if not _is_number(value))
-        raise InputError(
-            f"feature {name!r}: expected numbers, found {category_text(wrong)!r}"
-        ) from error
+        known = column.dropna()
+        wrong = known[[not _is_number(value) for value in known]].map(category_text)
+        raise unusable(wrong, name, "numbers") from error
 
 
 def _is_number(value: object) -> bool:
@@ -198,13 +204,6 @@ def _is_number(value: object) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _check_finite(numbers: FloatArray, name: str) -> None:
-    if np.isinf(numbers).any():
-        raise InputError(
-            f"feature {name!r}: expected finite numbers, found {numbers[np.isinf(numbers)][0]}"
-        )
 
 
 @dataclass(frozen=True)
@@ -410,10 +409,25 @@ class Encoder:
 
     def _read(self, data: pd.DataFrame | Array, i: int, records: IntArray | None) -> pd.Series[Any]:
         """Return the values of a feature, texts read as what they stand for."""
-        name, column = self.feature_names[i], self._find(data, i)
+        name = self.feature_names[i]
+        if records is not None and isinstance(data, pd.DataFrame) and self.named:
+            self._check_there(name, data, records)
+        column = self._find(data, i)
         if records is not None:
             column = column.iloc[records]
         return self.readings[name].read(column, name) if name in self.readings else column
+
+    def _check_there(self, name: str, data: pd.DataFrame, records: IntArray) -> None:
+        """Check that a table has the column that some of its records are asked for.
+
+        Raises
+        ------
+        CellsError
+        """
+        try:
+            check_names([name], data.columns)
+        except InputError as error:
+            raise CellsError(dict.fromkeys(data.index[records], str(error))) from error
 
     def _find(self, data: pd.DataFrame | Array, i: int) -> pd.Series[Any]:
         name = self.feature_names[i]

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from framework.errors import InputError, RecordsError
+from framework.errors import CellsError, InputError, RecordsError
 from framework.models.files import ModelFiles
 from framework.registry import check_names
 
@@ -133,16 +133,48 @@ class DeployableModel(ABC):
         """Return of each part how many records it failed on, of kinds that then ask another."""
         return {}
 
-    def answers(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def answers(self, frame: pd.DataFrame, *, strict: bool = True) -> pd.DataFrame:
         """Return ``predict_table`` behind the columns of the table that are kept.
 
         ``paretolab predict``, ``paretolab serve`` and MLflow give them, of any kind of model.
+        Unless ``strict``, records with a value that cannot be used have no answer, and a column
+        ``error`` says why; where no record has an answer, that is an error as well.
         """
         import pandas as pd
 
-        found = self.predict_table(frame)
+        found = self.predict_table(frame) if strict else self._answered_apart(frame)
         kept = [name for name in self.keeps if name in frame.columns and name not in found.columns]
         return pd.concat([frame[kept], found], axis=1) if kept else found
+
+    def _answered_apart(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return ``predict_table`` of the records whose values can be used, and why of the others.
+
+        Raises
+        ------
+        InputError
+            The table cannot be used, or none of its records.
+        """
+        import pandas as pd
+
+        numbered = frame.reset_index(drop=True)  # so that an error names records of a frame
+        errors: dict[int, str] = {}
+        first: CellsError | None = None
+        while True:
+            try:
+                found = self.predict_table(numbered.drop(index=list(errors)))
+                break
+            except CellsError as error:
+                first = first or error
+                if not error.sentences.keys() - errors.keys():
+                    raise
+                errors.update(error.sentences)
+                if len(errors) == len(frame):
+                    raise first from error
+        if errors:
+            whole = {n: object for n in found if found[n].dtype.kind in "biu"}  # none is no number
+            found = found.astype(whole).reindex(numbered.index)
+            found["error"] = pd.Series(errors, dtype=object).reindex(numbered.index, fill_value="")
+        return found.set_axis(frame.index)
 
     @property
     def has_steps(self) -> bool:

@@ -374,7 +374,10 @@ def application(model: DeployableModel, host: str, threads: _Threads) -> FastAPI
         openapi_extra={"requestBody": {"required": True, "content": records}},
     )
     async def predict(request: Request) -> Response:
-        """Records as JSON, {'records': [{...}, ...]}, or as text/csv; answers alike."""
+        """Records as JSON, {'records': [{...}, ...]}, or as text/csv; answers alike.
+
+        A record with a value that cannot be used has no answer, but an `error`.
+        """
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/csv":
             return Response(await answer(request, _csv_answers), media_type=kind)
@@ -411,7 +414,7 @@ def _csv_answers(model: DeployableModel, body: bytes) -> str:
     _check_records(lines - 1)
     text = csv_text(body, _BODY)
     records = parse_csv(text, _BODY, check=lambda names: _check_names(model, names, lines))
-    return model.answers(records).to_csv(index=False)
+    return model.answers(records, strict=False).to_csv(index=False)
 
 
 def _json_answers(model: DeployableModel, body: bytes) -> str:
@@ -421,7 +424,7 @@ def _json_answers(model: DeployableModel, body: bytes) -> str:
         raise InputError("body: expected {'records': [{...}, ...]}, one object a record")
     _check_records(len(rows))
     _check_names(model, list({name: None for row in rows for name in row}), len(rows))
-    answers = model.answers(pd.DataFrame(rows))
+    answers = model.answers(pd.DataFrame(rows), strict=False)
     return json.dumps({"answers": _plain(answers.to_dict(orient="records"))})
 
 

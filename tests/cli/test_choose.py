@@ -282,6 +282,48 @@ def test_predict(exported, command, place):
     assert (answers["stage"][rejected] == len(costs)).all()
 
 
+def test_a_bad_value_spoils_its_record_and_no_other(exported, command, place):
+    """Nor does it where the record was answered before, as with columns of later stages."""
+    whole = pd.DataFrame(
+        np.random.default_rng(1).normal(size=(60, 6)), columns=[f"f{i}" for i in range(1, 7)]
+    )
+    stages = json.loads((exported[0] / "model.json").read_text())["model"]["stages"]
+    early, late = f"f{stages[0][0] + 1}", f"f{stages[-1][0] + 1}"
+
+    def asked(table, name, *options):
+        table.to_csv(place / f"{name}.csv", index=False)
+        done = command("predict", "model dir", f"{name}.csv", "--out", f"{name} out.csv", *options)
+        if done.code:
+            return done, None
+        return done, pd.read_csv(place / f"{name} out.csv", keep_default_na=False, dtype=str)
+
+    want = asked(whole, "whole")[1]
+    assert "error" not in want
+    want = want.drop(columns="confidence")  # its last bit depends on the records beside one
+    done, found = asked(whole.drop(columns=late), "without")
+    assert done.code == 0, done.err
+    reached = want["stage"] == str(len(stages))
+    assert 0 < reached.sum() < 60
+    pd.testing.assert_frame_equal(found.loc[~reached, want.columns], want[~reached])
+    assert (found.loc[~reached, "error"] == "").all()
+    assert (found.loc[reached, want.columns] == "").all(axis=None)
+    sentence = f"data: expected a column {late!r}, found none of that name"
+    assert found.loc[reached, "error"].str.startswith(sentence).all()
+    assert f"paretolab: {reached.sum()} of 60 records have no answer; the column er" in done.err
+    assert sentence in asked(whole.drop(columns=late), "without", "--strict")[0].err
+
+    bad = whole.astype(object)
+    bad.loc[7, early], bad.loc[3, early] = "soon", "inf"
+    done, found = asked(bad, "bad")
+    assert found.index[found["error"] != ""].tolist() == [3, 7]
+    assert found["error"][7] == f"feature {early!r}: expected numbers, found 'soon' in record 8"
+    pd.testing.assert_frame_equal(found[want.columns].drop([3, 7]), want.drop([3, 7]))
+    done, _ = asked(bad, "bad", "--strict")
+    assert (done.code, "expected numbers, found 'soon'" in done.err) == (2, True)
+    done, _ = asked(bad.loc[[7]], "all")
+    assert (done.code, "expected numbers, found 'soon'" in done.err) == (2, True)
+
+
 def test_answers_are_written_whole_or_not_at_all(exported, place, monkeypatch, capsys):
     monkeypatch.chdir(place)
     predict = ["predict", "model dir", "model dir/example.csv", "--out"]

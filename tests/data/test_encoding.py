@@ -115,9 +115,12 @@ def test_arrays_go_by_position(frame):
         ),
         (
             lambda f: f.assign(age=["1", "2", "old", None]),
-            "feature 'age': expected numbers, found 'old'",
+            "feature 'age': expected numbers, found 'old' in record 3",
         ),
-        (lambda f: f.assign(age=np.inf), "feature 'age': expected finite numbers, found inf"),
+        (
+            lambda f: f.assign(age=np.inf),
+            "feature 'age': expected finite numbers, found inf in record 1",
+        ),
         (lambda f: f.to_numpy()[:, :3], "data: expected 4 columns, found 3"),
     ],
 )

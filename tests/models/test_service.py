@@ -75,6 +75,19 @@ def test_the_service_answers_tables_and_steps(service):
     assert "POST /next" in json.loads(ask(service, "/")[1])["calls"]
 
 
+def test_a_bad_value_spoils_its_record_alone(service):
+    record = data()[0].iloc[0].dropna().to_dict()
+    records = [record, record | {"f4": "low"}]
+    status, found = ask(service, "/predict", json.dumps({"records": records}).encode())
+    first, second = json.loads(found)["answers"]
+    assert (status, first["error"], second["label"]) == (200, "", None)
+    assert (first["label"] is None, isinstance(first["stage"], int)) == (False, True)
+    assert second["error"] == "feature 'f4': expected numbers, found 'low' in record 2"
+    body = pd.DataFrame(records).to_csv(index=False).encode()
+    text = ask(service, "/predict", body, "text/csv")[1].decode()
+    assert text.splitlines()[2].endswith("feature 'f4': expected numbers, found 'low' in record 2")
+
+
 def test_a_browser_gets_a_page_for_one_record_step_by_step(service):
     request = urllib.request.Request(service.address, headers={"Accept": "text/html,*/*;q=0.8"})
     with urllib.request.urlopen(request, timeout=20) as answer:
@@ -380,7 +393,9 @@ def test_who_waits_longest_makes_room(monkeypatch, limit, most):
 def test_an_answer_that_takes_too_long_is_a_sentence(monkeypatch):
     model = fitted()[0]
     ended = threading.Event()
-    monkeypatch.setattr(model, "answers", lambda frame: ended.wait(30) and frame, raising=False)
+    monkeypatch.setattr(
+        model, "answers", lambda frame, strict: ended.wait(30) and frame, raising=False
+    )
     monkeypatch.setattr(services, "SECONDS", 1.0)
     with serving(model) as service, ThreadPoolExecutor(9) as clients:
         asked = [clients.submit(ask, service, "/predict", rows(1)) for _ in range(9)]
