@@ -312,7 +312,7 @@ BUDGET = {
     "algorithms": 32_300,
     "tracking": 7_600,
     "scripts": 1_700,
-    "tests": 45_100,
+    "tests": 45_300,
 }
 
 
