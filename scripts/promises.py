@@ -90,7 +90,7 @@ DATA: Mapping[str, Callable[[np.random.Generator, int], Records]] = {
 THRESHOLDS = {"noise": 0.6, "rare": 0.9}
 
 
-def measured(data: str, classifier: str, seed: int, evaluations: int) -> Row:
+def measured(data: str, classifier: str, seed: int, evaluations: int, one_threshold: bool) -> Row:
     """Search once, and look at what members and picks promise and are worth."""
     rng = np.random.default_rng([seed, list(DATA).index(data)])
     X, y = DATA[data](rng, RECORDS + FRESH)
@@ -98,7 +98,7 @@ def measured(data: str, classifier: str, seed: int, evaluations: int) -> Row:
     search = ParetoMultiStage(
         classifier={"kind": classifier, **CLASSIFIERS[classifier]},
         costs=[1.0, 2.0, 3.0, 1.0, 2.0],
-        threshold=THRESHOLDS.get(data, 0.75),
+        threshold=THRESHOLDS.get(data, 0.75) if one_threshold else None,
         max_stages=3,
         remove_features=True,
         reject_label="inconclusive",
@@ -110,6 +110,7 @@ def measured(data: str, classifier: str, seed: int, evaluations: int) -> Row:
     front = search.front_
     spread = np.unique(np.linspace(0, len(front) - 1, MEMBERS).round().astype(int))
     row: Row = {"data": data, "classifier": classifier, "seed": seed, "evaluations": evaluations}
+    row["one_threshold"] = one_threshold
     row["members"] = [worth(search, fresh, id=int(front.index[i])) for i in spread]
     enough = float(front["accuracy"][front["coverage"] >= 0.7].median())
     rules: dict[str, dict[str, Any]] = {
@@ -191,15 +192,15 @@ def _cell(values: FloatArray) -> str:
     )
 
 
-def read_rows(path: Path, evaluations: int) -> list[Row]:
-    """Return the rows of a file that are whole and have so many evaluations."""
+def read_rows(path: Path, evaluations: int, one_threshold: bool) -> list[Row]:
+    """Return the rows of a file that are whole and were measured in the same way."""
     rows = []
     for line in path.read_text("utf-8").splitlines() if path.is_file() else ():
         try:
             row = json.loads(line)
         except ValueError:  # it was being written when the call was stopped
             continue
-        if row["evaluations"] == evaluations:
+        if (row["evaluations"], row["one_threshold"]) == (evaluations, one_threshold):
             rows.append(row)
     return rows
 
@@ -210,6 +211,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--first", type=int, default=1000, help="the first seed (%(default)s)")
     parser.add_argument("--evaluations", type=int, default=300)
+    parser.add_argument(
+        "--one-threshold", action="store_true", help="the search does not choose the threshold"
+    )
     parser.add_argument("--data", nargs="+", choices=list(DATA), default=list(DATA))
     kinds = list(CLASSIFIERS)
     parser.add_argument("--classifiers", nargs="+", choices=kinds, default=kinds)
@@ -218,14 +222,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / "rows.jsonl"
-    rows = read_rows(path, args.evaluations)
+    rows = read_rows(path, args.evaluations, args.one_threshold)
     done = {(row["data"], row["classifier"], row["seed"]) for row in rows}
     with path.open("a", encoding="utf-8") as file:
         for seed in range(args.first, args.first + args.seeds * (not args.show)):
             for classifier in args.classifiers:
                 for data in args.data:
                     if (data, classifier, seed) not in done:
-                        rows.append(measured(data, classifier, seed, args.evaluations))
+                        how = args.evaluations, args.one_threshold
+                        rows.append(measured(data, classifier, seed, *how))
                         file.write(json.dumps(rows[-1]) + "\n")
                         file.flush()
                         print(f"{data}, {classifier}, {seed}", file=sys.stderr, flush=True)
