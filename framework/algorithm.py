@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from framework import registry
-from framework.arrays import Array, IntArray, kept
+from framework.arrays import Array, IntArray, fixed
 from framework.batch import Evaluated
 from framework.errors import ContractError, InputError, Unfit
 from framework.preparation import Preparation
@@ -176,7 +176,7 @@ class Algorithm(ABC):
         X = self.propose()
         if X is None:
             return None
-        X = kept(np.ascontiguousarray(X))
+        X = fixed(np.ascontiguousarray(X))
         self.space.check_bounds(X)
         self._batches.append((self._next_id, X))
         self._next_id += len(X)
@@ -261,9 +261,9 @@ def name_of(algorithm: type[Algorithm]) -> str:
 
 def fitting(problem: Problem) -> list[str]:
     """Return the names of the registered algorithms that can search a problem."""
-    tables, found = problem.tables(), []
+    tables, names = problem.tables(), []
     for name in registry.names("algorithms"):
         cls = registry.load("algorithms", name)
         if isinstance(problem.space, cls.spaces) and isinstance(tables, cls.reads):
-            found.append(name)
-    return found
+            names.append(name)
+    return names

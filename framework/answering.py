@@ -182,6 +182,6 @@ class AnsweringProblem(Problem):
         test = None
         if tested is not None:
             test = {n: of[:, 0] for n, of in measured(tested.take(one), self.measures).items()}
-        outcomes = AnswerOutcomes.given(self.measures, answers.take(one))
+        outcomes = AnswerOutcomes.of(self.measures, answers.take(one))
         label = str(records.classes[int(one[0])])
         return Alternative("the largest class", [label], outcomes, test)

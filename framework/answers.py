@@ -155,10 +155,12 @@ class Sums:
     """
 
     def __init__(self, answers: Answers, weights: Array | None = None) -> None:
-        own = answers.records.weights
+        of_records = answers.records.weights
         drawn = np.ones((len(answers.records), 1), dtype=np.float32) if weights is None else weights
         self.answers = answers
-        self.weights = drawn if own is None else drawn.astype(np.float64) * own[:, np.newaxis]
+        self.weights = (
+            drawn if of_records is None else drawn.astype(np.float64) * of_records[:, np.newaxis]
+        )
         self.total: FloatArray = self.weights.sum(axis=0, dtype=np.float64)
         self._made: dict[Any, Any] = {}
 
@@ -323,7 +325,7 @@ class AnswerOutcomes(RecordOutcomes):
         self._held: Answers | None = None
 
     @classmethod
-    def given(cls, measures: Sequence[Measure], answers: Answers) -> Self:
+    def of(cls, measures: Sequence[Measure], answers: Answers) -> Self:
         """Return the outcomes of classifiers whose answers are at hand."""
         outcomes = cls(measures, lambda X: answers, np.zeros((len(answers), 0)), answers.records)
         outcomes._held = answers
@@ -360,5 +362,5 @@ class AnswerOutcomes(RecordOutcomes):
         self, candidates: slice | IntArray = slice(None)
     ) -> Mapping[str, tuple[FloatArray, FloatArray]]:
         answers = self.answers(candidates)
-        known = {m.metric.name: m.ends(answers) for m in self._measures if isinstance(m, Share)}
-        return {name: ends for name, ends in known.items() if ends is not None}
+        by_name = {m.metric.name: m.ends(answers) for m in self._measures if isinstance(m, Share)}
+        return {name: ends for name, ends in by_name.items() if ends is not None}

@@ -34,7 +34,7 @@ def sum_in_order(values: Array) -> Array:
     return sums
 
 
-def kept(array: Array) -> Array:
+def fixed(array: Array) -> Array:
     """Return an array that nobody else can change: ``array`` if read-only and no view, or a copy.
 
     The same object always has the same content, so identity can replace a comparison.

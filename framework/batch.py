@@ -83,12 +83,12 @@ class Evaluated:
     def take(self, rows: Array) -> Evaluated:
         """Return the evaluations at some positions, or under a mask."""
         ids = self.ids[rows]
-        kept = set(ids.tolist()) if self.errors else set()
+        chosen = set(ids.tolist()) if self.errors else set()
         return Evaluated(
             ids,
             self.X[rows],
             {name: column[rows] for name, column in self.values.items()},
-            {id: error for id, error in self.errors.items() if id in kept},
+            {id: error for id, error in self.errors.items() if id in chosen},
         )
 
     def counts_from(self, first: int, n: int) -> bool:

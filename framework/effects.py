@@ -25,7 +25,7 @@ class Effect(NamedTuple):
         The host, the variable, the absolute path, the address, or the section in JSON.
     key : str
         The last part of the key it stands at.
-    given : str
+    text : str
         The value there, to find the whole key by.
     here : bool
         Whether a path is free in the working folder, too.
@@ -34,7 +34,7 @@ class Effect(NamedTuple):
     kind: str
     target: str
     key: str = ""
-    given: str = ""
+    text: str = ""
     here: bool = False
 
     @property
@@ -49,8 +49,8 @@ NOTED: ContextVar[list[Effect] | None] = ContextVar("noted", default=None)
 """The effects of the file whose content is being checked; None where none is."""
 
 
-def note(kind: str, target: str, key: str, given: object = "", *, here: bool = False) -> None:
+def note(kind: str, target: str, key: str, text: object = "", *, here: bool = False) -> None:
     """Note an effect of the file that is being read; nothing happens where none is."""
     noted = NOTED.get()
     if noted is not None:
-        noted.append(Effect(kind, target, key, str(given), here))
+        noted.append(Effect(kind, target, key, str(text), here))

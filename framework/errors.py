@@ -118,8 +118,8 @@ def damaged(where: object, what: str) -> Iterator[None]:
     try:
         yield
     except DAMAGED as error:
-        found = f"{type(error).__name__}: {first_line(error)}"
-        raise InputError(f"{where}: expected {what}, found it damaged ({found})") from error
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        raise InputError(f"{where}: expected {what}, found it damaged ({reason})") from error
 
 
 def first_line(error: BaseException) -> str:

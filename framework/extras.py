@@ -45,11 +45,11 @@ def installed(package: str) -> bool:
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """Return the versions of those packages that are installed."""
-    found = {}
+    by_package = {}
     for package in packages:
         with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            by_package[package] = version(package)
+    return by_package
 
 
 def absent(extra: str) -> InputError | None:

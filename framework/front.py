@@ -156,8 +156,8 @@ def why_empty(batches: Iterable[Evaluated], roles: Roles) -> str:
         for metric, sign, limit in roles.limits_of_constraints():
             gaps = rows.values[metric] - limit if sign == "<=" else limit - rows.values[metric]
             at = int(np.argmin(gaps))
-            found = float(gaps[at]), float(rows.values[metric][at]), int(rows.ids[at])
-            best[metric, sign, limit] = min(best.get((metric, sign, limit), found), found)
+            miss = float(gaps[at]), float(rows.values[metric][at]), int(rows.ids[at])
+            best[metric, sign, limit] = min(best.get((metric, sign, limit), miss), miss)
         broken = roles.violation(rows.values)
         at = int(np.argmin(broken))
         if broken[at] < nearest:
@@ -329,12 +329,12 @@ class Front:
 
     def promises(self, position: int) -> dict[str, Promise]:
         """Return what a solution claims and what to expect, by metric; empty if it is not known."""
-        found = {}
+        by_metric = {}
         for metric, columns in expected_columns(self.roles.metrics).items():
             if columns[0] in (expected := self.expected or {}):
                 figures = (float(expected[name][position]) for name in columns)
-                found[metric] = Promise(float(self.rows.values[metric][position]), *figures)
-        return found
+                by_metric[metric] = Promise(float(self.rows.values[metric][position]), *figures)
+        return by_metric
 
     def take(self, positions: IntArray) -> Front:
         """Return some of the solutions, by ascending position."""
@@ -421,19 +421,21 @@ def expected_columns(metrics: Iterable[str]) -> dict[str, tuple[str, str, str]]:
     resamples in which a solution is non-dominated, and ``group``, the id of the firmest one among
     those that it is not told apart from.
     """
-    found = {name: (f"expected_{name}", f"{name}_low", f"{name}_high") for name in metrics}
-    return {name: columns for name, columns in found.items() if not found.keys() & set(columns)}
+    by_metric = {name: (f"expected_{name}", f"{name}_low", f"{name}_high") for name in metrics}
+    return {
+        name: columns for name, columns in by_metric.items() if not by_metric.keys() & set(columns)
+    }
 
 
 def _expected_of(columns: Mapping[str, Array], roles: Roles) -> dict[str, Array] | None:
     """Return those of some columns that tell what to expect; None where there are none."""
     wanted = expected_columns(roles.metrics)
-    whole = [own for own in wanted.values() if all(name in columns for name in own)]
-    found = {name: columns[name].astype(np.float64) for own in whole for name in own}
+    whole = [names for names in wanted.values() if all(name in columns for name in names)]
+    expected = {name: columns[name].astype(np.float64) for names in whole for name in names}
     for name, kind in ((FIRM, np.float64), (GROUP, np.int64)):
-        if found and name in columns and name not in roles.metrics:
-            found[name] = columns[name].astype(kind)
-    return found or None
+        if expected and name in columns and name not in roles.metrics:
+            expected[name] = columns[name].astype(kind)
+    return expected or None
 
 
 def csv_of(columns: Mapping[str, Array]) -> str:

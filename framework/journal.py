@@ -124,8 +124,8 @@ class Journal:
             )
         theirs = meta | dict(meta["identity"], identity=None)
         if ours is not None:
-            known = json.loads(ours)
-            self._check_same(theirs, known | dict(known["identity"], identity=None))
+            description = json.loads(ours)
+            self._check_same(theirs, description | dict(description["identity"], identity=None))
         self.metric_names: tuple[str, ...] = tuple(map(str, meta["metrics"]))
         self.d, self.dtype = int(meta["d"]), np.dtype(str(meta["dtype"]))
         if self.d < 1 or not self.metric_names or self.dtype.kind not in "iuf":

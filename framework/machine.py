@@ -38,11 +38,11 @@ def cache_dir() -> Path | None:
     It is ``PARETOLAB_CACHE``, or else a folder in the user's cache; None where
     ``PARETOLAB_CACHE`` is ``off``.
     """
-    given = os.environ.get("PARETOLAB_CACHE")
-    if given == "off":
+    folder = os.environ.get("PARETOLAB_CACHE")
+    if folder == "off":
         return None
-    if given:
-        return Path(given)
+    if folder:
+        return Path(folder)
     root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(root) / "paretolab"
 
@@ -56,25 +56,25 @@ def resident_memory() -> tuple[int, int]:
     """Return the bytes of this process in memory now, and their peak so far (0 if unknown)."""
     import psutil
 
-    found = psutil.Process().memory_info()
+    memory = psutil.Process().memory_info()
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii")
         peak = next(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line) * 1024
     except (OSError, StopIteration):
-        peak = getattr(found, "peak_wset", 0)  # of Windows
-    return int(found.rss), int(peak)
+        peak = getattr(memory, "peak_wset", 0)  # of Windows
+    return int(memory.rss), int(peak)
 
 
 def machine_memory() -> int:
     """Return the bytes of memory of this machine, or of the container that this process is in."""
     import psutil  # which the help of the command needs not
 
-    found = [psutil.virtual_memory().total]
+    limits = [psutil.virtual_memory().total]
     for name in _MEMORY_LIMITS:
         path = Path(name)
         text = path.read_text().strip() if path.is_file() else ""
-        found += [int(text)] if text.isdigit() else []
-    return min(found)
+        limits += [int(text)] if text.isdigit() else []
+    return min(limits)
 
 
 def is_machine_failure(error: BaseException | None) -> bool:

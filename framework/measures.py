@@ -201,8 +201,8 @@ class Matthews(NamedTuple):
         spread = np.sqrt(total**2 - (called**2).sum(axis=0)) * np.sqrt(
             total**2 - (true**2).sum(axis=0)
         )
-        found = np.divide(top, spread, out=np.zeros(top.shape), where=spread > 0)
-        return np.asarray(np.clip(found, -1.0, 1.0))
+        coefficients = np.divide(top, spread, out=np.zeros(top.shape), where=spread > 0)
+        return np.asarray(np.clip(coefficients, -1.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -380,9 +380,9 @@ def rates(
         label = "" if code < 0 else repr(str(classes[code]))
         return tables.ratio(Metric(name, sense, text=text.format(label)), kind, code)
 
-    own = [measure(name, *_named(name, labels, positive, where)) for name in names]
+    chosen = [measure(name, *_named(name, labels, positive, where)) for name in names]
     if not groups:
-        return tuple(own)
+        return tuple(chosen)
     usual = ["coverage"] if abstains else []
     usual += ["accuracy"]
     if positive >= 0:
@@ -394,19 +394,19 @@ def rates(
         kind, _, label = name.partition(":")
         code = labels.index(label) if label else positive if kind in _OF_CLASS else -1
         compared[name] = measure(name, kind, code)
-    compared |= {rate.metric.name: rate for rate in own}
+    compared |= {rate.metric.name: rate for rate in chosen}
     differences = [_difference(rate) for rate in compared.values()]
-    return (*own, *differences, *(_worst_group(rate) for rate in compared.values()))
+    return (*chosen, *differences, *(_worst_group(rate) for rate in compared.values()))
 
 
 def _named(name: str, labels: Sequence[str], positive: int, where: str) -> tuple[str, int]:
     """Return the kind of a rate and the code of its class, -1 for none."""
     kind, _, label = name.partition(":")
-    known = [*_OF_CLASS, MATTHEWS]
-    if kind not in known or (kind == MATTHEWS and label):
+    kinds = [*_OF_CLASS, MATTHEWS]
+    if kind not in kinds or (kind == MATTHEWS and label):
         raise InputError(
-            f"{where}: expected {', '.join(known)}, all but the last also as NAME:CLASS, found "
-            f"{name!r}{nearest(kind, known)}"
+            f"{where}: expected {', '.join(kinds)}, all but the last also as NAME:CLASS, found "
+            f"{name!r}{nearest(kind, kinds)}"
         )
     if kind == MATTHEWS:
         return kind, -1
@@ -459,9 +459,9 @@ def samples_of(
         least = isinstance(measure, OverClasses) and measure.least
         ratios = measure.ratios if least else [measure]  # type: ignore[attr-defined]
         each = [r.sample(answers, most) if isinstance(r, Ratio) else None for r in ratios]
-        known = [sample for sample in each if sample is not None]
-        if len(known) == len(each):
-            samples[measure.metric.name] = known
+        countable = [sample for sample in each if sample is not None]
+        if len(countable) == len(each):
+            samples[measure.metric.name] = countable
     return samples
 
 

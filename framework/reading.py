@@ -207,6 +207,6 @@ def _names_of(entry: os.DirEntry[str]) -> int:
 def _looks_endless(file: BufferedReader, path: Path) -> bool:
     """Return whether it is a file of /proc or /sys, which may wait or never end."""
     place = Path(os.path.realpath(path))
-    found = os.fstat(file.fileno())
+    status = os.fstat(file.fileno())
     made_up = any(place.is_relative_to(root) for root in ("/proc", "/sys", "/dev"))
-    return made_up and found.st_size == 0
+    return made_up and status.st_size == 0

@@ -41,8 +41,8 @@ def _installed() -> Any:  # another class in each Python; all have select()
 
 @cache
 def _entries(group: Group) -> dict[str, EntryPoint]:
-    found = _installed().select(group=f"paretolab.{group}")
-    return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
+    points = _installed().select(group=f"paretolab.{group}")
+    return {entry.name: entry for entry in sorted(points, key=lambda entry: entry.name)}
 
 
 def names(group: Group) -> list[str]:
@@ -65,9 +65,9 @@ def load(group: Group, name: str) -> Any:
     """
     entries = _entries(group)
     if name not in entries:
-        known = ", ".join(entries) or "nothing (is paretolab installed?)"
+        listed = ", ".join(entries) or "nothing (is paretolab installed?)"
         raise InputError(
-            f"{group}: expected one of {known}; found {name!r}{nearest(name, entries)}"
+            f"{group}: expected one of {listed}; found {name!r}{nearest(name, entries)}"
         )
     entry = entries[name]
     try:
@@ -91,15 +91,15 @@ def check_names(needed: Iterable[str], names: Collection[str]) -> None:
     RecordsError
         One is missing; the name most like it is suggested.
     """
-    known = set(names)
+    names_before = set(names)
     for name in needed:
-        if name not in known:
+        if name not in names_before:
             raise RecordsError(
                 f"data: expected a column {name!r}, found none of that name{nearest(name, names)}"
             )
 
 
-def nearest(word: str, known: Any) -> str:
+def nearest(word: str, words: Any) -> str:
     """Return '; did you mean X?' for the known word nearest to ``word``, or nothing."""
-    close = get_close_matches(str(word), [str(k) for k in known], n=1)
+    close = get_close_matches(str(word), [str(k) for k in words], n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

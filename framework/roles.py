@@ -164,13 +164,13 @@ class Roles:
 
     def limits_of_constraints(self) -> list[tuple[str, Literal["<=", ">="], float]]:
         """Return what the constraints ask for: metric, ``<=`` or ``>=``, and limit."""
-        found: list[tuple[str, Literal["<=", ">="], float]] = []
+        limits: list[tuple[str, Literal["<=", ">="], float]] = []
         for constraint in self.constraints:
             if constraint.at_most is not None:
-                found.append((constraint.metric, "<=", constraint.at_most))
+                limits.append((constraint.metric, "<=", constraint.at_most))
             if constraint.at_least is not None:
-                found.append((constraint.metric, ">=", constraint.at_least))
-        return found
+                limits.append((constraint.metric, ">=", constraint.at_least))
+        return limits
 
     def violation(self, values: Mapping[str, Array]) -> FloatArray:
         """Return by how much each row breaks the constraints, summed; 0 is feasible, shape (n,)."""

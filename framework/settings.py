@@ -25,11 +25,11 @@ from framework.effects import note
 def _placed(path: Path, info: ValidationInfo) -> Path:
     base = (info.context or {}).get("base")
     try:
-        found = (Path(base, path.expanduser()) if base else path.expanduser()).resolve()
+        place = (Path(base, path.expanduser()) if base else path.expanduser()).resolve()
     except (RuntimeError, OSError) as error:  # of ~NAME, where there is no such user; of a loop
         raise ValueError(f"expected the path of a file, found {str(path)!r} ({error})") from error
-    note("read", str(found), info.field_name or "", path)
-    return found
+    note("read", str(place), info.field_name or "", path)
+    return place
 
 
 PlacedPath = Annotated[Path, AfterValidator(_placed)]

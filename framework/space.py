@@ -159,11 +159,11 @@ class Partition(Space):
         if X.ndim != 2 or X.shape[1] != self.d:
             raise ValueError(f"expected genomes of shape (n, {self.d}), found {X.shape}")
         for what, genes in (("blocks", slice(self.n)), ("levels", slice(self.n, self.d))):
-            found, low, high = X[:, genes], self.lower[genes], self.upper[genes]
-            if found.size and (found.min() < low[0] or found.max() > high[0]):
+            values, low, high = X[:, genes], self.lower[genes], self.upper[genes]
+            if values.size and (values.min() < low[0] or values.max() > high[0]):
                 raise ValueError(
-                    f"expected {what} from {low[0]} to {high[0]}, found {found.min()} to "
-                    f"{found.max()}"
+                    f"expected {what} from {low[0]} to {high[0]}, found {values.min()} to "
+                    f"{values.max()}"
                 )
         return np.array(X, dtype=self.dtype, order="C")
 
@@ -181,14 +181,14 @@ class Partition(Space):
         counts = self._counts
         shares = [up_to / self.size for up_to in itertools.accumulate(counts.values())]
         pair = np.searchsorted(shares, rng.random(size), side="right")
-        kept, blocks = np.array(list(counts))[pair].T
+        sizes, blocks = np.array(list(counts))[pair].T
         alone = self._alone
         left = blocks.copy()  # blocks that the items not yet placed fill among themselves
         block = np.full((size, self.n), -1)
         for item in reversed(range(self.n)):
             opens = rng.random(size) < alone[item + 1, left]
             joined = np.floor(rng.random(size) * left).astype(np.int64)
-            here = item < kept
+            here = item < sizes
             block[here, item] = np.where(opens, left - 1, joined)[here]
             left = left - (here & opens)
         keys = rng.random((size, self.k))

@@ -96,8 +96,8 @@ class Framing:
             head = file.read(_HEAD.size)
             if len(head) < _HEAD.size:
                 return
-            length, checksum, own = _HEAD.unpack(head)
-            if own != zlib.crc32(head[:8], self._seed) or length > _MOST_CONTENT:
+            length, checksum, head_checksum = _HEAD.unpack(head)
+            if head_checksum != zlib.crc32(head[:8], self._seed) or length > _MOST_CONTENT:
                 raise DamagedFrame(f"byte {stop}")
             place = stop + _HEAD.size
             stop = place + length

@@ -75,9 +75,9 @@ def threshold(options: argparse.Namespace) -> Page:
         total = float(problem.costs.sum())
         for value in THRESHOLDS:
             fitted = CostOrdered(problem.costs, float(value)).fit(*problem.training)
-            found = measure(fitted, *problem.test)
-            row = {"p_hat": value, "coverage": found.coverage, "accuracy": found.accuracy}
-            rows.append(row | {"cost_share": found.cost / total})
+            outcome = measure(fitted, *problem.test)
+            row = {"p_hat": value, "coverage": outcome.coverage, "accuracy": outcome.accuracy}
+            rows.append(row | {"cost_share": outcome.cost / total})
     table = pd.DataFrame(rows).groupby("p_hat", as_index=False).mean()
     figure, axes = _panels(1, 6.4, 4.2)
     for name, label, colour in (
@@ -225,24 +225,24 @@ def one_step(genome: Array, highest: int) -> tuple[Array, list[tuple[int, int]]]
 
     Steps out of range are left out; gaps are closed, as after every operator of the paper.
     """
-    found, steps = [], []
+    neighbours, steps = [], []
     for i in range(len(genome)):
         for step in (-1, 1):
             if 0 <= genome[i] + step <= highest:
                 neighbour = genome.copy()
                 neighbour[i] += step
-                found.append(np.unique(neighbour, return_inverse=True)[1])
+                neighbours.append(np.unique(neighbour, return_inverse=True)[1])
                 steps.append((i, step))
-    return np.array(found, dtype=genome.dtype), steps
+    return np.array(neighbours, dtype=genome.dtype), steps
 
 
 def _sections(config: RunConfig, split: int) -> tuple[MultiStageConfig, BaselineConfig]:
     """Return the problems of a split: the same data, the seed of its own."""
     stages = MultiStageConfig.model_validate(config.problem.as_arguments())
-    own = stages.split.model_copy(update={"seed": stages.split.seed + split})
-    kept = stages.model_copy(update={"split": own})
-    rivals = {key: getattr(kept, key) for key in ("dataset", "split", "costs", "threshold")}
-    return kept, BaselineConfig.model_validate(rivals)
+    shares = stages.split.model_copy(update={"seed": stages.split.seed + split})
+    divided = stages.model_copy(update={"split": shares})
+    rivals = {key: getattr(divided, key) for key in ("dataset", "split", "costs", "threshold")}
+    return divided, BaselineConfig.model_validate(rivals)
 
 
 def _config(options: argparse.Namespace, name: str, *changes: str) -> RunConfig:

@@ -33,12 +33,12 @@ SHORTENED = {"large": ["budget.generations=1"]}  # hours otherwise
 
 def shipped() -> list[Path]:
     """Return the configurations of single runs below ``configs``, in order."""
-    found = []
+    paths = []
     for path in sorted((ROOT / "configs").rglob("*.yaml")):
         keys = yaml.safe_load(path.read_text(encoding="utf-8"))
         if {"problem", "algorithm"} <= set(keys) and not {"sweep", "experiment"} & set(keys):
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths
 
 
 def digests(path: Path, room: Path) -> dict[str, str]:
@@ -60,9 +60,11 @@ def digests(path: Path, room: Path) -> dict[str, str]:
         return {f"exit code {done.returncode}": " ".join(done.stderr.split())[-300:]}
     names = [metric["name"] for metric in json.loads((out / "about.json").read_text())["metrics"]]
     estimated = {FIRM, GROUP} - set(names)
-    estimated |= {column for own in expected_columns(names).values() for column in own}
-    found = columns(out / "front.csv")
-    return {name: digest for name, digest in found.items() if name not in estimated}
+    estimated |= {
+        column for columns_of in expected_columns(names).values() for column in columns_of
+    }
+    by_column = columns(out / "front.csv")
+    return {name: digest for name, digest in by_column.items() if name not in estimated}
 
 
 def columns(front: Path) -> dict[str, str]:
@@ -85,20 +87,22 @@ def main() -> int:
     room = arguments.room.resolve()
     (room / "runs").mkdir(parents=True, exist_ok=True)
     before = json.loads(arguments.against.read_text()) if arguments.against else {}
-    found, differ = {}, 0
+    by_name, differ = {}, 0
     for path in shipped():
         name = str(path.relative_to(ROOT))
-        found[name] = digests(path, room)
+        by_name[name] = digests(path, room)
         said = ""
         if name in before:
-            others = [key for key, known in before[name].items() if found[name].get(key) != known]
+            others = [
+                key for key, digest in before[name].items() if by_name[name].get(key) != digest
+            ]
             rest = f" and {len(others) - 3} more" if len(others) > 3 else ""
             said = f"DIFFERS in {', '.join(others[:3])}{rest}" if others else "same"
             differ += bool(others)
-        print(f"{name}  {len(found[name])} columns  {said}".rstrip(), flush=True)
-    arguments.file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        print(f"{name}  {len(by_name[name])} columns  {said}".rstrip(), flush=True)
+    arguments.file.write_text(json.dumps(by_name, indent=1) + "\n", encoding="utf-8")
     if before:
-        print(f"{differ} of {len(found)} fronts differ")
+        print(f"{differ} of {len(by_name)} fronts differ")
     return 1 if differ else 0
 
 

@@ -70,8 +70,8 @@ def build_wheel(
     ours = own_files()
     with TemporaryDirectory(prefix="paretolab-wheel-") as folder:
         name: str = build_meta.build_wheel(folder, config_settings)
-        found = [path for path in _configurations() if ours is None or path.as_posix() in ours]
-        more = {f"{PACKAGE}/{path.as_posix()}": path.read_bytes() for path in found}
+        paths = [path for path in _configurations() if ours is None or path.as_posix() in ours]
+        more = {f"{PACKAGE}/{path.as_posix()}": path.read_bytes() for path in paths}
         _move_below_one_package(Path(folder) / name, Path(wheel_directory) / name, more, ours)
     return name
 
@@ -110,7 +110,7 @@ def own_files() -> frozenset[str] | None:
 def _take_out(source: Path, target: Path, ours: frozenset[str] | None) -> None:
     """Write a source archive again, without files that are neither ours nor made by setuptools."""
     made = ("PKG-INFO", "setup.cfg")
-    with tarfile.open(source) as archive, tarfile.open(target, "w:gz") as kept:
+    with tarfile.open(source) as archive, tarfile.open(target, "w:gz") as rest:
         for member in archive.getmembers():
             place = member.name.partition("/")[2]
             of_setuptools = place in made or place.startswith("paretolab.egg-info/")
@@ -122,7 +122,7 @@ def _take_out(source: Path, target: Path, ours: frozenset[str] | None) -> None:
                 lines = data.decode("utf-8").splitlines()
                 data = "".join(f"{line}\n" for line in lines if line in ours).encode("utf-8")
                 member.size = len(data)
-            kept.addfile(member, io.BytesIO(data))
+            rest.addfile(member, io.BytesIO(data))
 
 
 def rewritten(text: str, modules: Iterable[str]) -> str:
@@ -136,10 +136,10 @@ def rewritten(text: str, modules: Iterable[str]) -> str:
         Dotted names of our packages and modules, as in the repository. A dotted word that is none
         of them, such as the key ``tracking.uri`` of a configuration, stays.
     """
-    known = set(modules)
+    names = set(modules)
 
     def placed(match: re.Match[str]) -> str:
-        return f"{PACKAGE}." if f"{match[1]}.{match[2]}" in known else ""
+        return f"{PACKAGE}." if f"{match[1]}.{match[2]}" in names else ""
 
     text = _MODULE.sub(placed, text)
     # what is left: `from framework import registry` (a module's import was rewritten above)

@@ -150,13 +150,15 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
     yield "| --- " * 9 + "|"
     for classifier in CLASSIFIERS:
         for data in (*DATA, "all"):
-            own = [r for r in rows if r["classifier"] == classifier and data in (r["data"], "all")]
-            if not own:
+            chosen = [
+                r for r in rows if r["classifier"] == classifier and data in (r["data"], "all")
+            ]
+            if not chosen:
                 continue
-            cells = [data, classifier, str(len(own))]
-            members = [one for row in own for one in row["members"]]
+            cells = [data, classifier, str(len(chosen))]
+            members = [one for row in chosen for one in row["members"]]
             rules = ("best accuracy", "least cost")
-            picks = [row["picks"][rule] for row in own for rule in rules if row["picks"][rule]]
+            picks = [row["picks"][rule] for row in chosen for rule in rules if row["picks"][rule]]
             for of in (members, picks):
                 cells += [
                     _cell(np.array([one[name] for one in of]).reshape(-1, 5)) for name in METRICS

@@ -117,10 +117,10 @@ def shown(gaps: FloatArray) -> str:
     return f"{100 * gaps.mean():+.1f} ({100 * np.sqrt(np.mean(gaps**2)):.1f})"
 
 
-def row(case: Case, name: str, found: Mapping[str, Sequence[Found]]) -> str:
+def row(case: Case, name: str, by_kind: Mapping[str, Sequence[Found]]) -> str:
     """Return a line of the table: figures in points, root mean squares in brackets."""
     cells = [case.title, name.replace("_", " ")]
-    tables = {key: np.array(values) for key, values in found.items()}
+    tables = {key: np.array(values) for key, values in by_kind.items()}
     for table in tables.values():
         claimed, expected, true, low, high = table.T
         held = np.sum((low <= true) & (true <= high))
@@ -145,16 +145,16 @@ def main() -> None:
     print(f"| family | data | {' | '.join(heads)} | true, holdout -> out-of-fold |")
     print("| --- " * (len(heads) + 3) + "|")
     for name in args.data:
-        found: dict[str, dict[str, list[Found]]] = {
+        by_case: dict[str, dict[str, list[Found]]] = {
             c.title: {m: [] for m in MEASURES} for c in CASES
         }
         for seed in range(args.splits):
             for key, measure in MEASURES.items():
                 library = pool(name, seed, measure, args.models)
                 for case in CASES:
-                    found[case.title][key].append(measured(library, case, args.evaluations, seed))
+                    by_case[case.title][key].append(measured(library, case, args.evaluations, seed))
         for case in CASES:
-            print(row(case, name, found[case.title]), flush=True)
+            print(row(case, name, by_case[case.title]), flush=True)
 
 
 if __name__ == "__main__":

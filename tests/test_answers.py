@@ -79,7 +79,7 @@ def test_blocks_candidates_and_names_are_looked_at_alone(monkeypatch):
     monkeypatch.setattr("framework.answers._CELLS", 1)
     for name, column in measured(answers, of, np.ones((40, 3))).items():
         assert np.array_equal(column, whole[name], equal_nan=True)
-    outcomes = AnswerOutcomes.given(of, answers)
+    outcomes = AnswerOutcomes.of(of, answers)
     some = outcomes.metrics(np.ones((40, 1)), np.array([3, 0]), ["cost"])
     assert list(some) == ["cost"]
     assert np.array_equal(some["cost"][:, 0], whole["cost"][[3, 0], 0])

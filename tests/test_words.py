@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -18,6 +19,7 @@ PHRASES = (
     r"\b(asked and|asked or) told\b",
     r"\bdares? to answer\b",
 )
+HISTORIES = {"anew", "found", "given", "kept", "known", "own", "told"}  # of a value, not what it is
 FOLDERS = ("algorithms", "docs", "framework", "scripts", "tests", "tracking")
 FILES = [
     path
@@ -37,3 +39,20 @@ def test_no_home_made_words() -> None:
         for phrase in PHRASES:
             found += [f"{place}: {match[0]}" for match in re.finditer(phrase, flat)]
     assert not found, "\n".join(found)
+
+
+def test_variables_say_what_they_are() -> None:
+    """Arguments and variables are named for what they hold, not for where it came from."""
+    names = []
+    for room in ("algorithms", "framework", "scripts", "tracking"):
+        for path in (ROOT / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.arg):
+                    name = node.arg
+                elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    name = node.id
+                else:
+                    continue
+                if name != "known_metrics" and HISTORIES & set(name.split("_")):
+                    names.append(f"{path.relative_to(ROOT)}:{node.lineno}: {name}")
+    assert not names, "\n".join(names)

@@ -83,12 +83,12 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         pieces = [_piece(X, start, start + self.batch) for start in starts]
         if not pieces:
             return np.zeros((0, len(self.classes_)))
-        found: list[FloatArray] = []
+        parts: list[FloatArray] = []
         # in a thread of its own: the caller may have a running loop, as a notebook has
-        worker = threading.Thread(target=lambda: found.extend(asyncio.run(self._all(pieces))))
+        worker = threading.Thread(target=lambda: parts.extend(asyncio.run(self._all(pieces))))
         worker.start()
         worker.join()
-        return np.concatenate(found)
+        return np.concatenate(parts)
 
     def predict(self, X: Any) -> Array:
         """Return the likeliest class (n,).
@@ -98,11 +98,13 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         InputError
             Nothing came back for a record.
         """
-        found = self.predict_proba(X)
-        failed = int(np.isnan(found).any(axis=1).sum())
+        probabilities = self.predict_proba(X)
+        failed = int(np.isnan(probabilities).any(axis=1).sum())
         if failed:
-            raise InputError(f"model: expected answers to {len(found)} records, {failed} failed")
-        return np.asarray(self.classes_[found.argmax(axis=1)])
+            raise InputError(
+                f"model: expected answers to {len(probabilities)} records, {failed} failed"
+            )
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
     async def _all(self, pieces: Sequence[Any]) -> list[FloatArray]:
         gate = asyncio.Semaphore(self.at_once)
@@ -114,11 +116,14 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for _ in range(1 + self.retries):
                 try:
                     answer = await asyncio.wait_for(self._answer(piece), self.timeout)
-                    found = np.asarray(answer, dtype=np.float64)
+                    probabilities = np.asarray(answer, dtype=np.float64)
                 except Exception:  # whatever a call does: it is made again
                     continue
-                if found.shape == shape and ((found >= 0) & (found <= 1)).all():
-                    return found
+                if (
+                    probabilities.shape == shape
+                    and ((probabilities >= 0) & (probabilities <= 1)).all()
+                ):
+                    return probabilities
         return np.full(shape, np.nan)
 
     async def _answer(self, piece: Any) -> Any:

@@ -238,11 +238,11 @@ def staircase(best: IntArray) -> IntArray:
 
 def undominated(points: Sequence[Point]) -> list[Point]:
     """Return the best compromises of gain (more) and cost (less), the cheapest first."""
-    found: list[Point] = []
+    front: list[Point] = []
     for point in sorted(points, key=lambda p: (p.cost, -p.gain, len(p.chain), p.chain, p.levels)):
-        if not found or point.gain > found[-1].gain:
-            found.append(point)
-    return found
+        if not front or point.gain > front[-1].gain:
+            front.append(point)
+    return front
 
 
 def hull(points: Sequence[Point]) -> list[Point]:

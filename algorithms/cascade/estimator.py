@@ -96,8 +96,8 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
             None does.
         """
         condition = f"{self.problem_.costs[0]}<={cost}"
-        source, found = self._picked(condition, _PROMISE, sure=sure)
-        self.model_, self.chosen_ = self._made(source, found), found.id
+        source, pick = self._picked(condition, _PROMISE, sure=sure)
+        self.model_, self.chosen_ = self._made(source, pick), pick.id
         return self
 
     def _pool(self, X: Any, y: Any) -> dict[str, Any]:
@@ -118,9 +118,9 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
         return True  # a bare policy is one, too
 
     def _measured(self, X: Any) -> Any:
-        found = measured_costs(self.models_, X, call_time=True)
-        self._fixed = {COST: found["call_time"].values}
-        return {COST: found["inference_time"]}
+        costs = measured_costs(self.models_, X, call_time=True)
+        self._fixed = {COST: costs["call_time"].values}
+        return {COST: costs["inference_time"]}
 
     def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
         self._fixed = None

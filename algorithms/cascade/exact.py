@@ -170,18 +170,20 @@ class ExactCascades(Algorithm):
 
     def _solve(self, work: Preparation) -> list[Point]:
         if self._found is None:
-            known = {i: noted(work.checkpoints.get(f"chain {i}")) for i in range(len(self._chains))}
+            of_chain = {
+                i: noted(work.checkpoints.get(f"chain {i}")) for i in range(len(self._chains))
+            }
             for length in range(1, self.max_models + 1):
                 at = [i for i, chain in enumerate(self._chains) if len(chain) == length]
-                left = [i for i in at if known[i] is None]
+                left = [i for i in at if of_chain[i] is None]
                 pieces = [self._chains[i] for i in left]
                 results = work.workers.map(solve_chain, self._task, pieces)
                 for i, points in zip(left, results, strict=True):
                     work.checkpoints[f"chain {i}"] = json.dumps(points).encode()
-                    known[i] = points
-                    done = sum(found is not None for found in known.values())
+                    of_chain[i] = points
+                    done = sum(one is not None for one in of_chain.values())
                     work.report("chains of models", done, len(self._chains))
-            everything = [point for points in known.values() for point in points or ()]
+            everything = [point for points in of_chain.values() for point in points or ()]
             self._found = self._reduced(everything)
         return self._found
 
@@ -191,9 +193,9 @@ class ExactCascades(Algorithm):
         losses = np.array([(-p.answered, -self._value(p), p.cost) for p in points], dtype=float)
         order = sorted(range(len(points)), key=lambda i: (points[i].cost, points[i]))
         _, first = np.unique(losses[order], axis=0, return_index=True)
-        kept = [order[i] for i in first.tolist()]
-        best = nondominated(losses[kept])
-        return [points[i] for i, good in zip(kept, best, strict=True) if good]
+        distinct = [order[i] for i in first.tolist()]
+        best = nondominated(losses[distinct])
+        return [points[i] for i, good in zip(distinct, best, strict=True) if good]
 
     def _genome(self, point: Point) -> Array:
         """Return the genome of a policy; who always answers has the gene 1."""

@@ -75,7 +75,7 @@ class CascadePolicy(DeployableModel):
         policy = self.policy
         columns = {name: self._columns(name, frame) for name in policy.models}
         plain = policy.to_json()
-        found = []
+        rows = []
         for i in range(len(frame)):
 
             def ask(name: str, i: int = i) -> Any:
@@ -85,9 +85,9 @@ class CascadePolicy(DeployableModel):
                 return None if values[1] != values[1] else (values[0], float(values[1]))
 
             label, confidence, model, asked = decide(plain, ask)
-            found.append((label, confidence, model, len(asked)))
+            rows.append((label, confidence, model, len(asked)))
         names = ["label", "confidence", "model", "calls"]
-        return pd.DataFrame(found, columns=names, index=frame.index)
+        return pd.DataFrame(rows, columns=names, index=frame.index)
 
     def _columns(self, name: str, frame: pd.DataFrame) -> list[list[Any]]:
         if self.policy.answer == "cumulative_mean":
@@ -100,8 +100,8 @@ class CascadePolicy(DeployableModel):
                 instead = f" or {name}:answer" if column == f"{name}:correct" else ""
                 raise InputError(f"data: expected a column {column}{instead}, found none")
         first = 0 if self.policy.answer == "cumulative_mean" else 1
-        told = [frame[column].tolist() for column in wanted[:first]]
-        return told + [self._numbers(column, frame) for column in wanted[first:]]
+        texts = [frame[column].tolist() for column in wanted[:first]]
+        return texts + [self._numbers(column, frame) for column in wanted[first:]]
 
     def _numbers(self, column: str, frame: pd.DataFrame) -> list[float]:
         if column not in frame.columns:
@@ -290,24 +290,24 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         for j, name in enumerate(self.names_):
             if not len(open_):
                 break
-            found = np.full((len(open_), len(self.classes_)), np.nan, dtype=np.float32)
+            probabilities = np.full((len(open_), len(self.classes_)), np.nan, dtype=np.float32)
             with suppress(Exception):  # whatever a model does: the next one is asked
-                found = self._asked(j, records)
-            heard = [found] if policy.answer == "own" else [*heard, found]
-            on = np.asarray(np.isnan(found).any(axis=1))
-            told = ~on if on.any() else slice(None)
+                probabilities = self._asked(j, records)
+            heard = [probabilities] if policy.answer == "own" else [*heard, probabilities]
+            on = np.asarray(np.isnan(probabilities).any(axis=1))
+            answered = ~on if on.any() else slice(None)
             calls[open_] += 1
             self.failures_[name] += int(on.sum())
-            answer, sure, given = self._stated(np.stack([part[told] for part in heard]))
-            at = open_[told]
-            said[at], confidence[at], by[at], chosen[at] = answer, sure, j, given
+            answer, sure, stated = self._stated(np.stack([part[answered] for part in heard]))
+            at = open_[answered]
+            said[at], confidence[at], by[at], chosen[at] = answer, sure, j, stated
             left = ~((sure >= policy.accept[j]) | (policy.accept[j] == -math.inf))
             low = policy.refuse[j]
             if low is not None:
                 refused = at[left & (sure <= low)]
                 said[refused], by[refused] = -1, -1
                 left &= ~(sure <= low)
-            on[told] = left
+            on[answered] = left
             open_ = open_[on]
             if len(open_):
                 records = _rows(records, on)
@@ -319,25 +319,25 @@ class CascadeClassifier(WeightedEnsembleClassifier):
     def _asked(self, j: int, records: Any) -> Array:
         """Return a member's probabilities (n, C) as a library keeps them."""
         places = places_of(self.models_[j], self.classes_, self.names_[j])
-        found = np.zeros((len(records), len(self.classes_)), dtype=np.float32)
-        given = np.asarray(self.models_[j].predict_proba(records))
-        found[:, places] = shaped(given, (len(records), len(places)))
-        if found.shape[1] == 2:
-            found[:, 0] = 1 - found[:, 1]
-        return found
+        probabilities = np.zeros((len(records), len(self.classes_)), dtype=np.float32)
+        answers = np.asarray(self.models_[j].predict_proba(records))
+        probabilities[:, places] = shaped(answers, (len(records), len(places)))
+        if probabilities.shape[1] == 2:
+            probabilities[:, 0] = 1 - probabilities[:, 1]
+        return probabilities
 
     def _stated(self, heard: Array) -> tuple[IntArray, FloatArray, FloatArray]:
         """Return answers, confidences and probabilities after models were heard, (models, n, C)."""
-        known = ~np.isnan(heard).any(axis=2)
-        if known.all():
+        answered = ~np.isnan(heard).any(axis=2)
+        if answered.all():
             return self._stated_by(heard)
         n = heard.shape[1]
-        found = np.zeros(n, np.int64), np.zeros(n), np.zeros(heard.shape[1:])
-        for pattern in np.unique(known, axis=1).T:  # records that the same models answered
-            here = np.flatnonzero((known == pattern[:, None]).all(axis=0))
-            for column, part in zip(found, self._stated_by(heard[pattern][:, here]), strict=True):
+        columns = np.zeros(n, np.int64), np.zeros(n), np.zeros(heard.shape[1:])
+        for pattern in np.unique(answered, axis=1).T:  # records that the same models answered
+            here = np.flatnonzero((answered == pattern[:, None]).all(axis=0))
+            for column, part in zip(columns, self._stated_by(heard[pattern][:, here]), strict=True):
                 column[here] = part
-        return found
+        return columns
 
     def _stated_by(self, fine: Array) -> tuple[IntArray, FloatArray, FloatArray]:
         if self.policy_.answer == "cumulative_mean":

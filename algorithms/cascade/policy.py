@@ -144,9 +144,11 @@ class Policy:
 
     def promising(self, promises: Mapping[str, Promise]) -> Policy:
         """Return the policy with what to expect of it on new records, by metric."""
-        told = {name: promise._asdict() for name, promise in promises.items()}
-        known = {name: {**figures, **told.get(name, {})} for name, figures in self.promises.items()}
-        return replace(self, promises=known)
+        noted = {name: promise._asdict() for name, promise in promises.items()}
+        figures_of = {
+            name: {**figures, **noted.get(name, {})} for name, figures in self.promises.items()
+        }
+        return replace(self, promises=figures_of)
 
     def write(self, files: ModelFiles, cases: Sequence[Mapping[str, Any]]) -> None:
         """Write it with its evaluator and its cases, for whoever wants no dependency."""
@@ -230,14 +232,14 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def listed(found: Any, what: str) -> list[Any]:
-    if not isinstance(found, list):
-        raise InputError(f"{POLICY_FILE}: {what}: expected a list, found {type(found).__name__}")
-    return found
+def listed(value: Any, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise InputError(f"{POLICY_FILE}: {what}: expected a list, found {type(value).__name__}")
+    return value
 
 
-def texts(found: Any, what: str) -> tuple[str, ...]:
-    names = listed(found, what)
+def texts(value: Any, what: str) -> tuple[str, ...]:
+    names = listed(value, what)
     if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise InputError(f"{POLICY_FILE}: {what}: expected different names, found {names}")
     return tuple(names)

@@ -158,8 +158,8 @@ class CascadeProblem(AnsweringProblem, Deployable):
             None if self.test is None else Stages(self.test, answer, tuning=self.stages)
         )
         k, n = self.calls.k, self.calls.n
-        own = answer == "own"
-        ends = np.array([len(self.stages[m,].cuts) if own else n for m in range(k)])
+        alone = answer == "own"
+        ends = np.array([len(self.stages[m,].cuts) if alone else n for m in range(k)])
         uppers = [ends + 1]
         if abstain == "early":
             uppers.append(ends)
@@ -213,9 +213,9 @@ class CascadeProblem(AnsweringProblem, Deployable):
 
     def describe(self) -> Mapping[str, Any]:
         tested = 0 if self.test is None else self.test.n
-        known = {} if self.library is None else describe(self.library, "")
+        about = {} if self.library is None else describe(self.library, "")
         return {
-            **{key: known[key] for key in ("measured", "measure") if key in known},
+            **{key: about[key] for key in ("measured", "measure") if key in about},
             "name": self.source,
             "source": self.source,
             "fingerprint": self.calls.fingerprint,
@@ -375,7 +375,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
         assert stages is not None
         assert records is not None
         policies, keys = self._policies(X)
-        known = [stages[key] for key in keys]
+        asked = [stages[key] for key in keys]
         none = np.full(table.n, -1, dtype=np.int64)
         costs = [table.costs[name] for name in self.costs]
         fixed = [np.zeros(table.k, np.int64) if c.fixed is None else c.fixed for c in costs]
@@ -384,10 +384,10 @@ class CascadeProblem(AnsweringProblem, Deployable):
             for c, paid in zip(costs, fixed, strict=True)
         ]
         facts = Facts(
-            np.stack([s.level for s in known]),
-            np.stack([s.right for s in known]),
+            np.stack([s.level for s in asked]),
+            np.stack([s.right for s in asked]),
             np.stack([stages.tens(key) if tuning else TENS * stages[key].right for key in keys]),
-            np.stack([none if s.said is None else s.said for s in known]),
+            np.stack([none if s.said is None else s.said for s in asked]),
             np.stack([c.values // g for c, g in zip(costs, scale, strict=True)]),
             np.stack([paid // g for paid, g in zip(fixed, scale, strict=True)]),
             np.array([g / UNIT for g in scale]),
@@ -434,7 +434,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
             return Ratio(metric, nothing, everyone, every, (metric.name,), per=per)
 
         k, n = self.calls.k, self.calls.n
-        found: list[Measure] = [
+        measures: list[Measure] = [
             Ratio(_ACCURACY._replace(steps=n), ratios.right, everyone, every),
             CalibratedAccuracy(_CALIBRATED._replace(steps=10 * n)),
             ratios.ratio(_CONCLUSIVE, "accuracy"),
@@ -448,23 +448,23 @@ class CascadeProblem(AnsweringProblem, Deployable):
             dearest = max(float(v.sum() / (UNIT * v.shape[1])) for v in tables) * (1 + 1e-9)
             most = max(float(v.sum(axis=0).max() / UNIT) for v in tables) * (1 + 1e-9)
             metric = Metric(name, "min", "ratio", high=dearest or 1.0, unit=cost.unit)
-            found.append(mean(metric._replace(text="mean of a record", mixes=True)))
+            measures.append(mean(metric._replace(text="mean of a record", mixes=True)))
             text = "what 95% of the records do not exceed"
             metric = metric._replace(name=f"p95_{name}", high=most or 1.0, text=text)
-            found.append(UpperQuantile(metric, name))
+            measures.append(UpperQuantile(metric, name))
         if self.limit is not None:
-            found.append(mean(_OVER))
+            measures.append(mean(_OVER))
         if self._error_costs is not None:
             high = float(self._error_costs.max()) / UNIT or 1.0
-            found.append(mean(_ERRORS._replace(high=high), per=UNIT))
-        names = [measure.metric.name for measure in found]
+            measures.append(mean(_ERRORS._replace(high=high), per=UNIT))
+        names = [measure.metric.name for measure in measures]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise InputError(
                 f"{self.source}: expected costs with other names than metrics have, found a cost "
                 f"named {twice!r}; rename it"
             )
-        return tuple(found)
+        return tuple(measures)
 
 
 def _by_price(calls: CallTable) -> CallTable:

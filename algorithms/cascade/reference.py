@@ -21,10 +21,10 @@ def decide(policy, ask):
     answer = confidence = model = None
     for name, accept, refuse in zip(*(policy[key] for key in KEYS), strict=True):
         asked.append(name)
-        found = ask(name)
-        if found is None:  # the call failed: on with the next model
+        reply = ask(name)
+        if reply is None:  # the call failed: on with the next model
             continue
-        heard.append(found)
+        heard.append(reply)
         model = name
         answer, confidence = stated(policy, heard)
         if accept == "-inf" or confidence >= float(accept):
@@ -54,8 +54,8 @@ def check(policy, cases):
     """Raise AssertionError where a case comes out otherwise."""
     for number, case in enumerate(cases):
         answer, _, model, asked = decide(policy, case["calls"].get)
-        found = {"answer": answer, "model": model, "asked": asked}
-        assert found == case["expected"], f"case {number}: found {found}, expected {case}"
+        result = {"answer": answer, "model": model, "asked": asked}
+        assert result == case["expected"], f"case {number}: found {result}, expected {case}"
 
 
 if __name__ == "__main__":

@@ -134,8 +134,8 @@ class Stages:
         if key not in self._tens and self._consensus is not None:
             stage = self[key]
             assert stage.said is not None  # of a table with probabilities
-            told = self._consensus[np.arange(len(stage.right)), stage.said]
-            self._tens[key] = np.rint(TENS / 2 * (told + stage.right)).astype(np.int64)
+            agreed = self._consensus[np.arange(len(stage.right)), stage.said]
+            self._tens[key] = np.rint(TENS / 2 * (agreed + stage.right)).astype(np.int64)
         if key not in self._tens:
             self._tens[key] = calibrated(self.table.confidence, self[key].right)
         return self._tens[key]
@@ -169,8 +169,8 @@ def vote_of(answers: IntArray, confidence: FloatArray) -> tuple[IntArray, FloatA
     first = votes.argmax(axis=0)  # of equals the first
     said = np.take_along_axis(answers, first[None], axis=0)[0]
     agreed = np.zeros(answers.shape[1])
-    for own, sure in zip(answers, confidence, strict=True):
-        agreed += np.where(own == said, sure, 0.0)
+    for answer, sure in zip(answers, confidence, strict=True):
+        agreed += np.where(answer == said, sure, 0.0)
     return said, agreed / len(answers)
 
 
@@ -213,13 +213,13 @@ def consensus_of(probabilities: Array, truth: IntArray, groups: IntArray | None)
     """
     logs = np.log(np.clip(probabilities.astype(np.float64), _RARE, 1 - _RARE))
     folds = (np.arange(len(truth)) if groups is None else groups) % _FOLDS
-    found = np.zeros(logs.shape[1:])
+    pooled = np.zeros(logs.shape[1:])
     for fold in np.unique(folds):
         held = folds == fold
         others = ~held if not held.all() else held
         weights, bias = pool_weights(logs[:, others], truth[others])
-        found[held] = _pooled(logs[:, held], weights, bias)
-    return found
+        pooled[held] = _pooled(logs[:, held], weights, bias)
+    return pooled
 
 
 def pool_weights(logs: FloatArray, truth: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -231,8 +231,8 @@ def pool_weights(logs: FloatArray, truth: IntArray) -> tuple[FloatArray, FloatAr
 
     k, n, c = logs.shape
 
-    def loss(given: FloatArray) -> tuple[float, FloatArray]:
-        weights, bias = given[:k], np.append(0.0, given[k:])
+    def loss(parameters: FloatArray) -> tuple[float, FloatArray]:
+        weights, bias = parameters[:k], np.append(0.0, parameters[k:])
         shares = _pooled(logs, weights, bias)
         missed = shares.copy()
         missed[np.arange(n), truth] -= 1

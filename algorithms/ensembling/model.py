@@ -89,23 +89,25 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
         self, names: Sequence[str], models: Sequence[Any], weights: Sequence[float] | Array | None
     ) -> list[int]:
         """Keep what has a weight above 0; return its positions."""
-        found = np.ones(len(models)) if weights is None else np.asarray(weights, dtype=np.float64)
-        if len(names) == 0 or found.shape != (len(names),) or len(set(names)) < len(names):
+        of_models = (
+            np.ones(len(models)) if weights is None else np.asarray(weights, dtype=np.float64)
+        )
+        if len(names) == 0 or of_models.shape != (len(names),) or len(set(names)) < len(names):
             raise InputError(
                 f"estimators: expected one or more with different names and a weight each, found "
-                f"{len(names)} named {list(names)} and {found.size} weights"
+                f"{len(names)} named {list(names)} and {of_models.size} weights"
             )
-        if not (np.isfinite(found).all() and (found >= 0).all() and found.any()):
+        if not (np.isfinite(of_models).all() and (of_models >= 0).all() and of_models.any()):
             raise InputError(
-                f"weights: expected finite numbers from 0, one above it, found {found.tolist()}"
+                f"weights: expected finite numbers from 0, one above it, found {of_models.tolist()}"
             )
-        kept = np.flatnonzero(found).tolist()
-        self.names_ = [str(names[i]) for i in kept]
-        self.models_ = [models[i] for i in kept]
-        self.weights_ = found[kept]
+        members = np.flatnonzero(of_models).tolist()
+        self.names_ = [str(names[i]) for i in members]
+        self.models_ = [models[i] for i in members]
+        self.weights_ = of_models[members]
         self.encoder_: Encoder | None = None
         self.costs_: dict[str, Cost] = {}
-        return kept
+        return members
 
     def _adopt(
         self,
@@ -115,7 +117,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
         encoder: Encoder | None,
     ) -> None:
         """Take fitted models and what came with them; learn which features they take."""
-        kept = self._set(list(models), list(models.values()), weights)
+        members = self._set(list(models), list(models.values()), weights)
         self.encoder_ = encoder
         for name, cost in (costs or {}).items():
             values = np.asarray(
@@ -126,7 +128,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
                     f"costs: expected {len(models)} values of {name!r}, one per model, found shape "
                     f"{values.shape}"
                 )
-            self.costs_[name] = Cost(values[kept], cost.unit)
+            self.costs_[name] = Cost(values[members], cost.unit)
         if encoder is not None:
             self.n_features_in_ = len(encoder.feature_names)
             if encoder.named:
@@ -385,17 +387,20 @@ class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ig
 
     def _answers(self, records: Any) -> dict[str, Array]:
         empty = np.zeros((0, len(self.classes_)))
-        found = self._probabilities(records) if len(records) else empty
-        return {"label": self.classes_[found.argmax(axis=1)], "confidence": found.max(axis=1)}
+        probabilities = self._probabilities(records) if len(records) else empty
+        return {
+            "label": self.classes_[probabilities.argmax(axis=1)],
+            "confidence": probabilities.max(axis=1),
+        }
 
     def _probabilities(self, records: Any) -> FloatArray:
-        found = []
+        parts = []
         for name, model in zip(self.names_, self.models_, strict=True):
             places = places_of(model, self.classes_, name)
             part = np.zeros((len(records), len(self.classes_)))
             part[:, places] = model.predict_proba(records)
-            found.append(part)
-        return self._mean(found)
+            parts.append(part)
+        return self._mean(parts)
 
 
 class WeightedEnsembleRegressor(RegressorMixin, WeightedEnsemble):  # type: ignore[misc]
@@ -445,12 +450,12 @@ class WeightedEnsembleRegressor(RegressorMixin, WeightedEnsemble):  # type: igno
 
 def places_of(model: Any, classes: Array, name: str) -> list[int]:
     """Return the column of the ensemble's probabilities for each of a member's classes."""
-    known, own = classes.tolist(), np.asarray(model.classes_).tolist()
-    if set(own) <= set(known):
-        return [known.index(label) for label in own]
-    if set(own) <= set(range(len(known))):
-        return [int(position) for position in own]
-    raise InputError(f"member {name!r}: expected the classes {known}, found {own}")
+    labels, of_model = classes.tolist(), np.asarray(model.classes_).tolist()
+    if set(of_model) <= set(labels):
+        return [labels.index(label) for label in of_model]
+    if set(of_model) <= set(range(len(labels))):
+        return [int(position) for position in of_model]
+    raise InputError(f"member {name!r}: expected the classes {labels}, found {of_model}")
 
 
 def _file(name: str) -> str:

@@ -291,8 +291,12 @@ class EnsembleProblem(AnsweringProblem, Deployable):
     def certifiable(self) -> Sequence[Measure]:
         """Accuracy and recall as the shares that they are, and the rates asked for."""
         tables, shares = Tables(self._classes), ("accuracy", "recall")
-        own = [metric for metric in self._own if self._classes and metric.name in shares]
-        rates = [tables.ratio(metric, metric.name, self.positive_code()) for metric in own]
+        shares_of_votes = [
+            metric for metric in self._own if self._classes and metric.name in shares
+        ]
+        rates = [
+            tables.ratio(metric, metric.name, self.positive_code()) for metric in shares_of_votes
+        ]
         return [*rates, *self._rates]
 
     def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
@@ -346,7 +350,7 @@ class EnsembleProblem(AnsweringProblem, Deployable):
         scores, answers = of("search", y)
         losses = loss_vectors(predicted(len(y)), y, bool(self._classes))
         measures = self._measures(lambda part: scores, lambda: losses)
-        outcomes = AnswerOutcomes.given(measures, answers)
+        outcomes = AnswerOutcomes.of(measures, answers)
         if library.test is None or library.y_test is None:
             return Alternative(name, [point], outcomes)
         tested, answers = of("test", library.y_test)
@@ -422,12 +426,12 @@ class EnsembleProblem(AnsweringProblem, Deployable):
     ) -> tuple[Measure, ...]:
         """Return how the metrics follow, of models with such scores and losses."""
         count = len(self.score)
-        own: list[Measure] = [EnsembleScore(metric, scores) for metric in self._own[:count]]
-        own += [
+        measures: list[Measure] = [EnsembleScore(metric, scores) for metric in self._own[:count]]
+        measures += [
             LossCorrelation(metric, losses) if metric.name == LOSS_CORRELATION else Size(metric)
             for metric in self._own[count:]
         ]
-        return each_once([*own, *self._rates])
+        return each_once([*measures, *self._rates])
 
     def _measure(self, X: Array, part: Part) -> dict[str, FloatArray]:
         counts, empty = self._filled(X)

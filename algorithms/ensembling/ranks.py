@@ -101,13 +101,13 @@ def auc(table: RankTable, X: Array) -> FloatArray:
     """
     exactly = X.sum(axis=1, dtype=np.int64) > MAX_TOTAL
     exactly |= ~(X[:, ~table.doubtful] > 0).any(axis=1)
-    found = np.empty(len(X))
+    areas = np.empty(len(X))
     rows = np.flatnonzero(~exactly)
-    found[rows], error = _ranked(table, X[rows])
+    areas[rows], error = _ranked(table, X[rows])
     exactly[rows] = error > TOLERANCE
     if exactly.any():
-        found[exactly] = exact_auc(table, X[exactly])
-    return found
+        areas[exactly] = exact_auc(table, X[exactly])
+    return areas
 
 
 def exact_auc(table: RankTable, X: Array) -> FloatArray:

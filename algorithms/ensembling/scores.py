@@ -247,14 +247,14 @@ class Scores:
 
     def __call__(self, X: Array) -> dict[str, FloatArray]:
         """Return each score of each row of counts (n, K), (n,) each; no row is empty."""
-        found: dict[str, FloatArray] = {}
+        by_name: dict[str, FloatArray] = {}
         if self._ranks is not None:
-            found[AUC] = (ranks.exact_auc if self.exact else ranks.auc)(self._ranks, X)
-        own = [name for name in self.names if name in self._own]
-        found |= {name: column[:, 0] for name, column in self._of(own, X, self._once).items()}
+            by_name[AUC] = (ranks.exact_auc if self.exact else ranks.auc)(self._ranks, X)
+        summed = [name for name in self.names if name in self._own]
+        by_name |= {name: column[:, 0] for name, column in self._of(summed, X, self._once).items()}
         if self._scorers:
-            found |= self._of_means(X)
-        return {name: found[name] for name in self.names}
+            by_name |= self._of_means(X)
+        return {name: by_name[name] for name in self.names}
 
     def _table(self, name: str) -> means.FixedPoint:
         """Return the fixed-point numbers that a score is made of, made once."""
@@ -272,7 +272,7 @@ class Scores:
     def _of(self, names: Sequence[str], X: Array, records: _Weighted) -> dict[str, FloatArray]:
         """Return scores of rows under weights, (n, b) each: our own, and those of counts."""
         shape = (len(X), records.weights.shape[1])
-        found = {name: np.empty(shape) for name in names}
+        by_name = {name: np.empty(shape) for name in names}
         by_table: dict[int, list[str]] = {}
         for name in names:
             by_table.setdefault(id(self._table(name)), []).append(name)
@@ -281,9 +281,9 @@ class Scores:
             for some in means.blocks(len(X), table.whole[0].nbytes):
                 rows = _Rows(table, X[some], records)
                 for name in its:
-                    own = self._own.get(name)
-                    found[name][some] = own.f(rows) if own else _of_confusion(rows, name)
-        return found
+                    score = self._own.get(name)
+                    by_name[name][some] = score.f(rows) if score else _of_confusion(rows, name)
+        return by_name
 
     @property
     def weighable(self) -> bool:
@@ -307,11 +307,11 @@ class Scores:
         -----
         Ranks, hits and what is made of them are exact; means of losses are so but for rounding.
         """
-        found: dict[str, FloatArray] = {}
+        by_name: dict[str, FloatArray] = {}
         if AUC in wanted and self._ranks is not None:
-            found[AUC] = ranks.weighted_auc(self._ranks, X, weights)
-        others = [name for name in self.names if name in wanted and name not in found]
-        return found | self._of(others, X, _weighted(self.truth, weights))
+            by_name[AUC] = ranks.weighted_auc(self._ranks, X, weights)
+        others = [name for name in self.names if name in wanted and name not in by_name]
+        return by_name | self._of(others, X, _weighted(self.truth, weights))
 
     def said(self, X: Array) -> IntArray:
         """Return the class (code) that each row says of each record, int64 (n, N)."""
@@ -346,12 +346,12 @@ class Scores:
     def _of_means(self, X: Array) -> dict[str, FloatArray]:
         """Return scikit-learn's scores, (n,) each."""
         P = self._P.reshape(len(self._P), -1)
-        found = {name: np.empty(len(X)) for name in self._scorers}
+        by_name = {name: np.empty(len(X)) for name in self._scorers}
         for some in means.blocks(len(X), 8 * P.shape[1]):
             M = means.add_members(X[some], P, np.float64) / X[some].sum(axis=1, keepdims=True)
             for name, f in self._scorers.items():
-                found[name][some] = f(M, self.truth)
-        return found
+                by_name[name][some] = f(M, self.truth)
+        return by_name
 
 
 def default_score(classes: int) -> str:
@@ -367,24 +367,26 @@ def _scorer(name: str, truth: Truth) -> Callable[[FloatArray, Truth], FloatArray
     """Return one of scikit-learn's scorers, called row by row."""
     from sklearn.metrics import get_scorer, get_scorer_names
 
-    own = [AUC, *CLASSIFICATION] if truth.classes else list(REGRESSION)
+    names = [AUC, *CLASSIFICATION] if truth.classes else list(REGRESSION)
     other = list(REGRESSION) if truth.classes else [AUC, *CLASSIFICATION]
     if name in other:
         task = "classification" if truth.classes else "regression"
         raise InputError(
-            f"problem.score: expected a score for {task} ({', '.join(own)}), found {name!r}"
+            f"problem.score: expected a score for {task} ({', '.join(names)}), found {name!r}"
         )
     if name not in get_scorer_names():
         raise InputError(
-            f"problem.score: expected one of {', '.join(own)} or a scorer of scikit-learn, found "
-            f"{name!r}{registry.nearest(name, [*own, *get_scorer_names()])}"
+            f"problem.score: expected one of {', '.join(names)} or a scorer of scikit-learn, found "
+            f"{name!r}{registry.nearest(name, [*names, *get_scorer_names()])}"
         )
     scorer = get_scorer(name)
 
     def f(M: FloatArray, truth: Truth) -> FloatArray:
-        given = PrecomputedEstimator(truth.classes, first=not truth.positive)
+        estimator = PrecomputedEstimator(truth.classes, first=not truth.positive)
         y = truth.y if truth.positive else 1 - truth.y  # scorers mean the class 1
-        return np.array([scorer(given, given.shaped(row), y) for row in M], dtype=np.float64)
+        return np.array(
+            [scorer(estimator, estimator.shaped(row), y) for row in M], dtype=np.float64
+        )
 
     try:  # a scorer of another task fails on any prediction
         width = len(truth.y) * (truth.classes if truth.classes > 2 else 1)

@@ -199,8 +199,8 @@ class ParetoEnsembler:
             ours = self.metric.optimum - ours
         by_class = self.metric.needs_pred and self.problem_type != _REGRESSION
         for j, table in enumerate(predictions[:_COMPARED]):
-            given = _answers(np.asarray(table), self.problem_type) if by_class else table
-            theirs = float(self.metric.error(labels, given))
+            averaged = _answers(np.asarray(table), self.problem_type) if by_class else table
+            theirs = float(self.metric.error(labels, averaged))
             if not np.isclose(ours[j], theirs, rtol=_AGREEMENT, atol=1e-6, equal_nan=True):
                 raise InputError(
                     f"metric {self.metric.name!r}: expected errors that are those of "
@@ -209,8 +209,12 @@ class ParetoEnsembler:
                 )
 
 
-def _answers(found: Array, problem_type: str) -> Array:
+def _answers(predictions: Array, problem_type: str) -> Array:
     """Return values as they are, or the likeliest classes: as in AutoGluon the first of equals."""
     if problem_type == _REGRESSION:
-        return found
-    return found.argmax(axis=1) if found.ndim == 2 else (found > 0.5).astype(np.int64)
+        return predictions
+    return (
+        predictions.argmax(axis=1)
+        if predictions.ndim == 2
+        else (predictions > 0.5).astype(np.int64)
+    )

@@ -86,9 +86,9 @@ def loss_correlation(losses: FloatArray) -> Array:
     constant = length <= 1e-12 * np.abs(losses).max(axis=1) * np.sqrt(losses.shape[1])
     centred /= np.where(constant, 1.0, length)[:, None]
     centred[constant] = 0.0
-    found = np.asarray(np.minimum(np.abs(centred @ centred.T), 1.0), dtype=np.float32)
-    np.fill_diagonal(found, 1.0)
-    return found
+    correlation = np.asarray(np.minimum(np.abs(centred @ centred.T), 1.0), dtype=np.float32)
+    np.fill_diagonal(correlation, 1.0)
+    return correlation
 
 
 def mean_correlations(losses: FloatArray, members: BoolArray, weights: Array) -> FloatArray:
@@ -126,11 +126,11 @@ def mean_correlations(losses: FloatArray, members: BoolArray, weights: Array) ->
         both = members[:, i] & members[:, j]
         some = np.flatnonzero(both.any(axis=0))
         i, j = i[some], j[some]
-        found = sums_in_order(centred[i] * centred[j], weights) / total - means[i] * means[j]
-        found = np.minimum(np.abs(found / (length[i] * length[j])), 1.0)
-        found[constant[i] | constant[j]] = 0.0
+        correlation = sums_in_order(centred[i] * centred[j], weights) / total - means[i] * means[j]
+        correlation = np.minimum(np.abs(correlation / (length[i] * length[j])), 1.0)
+        correlation[constant[i] | constant[j]] = 0.0
         # whole numbers: their sums are exact in any order
-        sums += both[:, some].astype(np.float64) @ np.rint(found * _ONE)
+        sums += both[:, some].astype(np.float64) @ np.rint(correlation * _ONE)
     sizes = members.sum(axis=1)
     pairs = (sizes * (sizes - 1) // 2)[:, None]
     return np.where(pairs > 0, sums / (_ONE * np.maximum(pairs, 1)), 1.0)
@@ -159,9 +159,9 @@ def config_similarity(configs: Sequence[Mapping[str, Any]]) -> Array:
         )
         total += np.where(both, close, 0.0)
         shared += both
-    found = (total / np.maximum(shared, 1.0)).astype(np.float32)
-    np.fill_diagonal(found, 1.0)
-    return found
+    similarity = (total / np.maximum(shared, 1.0)).astype(np.float32)
+    np.fill_diagonal(similarity, 1.0)
+    return similarity
 
 
 def _is_number(value: Any) -> bool:
@@ -171,10 +171,10 @@ def _is_number(value: Any) -> bool:
 
 def _flat(config: Mapping[str, Any], place: str = "") -> dict[str, Any]:
     """Return a configuration with the keys of mappings inside joined by dots."""
-    found: dict[str, Any] = {}
+    by_key: dict[str, Any] = {}
     for key, value in config.items():
         if isinstance(value, Mapping):
-            found |= _flat(value, f"{place}{key}.")
+            by_key |= _flat(value, f"{place}{key}.")
         else:
-            found[f"{place}{key}"] = value
-    return found
+            by_key[f"{place}{key}"] = value
+    return by_key

@@ -140,15 +140,19 @@ class ParetoLocalSearch(Algorithm):
         """
         if not self._evaluated:
             return
-        known = (self._X, self._losses, self._violation)
-        X, losses, violation = map(np.concatenate, zip(known, *self._evaluated, strict=True))
+        before = (self._X, self._losses, self._violation)
+        X, losses, violation = map(np.concatenate, zip(before, *self._evaluated, strict=True))
         layer = pareto_layers(losses, violation)
-        kept = np.argsort(layer, kind="stable")
-        kept = kept[: max(self.archive, int((layer == 0).sum()))]
+        archived = np.argsort(layer, kind="stable")
+        archived = archived[: max(self.archive, int((layer == 0).sum()))]
         explored = np.zeros(len(X), dtype=bool)
         explored[: len(self._explored)] = self._explored
-        self._X, self._explored = X[kept], explored[kept]
-        self._losses, self._violation, self._layer = losses[kept], violation[kept], layer[kept]
+        self._X, self._explored = X[archived], explored[archived]
+        self._losses, self._violation, self._layer = (
+            losses[archived],
+            violation[archived],
+            layer[archived],
+        )
         self._evaluated = []
 
     def _explore(self) -> list[Array]:
@@ -168,13 +172,13 @@ class ParetoLocalSearch(Algorithm):
         """Return new neighbours of an archive member, and mark it where these were the last."""
         x = self._X[i]
         room = np.empty((self._moves.room(x), self.space.d), dtype=self.space.dtype)
-        found = room[: self._moves.neighbours(x, room)]
+        neighbours = room[: self._moves.neighbours(x, room)]
         if self.neighbours is not None:
-            found = found[~self._proposed.knows(found)]
-        self._explored[i] = self.neighbours is None or len(found) <= self.neighbours
+            neighbours = neighbours[~self._proposed.knows(neighbours)]
+        self._explored[i] = self.neighbours is None or len(neighbours) <= self.neighbours
         if not self._explored[i]:
-            found = found[self.rng.permutation(len(found))[: self.neighbours]]
-        return found[self._proposed.add(found)]
+            neighbours = neighbours[self.rng.permutation(len(neighbours))[: self.neighbours]]
+        return neighbours[self._proposed.add(neighbours)]
 
     def _restart(self, count: int) -> list[Array]:
         """Return up to ``count`` new ends of walks from archive members, or random genomes."""

@@ -177,8 +177,8 @@ class PymooSearch(SteadyState):
 
     def _scaled(self, losses: FloatArray) -> FloatArray:
         low, high = self._limits.T
-        known = np.isfinite(low) & np.isfinite(high) & (high > low)
-        low, high = np.where(known, low, 0.0), np.where(known, high, 1.0)
+        bounded = np.isfinite(low) & np.isfinite(high) & (high > low)
+        low, high = np.where(bounded, low, 0.0), np.where(bounded, high, 1.0)
         return np.asarray((losses - low) / (high - low))
 
 

@@ -147,9 +147,9 @@ def load(config: NetworkConfig) -> dict[str, Any]:
         first = ~table.features.assign(**{_LABEL: table.labels}).duplicated().to_numpy()
         table = table.only(first)
     features, labels = table.features, table.labels
-    found = divide(table, config.split, config.measure)
-    split, training, scored = found.split, found.split.train, found.split.validation
-    if len(scored) == 0 and not found.repeats:
+    division = divide(table, config.split, config.measure)
+    split, training, scored = division.split, division.split.train, division.split.validation
+    if len(scored) == 0 and not division.repeats:
         raise InputError("problem.split.validation: expected a share above 0, found 0")
     positive = labels == code
 
@@ -164,20 +164,20 @@ def load(config: NetworkConfig) -> dict[str, Any]:
 
     folds = []
     counts: dict[str, Any] = {"train": len(split.train), "validation": len(split.validation)}
-    if found.repeats:
+    if division.repeats:
         training = split.pooled
-        asked = [fold for folds_of in found.repeats for fold in folds_of]
+        asked = [fold for folds_of in division.repeats for fold in folds_of]
         for fold in asked:
             _, design, (held,) = encoded(training[fold.train], training[fold.held_out])
             folds.append(Fold(design, positive[training[fold.train]], held))
         scored = training[np.concatenate([fold.held_out for fold in asked])]
-        counts = about_folds(found, config.split, config.measure)
+        counts = about_folds(division, config.split, config.measure)
     groups: tuple[Subgroups, ...] = ()
     if config.group is not None:
         names, codes = subgroups(table.aside[config.group])
         groups = tuple(Subgroups(names, codes[rows]) for rows in (scored, split.test))
     encoder, design, (validation, test) = encoded(training, scored, split.test)
-    fingerprints = [table.fingerprint, str(code), config.settings(), found.fingerprint]
+    fingerprints = [table.fingerprint, str(code), config.settings(), division.fingerprint]
     if config.rates or groups:
         compared = [[*of.names, of.codes.tolist()] for of in groups]
         fingerprints.append(json.dumps([config.rates, compared]))
@@ -204,5 +204,5 @@ def load(config: NetworkConfig) -> dict[str, Any]:
         },
         "folds": folds,
         "groups": groups,
-        "units": np.unique(found.units[scored], return_inverse=True)[1].ravel(),
+        "units": np.unique(division.units[scored], return_inverse=True)[1].ravel(),
     }

@@ -191,7 +191,7 @@ class ROCHull(PoolEstimator[Any]):
         InputError
             Both rates or neither, or limits that are out of range.
         """
-        known = self._known()
+        curves = self._known()
         if (fpr is None) == (fnr is None):
             raise InputError("mix: expected fpr or fnr, one of them, found both or none")
         name, limit = ("false_positives", fpr) if fnr is None else ("missed", fnr)
@@ -199,12 +199,12 @@ class ROCHull(PoolEstimator[Any]):
             raise InputError(f"mix: expected a rate from 0 to 1, found {limit!r}")
         limits = [(name, float(limit))]
         if cost is not None:
-            if not known.priced or not cost >= 0:
+            if not curves.priced or not cost >= 0:
                 raise InputError(
                     f"mix: cost: expected a number from 0 and models with costs, found {cost!r}"
                 )
             limits.append(("costs", float(cost)))
-        return known.best(Wish(float(fnr is not None), float(fnr is None), limits=tuple(limits)))
+        return curves.best(Wish(float(fnr is not None), float(fnr is None), limits=tuple(limits)))
 
     def deploy(self, point: OperatingPoint) -> Any:
         """Return an operating point as one deployable classifier, to be saved and served.
@@ -279,10 +279,10 @@ class ROCHull(PoolEstimator[Any]):
             raise InputError(f"y: expected fewer than 2^31 records, found {len(positive)}")
         if not 0 < positive.sum() < len(positive):
             raise InputError("sample_weight: expected records of both classes that count")
-        given = costs_by_name(self._given_costs(X)) or {COST: np.zeros(len(names))}
-        if list(given) != [COST]:
-            raise InputError(f"costs: expected one number a model, found {', '.join(given)}")
-        costs = checked_cost(given[COST], tuple(names), COST, "costs")
+        by_name = costs_by_name(self._given_costs(X)) or {COST: np.zeros(len(names))}
+        if list(by_name) != [COST]:
+            raise InputError(f"costs: expected one number a model, found {', '.join(by_name)}")
+        costs = checked_cost(by_name[COST], tuple(names), COST, "costs")
         other = next(label for label in plain_labels(self.classes_) if label != self.positive_)
         classes = (other, self.positive_)
         made = ThresholdProblem(names, scores, positive, costs, classes, units, folds)
@@ -295,8 +295,8 @@ class ROCHull(PoolEstimator[Any]):
 
     def _with_prices(self, prices: Mapping[str, Any]) -> ThresholdProblem:
         old: ThresholdProblem = self.problem_
-        own = dict(zip(old.names, old.curves.of_models.tolist(), strict=True))
-        values = own | {str(name): value for name, value in prices.items()}
+        before = dict(zip(old.names, old.curves.of_models.tolist(), strict=True))
+        values = before | {str(name): value for name, value in prices.items()}
         costs = checked_cost(values, tuple(old.names), COST, "prices")
         return ThresholdProblem(
             old.names, old.scores, old.curves.positive, costs, old.classes, old.units, old.folds
@@ -316,12 +316,12 @@ class ROCHull(PoolEstimator[Any]):
         if not rates <= set(roles.names) <= rates | {COST}:
             return Searched(None, Front.of([every], roles, problem.gene_names), [every])
         corners = every.take(problem.corners(priced=COST in roles.names)[:, 0])
-        kept = corners.take(roles.violation(corners.values) == 0.0)
-        return Searched(None, Front(kept, roles, problem.gene_names), [every])
+        feasible = corners.take(roles.violation(corners.values) == 0.0)
+        return Searched(None, Front(feasible, roles, problem.gene_names), [every])
 
     def _recommendation(self) -> Mapping[str, Any]:
-        found = super()._recommendation()
-        return found if self.where or self.best is not None else {**found, "costs": _ERRORS}
+        rule = super()._recommendation()
+        return rule if self.where or self.best is not None else {**rule, "costs": _ERRORS}
 
     def _usual_prior(self) -> float | None:
         return float(self._mixtures.curves.positive.mean())
@@ -379,12 +379,12 @@ class ROCHull(PoolEstimator[Any]):
         self._known()
         if per_unit and set(per_unit) != {COST}:
             raise InputError(f"per_unit: expected cost, found {', '.join(map(str, per_unit))}")
-        given = _ERRORS if costs is None else costs
-        _, rule = costs_asked_for(given, prior, per_unit, usual_prior=self._usual_prior)
+        error_costs = _ERRORS if costs is None else costs
+        _, rule = costs_asked_for(error_costs, prior, per_unit, usual_prior=self._usual_prior)
         if rule is None:
-            raise InputError(f"costs: expected fp and fn, found {', '.join(map(str, given))}")
-        own = rule.per_unit.get(COST, 0.0)
-        return Wish((1 - rule.prior) * rule.fp, rule.prior * rule.fn, own)
+            raise InputError(f"costs: expected fp and fn, found {', '.join(map(str, error_costs))}")
+        per_cost = rule.per_unit.get(COST, 0.0)
+        return Wish((1 - rule.prior) * rule.fp, rule.prior * rule.fn, per_cost)
 
     def _deployed(
         self, members: Sequence[tuple[str, float, float]], claimed: Mapping[str, float]

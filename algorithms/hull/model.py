@@ -86,11 +86,11 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
                 f"classes, found {sizes.tolist()} and {len(self.classes_)} classes"
             )
         wanted = (int((sizes[:-1] * sizes[1:]).sum()),), (int(sizes[1:].sum()),)
-        found = self.weights_.shape, self.biases_.shape
-        if found != wanted or self.mask_.shape != wanted[0]:
+        shapes = self.weights_.shape, self.biases_.shape
+        if shapes != wanted or self.mask_.shape != wanted[0]:
             raise InputError(
                 f"weights: expected {wanted[0][0]} of them, as long a mask and {wanted[1][0]} "
-                f"biases, found shapes {found[0]}, {self.mask_.shape} and {found[1]}"
+                f"biases, found shapes {shapes[0]}, {self.mask_.shape} and {shapes[1]}"
             )
         if not (np.isfinite(self.weights_).all() and np.isfinite(self.biases_).all()):
             raise InputError("weights: expected finite numbers, found others")
@@ -174,8 +174,8 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         sizes = "-".join(map(str, self.sizes_.tolist()))
         rows, start = [], 0
         for layer, (n, m) in enumerate(zip(self.sizes_[:-1], self.sizes_[1:], strict=True)):
-            kept = int(self.mask_[start : start + n * m].sum())
-            rows.append(f"| {layer + 1} | {n} x {m} | {kept} | {kept / (n * m):.1%} |")
+            connected = int(self.mask_[start : start + n * m].sum())
+            rows.append(f"| {layer + 1} | {n} x {m} | {connected} | {connected / (n * m):.1%} |")
             start += int(n * m)
         total = len(self.mask_)
         table = "\n".join(rows)

@@ -324,28 +324,28 @@ class NetworkProblem(AnsweringProblem, Deployable):
         everything = np.ones(len(weights), dtype=np.int8)
         rng = _stream(training.seed, _ORDER)
         self._train(weights, biases, everything, training.epochs, rng, design, positive)
-        found = [weights, biases]
+        parts = [weights, biases]
         if self._by_magnitude:
             for level, mask in enumerate(_largest(weights)[1:], start=1):
-                own = weights.copy(), biases.copy()
+                tuned = weights.copy(), biases.copy()
                 rng = _stream(training.seed, _GENOME, level)
-                self._train(*own, mask, self.config.finetune, rng, design, positive)
-                found += own
-        return np.concatenate(found)
+                self._train(*tuned, mask, self.config.finetune, rng, design, positive)
+                parts += tuned
+        return np.concatenate(parts)
 
     def _networks(self) -> list[_Networks]:
         """Return the networks of each fold, then those that are handed out."""
         self.network()
         assert self._network is not None
-        found, start = [], 0
+        networks, start = [], 0
         for records in self._trainings():
             sizes, end = self._sizes(records[0]), start + self._words(records)
             n = int((sizes[:-1] * sizes[1:]).sum())
             rows = self._network[start:end].reshape(-1, n + int(sizes[1:].sum()))
             weights, biases = (part.astype(np.float32) for part in (rows[:, :n], rows[:, n:]))
-            found.append(_Networks(sizes, weights, biases, _largest(rows[0, :n])))
+            networks.append(_Networks(sizes, weights, biases, _largest(rows[0, :n])))
             start = end
-        return found
+        return networks
 
     def masks(self, X: Array) -> Array:
         """Return which connections each genome keeps, int8 (n, connections)."""
@@ -365,18 +365,18 @@ class NetworkProblem(AnsweringProblem, Deployable):
     def tuned(self, X: Array, masks: Array) -> tuple[Array, Array]:
         """Return the networks of genomes: float32 weights and biases, one row or one a genome."""
         if self._by_magnitude:
-            found = self._networks()[-1]
-            return found.weights[X[:, 0]], found.biases[X[:, 0]]
+            network = self._networks()[-1]
+            return network.weights[X[:, 0]], network.biases[X[:, 0]]
         weights, biases = self.network()
         if not self.config.finetune:
             return weights[np.newaxis].astype(np.float32), biases[np.newaxis].astype(np.float32)
         tuned = []
         for x, mask in zip(X[:, : self._gates], masks, strict=True):
-            own = weights.copy(), biases.copy()
+            copies = weights.copy(), biases.copy()
             digest = hashlib.blake2b(np.ascontiguousarray(x).tobytes(), digest_size=8).digest()
             rng = _stream(self.config.training.seed, _GENOME, int.from_bytes(digest, "little"))
-            self._train(*own, mask, self.config.finetune, rng, self.design, self.positive)
-            tuned.append(own)
+            self._train(*copies, mask, self.config.finetune, rng, self.design, self.positive)
+            tuned.append(copies)
         return (
             np.array([w for w, _ in tuned], dtype=np.float32),
             np.array([b for _, b in tuned], dtype=np.float32),
@@ -435,17 +435,19 @@ class NetworkProblem(AnsweringProblem, Deployable):
         networks = self._networks()
         asked = [(networks[-1], part)]
         if part is self.validation and self.folds:
-            asked = [(own, fold.held) for own, fold in zip(networks, self.folds, strict=False)]
+            asked = [
+                (network, fold.held) for network, fold in zip(networks, self.folds, strict=False)
+            ]
         margins = [
             kernels.margins(
                 held.columns,
                 len(held),
-                own.weights[levels],
-                own.biases[levels],
-                own.sizes,
-                own.masks[levels],
+                network.weights[levels],
+                network.biases[levels],
+                network.sizes,
+                network.masks[levels],
             )
-            for own, held in asked
+            for network, held in asked
         ]
         return np.asarray(np.concatenate(margins, axis=1)[which.ravel()])
 
@@ -469,13 +471,13 @@ class NetworkProblem(AnsweringProblem, Deployable):
                 part.columns, part.positive, *self.tuned(X, masks), self.sizes, masks
             )
         ones = int(part.positive.sum())
-        kept = masks.sum(axis=1, dtype=np.int64)
+        connected = masks.sum(axis=1, dtype=np.int64)
         return {
             "false_positive_rate": errors[:, 0] / (len(part) - ones),
             "false_negative_rate": errors[:, 1] / ones,
-            "complexity": kept / self.connections,
+            "complexity": connected / self.connections,
             "accuracy": 1.0 - errors.sum(axis=1) / len(part),
-            "connections": kept.astype(np.float64),
+            "connections": connected.astype(np.float64),
         }
 
     def describe(self) -> Mapping[str, Any]:
@@ -491,15 +493,15 @@ class NetworkProblem(AnsweringProblem, Deployable):
     ) -> tuple[WordArray, WordArray] | None:
         part = self.validation
         pooled = self.design, part.columns[:, : 0 if self.folds else len(part)].T
-        own, kind = np.concatenate(pooled), self.design.dtype
-        y = np.concatenate([self.positive, part.positive[: len(own) - len(self.design)]])
+        searched, kind = np.concatenate(pooled), self.design.dtype
+        y = np.concatenate([self.positive, part.positive[: len(searched) - len(self.design)]])
 
         def of(records: Array, labels: Array) -> WordArray:  # -0.0 is 0.0
             rows = np.column_stack([records.astype(kind), labels.astype(kind)]) + kind.type(0)
             return row_codes(rows)
 
         encoder = Encoder.from_json(self.about["encoder"])
-        return of(encoder.transform(frame), codes), of(own, y)
+        return of(encoder.transform(frame), codes), of(searched, y)
 
     def decode(self, x: Array) -> Any:
         """Return the sparse network of a genome."""

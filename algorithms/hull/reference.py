@@ -299,7 +299,7 @@ def _plane(corners: list[Point]) -> tuple[Point, int] | None:
 
 def _section(cube: list[Point], height: Callable[[Point], int]) -> set[tuple[Fraction, ...]]:
     """Return the corners of the plane's section with the cube."""
-    found = set()
+    points = set()
     for p, q in combinations(cube, 2):
         if sum(x != y for x, y in zip(p, q, strict=True)) != 1:
             continue
@@ -307,8 +307,8 @@ def _section(cube: list[Point], height: Callable[[Point], int]) -> set[tuple[Fra
         if above * below > 0 or above == below:
             continue
         share = Fraction(above, above - below)
-        found.add(tuple(x + share * (y - x) for x, y in zip(p, q, strict=True)))
-    return found
+        points.add(tuple(x + share * (y - x) for x, y in zip(p, q, strict=True)))
+    return points
 
 
 def _check_outside(corners: list[Point]) -> None:

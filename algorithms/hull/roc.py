@@ -35,20 +35,20 @@ class Table(NamedTuple):
 @njit
 def _chain(fp: IntArray, tp: IntArray, order: IntArray) -> IntArray:
     """Return the corners of the upper hull of points, ``order`` being by fp and then falling tp."""
-    kept = np.empty(len(order), dtype=np.int64)
+    chain = np.empty(len(order), dtype=np.int64)
     n = 0
     for c in order:
-        if n > 0 and tp[c] <= tp[kept[n - 1]]:  # no better, and no fewer false alarms
+        if n > 0 and tp[c] <= tp[chain[n - 1]]:  # no better, and no fewer false alarms
             continue
         while n > 1:
-            a, b = kept[n - 2], kept[n - 1]
+            a, b = chain[n - 2], chain[n - 1]
             left = (fp[b] - fp[a]) * (tp[c] - tp[a])
             if (tp[b] - tp[a]) * (fp[c] - fp[a]) > left:
                 break
             n -= 1
-        kept[n] = c
+        chain[n] = c
         n += 1
-    return kept[:n].copy()
+    return chain[:n].copy()
 
 
 def roc_corners(fp: IntArray, tp: IntArray) -> IntArray:
@@ -93,19 +93,19 @@ def priced_corners(fp: IntArray, tp: IntArray, costs: FloatArray, among: IntArra
     missed = positives - tp[among]
     # what is no better than chance is no better than a lottery of the trivial ones, which are free
     better = fp[among] * positives + missed * negatives < negatives * positives
-    kept, missed = among[better], missed[better]
-    if not len(kept):
+    candidates, missed = among[better], missed[better]
+    if not len(candidates):
         return np.array([NEVER, ALWAYS])
     steps = max(min(MOST_STEPS, MOST_VOLUME // (negatives * positives) - 1), 1)
     highest = float(costs.max()) or 1.0
-    heights = np.rint(costs[kept] / highest * steps).astype(np.int64)
+    heights = np.rint(costs[candidates] / highest * steps).astype(np.int64)
     trivial = [(0, positives, 0), (negatives, 0, 0), (negatives, positives, 0)]
-    points = np.concatenate([np.array(trivial), np.column_stack([fp[kept], missed, heights])])
+    points = np.concatenate([np.array(trivial), np.column_stack([fp[candidates], missed, heights])])
     above = points.copy()
     above[:, 2] = steps + 1  # dearer twins: only what is cheapest for its rates is a vertex below
     vertices = Hull3D(np.concatenate([points, above])).vertices
-    found = kept[vertices[(vertices > 2) & (vertices < len(points))] - len(trivial)]
-    return np.concatenate([[NEVER, ALWAYS], found])
+    corners = candidates[vertices[(vertices > 2) & (vertices < len(points))] - len(trivial)]
+    return np.concatenate([[NEVER, ALWAYS], corners])
 
 
 class Curves:
@@ -151,12 +151,12 @@ class Curves:
 
     def own_corners(self, fp: IntArray, tp: IntArray) -> IntArray:
         """Return the trivial classifiers and the corners of each model's own hull: O(n)."""
-        found = [np.array([NEVER, ALWAYS])]
+        chains = [np.array([NEVER, ALWAYS])]
         for start, end in zip(self._ends[:-1], self._ends[1:], strict=True):
             path = np.concatenate([[NEVER], np.arange(start, end), [ALWAYS]])
             chain = _chain(fp, tp, path)
-            found.append(chain[chain > ALWAYS])
-        return np.concatenate(found)
+            chains.append(chain[chain > ALWAYS])
+        return np.concatenate(chains)
 
     def table(self, weights: IntArray | None = None) -> Table | None:
         """Return what a best mixture can be made of; None where a class has no weight."""
@@ -173,10 +173,10 @@ class Curves:
     def corners(self, *, priced: bool) -> IntArray:
         """Return the corners of the hull of all thresholds of all models."""
         fp, tp = self.counts()
-        own = self.own_corners(fp, tp)
+        of_each = self.own_corners(fp, tp)
         if priced:
-            return priced_corners(fp, tp, self.costs, own)
-        return own[roc_corners(fp[own], tp[own])]
+            return priced_corners(fp, tp, self.costs, of_each)
+        return of_each[roc_corners(fp[of_each], tp[of_each])]
 
 
 def _table(curves: Curves, numbers: IntArray, fp: IntArray, tp: IntArray) -> Table:

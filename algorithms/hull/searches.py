@@ -473,9 +473,9 @@ class NDFCHEMOA(_FastHullSearch[FloatReference]):
         self._empty.append(slot)
         place = self.reference.corners + slot
         self._costs = {
-            vertex: known
-            for vertex, known in self._costs.items()
-            if slot != vertex and not known[0][place]
+            vertex: cost
+            for vertex, cost in self._costs.items()
+            if slot != vertex and not cost[0][place]
         }
 
     def _places(self, slots: Sequence[int]) -> IntArray:
@@ -495,8 +495,8 @@ class NDFCHEMOA(_FastHullSearch[FloatReference]):
         """Return what the hull loses with a vertex (Equation 8): its neighbours close the hole."""
         place = self.reference.corners + slot
         near = self._touch[place]
-        known = self._costs.get(slot)
-        if known is None or (known[0] != near).any():
+        cost = self._costs.get(slot)
+        if cost is None or (cost[0] != near).any():
             around = self._points[near]
             with_it = _volume(np.concatenate([around, self._points[place : place + 1]]))
             self._costs[slot] = near.copy(), with_it - _volume(around)

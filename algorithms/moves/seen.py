@@ -35,8 +35,8 @@ class Seen:
 
     def knows(self, rows: Array) -> BoolArray:
         """Return which rows, shape (n, d), were added before."""
-        known: BoolArray = _known_rows(self._table, _words(rows))
-        return known
+        present: BoolArray = _known_rows(self._table, _words(rows))
+        return present
 
     def reserve(self, n: int) -> WordArray:
         """Return the table with room for ``n`` more codes; whoever adds some calls added()."""
@@ -94,15 +94,15 @@ def insert_code(table: WordArray, code: np.uint64) -> bool:
 
 @njit
 def _known_rows(table: WordArray, rows: Array) -> BoolArray:
-    known = np.empty(len(rows), dtype=np.bool_)
+    present = np.empty(len(rows), dtype=np.bool_)
     mask = np.uint64(len(table) - 1)
     for r in range(len(rows)):
         code = _code(rows[r])
         at = (code >> np.uint64(1)) & mask
         while table[at] != 0 and table[at] != code:
             at = (at + np.uint64(1)) & mask
-        known[r] = table[at] == code
-    return known
+        present[r] = table[at] == code
+    return present
 
 
 @njit

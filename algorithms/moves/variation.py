@@ -13,11 +13,11 @@ from framework.space import Bits, Box, Counts, Integers, Partition, Space
 
 def moved(space: Space, X: Array) -> Array:
     """Return the neighbours of genomes (n, d), shape (m, d); one of several comes several times."""
-    moves, found = variation(space), [X[:0]]
+    moves, blocks = variation(space), [X[:0]]
     for x in np.ascontiguousarray(X, dtype=space.dtype):
         room = np.empty((moves.room(x), space.d), dtype=space.dtype)
-        found.append(room[: moves.neighbours(x, room)])
-    return np.concatenate(found)
+        blocks.append(room[: moves.neighbours(x, room)])
+    return np.concatenate(blocks)
 
 
 class Variation(ABC):

@@ -37,18 +37,18 @@ def with_thresholds(
     mapping of str to numpy.ndarray of int64, shape (scored and test records,)
         Class codes by threshold; -1 for no answer. Those with few answers are left out.
     """
-    own, plain = (kind, parameters), (LOGISTIC_REGRESSION, dict[str, Any]())
+    searched, plain = (kind, parameters), (LOGISTIC_REGRESSION, dict[str, Any]())
     thresholds = sorted({*CONFIDENCES, *data.thresholds.tolist(), *data.rule.limits.tolist()})
-    for setting in (own,) if kind == LOGISTIC_REGRESSION else (own, plain):
+    for setting in (searched,) if kind == LOGISTIC_REGRESSION else (searched, plain):
         P = on_all_features(data, *setting, calibration, classes)
         if P is None:
             continue
         title = f"{setting[0].replace('_', ' ')} on all {data.n_features} features"
-        found = {f"threshold {t:g}": with_threshold(P, t) for t in thresholds}
+        by_name = {f"threshold {t:g}": with_threshold(P, t) for t in thresholds}
         n = data.n_validation
-        kept = {name: a for name, a in found.items() if (a[:n] >= 0).mean() >= FEW_ANSWERS}
-        if kept:
-            yield f"{title} with a reject threshold", kept
+        answering = {name: a for name, a in by_name.items() if (a[:n] >= 0).mean() >= FEW_ANSWERS}
+        if answering:
+            yield f"{title} with a reject threshold", answering
 
 
 def on_all_features(
@@ -72,10 +72,10 @@ def on_all_features(
         except InputError:
             return None
     if len(base.y_held):
-        found = train(base, kind, parameters, key[None], calibration, keep_all=True)
-        if found.errors:
+        fitted = train(base, kind, parameters, key[None], calibration, keep_all=True)
+        if fitted.errors:
             return None
-        one = restore(found.models[0], base, kind, calibration, classes, everything)
+        one = restore(fitted.models[0], base, kind, calibration, classes, everything)
         P = np.concatenate([P, one.predict_proba(base.held.T)])
     return P
 

@@ -121,15 +121,15 @@ class SubClassifiers:
         InputError
             One of them cannot be trained.
         """
-        known: dict[bytes, bytes] = {}
+        by_key: dict[bytes, bytes] = {}
         if self.store is not None:
             stored = self.store.get(keys)
-            known = {k.tobytes(): m for k, m in zip(stored.keys, stored.models, strict=True)}
+            by_key = {k.tobytes(): m for k, m in zip(stored.keys, stored.models, strict=True)}
         crossed = len(self._data.folds) > 0
         data = self._data.refit if crossed else self._data
         models = []
         for key in keys:
-            model = known.get(key.tobytes())
+            model = by_key.get(key.tobytes())
             if not model:
                 setting = *self._classifier, key[None], self._calibration
                 trained = train(data, *setting, keep_all=True)

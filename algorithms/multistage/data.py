@@ -67,8 +67,8 @@ def load(config: MultiStageConfig) -> dict[str, Any]:
     aside["weights"] = config.weights
     table = load_table(config.dataset, aside=aside, group=config.group)
     weights = column_weights(table, config.weights)
-    told = f"{table.fingerprint} {digest(weights.tolist())}"
-    table = replace(table.only(weights > 0), fingerprint=told)
+    fingerprint = f"{table.fingerprint} {digest(weights.tolist())}"
+    table = replace(table.only(weights > 0), fingerprint=fingerprint)
     return prepare_table(table, config, weights=weights[weights > 0])
 
 
@@ -107,13 +107,13 @@ def prepare_table(
     InputError
         Settings that do not fit the records.
     """
-    found = divide(table, config.split, config.measure, where)
-    split, crossed = found.split, len(found.repeats) > 0
+    division = divide(table, config.split, config.measure, where)
+    split, crossed = division.split, len(division.repeats) > 0
     if not crossed and len(split.validation) == 0:
         raise InputError(f"{where}.split.validation: expected a share above 0, found 0")
     if copies is not None:
-        found = _with_copies(found, copies)
-        split = found.split
+        division = _with_copies(division, copies)
+        split = division.split
     training = split.pooled if crossed else split.train
     thresholds, grid = _thresholds(config, table, f"{where}.threshold")
     n = 0 if crossed else len(split.validation)
@@ -131,18 +131,18 @@ def prepare_table(
         weighed = decision_of(config.decision, table.classes, y, f"{where}.decision", each)
         priced += [weighed[0].errors.ravel(), np.array([weighed[0].no_answer])]
     # one scale for all costs, so that they can be added
-    most = max(len(found.repeats) * len(training) if crossed else n, len(split.test))
+    most = max(len(division.repeats) * len(training) if crossed else n, len(split.test))
     counts = None if weights is None else whole_weights(weights)
     if counts is not None:
-        most = max(len(found.repeats), 1) * int(counts.sum())
+        most = max(len(division.repeats), 1) * int(counts.sum())
     units, scale = exact_costs(np.concatenate(priced), most)
-    own, shared, rest = np.split(units, [len(costs), len(costs) + len(groups)])
+    of_features, shared, rest = np.split(units, [len(costs), len(costs) + len(groups)])
     decision, rule = None, decisions.by_confidence(grid)
     if weighed is not None and config.decision is not None:
         errors = rest[:-1].reshape(weighed[0].errors.shape)
         decision = StageDecision(*weighed, config.decision.per_stage, errors, int(units[-1]))
         rule = decision.risk_rule()
-    together = None if copies is None and _codes(found.units) is None else found.units
+    together = None if copies is None and _codes(division.units) is None else division.units
     weight = config.classifier.parameters.get("class_weight")
     if isinstance(weight, Mapping):
         weight = per_class(weight, table.classes, 1.0, f"{where}.classifier.class_weight")
@@ -154,32 +154,32 @@ def prepare_table(
     data, encoder = encode(training, held, n)
     scored = split.validation
     if crossed:
-        data, scored = _with_folds(data, training, found.repeats, table.labels, encode)
-    data = replace(data, units=_codes(found.units[scored]))
+        data, scored = _with_folds(data, training, division.repeats, table.labels, encode)
+    data = replace(data, units=_codes(division.units[scored]))
     compared: tuple[Subgroups, ...] = ()
     if groups_of is not None:
-        parts = scored, found.split.test
+        parts = scored, division.split.test
         compared = tuple(Subgroups(groups_of.names, groups_of.codes[rows]) for rows in parts)
-    source = source_of(table, config.split, found)
+    source = source_of(table, config.split, division)
     source = replace(source, encoder={**encoder.to_json(), "named": named})
     if crossed:
-        source = _out_of_fold(source, config, found)
-    for own_weights in (copies, weights):
-        if own_weights is not None:
-            told = f"{source.fingerprint} {digest(own_weights.tolist())}"
-            source = replace(source, fingerprint=told)
+        source = _out_of_fold(source, config, division)
+    for of_records in (copies, weights):
+        if of_records is not None:
+            fingerprint = f"{source.fingerprint} {digest(of_records.tolist())}"
+            source = replace(source, fingerprint=fingerprint)
     if weights is not None:
         refuse_unweighted(config.classifier, f"{where}.classifier")
     return {
         "data": data,
-        "costs": FeatureCosts(own, scale, groups, shared),
+        "costs": FeatureCosts(of_features, scale, groups, shared),
         "source": source,
         "error_costs": _error_costs(config.error_costs, table, f"{where}.error_costs"),
         "decision": decision,
         "confidences": Confidences(grid, config.threshold_per_stage) if len(grid) else None,
         "rates": rates,
         "subgroups": compared,
-        "counts": () if counts is None else (counts[scored], counts[found.split.test]),
+        "counts": () if counts is None else (counts[scored], counts[division.split.test]),
         "missing": config.missing,
         "max_stages": _max_stages(config, len(names), f"{where}.max_stages"),
         "remove_features": config.remove_features,
@@ -254,12 +254,12 @@ class _Answers:
     codes: int
     sample_weights: FloatArray | None  # of all records
 
-    def weights_of(self, y: IntArray, own: FloatArray | None) -> tuple[float, ...]:
+    def weights_of(self, y: IntArray, of_records: FloatArray | None) -> tuple[float, ...]:
         """Return the weight of each class, of the labels (n,) and weights of training records."""
         if self.class_weight is None:
             return ()
         if isinstance(self.class_weight, str):  # each class together as much as any other
-            counts = np.bincount(y, own, minlength=len(self.thresholds))
+            counts = np.bincount(y, of_records, minlength=len(self.thresholds))
             there = np.where(counts > 0, counts, 1)
             return tuple((counts.sum() / (len(counts) * there)).tolist())
         return tuple(self.class_weight.tolist())
@@ -282,7 +282,7 @@ def _encoded(
         A feature without a value to train on, or too few records to calibrate with.
     """
     records, y = table.features.iloc[training], table.labels[training]
-    own = None if answers.sample_weights is None else answers.sample_weights[training]
+    sample_weights = None if answers.sample_weights is None else answers.sample_weights[training]
     encoder = table.fit_encoder(records)
     if calibration != "none":
         from framework.models.calibration import folds_of
@@ -297,8 +297,8 @@ def _encoded(
         first=np.concatenate([[0], np.cumsum([len(group) for group in encoder.groups])]),
         thresholds=answers.thresholds,
         rule=answers.rule,
-        class_weights=answers.weights_of(y, own),
-        sample_weights=own,
+        class_weights=answers.weights_of(y, sample_weights),
+        sample_weights=sample_weights,
         positive=-1 if table.positive is None else table.positive,
         copy_of=None if units is None else units[training],
         codes=answers.codes,
@@ -314,8 +314,8 @@ def _with_copies(division: Division, copies: IntArray) -> Division:
     def places(rows: IntArray) -> IntArray:
         times: IntArray = copies[pooled[rows]]
         within = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
-        found: IntArray = np.repeat((ends - copies[pooled])[rows], times) + within
-        return found
+        copied: IntArray = np.repeat((ends - copies[pooled])[rows], times) + within
+        return copied
 
     repeats = tuple(
         tuple(FoldRows(places(fold.train), places(fold.held_out)) for fold in repeat)
@@ -345,30 +345,30 @@ def _with_folds(
         scored.append(pooled[measured])
     records = np.concatenate(scored)
     y_held = np.concatenate([labels[records], data.y_held])
-    found = replace(data, y_held=y_held, n_validation=len(records), folds=tuple(folds))
-    return found, records
+    divided = replace(data, y_held=y_held, n_validation=len(records), folds=tuple(folds))
+    return divided, records
 
 
 def _codes(units: IntArray) -> IntArray | None:
     """Return the units (n,) of records as codes from 0; None where each is on its own."""
-    found = np.unique(units, return_inverse=True)[1].ravel()
-    return None if len(units) == 0 or found.max() + 1 == len(units) else found
+    codes = np.unique(units, return_inverse=True)[1].ravel()
+    return None if len(units) == 0 or codes.max() + 1 == len(units) else codes
 
 
-def _out_of_fold(source: Source, config: MultiStageSettings, found: Division) -> Source:
+def _out_of_fold(source: Source, config: MultiStageSettings, division: Division) -> Source:
     """Return what is known of a table whose training and validation records are pooled."""
     about = {k: v for k, v in source.description.items() if k not in ("train", "validation")}
-    about |= about_folds(found, config.split, config.measure)
+    about |= about_folds(division, config.split, config.measure)
     fingerprint = f"{source.fingerprint} {config.measure.model_dump_json()}"
     return replace(source, fingerprint=fingerprint, description=about)
 
 
-def source_of(table: Table, shares: SplitConfig, found: Division) -> Source:
+def source_of(table: Table, shares: SplitConfig, division: Division) -> Source:
     """Return what is known of a table that was divided into parts."""
-    about, split = table.about(), found.split
-    if notes := (*table.notes, *found.notes):
+    about, split = table.about(), division.split
+    if notes := (*table.notes, *division.notes):
         about["notes"] = list(notes)
-    parts = [table.fingerprint, shares.model_dump_json(exclude_none=True), found.fingerprint]
+    parts = [table.fingerprint, shares.model_dump_json(exclude_none=True), division.fingerprint]
     return Source(
         fingerprint=" ".join(filter(None, parts)),
         feature_names=[str(name) for name in table.features.columns],
@@ -400,22 +400,22 @@ def _thresholds(
     config: MultiStageSettings, table: Table, where: str
 ) -> tuple[FloatArray, FloatArray]:
     """Return the confidence (K,) that each class needs at least, and those to choose from (G,)."""
-    grid, given = config.confidences, config.threshold
-    if not isinstance(given, tuple):
+    grid, threshold = config.confidences, config.threshold
+    if not isinstance(threshold, tuple):
         one = grid[0] if len(grid) else _UNUSED
-        return class_thresholds(one if given is None else given, table, where), grid
-    rows = [class_thresholds(value, table, where) for value in given]
+        return class_thresholds(one if threshold is None else threshold, table, where), grid
+    rows = [class_thresholds(value, table, where) for value in threshold]
     return np.min(rows, axis=0), grid
 
 
 def class_thresholds(
-    given: float | Mapping[Any, float], table: Table, where: str = "problem.threshold"
+    threshold: float | Mapping[Any, float], table: Table, where: str = "problem.threshold"
 ) -> FloatArray:
     """Return the confidence each class needs, in the order of the classes.
 
     Parameters
     ----------
-    given : float or mapping of class label to float
+    threshold : float or mapping of class label to float
         As configured: labels may be spelled as texts; those left out need 0.5.
     table : Table
     where : str
@@ -426,19 +426,21 @@ def class_thresholds(
     InputError
         An unknown class, or a confidence that is none.
     """
-    if not isinstance(given, Mapping):
-        given = dict.fromkeys(table.classes, given)
-    thresholds = per_class(given, table.classes, 0.5, where)
+    if not isinstance(threshold, Mapping):
+        threshold = dict.fromkeys(table.classes, threshold)
+    thresholds = per_class(threshold, table.classes, 0.5, where)
     wrong = thresholds[(thresholds <= 0) | (thresholds > 1)]
     if len(wrong):
         raise InputError(f"{where}: expected confidences above 0 and at most 1, found {wrong[0]}")
     return thresholds
 
 
-def _error_costs(given: Mapping[Any, float] | None, table: Table, where: str) -> FloatArray | None:
-    if given is None:
+def _error_costs(
+    by_class: Mapping[Any, float] | None, table: Table, where: str
+) -> FloatArray | None:
+    if by_class is None:
         return None
-    costs = per_class(given, table.classes, 1.0, where)
+    costs = per_class(by_class, table.classes, 1.0, where)
     if not costs.any():
         raise InputError(f"{where}: expected a cost above zero, found none")
     return costs

@@ -152,7 +152,9 @@ def class_threshold(thresholds: FloatArray, classes: Sequence[Any]) -> Threshold
     return each[0] if len(set(each)) == 1 else dict(zip(classes, each, strict=True))
 
 
-def stage_thresholds(given: Threshold | Sequence[float], classes: Array, stages: int) -> FloatArray:
+def stage_thresholds(
+    threshold: Threshold | Sequence[float], classes: Array, stages: int
+) -> FloatArray:
     """Return the confidence that each class needs at each stage of a model, (stages, K).
 
     Raises
@@ -160,23 +162,23 @@ def stage_thresholds(given: Threshold | Sequence[float], classes: Array, stages:
     InputError
         Another number of them than stages, or something that is no probability.
     """
-    if not isinstance(given, Sequence):
-        return np.tile(thresholds_for(given, classes), (stages, 1))
-    if len(given) != stages:
+    if not isinstance(threshold, Sequence):
+        return np.tile(thresholds_for(threshold, classes), (stages, 1))
+    if len(threshold) != stages:
         raise InputError(
-            f"threshold: expected one, or {stages}, one for each stage, found {len(given)}"
+            f"threshold: expected one, or {stages}, one for each stage, found {len(threshold)}"
         )
-    return np.stack([thresholds_for(each, classes) for each in given])
+    return np.stack([thresholds_for(each, classes) for each in threshold])
 
 
 def decision_for(
-    given: Mapping[str, Any] | None, classes: Sequence[Any], stages: int
+    section: Mapping[str, Any] | None, classes: Sequence[Any], stages: int
 ) -> tuple[DecisionCosts | None, FloatArray]:
     """Return a model's costs and the greatest risk of an answer at each stage, or none of both.
 
     Parameters
     ----------
-    given : mapping or None
+    section : mapping or None
         ``errors``, ``no_answer`` and ``thresholds``: one, or one for each stage but the last.
     classes : sequence
         Labels, by class code.
@@ -187,9 +189,9 @@ def decision_for(
     InputError
         Something else.
     """
-    if given is None:
+    if section is None:
         return None, np.zeros(0)
-    raw = dict(given)
+    raw = dict(section)
     thresholds = np.asarray(raw.pop("thresholds", raw.get("no_answer")))
     if thresholds.dtype.kind not in "iuf" and thresholds.size:
         raise InputError(f"decision.thresholds: expected numbers, found {thresholds.tolist()}")

@@ -193,9 +193,13 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
             counted = {"copies": copies}
         groups = group_codes(groups, y)
         if counted:
-            kept = weights > 0
-            X, y, counted = X[kept], y[kept], {key: own[kept] for key, own in counted.items()}
-            groups = None if groups is None else groups[kept]
+            positive = weights > 0
+            X, y, counted = (
+                X[positive],
+                y[positive],
+                {key: values[positive] for key, values in counted.items()},
+            )
+            groups = None if groups is None else groups[positive]
         if len(np.unique(y)) < 2:
             raise ValueError("y: expected labels of two classes or more, found one class")
         named = hasattr(self, "feature_names_in_")
@@ -268,8 +272,8 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         target = _unused("target", frame)
         frame = frame.assign(**{target: y})
         keys = ("categorical", "merge_rare", "missing", "keep")
-        given = {name: getattr(self, name) for name in keys}
-        options = check(FrameOptions, {"target": target, "is_frame": named, **given}, _PLACE)
+        options_set = {name: getattr(self, name) for name in keys}
+        options = check(FrameOptions, {"target": target, "is_frame": named, **options_set}, _PLACE)
         table = assemble(Raw(frame, "records", "the records of fit"), _PLACE, options, aside)
         left_out = tuple(name for name in table.left_out if name != target)  # y is no column
         return replace(table, left_out=left_out)

@@ -172,8 +172,8 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
             model.feature_names_in_ = np.array(encoder.feature_names, dtype=object)
         model._set(encoder)
         if len(classifiers) != len(model.stages_):
-            wanted, found = len(model.stages_), len(classifiers)
-            raise InputError(f"classifiers: expected {wanted}, one per stage, found {found}")
+            wanted, count = len(model.stages_), len(classifiers)
+            raise InputError(f"classifiers: expected {wanted}, one per stage, found {count}")
         for j, (classifier, columns) in enumerate(zip(classifiers, model._columns(), strict=True)):
             width = getattr(classifier, "n_features_in_", len(columns))
             if width != len(columns):
@@ -339,15 +339,15 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
 
     def _missing_values(self, frame: pd.DataFrame, outcome: RoutedRecords) -> Array:
         """Return the names (n,) of the features without a value at the stages each record met."""
-        found = np.full(len(frame), "", dtype=object)
+        names = np.full(len(frame), "", dtype=object)
         for number, features in enumerate(self.stages_, start=1):
             here = np.flatnonzero(outcome.stage >= number)
             gaps = self.encoder_.missing(frame, features, here)
             for column, position in enumerate(features):
                 at = here[gaps[:, column]]
                 name = self.encoder_.feature_names[position]
-                found[at] = np.where(found[at] == "", name, found[at] + f"; {name}")
-        return found
+                names[at] = np.where(names[at] == "", name, names[at] + f"; {name}")
+        return names
 
     def next_features(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a record of which some values are known, or what to acquire next.
@@ -415,7 +415,7 @@ def _stages(stages: Sequence[Sequence[int | str]] | None, encoder: Encoder) -> t
         return (np.arange(len(encoder.feature_names), dtype=np.int64),)
     if len(stages) == 0:
         raise InputError("stages: expected one or more, found none")
-    found: list[IntArray] = []
+    parts: list[IntArray] = []
     seen: set[int] = set()
     for j, stage in enumerate(stages, start=1):
         positions = [encoder.position(feature) for feature in stage]
@@ -428,5 +428,5 @@ def _stages(stages: Sequence[Sequence[int | str]] | None, encoder: Encoder) -> t
                     f"{encoder.feature_names[position]!r} again in stage {j}"
                 )
             seen.add(position)
-        found.append(np.array(positions, dtype=np.int64))
-    return tuple(found)
+        parts.append(np.array(positions, dtype=np.int64))
+    return tuple(parts)

@@ -134,12 +134,12 @@ def _stored_thresholds(plain: Mapping[str, Any]) -> Any:
     return [dict(zip(classes, row, strict=True)) for row in rows]
 
 
-def _policy(found: Any) -> MissingPolicy:
+def _policy(value: Any) -> MissingPolicy:
     policies: tuple[MissingPolicy, ...] = get_args(MissingPolicy)
     for policy in policies:
-        if found == policy:
+        if value == policy:
             return policy
-    raise InputError(f"missing: expected one of {', '.join(policies)}, found {found!r}")
+    raise InputError(f"missing: expected one of {', '.join(policies)}, found {value!r}")
 
 
 def card_of(model: Staged) -> Card:
@@ -240,17 +240,17 @@ def _graph(classifier: Any, classes: Array, number: int) -> bytes:
     from skl2onnx import to_onnx
     from skl2onnx.common.data_types import FloatTensorType
 
-    known = _as_scikit_learn(classifier, classes)
-    width = int(known.n_features_in_)
+    model = _as_scikit_learn(classifier, classes)
+    width = int(model.n_features_in_)
     try:
         graph = to_onnx(
-            known,
+            model,
             initial_types=[("columns", FloatTensorType([None, width]))],
-            options={id(known): {"zipmap": False}},
+            options={id(model): {"zipmap": False}},
         )
     except Exception as error:  # whatever a converter raises says that it cannot
         raise InputError(
-            f"onnx: expected classifiers that skl2onnx converts, found {type(known).__name__} in "
+            f"onnx: expected classifiers that skl2onnx converts, found {type(model).__name__} in "
             f"stage {number}; take another classifier, without calibration"
         ) from error
     return bytes(graph.SerializeToString())
@@ -262,8 +262,8 @@ def _as_scikit_learn(classifier: Any, classes: Array) -> Any:
         return classifier
     from sklearn.linear_model import LogisticRegression
 
-    known = LogisticRegression()
-    known.classes_ = np.arange(len(classes))
-    known.coef_, known.intercept_ = classifier.coef_, classifier.intercept_
-    known.n_features_in_ = classifier.n_features_in_
-    return known
+    estimator = LogisticRegression()
+    estimator.classes_ = np.arange(len(classes))
+    estimator.coef_, estimator.intercept_ = classifier.coef_, classifier.intercept_
+    estimator.n_features_in_ = classifier.n_features_in_
+    return estimator

@@ -182,16 +182,16 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         if decision is not None:
             highs["risk"] = max(float(decision.costs.errors.max()), decision.costs.no_answer)
             highs["total_cost"] = highs["risk"] + costs.total
-        own = tuple(
+        of_family = tuple(
             metric._replace(high=highs.get(metric.name, metric.high))
             for metric in self.known_metrics
             if self._reported(metric)
         )
         self.counts = tuple(counts)
-        self._own_names = tuple(metric.name for metric in own)
+        self._own_names = tuple(metric.name for metric in of_family)
         k = len(self.classes)
         about = k, data.positive, self.cost_scale, self.error_costs
-        self.measures = each_once([*measures_of(own, *about), *rates])
+        self.measures = each_once([*measures_of(of_family, *about), *rates])
         self._answered = self._parts(subgroups)
         answers = [  # all that decides what a sub-classifier answers
             COMPONENTS_FORMAT,
@@ -219,7 +219,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             design.append(chosen.per_stage)
         design += [rate.metric.name for rate in rates]
         design += [[*of.names, of.codes.tolist()] for of in subgroups]
-        design += [own.tolist() for own in self.counts]
+        design += [of_family.tolist() for of_family in self.counts]
         self.fingerprint = digest([self.components_fingerprint, *design])
         self._all_records: AllRecords | None = None
         self._start_empty()
@@ -313,13 +313,13 @@ class MultiStageProblem(AnsweringProblem, Deployable):
 
     @property
     def gene_names(self) -> tuple[str, ...]:
-        found = list(self.feature_names)
+        names = list(self.feature_names)
         for number in range(1, self.space.levels + 1):
             name = f"threshold_{number}" if self.space.levels > 1 else "threshold"
-            while name in found:
+            while name in names:
                 name += "_"
-            found.append(name)
-        return tuple(found)
+            names.append(name)
+        return tuple(names)
 
     def settings(self, X: Array) -> Mapping[str, FloatArray]:
         """Return the threshold of each design, or that of each stage, where a gene chooses it."""
@@ -478,7 +478,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         assert records is not None
         first = replace(records.take(np.arange(len(held.labels))), units=None, refitted=False)
         answers = answers_of(X, classifiers.table.held, held, self.charges, first)
-        return AnswerOutcomes.given(self.measures, answers)
+        return AnswerOutcomes.of(self.measures, answers)
 
     def paid_for(self, codes: Array, records: Records) -> Mapping[str, Array]:
         if self.decision is None:
@@ -493,14 +493,14 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         Where stages decide by them, they decide anew: with the thresholds that were searched.
         """
         costs = per_class(errors, self.classes, 1.0, "costs")
-        given = dict(zip(map(str, self.classes), costs.tolist(), strict=True))
+        by_class = dict(zip(map(str, self.classes), costs.tolist(), strict=True))
         if not (np.isfinite(costs).all() and costs.min() >= 0 and costs.max() > 0):
-            found = ", ".join(f"{k}={v:g}" for k, v in given.items())
-            raise InputError(f"costs: expected numbers from 0, one above it, found {found}")
+            listed = ", ".join(f"{k}={v:g}" for k, v in by_class.items())
+            raise InputError(f"costs: expected numbers from 0, one above it, found {listed}")
         if self.decision is None:
-            return {**section, "error_costs": given}
-        kept = self.decision.thresholds.tolist()
-        decision = {**section["decision"], "errors": given, "thresholds": kept}
+            return {**section, "error_costs": by_class}
+        thresholds = self.decision.thresholds.tolist()
+        decision = {**section["decision"], "errors": by_class, "thresholds": thresholds}
         return {**section, "decision": decision}
 
     def with_prices(
@@ -515,8 +515,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
                 )
             if not (isinstance(price, Real) and np.isfinite(price) and price >= 0):
                 raise InputError(f"prices: {name}: expected a number from 0, found {price}")
-        own = (self.costs / self.cost_scale).tolist()
-        values = dict(zip(self.feature_names, own, strict=True)) | dict(prices)
+        before = (self.costs / self.cost_scale).tolist()
+        values = dict(zip(self.feature_names, before, strict=True)) | dict(prices)
         groups = (section.get("costs") or {}).get("groups", {})
         return {**section, "costs": {"values": values, "groups": groups}}
 
@@ -539,7 +539,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
 
     def _alternative(self, name: str, codes: Mapping[str, IntArray], paid: int) -> Alternative:
         """Return classifiers by what they say to scored and test records, (records,) each."""
-        n, given = self.data.n_validation, np.stack([*codes.values()])
+        n, stacked = self.data.n_validation, np.stack([*codes.values()])
 
         def answers(part: Part, said: IntArray) -> Answers:
             records = self.records(part)
@@ -547,10 +547,10 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             columns = {COST: np.full((len(said), 1), paid, dtype=np.int64)}
             return Answers(records, said, columns, {"stages": np.ones(len(said))})
 
-        outcomes = AnswerOutcomes.given(self.measures, answers("search", given[:, :n]))
+        outcomes = AnswerOutcomes.of(self.measures, answers("search", stacked[:, :n]))
         if not self.data.n_test:
             return Alternative(name, list(codes), outcomes)
-        tested = measured(answers("test", given[:, n:]), self.measures)
+        tested = measured(answers("test", stacked[:, n:]), self.measures)
         return Alternative(name, list(codes), outcomes, {k: v[:, 0] for k, v in tested.items()})
 
     def explain(self, x: Array) -> str | None:
@@ -614,13 +614,13 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             return None
         data = self.data
         held = data.held[:, : 0 if data.folds else data.n_validation]  # folds pool all of them
-        own = np.concatenate([data.design, held], axis=1)
+        searched = np.concatenate([data.design, held], axis=1)
         y = np.concatenate([data.y, data.y_held[: held.shape[1]]])
 
         def of(columns: Array, labels: IntArray) -> WordArray:  # -0.0 is 0.0
             return row_codes(np.column_stack([columns, labels.astype(np.float64)]) + 0.0)
 
-        return of(Encoder.from_json(self.encoder).transform(frame), codes), of(own.T, y)
+        return of(Encoder.from_json(self.encoder).transform(frame), codes), of(searched.T, y)
 
     def walk(self, model: Any) -> Any:
         from algorithms.multistage.routing import walk_held_records

@@ -113,8 +113,8 @@ class StageData:
     def weights(self) -> FloatArray:
         """How much each training record counts in a fit: by its class, and on its own."""
         each = np.array(self.class_weights or (1.0,) * len(self.thresholds))
-        own = 1.0 if self.sample_weights is None else self.sample_weights
-        return frozen(each[self.y] * own)
+        of_records = 1.0 if self.sample_weights is None else self.sample_weights
+        return frozen(each[self.y] * of_records)
 
     def start(self, C: float) -> FloatArray:
         """Return where logistic regressions on subsets start: the one on all columns.
@@ -143,14 +143,14 @@ class StageData:
 
         None without folds, or where they are no division of the records.
         """
-        found = np.full(len(self.y), -1, dtype=np.int64)
+        folds = np.full(len(self.y), -1, dtype=np.int64)
         for number, fold in enumerate(self.folds):
-            if found.min(initial=0) >= 0:  # a further repeat
+            if folds.min(initial=0) >= 0:  # a further repeat
                 break
             if len(fold.rows) + len(fold.trained) != len(self.y):
                 return None
-            found[fold.rows] = number
-        return found if len(self.folds) and found.min() >= 0 else None
+            folds[fold.rows] = number
+        return folds if len(self.folds) and folds.min() >= 0 else None
 
     @property
     def n_test(self) -> int:
@@ -186,8 +186,8 @@ class StageData:
     @property
     def nbytes(self) -> int:
         """Bytes that the records take, those of folds included."""
-        own = (self.design, self.held, self.y, self.y_held)
-        return sum(a.nbytes for a in own) + sum(fold.data.nbytes for fold in self.folds)
+        arrays = (self.design, self.held, self.y, self.y_held)
+        return sum(a.nbytes for a in arrays) + sum(fold.data.nbytes for fold in self.folds)
 
 
 def with_intercept(columns: FloatArray) -> FloatArray:

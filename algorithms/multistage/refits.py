@@ -14,7 +14,7 @@ from algorithms.multistage.records import Fold, StageData
 from framework.arrays import Array
 from framework.outcomes import RecordOutcomes, Refits
 
-Told = Callable[[Array, SubClassifiers, HeldOutRecords], RecordOutcomes]
+OutcomesOf = Callable[[Array, SubClassifiers, HeldOutRecords], RecordOutcomes]
 
 
 class AllRecords:
@@ -42,25 +42,25 @@ class AllRecords:
         for number, (classifiers, _) in enumerate(self._tables):
             classifiers.open_store(digest([fingerprint, "all records", number]), name)
 
-    def refits(self, X: Array, items: Array, told: Told) -> Refits | None:
+    def refits(self, X: Array, items: Array, outcomes_of: OutcomesOf) -> Refits | None:
         """Return what those of genomes do; None where folds are no division of the records.
 
         Parameters
         ----------
         X, items : numpy.ndarray of int, shape (n, d) and (n, features)
             Genomes, and their partitions alone.
-        told : callable
+        outcomes_of : callable
             Outcomes of genomes, whose classifiers are there, on records.
         """
         if self._fold_of is None:
             return None
-        found = []
+        of_models = []
         for classifiers, records in self._tables:
             missing = classifiers.missing(items)
             if len(missing):
                 classifiers.add(classifiers.build(missing))
-            found.append(told(X, classifiers, records))
-        return Refits(found[:-1], found[-1], self._fold_of)
+            of_models.append(outcomes_of(X, classifiers, records))
+        return Refits(of_models[:-1], of_models[-1], self._fold_of)
 
 
 def _asked(data: StageData, fold: Fold | None) -> StageData:

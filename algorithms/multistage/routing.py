@@ -76,8 +76,8 @@ class RoutedRecords(NamedTuple):
     @property
     def confidence(self) -> FloatArray:
         """Probability of the answer, float64 (n,)."""
-        found: FloatArray = self.probabilities[np.arange(len(self.best)), self.best]
-        return found
+        highest: FloatArray = self.probabilities[np.arange(len(self.best)), self.best]
+        return highest
 
 
 def answer_at(model: Staged, number: int, P: FloatArray) -> tuple[IntArray, BoolArray]:
@@ -111,17 +111,17 @@ def route(model: Staged, X: pd.DataFrame | Array, *, stop: bool = False) -> Rout
         if len(undecided) == 0:
             break
         if stop:
-            known = ~encoder.missing(X, features, undecided).any(axis=1)
-            stage[undecided[~known]] = number
-            undecided, encoded = undecided[known], encoded[known]
+            complete = ~encoder.missing(X, features, undecided).any(axis=1)
+            stage[undecided[~complete]] = number
+            undecided, encoded = undecided[complete], encoded[complete]
             if len(undecided) == 0:  # no record has the features: the columns may not be there
                 break
         values = encoder.transform_features(X, features, undecided)
         encoded[:, encoder.columns_of(features)] = values
         columns = encoder.columns_of(acquired(model, number))
-        found = classifier.predict_proba(encoded[:, columns])
-        likely, confident = answer_at(model, number, found)
-        probabilities[undecided], best[undecided] = found, likely
+        stated = classifier.predict_proba(encoded[:, columns])
+        likely, confident = answer_at(model, number, stated)
+        probabilities[undecided], best[undecided] = stated, likely
         stage[undecided], conclusive[undecided] = number, confident
         undecided, encoded = undecided[~confident], encoded[~confident]
     return RoutedRecords(probabilities, best, stage, conclusive)
@@ -157,16 +157,16 @@ def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
         if name not in names:
             raise InputError(f"record: expected features, found {name!r}{nearest(name, names)}")
     frame = pd.DataFrame({name: [record.get(name)] for name in names})
-    known = [i for i, name in enumerate(names) if record.get(name) is not None]
+    filled = [i for i, name in enumerate(names) if record.get(name) is not None]
     step: dict[str, Any] = {"label": None, "confidence": None, "missing": []}
-    cost = _cost(model, known)
+    cost = _cost(model, filled)
     for number, features in enumerate(model.stages_, start=1):
         gaps = model.encoder_.missing(frame, features)[0]
         unknown = [int(i) for i in features[gaps]]
         wanted = [i for i in unknown if names[i] not in record or model.missing == "ask"]
         step |= {"stage": number, "cost": cost}
         if wanted:
-            more = _cost(model, [*known, *wanted]) - cost
+            more = _cost(model, [*filled, *wanted]) - cost
             prices = {names[i]: float(model.costs_[i]) for i in wanted}
             kinds = {names[i]: model.encoder_.features[i] for i in wanted}
             choices = {n: [*k.categories] for n, k in kinds.items() if isinstance(k, Categorical)}
@@ -226,8 +226,8 @@ def walk_held_records(
         features = np.arange(data.n_features)
         keys = [pack(np.isin(features, acquired(model, j + 1))) for j in range(len(model.stages_))]
         setting = calibration, model.classes_.tolist()
-        found = [out_of_fold(data, kind, parameters, key, *setting) for key in keys]
-        answers = [partial(np.take, P, axis=0) for P in found]
+        tables = [out_of_fold(data, kind, parameters, key, *setting) for key in keys]
+        answers = [partial(np.take, P, axis=0) for P in tables]
         walk = walk_records(model, answers, data.y_held[:n], *about)
         walk = replace(walk, out_of_fold=True)
     else:
@@ -249,8 +249,8 @@ def answers_of(model: Staged, encoded: FloatArray) -> list[Answers]:
 
     def answer(j: int, records: IntArray) -> FloatArray:
         columns = model.encoder_.columns_of(acquired(model, j + 1))
-        found: FloatArray = model.classifiers_[j].predict_proba(encoded[np.ix_(records, columns)])
-        return found
+        stated: FloatArray = model.classifiers_[j].predict_proba(encoded[np.ix_(records, columns)])
+        return stated
 
     return [partial(answer, j) for j in range(len(model.stages_))]
 
@@ -277,17 +277,17 @@ def walk_records(
     n = len(truth)
     names, waiting = model.encoder_.feature_names, np.arange(n)
     costs, stages = model.cumulative_costs(), []
-    given = np.full(n, len(model.classes_))  # the last column: no answer
+    answers_of_all = np.full(n, len(model.classes_))  # the last column: no answer
     for j, features in enumerate(model.stages_):
         entering = len(waiting)
-        found = np.zeros((0, len(model.classes_)))
+        stated = np.zeros((0, len(model.classes_)))
         if entering:
-            found = answers[j](waiting)
-        best, sure = answer_at(model, j + 1, found)
-        given_here = best[sure]
-        confidence = found[sure, given_here]
-        right = given_here == truth[waiting[sure]]
-        counts = np.bincount(given_here, minlength=len(model.classes_)).tolist()
+            stated = answers[j](waiting)
+        best, sure = answer_at(model, j + 1, stated)
+        answers_here = best[sure]
+        confidence = stated[sure, answers_here]
+        right = answers_here == truth[waiting[sure]]
+        counts = np.bincount(answers_here, minlength=len(model.classes_)).tolist()
         stages.append(
             StageWalk(
                 features=tuple(str(names[i]) for i in features),
@@ -301,17 +301,17 @@ def walk_records(
                 p_value=_p_value(confidence, right),
             )
         )
-        given[waiting[sure]] = given_here
+        answers_of_all[waiting[sure]] = answers_here
         waiting = waiting[~sure]
-    confusion = _confusion(truth, given, len(model.classes_))
+    confusion = _confusion(truth, answers_of_all, len(model.classes_))
     by_cost = model.decision_ is not None
     about = training_records, calibration, tuple(stages), {"validation": confusion}
     return Walk(n, *about, by_cost=by_cost)
 
 
-def _confusion(truth: IntArray, given: IntArray, classes: int) -> tuple[tuple[int, ...], ...]:
+def _confusion(truth: IntArray, answers: IntArray, classes: int) -> tuple[tuple[int, ...], ...]:
     """Count the answers to the records of each class, those without one last."""
-    pairs = np.bincount(truth * (classes + 1) + given, minlength=classes * (classes + 1))
+    pairs = np.bincount(truth * (classes + 1) + answers, minlength=classes * (classes + 1))
     return tuple(map(tuple, pairs.reshape(classes, classes + 1).tolist()))
 
 

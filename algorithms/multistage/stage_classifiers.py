@@ -78,13 +78,13 @@ def train(
         return _cross_fitted(data, kind, parameters, keys, calibration, keep_all)
     bits = np.zeros((len(keys), data.planes, data.words), dtype=np.uint64)
     if kind == LOGISTIC_REGRESSION and calibration == "none":
-        found = _logistic(data, float(parameters.get("C", 1.0)), keys, bits)
+        trained = _logistic(data, float(parameters.get("C", 1.0)), keys, bits)
     else:
-        found = _one_by_one(data, kind, parameters, keys, bits, calibration, stored)
+        trained = _one_by_one(data, kind, parameters, keys, bits, calibration, stored)
     if keep_all:
-        return found
-    kept = [model if len(model) <= LARGEST_MODEL else b"" for model in found.models]
-    return Components(found.keys, found.bits, kept, found.errors)
+        return trained
+    models = [model if len(model) <= LARGEST_MODEL else b"" for model in trained.models]
+    return Components(trained.keys, trained.bits, models, trained.errors)
 
 
 def _cross_fitted(
@@ -105,16 +105,16 @@ def _cross_fitted(
         some = keys[start : start + step]
         answers = np.zeros((len(some), data.planes, 64 * words), dtype=np.uint8)
         for number, fold in enumerate(data.folds, start=1):
-            found = train(fold.data, kind, parameters, some, calibration, stored=False)
-            answers[:, :, fold.rows] = unpack(found.bits, len(fold.rows))
-            for i, error in found.errors.items():
+            trained = train(fold.data, kind, parameters, some, calibration, stored=False)
+            answers[:, :, fold.rows] = unpack(trained.bits, len(fold.rows))
+            for i, error in trained.errors.items():
                 errors.setdefault(start + i, f"fold {number}: {error}")
         packed = np.packbits(answers, axis=-1, bitorder="little")
         bits[start : start + step, :, :words] = packed.view("<u8")
     if data.n_test:
-        found = train(data.refit, kind, parameters, keys, calibration, keep_all=keep_all)
-        bits[:, :, words:], models = found.bits, found.models
-        errors = {**found.errors, **errors}
+        trained = train(data.refit, kind, parameters, keys, calibration, keep_all=keep_all)
+        bits[:, :, words:], models = trained.bits, trained.models
+        errors = {**trained.errors, **errors}
     for i in errors:  # as where there are no folds
         bits[i], models[i] = 0, b""
     return Components(keys, bits, models, errors)
@@ -139,10 +139,10 @@ def out_of_fold(
     P = np.zeros((data.n_validation, len(classes)))
     for fold in data.folds:
         setting = fold.data, kind, parameters, key[None], calibration
-        found = train(*setting, keep_all=True)
-        if found.errors:
-            raise InputError(f"problem.classifier: {found.errors[0]}")
-        classifier = restore(found.models[0], fold.data, kind, calibration, classes, acquired)
+        trained = train(*setting, keep_all=True)
+        if trained.errors:
+            raise InputError(f"problem.classifier: {trained.errors[0]}")
+        classifier = restore(trained.models[0], fold.data, kind, calibration, classes, acquired)
         columns = columns_of(fold.data.first, key)
         P[fold.rows] = classifier.predict_proba(fold.data.held[columns].T)
     return P
@@ -254,8 +254,8 @@ def _fit_estimator(
     unseen = np.empty((len(data.y), P.shape[1]))
     for fold in range(folds.max() + 1):
         others = folds != fold
-        own = _weighted(None if each is None else each[others])
-        estimator = make_estimator(kind, parameters).fit(X[others], data.y[others], **own)
+        sample_weight = _weighted(None if each is None else each[others])
+        estimator = make_estimator(kind, parameters).fit(X[others], data.y[others], **sample_weight)
         unseen[~others] = estimator.predict_proba(X[~others])
     return P, unseen, model
 

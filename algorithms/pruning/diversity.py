@@ -104,18 +104,18 @@ def weighted_pair_tables(failures: BoolArray, weights: Array, measure: PairMeasu
         Those of :func:`pair_table` of records repeated so often, to the bit.
     """
     table, k = failures.astype(np.float64), len(failures)
-    found = np.empty((weights.shape[1], k, k))
-    for drawn, column in zip(found, weights.T, strict=True):
+    tables = np.empty((weights.shape[1], k, k))
+    for drawn, column in zip(tables, weights.T, strict=True):
         drawn[:] = _of_counts((table * column) @ table.T, column.sum(dtype=np.float64), measure)
-    return found
+    return tables
 
 
 def _of_counts(both: FloatArray, n: float, measure: PairMeasure) -> FloatArray:
     """Return the table of pairs that fail together on ``both`` (K, K) of ``n`` records."""
-    own = np.diagonal(both)
-    one = own[:, None] + own - 2 * both
+    alone = np.diagonal(both)
+    one = alone[:, None] + alone - 2 * both
     if measure == "failure_credit":
-        total = own[:, None] + own
+        total = alone[:, None] + alone
         table = np.divide(one, total, out=np.zeros(both.shape), where=total > 0)
     elif measure == "disagreement":
         table = one / n
@@ -123,7 +123,7 @@ def _of_counts(both: FloatArray, n: float, measure: PairMeasure) -> FloatArray:
         table = 1.0 - both / n
     else:
         neither = n - both - one
-        only = own[:, None] - both
+        only = alone[:, None] - both
         agree, differ = both * neither, only * only.T
         q = np.divide(
             agree - differ, agree + differ, out=np.zeros(both.shape), where=agree + differ > 0

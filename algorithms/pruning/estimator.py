@@ -124,17 +124,17 @@ class PrunedVoting(PoolEstimator[Any]):
         self.members_, self.threshold_ = self._members(self._front.X)[position]
         for name in ("incumbent_", "bound_", "gap_"):
             self.__dict__.pop(name, None)
-        found = self.algorithm_.outcome().findings  # type: ignore[union-attr]
-        if {"value", "bound", "gap"} <= found.keys():
+        findings = self.algorithm_.outcome().findings  # type: ignore[union-attr]
+        if {"value", "bound", "gap"} <= findings.keys():
             self.incumbent_, self.bound_, self.gap_ = (
-                float(found[name]) for name in ("value", "bound", "gap")
+                float(findings[name]) for name in ("value", "bound", "gap")
             )
         return self
 
     def _problem_from(self, library: Library) -> Problem:
-        for name, known in (("threshold", ("free", "majority")), ("voting", ("hard", "soft"))):
-            if (value := getattr(self, name)) not in known:
-                raise InputError(f"{name}: expected {' or '.join(known)}, found {value!r}")
+        for name, words in (("threshold", ("free", "majority")), ("voting", ("hard", "soft"))):
+            if (value := getattr(self, name)) not in words:
+                raise InputError(f"{name}: expected {' or '.join(words)}, found {value!r}")
         classes = library.classes or ()
         if self.voting == "hard" and len(classes) <= 2:
             return PruningProblem(
@@ -174,27 +174,31 @@ class PrunedVoting(PoolEstimator[Any]):
         if isinstance(problem, PruningProblem):
             usual = "ip" if self.objectives is None else "ip_front"
         asked = usual if self.algorithm is None else self.algorithm
-        given = {"kind": asked} if isinstance(asked, str) else dict(asked)
-        if given["kind"] != "ip":
-            return given, _EVALUATIONS if self.budget is None else self.budget
+        section = {"kind": asked} if isinstance(asked, str) else dict(asked)
+        if section["kind"] != "ip":
+            return section, _EVALUATIONS if self.budget is None else self.budget
         weights = self.weights if isinstance(self.weights, str) else list(self.weights)
-        own: dict[str, Any] = {"weights": weights, "diversity": self.diversity, "gap": self.gap}
-        own["max_members"] = self.max_members
+        defaults: dict[str, Any] = {
+            "weights": weights,
+            "diversity": self.diversity,
+            "gap": self.gap,
+        }
+        defaults["max_members"] = self.max_members
         if isinstance(self.budget, Mapping):
-            return {**own, **given}, self.budget
-        own["iterations"] = _ITERATIONS if self.budget is None else self.budget
-        return {**own, **given}, 1  # it evaluates what it has proven
+            return {**defaults, **section}, self.budget
+        defaults["iterations"] = _ITERATIONS if self.budget is None else self.budget
+        return {**defaults, **section}, 1  # it evaluates what it has proven
 
     def _bounds(self, problem: Any) -> list[str]:
-        found = super()._bounds(problem)
+        bounds = super()._bounds(problem)
         if self._asked(problem)[0]["kind"] == "ip":  # type: ignore[index]
-            return found
+            return bounds
         if self.max_members is not None:
-            found.append(f"members<={self.max_members}")
+            bounds.append(f"members<={self.max_members}")
         if self.diversity is not None:
             demand, name = demand_of(self.diversity, problem.credit), NAMES[self.pair_measure]
-            found += [f"{name}_min>={demand.tau}", f"{name}_mean>={demand.gamma}"]  # type: ignore[union-attr]
-        return found
+            bounds += [f"{name}_min>={demand.tau}", f"{name}_mean>={demand.gamma}"]  # type: ignore[union-attr]
+        return bounds
 
     def _recommendation(self) -> Mapping[str, Any]:
         return {**super()._recommendation(), "best": self.best or self._goal(None)}
@@ -204,9 +208,9 @@ class PrunedVoting(PoolEstimator[Any]):
         ids, problem = self.library_.ids, self.problem_
         picked, thresholds = X, [None] * len(X)
         if isinstance(problem, PruningProblem):
-            picked, found = problem.split(X)
+            picked, votes_needed = problem.split(X)
             sizes = (picked > 0).sum(axis=1)
-            thresholds = np.minimum(found, sizes).tolist()
+            thresholds = np.minimum(votes_needed, sizes).tolist()
         names = [[ids[i] for i in np.flatnonzero(row)] for row in picked]
         return list(zip(names, thresholds, strict=True))
 

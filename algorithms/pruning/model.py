@@ -210,9 +210,9 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
         votes, middle = self._counted(records), self.threshold_ + 0.5
         above = (votes - middle) / max(len(self.models_) - middle, 0.5)
         share = np.where(votes < middle, 0.5 * votes / middle, 0.5 + 0.5 * above)
-        found = np.empty((len(share), 2))
-        found[:, self.positive_], found[:, 1 - self.positive_] = share, 1.0 - share
-        return found
+        probabilities = np.empty((len(share), 2))
+        probabilities[:, self.positive_], probabilities[:, 1 - self.positive_] = share, 1.0 - share
+        return probabilities
 
 
 class PluralityVotingClassifier(WeightedEnsembleClassifier):
@@ -228,10 +228,10 @@ class PluralityVotingClassifier(WeightedEnsembleClassifier):
 
     def _probabilities(self, records: Any) -> FloatArray:
         """Return the shares of the votes (n, C)."""
-        found = []
+        parts = []
         for name, model in zip(self.names_, self.models_, strict=True):
             places = places_of(model, self.classes_, name)
             both = np.zeros((len(records), len(self.classes_)), dtype=np.float32)  # as a library
             both[:, places] = model.predict_proba(records)
-            found.append(np.eye(len(self.classes_))[both.argmax(axis=1)])
-        return self._mean(found)
+            parts.append(np.eye(len(self.classes_))[both.argmax(axis=1)])
+        return self._mean(parts)

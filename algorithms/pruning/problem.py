@@ -415,7 +415,7 @@ class PruningProblem(AnsweringProblem, Deployable):
         k = len(self.library)
         highs = member_sums(self._cost_table, np.ones((1, k), dtype=np.int64))[0]
         costs = cost_metrics(self.library, self.costs, highs)
-        own: list[Measure] = [
+        measures: list[Measure] = [
             tables.ratio(accuracy, "accuracy"),
             BalancedAccuracy(balanced, positive),
             tables.ratio(tpr, "recall", positive),
@@ -427,9 +427,9 @@ class PruningProblem(AnsweringProblem, Deployable):
             PairDiversity(mean, self, least=False),
             *map(Size, costs),
         ]
-        each_name_once([measure.metric for measure in own])
-        self._own = len(own)
-        return each_once([*own, *rates_of(self.library, asked, positive, groups)])
+        each_name_once([measure.metric for measure in measures])
+        self._own = len(measures)
+        return each_once([*measures, *rates_of(self.library, asked, positive, groups)])
 
     def _measure(self, X: Array, part: Part) -> dict[str, FloatArray]:
         members, thresholds = self.split(X)

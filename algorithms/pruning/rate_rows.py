@@ -224,12 +224,12 @@ def _nearest_within(limit: float, most: int, sign: int) -> tuple[int, int]:
     """
     q = np.arange(1, most + 1)
     near = np.rint(min(max(limit, -1.0), 2.0) * q)
-    found: list[tuple[float, int, int]] = []
+    candidates: list[tuple[float, int, int]] = []
     for p in (near - 1, near, near + 1):
         values: FloatArray = p / q
         good = sign * values <= sign * limit
         if good.any():
             at = int(np.argmax(np.where(good, sign * values, -np.inf)))
-            found.append((sign * float(values[at]), int(p[at]), int(q[at])))
-    _, above, below = max(found, key=lambda each: (each[0], -each[2]))
+            candidates.append((sign * float(values[at]), int(p[at]), int(q[at])))
+    _, above, below = max(candidates, key=lambda each: (each[0], -each[2]))
     return above, below

@@ -99,8 +99,8 @@ class VoteTable:
 
     def histograms(self, X: Array) -> IntArray:
         """Count records by class and votes: shape (n, 2, K + 1) for ensembles of shape (n, K)."""
-        found = histograms(self.patterns, self.records, packed(X > 0))
-        return np.asarray(found[:, :, : self.k + 1])
+        counts = histograms(self.patterns, self.records, packed(X > 0))
+        return np.asarray(counts[:, :, : self.k + 1])
 
     def positives(self, X: Array, thresholds: Array) -> IntArray:
         """Return false and true positives, shape (n, 2)."""
@@ -187,17 +187,17 @@ def weights_of(
         Another name, not four finite numbers, or four zeros.
     """
     if isinstance(name, str):
-        known = {
+        named = {
             "accuracy": Weights(1, 0, 1, 0),
             "balanced_accuracy": Weights(n0, 0, n1, 0),
             "recall": Weights(1, 0, 0, 0),
         }
-        if name not in known:
+        if name not in named:
             raise InputError(
-                f"{where}: expected {', '.join(known)} or four numbers (of a true positive, false "
+                f"{where}: expected {', '.join(named)} or four numbers (of a true positive, false "
                 f"negative, true negative, false positive), found {name!r}"
             )
-        return known[name]
+        return named[name]
     try:
         numbers = np.array([float(number) for number in name])
     except (TypeError, ValueError):
@@ -294,11 +294,11 @@ def pair_credits(credit: FloatArray, X: Array) -> FloatArray:
             continue
         least, total = np.inf, 0.0
         for k in members:
-            own = 0.0
+            of_member = 0.0
             for other in members:
                 if other != k:
-                    own += credit[k, other]
-            least, total = min(least, own), total + own
+                    of_member += credit[k, other]
+            least, total = min(least, of_member), total + of_member
         out[r, 0] = min(least / (len(members) - 1), 1.0)
         out[r, 1] = min(total / (len(members) * (len(members) - 1)), 1.0)
     return out

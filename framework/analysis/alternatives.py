@@ -172,15 +172,15 @@ def compare_alternative(
         rows = np.flatnonzero(comparable[:, k])
         if not len(rows):
             continue
-        own, picked = offered[rows, k], picks[rows, k]
-        claims = points.claimed[rows, k] - losses[k, own]
+        nearest, picked = offered[rows, k], picks[rows, k]
+        claims = points.claimed[rows, k] - losses[k, nearest]
         # by how much each pick is luckier than the point, (points, resamples)
         luck = losses[k, picked] - reached[rows, k]
         luck += points.drawn[rows, :, k] - points.taken[rows, :, k]
-        solution, at = np.unique(own, return_inverse=True)
-        of_own = loss(roles, name, drawn.metrics(solution, [name]))[at]
-        gaps = points.own[rows, :, k] - of_own  # of what is offered on all records
-        places = np.searchsorted(positions, own)
+        solution, at = np.unique(nearest, return_inverse=True)
+        of_nearest = loss(roles, name, drawn.metrics(solution, [name]))[at]
+        gaps = points.values[rows, :, k] - of_nearest  # of what is offered on all records
+        places = np.searchsorted(positions, nearest)
         gains[name] = Gain(
             len(rows),
             *_figures(float(claims.mean()), luck, gaps.mean(axis=0), drawn.outcomes.refitted),
@@ -206,7 +206,7 @@ class _Points(NamedTuple):
     names : tuple of str, length p
     claimed : numpy.ndarray of float64, shape (p, objectives)
         Their losses on all records.
-    own : numpy.ndarray of float64, shape (p, resamples, objectives)
+    values : numpy.ndarray of float64, shape (p, resamples, objectives)
         The losses of the same points in the resamples.
     drawn : numpy.ndarray of float64, shape (p, resamples, objectives)
         The losses in the resamples of what a person would take there.
@@ -218,7 +218,7 @@ class _Points(NamedTuple):
 
     names: tuple[str, ...]
     claimed: FloatArray
-    own: FloatArray
+    values: FloatArray
     drawn: FloatArray
     taken: FloatArray
     test: Mapping[str, FloatArray]
@@ -353,36 +353,36 @@ def verdict_of_runs(runs: Sequence[tuple[str, Worth | None]]) -> str | None:
         With the alternatives that it does not beat by name, by what the runs belong to where the
         search beats them in some; None where of no run it is known.
     """
-    known = [(place, worth) for place, worth in runs if worth is not None]
-    if not known:
+    asked = [(place, worth) for place, worth in runs if worth is not None]
+    if not asked:
         return None
-    unknown = len(runs) - len(known)
+    unknown = len(runs) - len(asked)
     rest = f"; of {unknown:,} of {len(runs):,} runs it is not known" if unknown else ""
-    lost = [(place, worth) for place, worth in known if worth.unbeaten]
+    lost = [(place, worth) for place, worth in asked if worth.unbeaten]
     if not lost:
-        names = Counter(name for _, worth in known for name in worth.beaten)
+        names = Counter(name for _, worth in asked for name in worth.beaten)
         shown = _listed([name for name, _ in names.most_common()])
-        every = f"all {len(known):,} runs" if len(known) > 1 else "the one run"
+        every = f"all {len(asked):,} runs" if len(asked) > 1 else "the one run"
         return f"in {every} the search beats what one would do without it ({shown}){rest}"
-    of_place = Counter(place for place, _ in known)
+    of_place = Counter(place for place, _ in asked)
     lost_of = Counter(place for place, _ in lost)
-    if len(of_place) == 1 or len(lost) == len(known):
-        told = _counted([worth for _, worth in lost])
+    if len(of_place) == 1 or len(lost) == len(asked):
+        whom = _counted([worth for _, worth in lost])
     else:
-        told = _listed(
+        whom = _listed(
             [
                 f"{place} in {count:,} of {of_place[place]:,}, "
-                f"{_counted([worth for own, worth in lost if own == place])}"
+                f"{_counted([worth for where, worth in lost if where == place])}"
                 for place, count in lost_of.most_common()
             ],
             "; ",
         )
-    if len(lost) == len(known):
-        which = f"in {len(lost):,} of {len(known):,} runs the search does not beat"
-        return f"{which} what one would do without it ({told}){rest}"
+    if len(lost) == len(asked):
+        which = f"in {len(lost):,} of {len(asked):,} runs the search does not beat"
+        return f"{which} what one would do without it ({whom}){rest}"
     return (
-        f"in {len(known) - len(lost):,} of {len(known):,} runs the search beats what one would do "
-        f"without it; in {len(lost):,} it does not ({told}){rest}"
+        f"in {len(asked) - len(lost):,} of {len(asked):,} runs the search beats what one would do "
+        f"without it; in {len(lost):,} it does not ({whom}){rest}"
     )
 
 
@@ -423,7 +423,7 @@ def _gain_text(one: Compared, front: Front) -> str:
     share = ""
     if front.roles.metrics[name].kind == "ratio" and gain.low > 0 and gain.of >= 2 * left > 0:
         share = f", 1/{gain.of / left:.0f} of that"
-        even = [n for n, own in one.gains.items() if n != name and own.low <= 0 <= own.high]
+        even = [n for n, other in one.gains.items() if n != name and other.low <= 0 <= other.high]
         if even:
             rest = f"; {place_of(even[0])}{even[0]} is within noise{rest}"
     reached = (

@@ -84,7 +84,7 @@ def order(claims: Sequence[Samples], limits: Sequence[Condition], losses: FloatA
         Positions. Each one is better in what is wanted, and less sure, than the one before.
     """
     sureness = np.array(
-        [max(_log_p(sample, c) for c in limits for sample in own[c.metric]) for own in claims]
+        [max(_log_p(sample, c) for c in limits for sample in drawn[c.metric]) for drawn in claims]
     )
     chain, least = [], math.inf
     for i in np.lexsort((losses, sureness)).tolist():
@@ -107,9 +107,9 @@ def passed(
     """
     tested = []
     for i in chain:
-        own = samples(i)
-        p = joint_p_value(own, limits)
-        tested.append((i, own, p))
+        measured = samples(i)
+        p = joint_p_value(measured, limits)
+        tested.append((i, measured, p))
         if p > delta:
             break
     return tested
@@ -123,9 +123,9 @@ def needed(samples: Samples, limits: Sequence[Condition], records: int, delta: f
     """
     from scipy.stats import norm
 
-    found = [(sample, c) for c in limits for sample in samples[c.metric]]
-    behind = float(norm.ppf(POWER ** (1 / len(found))))
-    return _least(found, records, delta, behind)
+    tests = [(sample, c) for c in limits for sample in samples[c.metric]]
+    behind = float(norm.ppf(POWER ** (1 / len(tests))))
+    return _least(tests, records, delta, behind)
 
 
 def least_records(samples: Samples, limits: Sequence[Condition], delta: float) -> int | None:
@@ -139,12 +139,12 @@ def least_records(samples: Samples, limits: Sequence[Condition], delta: float) -
 
 
 def _least(
-    found: Sequence[tuple[Sample, Condition]], records: int, delta: float, behind: float
+    tests: Sequence[tuple[Sample, Condition]], records: int, delta: float, behind: float
 ) -> int | None:
     """Return the least number of records at which samples pass, each behind by standard errors."""
 
     def passes(n: int) -> bool:
-        for sample, limit in found:
+        for sample, limit in tests:
             count = int(n * sample.records / max(records, 1))
             mean = sample.mean / sample.high
             error = behind * math.sqrt(mean * (1 - mean) / max(count, 1))

@@ -324,18 +324,20 @@ def with_trivial(front: Front, trivial: Sequence[TrivialClassifier]) -> Front:
         np.zeros((len(trivial), rows.X.shape[1]), dtype=rows.X.dtype),
         {name: np.array([float(one.values[name]) for one in trivial]) for name in names},
     )
-    kept = roles.violation(added.values) == 0.0
-    values = {name: np.concatenate([rows.values[name], added.values[name][kept]]) for name in names}
+    feasible = roles.violation(added.values) == 0.0
+    values = {
+        name: np.concatenate([rows.values[name], added.values[name][feasible]]) for name in names
+    }
     both = Evaluated(
-        np.concatenate([rows.ids, added.ids[kept]]),
-        np.concatenate([rows.X, added.X[kept]]),
+        np.concatenate([rows.ids, added.ids[feasible]]),
+        np.concatenate([rows.X, added.X[feasible]]),
         values,
     )
     test = None
     if front.test is not None and all(one.test is not None for one in trivial):
         test = {
             name: np.concatenate(
-                [column, np.array([float((one.test or {})[name]) for one in trivial])[kept]]
+                [column, np.array([float((one.test or {})[name]) for one in trivial])[feasible]]
             )
             for name, column in front.test.items()
         }
@@ -350,15 +352,15 @@ def column_of(front: Front, metric: str, place: str) -> Array:
     InputError
         There is none of that name.
     """
-    known = front.roles.metrics
-    if metric not in known:
+    names = front.roles.metrics
+    if metric not in names:
         if metric.startswith("test_"):
             raise InputError(
                 f"{place}: expected a validation metric, found {metric!r}; a choice made on test "
                 "data voids what they say about the chosen solution"
             )
         raise InputError(
-            f"{place}: expected one of {', '.join(known)}; found {metric!r}{nearest(metric, known)}"
+            f"{place}: expected one of {', '.join(names)}; found {metric!r}{nearest(metric, names)}"
         )
     return front.rows.values[metric]
 

@@ -146,7 +146,7 @@ class Case:
         Losses of the reference front, distinct.
     reference_text : str
         Where the reference front comes from.
-    found : tuple of numpy.ndarray of bool, shape (r,)
+    reached : tuple of numpy.ndarray of bool, shape (r,)
         For each run, which reference vectors are among its solutions.
     frame : pandas.DataFrame
         One row per run: case, method, seed, ``NUMBERS``, indicators, directory.
@@ -163,7 +163,7 @@ class Case:
     runs: tuple[ComparedRun, ...]
     reference: FloatArray
     reference_text: str
-    found: tuple[BoolArray, ...]
+    reached: tuple[BoolArray, ...]
     frame: pd.DataFrame
     anchors: FloatArray | None = None
     unit: str = ""
@@ -176,8 +176,8 @@ class Case:
         """
         best = self.reference[nondominated(self.reference)]
         everything = [best, *(run.losses for run in self.runs)]
-        kept = nondominated(np.concatenate(everything))[: len(best)]
-        return int((~kept).sum())
+        unbeaten = nondominated(np.concatenate(everything))[: len(best)]
+        return int((~unbeaten).sum())
 
 
 @dataclass(frozen=True)
@@ -325,7 +325,7 @@ def compare_case(
         for run in runs
     ]
     names = usual_indicators() if shown is None else shown
-    known = indicators_of(names, roles.metrics.values())
+    by_name = indicators_of(names, roles.metrics.values())
     unit, group = unit or name, group or name
     frame = pd.DataFrame(
         {
@@ -338,19 +338,19 @@ def compare_case(
             "distinct": run.distinct,
             "seconds": run.seconds,
             "solutions": len(run.losses),
-            **{label: found.measure(one) for label, found in known.items()},
+            **{label: indicator.measure(one) for label, indicator in by_name.items()},
             "directory": run.place,
         }
         for run, one in zip(runs, judged, strict=True)
     )
-    found = tuple(one.found() for one in judged)
+    reached = tuple(one.reached() for one in judged)
     return Case(
         name,
         roles,
         tuple(runs),
         reference,
         reference_text,
-        found,
+        reached,
         frame,
         anchors,
         unit,
@@ -386,14 +386,14 @@ def compare_cases(
     """
     whole = pd.concat([case.frame for case in cases], ignore_index=True)
     names = usual_indicators() if shown is None else shown
-    known = indicators_of(names, [m for case in cases for m in case.roles.metrics.values()])
-    meant = {name: known[name] for name in names if whole[name].notna().any()}
+    by_name = indicators_of(names, [m for case in cases for m in case.roles.metrics.values()])
+    meant = {name: by_name[name] for name in names if whole[name].notna().any()}
     if not meant:
         raise InputError(
             "indicators: expected one with a meaning for these objectives, found "
             f"{', '.join(names)}"
         )
-    extra = (set(indicators()) | set(known)) - {*meant, *NUMBERS}
+    extra = (set(indicators()) | set(by_name)) - {*meant, *NUMBERS}
     frame = whole.drop(columns=[name for name in whole if name in extra])
     units = _units(frame, meant)
     methods = list(dict.fromkeys(whole["method"]))
@@ -413,8 +413,8 @@ def _units(frame: pd.DataFrame, meant: Mapping[str, Indicator]) -> pd.DataFrame:
         return frame
     numbers = list(dict.fromkeys([*NUMBERS, *meant]))
     keys = ["group", "unit", "method", "seed"]
-    found = frame.groupby(keys, sort=False)[numbers].mean().reset_index()
-    return found.rename(columns={"unit": "case"})
+    means = frame.groupby(keys, sort=False)[numbers].mean().reset_index()
+    return means.rename(columns={"unit": "case"})
 
 
 def usual_indicators() -> list[str]:

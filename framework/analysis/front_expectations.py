@@ -100,7 +100,7 @@ def expect_front(
         figures_of = claimed[name][positions].tolist()
         of_solutions = zip(figures_of, gains[name], spread[name], again[name], strict=True)
         promises = [
-            promised(one, gain, metric, own, twice) for one, gain, own, twice in of_solutions
+            promised(one, gain, metric, design, twice) for one, gain, design, twice in of_solutions
         ]
         columns |= zip(figures[name], np.array(promises).T[1:].copy(), strict=True)
 

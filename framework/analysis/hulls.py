@@ -67,8 +67,8 @@ def hull_corners(front: Front, reference: FloatArray | None) -> IntArray:
     shares = shares_of(front) if reference is not None and len(reference) else None
     if shares is None or reference is None or shares.shape[1] != 3:
         return np.zeros(0, dtype=np.int64)
-    found = np.unique(facing_hull(np.concatenate([shares, reference])))
-    return found[found < len(front)]
+    corners = np.unique(facing_hull(np.concatenate([shares, reference])))
+    return corners[corners < len(front)]
 
 
 def recommend(

@@ -78,7 +78,7 @@ class Judged:
         low, span = self.scale
         return np.asarray((self.reference - low) / span)
 
-    def found(self) -> BoolArray:
+    def reached(self) -> BoolArray:
         """Return for each vector of the reference, shape (r,), whether it is among the losses."""
         if not len(self.losses):
             return np.zeros(len(self.reference), dtype=bool)
@@ -127,17 +127,17 @@ def indicators_of(names: Iterable[str], metrics: Iterable[Metric]) -> dict[str, 
     InputError
         There is neither an indicator nor a metric of a name.
     """
-    known = indicators()
+    by_name = indicators()
     for metric in metrics:
-        known.setdefault(metric.name, _of_metric(metric))
+        by_name.setdefault(metric.name, _of_metric(metric))
     wanted = list(dict.fromkeys(names))
     for name in wanted:
-        if name not in known:
+        if name not in by_name:
             raise InputError(
-                f"indicators: expected one of {', '.join(known)}; found {name!r}"
-                f"{nearest(name, known)}"
+                f"indicators: expected one of {', '.join(by_name)}; found {name!r}"
+                f"{nearest(name, by_name)}"
             )
-    return {name: known[name] for name in wanted}
+    return {name: by_name[name] for name in wanted}
 
 
 def _of_metric(metric: Metric) -> Indicator:
@@ -178,13 +178,13 @@ SHARE = Indicator(
     "share found",
     "high",
     "share of the reference front's vectors found",
-    lambda judged: float(judged.found().mean()),
+    lambda judged: float(judged.reached().mean()),
 )
 FOUND = Indicator(
     "vectors found",
     "high",
     "number of the reference front's vectors found",
-    lambda judged: float(judged.found().sum()),
+    lambda judged: float(judged.reached().sum()),
     on_request=True,
 )
 REFERENCE_SIZE = Indicator(

@@ -50,7 +50,7 @@ def spreads(
     outcomes: RecordOutcomes,
     units: int,
     positions: IntArray,
-    own: Mapping[str, FloatArray],
+    resampled: Mapping[str, FloatArray],
     metrics: Mapping[str, Metric],
     refits: Refits | None = None,
 ) -> dict[str, list[Spread]]:
@@ -63,7 +63,7 @@ def spreads(
         How many are drawn in a resample.
     positions : numpy.ndarray of int64, shape (n,)
         The solutions', among the outcomes.
-    own : mapping of str to numpy.ndarray of float64, shape (n, B)
+    resampled : mapping of str to numpy.ndarray of float64, shape (n, B)
         Their values in resamples.
     metrics : mapping of str to Metric
     refits : Refits, optional
@@ -71,15 +71,15 @@ def spreads(
     """
     n = len(positions)
     variances = {
-        name: np.array([moments(row)[1] for row in own[name]])
+        name: np.array([moments(row)[1] for row in resampled[name]])
         for name in outcomes.names
-        if name in metrics and name in own
+        if name in metrics and name in resampled
     }
     shares = outcomes.shares(np.ones((outcomes.records, 1), dtype=np.float32), positions)
     ends = outcomes.ends(positions)
     changed = {} if refits is None else changes(refits, variances)
     luck = 0.0 if changed else gain_share(outcomes.refitted)
-    found = {}
+    by_metric = {}
     for name, variance in variances.items():
         metric = metrics[name]
         about = units * (shares[name][:, 0] if name in shares else np.ones(n))
@@ -88,13 +88,13 @@ def spreads(
             limits = list(zip(*(end.tolist() for end in ends[name]), strict=True))
         moved, left = changed.get(name, np.zeros((2, n)))
         columns = variance, about, moved, left
-        found[name] = [
-            Spread(own_variance, many, limit, luck, by, rest)
-            for limit, own_variance, many, by, rest in zip(
+        by_metric[name] = [
+            Spread(design_variance, many, limit, luck, by, rest)
+            for limit, design_variance, many, by, rest in zip(
                 limits, *(column.tolist() for column in columns), strict=True
             )
         ]
-    return found
+    return by_metric
 
 
 def _limits(metric: Metric) -> Ends:

@@ -56,32 +56,37 @@ def changes(refits: Refits, variances: Mapping[str, FloatArray]) -> dict[str, Ch
     """
     fold_of, folds = refits.fold_of, len(refits.folds)
     pairs = list(combinations(range(folds), 2))
-    own = fold_of == np.arange(folds)[:, None]
-    columns = [np.ones((1, len(fold_of))), own, ~own, *(~own[[i]] & ~own[[j]] for i, j in pairs)]
+    held_out = fold_of == np.arange(folds)[:, None]
+    columns = [
+        np.ones((1, len(fold_of))),
+        held_out,
+        ~held_out,
+        *(~held_out[[i]] & ~held_out[[j]] for i, j in pairs),
+    ]
     weights = np.concatenate(columns).T.astype(np.float64)
     models = [_figures(model, weights, variances) for model in (*refits.folds, refits.whole)]
-    found = {}
+    by_metric = {}
     for name, variance in variances.items():
         of = np.stack([model[name] for model in models])  # models, solutions, columns
         parts, whole = of[:folds], of[folds, :, 0]
-        on_own = parts[:, :, 1 : folds + 1]
+        on_held_out = parts[:, :, 1 : folds + 1]
         trained = np.stack([parts[k, :, 1 + folds + k] for k in range(folds)])
         ahead = np.zeros((folds, len(variance)))
         for column, (i, j) in enumerate(pairs, start=1 + 2 * folds):
             gap = (parts[i, :, column] - parts[j, :, column]) / (folds - 1)
             ahead[i] += gap
             ahead[j] -= gap
-        alone = np.stack([on_own[k, :, k] for k in range(folds)])
-        others = (on_own.sum(axis=0).T - alone) / (folds - 1)
+        alone = np.stack([on_held_out[k, :, k] for k in range(folds)])
+        others = (on_held_out.sum(axis=0).T - alone) / (folds - 1)
         beta = _slope(ahead, alone - others)
         spread = parts[:, :, 0].var(axis=0, ddof=1)
-        known = np.isfinite(spread) & (variance > 0)
-        total = math.fsum(variance[known])
-        share = math.fsum(spread[known]) / total if total else 0.0
+        usable = np.isfinite(spread) & (variance > 0)
+        total = math.fsum(variance[usable])
+        share = math.fsum(spread[usable]) / total if total else 0.0
         left = (1 + 1 / folds) * (1 - beta) * (spread + share * variance) / 2
         moved = beta * (whole - trained.mean(axis=0))
-        found[name] = Change(np.nan_to_num(moved), np.nan_to_num(left))
-    return found
+        by_metric[name] = Change(np.nan_to_num(moved), np.nan_to_num(left))
+    return by_metric
 
 
 def _figures(

@@ -56,20 +56,20 @@ def tables(comparison: Comparison) -> dict[str, pd.DataFrame]:
     """
     frame = comparison.frame
     same = [name for name in ("group", "unit") if (frame[name] == frame["case"]).all()]
-    found = {
+    by_name = {
         "runs": frame.drop(columns=["seconds", *same]),
         "seconds": frame[["case", "method", "seed", "seconds"]],
         "means": means(comparison),
     }
     if has_groups(comparison):
-        found["groups"] = groups(comparison)
+        by_name["groups"] = groups(comparison)
     if comparison.tests:
-        found |= {"ranks": ranks(comparison), "pairs": pairs(comparison)}
+        by_name |= {"ranks": ranks(comparison), "pairs": pairs(comparison)}
     if len(comparison.methods) > 1:
-        found["winners"] = winners(comparison)
+        by_name["winners"] = winners(comparison)
         if _places(comparison) is not None:
-            found["wins"] = wins(comparison)
-    return found
+            by_name["wins"] = wins(comparison)
+    return by_name
 
 
 def winners(comparison: Comparison) -> pd.DataFrame:
@@ -86,23 +86,27 @@ def winners(comparison: Comparison) -> pd.DataFrame:
     better = comparison.indicators[name].better
     rows: list[dict[str, Any]] = []
     for case, part in comparison.units.groupby("case", sort=False):
-        runs = {str(m): own.set_index("seed") for m, own in part.groupby("method", sort=False)}
-        values = {method: own[name].to_numpy(dtype=np.float64) for method, own in runs.items()}
-        known = {method: float(own.mean()) for method, own in values.items() if len(own)}
-        finite = [mean for mean in known.values() if not math.isnan(mean)]
+        runs = {
+            str(m): scores.set_index("seed") for m, scores in part.groupby("method", sort=False)
+        }
+        values = {
+            method: scores[name].to_numpy(dtype=np.float64) for method, scores in runs.items()
+        }
+        means = {method: float(scores.mean()) for method, scores in values.items() if len(scores)}
+        finite = [mean for mean in means.values() if not math.isnan(mean)]
         top = (max if better == "high" else min)(finite, default=math.nan)
-        first = next((method for method, mean in known.items() if mean == top), None)
-        for method, own in values.items():
+        first = next((method for method, mean in means.items() if mean == top), None)
+        for method, scores in values.items():
             rows.append(
                 {
                     "case": case,
                     "method": method,
                     "indicator": name,
-                    "runs": len(own),
-                    "mean": known[method],
-                    "least": float(own.min()),
-                    "greatest": float(own.max()),
-                    "best": "yes" if known[method] == top else "",
+                    "runs": len(scores),
+                    "mean": means[method],
+                    "least": float(scores.min()),
+                    "greatest": float(scores.max()),
+                    "best": "yes" if means[method] == top else "",
                     "chance": "",
                 }
             )
@@ -139,15 +143,15 @@ def lead(first: pd.Series[float], other: pd.Series[float]) -> tuple[float, float
         return gap, math.nan, math.nan
     if first.nunique() == other.nunique() == 1:
         return gap, gap, gap
-    found = stats.ttest_ind(first, other, equal_var=False).confidence_interval(LEVEL)
-    return gap, float(found.low), float(found.high)
+    bounds = stats.ttest_ind(first, other, equal_var=False).confidence_interval(LEVEL)
+    return gap, float(bounds.low), float(bounds.high)
 
 
 def _leads(
     first: pd.Series[float], other: pd.Series[float], better: str, name: str
 ) -> dict[str, float]:
-    found = lead(first, other) if better == "high" else lead(other, first)
-    return dict(zip((name, f"{name}_low", f"{name}_high"), found, strict=True))
+    figures = lead(first, other) if better == "high" else lead(other, first)
+    return dict(zip((name, f"{name}_low", f"{name}_high"), figures, strict=True))
 
 
 def _chance(low: float) -> str:
@@ -219,8 +223,8 @@ def _lead_sentence(case: str, best: str, rest: pd.DataFrame) -> list[str]:
         if math.isnan(gap):
             continue
         low, high = rival[f"{column}_low"], rival[f"{column}_high"]
-        known = "" if math.isnan(low) else f" ({low:+.4f} to {high:+.4f})"
-        text += f"{what} {gap:+.4f}{known}"
+        interval = "" if math.isnan(low) else f" ({low:+.4f} to {high:+.4f})"
+        text += f"{what} {gap:+.4f}{interval}"
     return [f"{text}."]
 
 
@@ -367,12 +371,12 @@ def wins(comparison: Comparison) -> pd.DataFrame:
             for key, part in comparison.units.groupby([by, "method"], sort=False)
         }
         for method, other in permutations(comparison.methods, 2):
-            found = [
+            comparisons = [
                 _verdict(values[place, method], values[place, other], indicator.better)
                 for place in places
                 if (place, method) in values and (place, other) in values
             ]
-            counts = score(found)._asdict()
+            counts = score(comparisons)._asdict()
             rows.append({"indicator": name, "method": method, "other": other, **counts})
     return pd.DataFrame(rows)
 
@@ -437,14 +441,14 @@ def _judged(comparison: Comparison, claim: ClaimConfig, table: pd.Series[float])
     wanted = claim.groups or comparison.groups
     held, values = [], []
     for group in wanted:
-        found = [table.get((claim.indicator, group, method)) for method in claim.methods]
-        if any(value is None for value in found):
+        cells = [table.get((claim.indicator, group, method)) for method in claim.methods]
+        if any(value is None for value in cells):
             continue
-        own, *others = [float(value) for value in found if value is not None]
-        holds = all(sign * own <= sign * other for other in others)
-        holds &= claim.at_least is None or own >= claim.at_least
-        holds &= claim.at_most is None or own <= claim.at_most
-        values.append(f"{own:.4g}")
+        first, *others = [float(value) for value in cells if value is not None]
+        holds = all(sign * first <= sign * other for other in others)
+        holds &= claim.at_least is None or first >= claim.at_least
+        holds &= claim.at_most is None or first <= claim.at_most
+        values.append(f"{first:.4g}")
         held += [group] if holds else []
     where = f"{len(held)} of {len(wanted)}"
     if 0 < len(held) < len(wanted):

@@ -161,9 +161,9 @@ def depths(losses: FloatArray, members: FloatArray, span: FloatArray) -> FloatAr
         for f in range(members.shape[1]):
             least[:] = np.inf
             for k in range(m):  # resamples innermost: such loops run on vectors
-                own, theirs = losses[k, i], members[k, f]
+                ours, theirs = losses[k, i], members[k, f]
                 for b in range(resamples):
-                    least[b] = min(least[b], (own[b] - theirs[b]) / span[k])
+                    least[b] = min(least[b], (ours[b] - theirs[b]) / span[k])
             for b in range(resamples):
                 deepest[b] = max(deepest[b], least[b])
     return depths

@@ -122,9 +122,9 @@ def _friedman(table: FloatArray) -> float:
 def _pairwise_wilcoxon(table: FloatArray) -> FloatArray:
     k = table.shape[1]
     pairs = list(combinations(range(k), 2))
-    found = holm(np.array([_wilcoxon(table[:, i], table[:, j]) for i, j in pairs]))
+    adjusted = holm(np.array([_wilcoxon(table[:, i], table[:, j]) for i, j in pairs]))
     square = np.ones((k, k))
-    for (i, j), p in zip(pairs, found, strict=True):
+    for (i, j), p in zip(pairs, adjusted, strict=True):
         square[i, j] = square[j, i] = p
     return square
 

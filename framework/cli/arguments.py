@@ -324,11 +324,11 @@ def finished(directory: str) -> RunDir:
 
 def program() -> str:
     """Return how the user can call this command: its name if it is on the path, else its path."""
-    own = Path(sys.argv[0])
+    script = Path(sys.argv[0])
     installed = shutil.which("paretolab")
-    if own.name != "paretolab" or (installed and Path(installed).resolve() == own.resolve()):
+    if script.name != "paretolab" or (installed and Path(installed).resolve() == script.resolve()):
         return "paretolab"
-    return shlex.quote(short_path(own))
+    return shlex.quote(short_path(script))
 
 
 def short_path(path: Path) -> str:

@@ -57,7 +57,7 @@ class Certify:
         run_dir = finished(args.directory)
         config = run_dir.config()
         front, problem = run_dir.front(), load_problem(run_dir)
-        found = certify(
+        proof = certify(
             problem,
             front,
             read_frame(Path(args.data)),
@@ -69,56 +69,56 @@ class Certify:
             group=_group(config),
         )
         limits = " and ".join(args.where)
-        if not found.certified:
-            raise InputError(_refusal(front, found, limits, args.delta))
-        id = int(front.ids[found.chosen])
+        if not proof.certified:
+            raise InputError(_refusal(front, proof, limits, args.delta))
+        id = int(front.ids[proof.chosen])
         guarantee = (
-            f"{limits}: certified on {found.records:,} records that the search has not seen; with "
+            f"{limits}: certified on {proof.records:,} records that the search has not seen; with "
             f"a probability of at least {100 * (1 - args.delta):g}% over their draw, no solution "
             "that is certified breaks it"
         )
         if args.export:
             about = {"run": config.name, "seed": config.seed, "guarantee": guarantee}
-            export(problem, front, found.chosen, Path(args.export), about, replaces=False)
-        remarks = _remarks(front, found, args.delta)
+            export(problem, front, proof.chosen, Path(args.export), about, replaces=False)
+        remarks = _remarks(front, proof, args.delta)
         return Result().add(
-            _table(front, found),
+            _table(front, proof),
             guarantee,
             *remarks,
-            f"best {found.best} that is certified (*): solution {id}",
+            f"best {proof.best} that is certified (*): solution {id}",
             *written(args.export),
             directory=run_dir.path,
-            records=found.records,
+            records=proof.records,
             guarantee=guarantee,
             certified=[
                 {"solution": front.ids[one.position], "measured": one.measured, "p": one.p}
-                for one in found.certified
+                for one in proof.certified
             ],
-            best=found.best,
+            best=proof.best,
             solution=id,
             remarks=remarks,
             model=args.export,
         )
 
 
-def _table(front: Front, found: Certification) -> Table:
+def _table(front: Front, proof: Certification) -> Table:
     """Return the solutions that are certified, at most the last 14: as measured and as claimed."""
-    names = list(found.certified[0].measured)
-    shown = found.certified[-MOST_ROWS:]
-    part = "" if len(shown) == len(found.certified) else f", the last {len(shown)} of them shown"
+    names = list(proof.certified[0].measured)
+    shown = proof.certified[-MOST_ROWS:]
+    part = "" if len(shown) == len(proof.certified) else f", the last {len(shown)} of them shown"
     columns = {
         "id": [
-            f"{front.ids[one.position]}{' *' if one.position == found.chosen else ''}"
+            f"{front.ids[one.position]}{' *' if one.position == proof.chosen else ''}"
             for one in shown
         ]
     }
-    for name in dict.fromkeys([*names, found.best]):
+    for name in dict.fromkeys([*names, proof.best]):
         if name in names:
             columns[f"{name}\n(fresh)"] = [cell(one.measured[name]) for one in shown]
         claimed = front.rows.values[name]
         columns[f"{name}\n(claimed)"] = [cell(claimed[one.position]) for one in shown]
     columns["p"] = [f"{one.p:.2g}" for one in shown]
-    count = len(found.certified)
+    count = len(proof.certified)
     return Table(f"Certified: {count} of the front's {len(front)} solutions{part}", columns)
 
 
@@ -139,20 +139,20 @@ def _target(config: RunConfig) -> str:
     return str((_data(config).get("dataset") or {}).get("target", "target"))
 
 
-def _refusal(front: Front, found: Certification, limits: str, delta: float) -> str:
-    assert found.failed is not None
-    one = found.failed
+def _refusal(front: Front, proof: Certification, limits: str, delta: float) -> str:
+    assert proof.failed is not None
+    one = proof.failed
     text = (
         f"certify: nothing is certified: {limits} is not proven of the surest one, solution "
-        f"{front.ids[one.position]}, on {found.records:,} records ({_figures(one)}; p = "
+        f"{front.ids[one.position]}, on {proof.records:,} records ({_figures(one)}; p = "
         f"{one.p:.3g}, above {delta:g})"
     )
-    if found.needed is None:
+    if proof.needed is None:
         text += "; on them it does not meet the limits, no number of such records will do"
     else:
-        text += f"; about {found.needed:,} are needed if it is as good as on these"
-    if found.needed_as_claimed is not None:
-        text += f", {found.needed_as_claimed:,} if it is as good as it claims"
+        text += f"; about {proof.needed:,} are needed if it is as good as on these"
+    if proof.needed_as_claimed is not None:
+        text += f", {proof.needed_as_claimed:,} if it is as good as it claims"
     return text
 
 
@@ -160,15 +160,15 @@ def _figures(one: Tested) -> str:
     return ", ".join(f"{name} {value:.4g}" for name, value in one.measured.items())
 
 
-def _remarks(front: Front, found: Certification, delta: float) -> list[str]:
+def _remarks(front: Front, proof: Certification, delta: float) -> list[str]:
     lines = []
-    if found.failed is not None:
-        one = found.failed
+    if proof.failed is not None:
+        one = proof.failed
         lines.append(
             f"the tests ended at solution {front.ids[one.position]} ({_figures(one)}, p = "
-            f"{one.p:.3g}, above {delta:g}); {found.untested} behind it were not tested"
+            f"{one.p:.3g}, above {delta:g}); {proof.untested} behind it were not tested"
         )
-    if not found.known:
+    if not proof.compared:
         lines.append(
             "whether the search has seen these records cannot be told here: see that it has not"
         )

@@ -54,11 +54,11 @@ class Check:
     def run(args: argparse.Namespace) -> Result:
         effects = result_of(effects_of(Path(args.config), overrides(args)))
         try:
-            found = _checked(args)
+            summary = _checked(args)
         except ParetolabError:  # an effect that is not granted, say
             effects.show()
             raise
-        return effects.add(*found.parts, **found.fields)
+        return effects.add(*summary.parts, **summary.fields)
 
 
 def _checked(args: argparse.Namespace) -> Result:
@@ -159,8 +159,8 @@ def _misspelt(config: RunConfig) -> Iterator[str]:
 
     A problem may have metrics that its class does not know: a name is wrong if it is nearly one.
     """
-    known = config.problem.registered_class.known_metrics
-    names = [metric.name for metric in known]
+    metrics = config.problem.registered_class.known_metrics
+    names = [metric.name for metric in metrics]
     for place, used in (("objectives", config.objectives), ("constraints", config.constraints)):
         for one in used:
             near = registry.nearest(one.metric, names)

@@ -212,14 +212,14 @@ def _numbers(text: str | None, option: str, names: str) -> dict[str, float] | No
     """
     if text is None:
         return None
-    found = {}
+    numbers = {}
     for item in text.split(","):
         name, _, value = item.partition("=")
         try:
-            found[name.strip()] = float(value)
+            numbers[name.strip()] = float(value)
         except ValueError:
             raise InputError(f"{option}: expected {names}=NUMBER, found {item!r}") from None
-    return found
+    return numbers
 
 
 def _prior(text: str | None) -> float | dict[str, float] | None:

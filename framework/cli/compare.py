@@ -222,8 +222,8 @@ def _new_records(comparison: Comparison) -> list[tuple[str, str]]:
             "{hypervolume_optimistic:.4f}",
             "front_test": "{front_test:.0%} of its solutions non-dominated there",
         }
-        known = [text for name, text in texts.items() if not math.isnan(means[name])]
-        lines.append((method, ", ".join(known).format(**means)))
+        measured = [text for name, text in texts.items() if not math.isnan(means[name])]
+        lines.append((method, ", ".join(measured).format(**means)))
     return lines
 
 

@@ -23,12 +23,12 @@ class Init:
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        known = ", ".join(_templates())
+        kinds = ", ".join(_templates())
         parser.add_argument(
             "kind",
             metavar="KIND",
             nargs="?",
-            help=f"one of {known}; or a configuration that --list names",
+            help=f"one of {kinds}; or a configuration that --list names",
         )
         parser.add_argument("--out", metavar="DIR", help="folder to write to (default: KIND)")
         parser.add_argument("--list", action="store_true", help="say what there is to start with")
@@ -37,28 +37,28 @@ class Init:
 
     @staticmethod
     def run(args: argparse.Namespace) -> Result:
-        known = _templates()
+        kinds = _templates()
         if args.list:
-            return _known(known, everything=args.all)
-        if args.kind in known:
+            return _known(kinds, everything=args.all)
+        if args.kind in kinds:
             folder = Path(args.out or args.kind)
-            _write({entry.name: entry.read_bytes() for entry in known[args.kind].iterdir()}, folder)
+            _write({entry.name: entry.read_bytes() for entry in kinds[args.kind].iterdir()}, folder)
             file = folder / f"{args.kind}.yaml"
         elif (source := Path(config_path(args.kind or ""))).is_file():
             folder = Path(args.out or source.stem)
             _write({source.name: source.read_bytes()}, folder)
             file = folder / source.name
         else:
-            near = nearest(args.kind, [*known, *map(str, _configurations())])
+            near = nearest(args.kind, [*kinds, *map(str, _configurations())])
             raise InputError(
-                f"init: expected one of {', '.join(known)}, or a configuration that `{program()} "
+                f"init: expected one of {', '.join(kinds)}, or a configuration that `{program()} "
                 f"init --list` names, found {args.kind!r}{near}"
             )
         main, command = shlex.quote(str(file)), _command_of(file)
         then = f"{program()} {command} {main}"
         lines = [
             ("written", ", ".join(sorted(path.name for path in folder.iterdir()))),
-            ("change", f"{main}, where it says <-" if args.kind in known else main),
+            ("change", f"{main}, where it says <-" if args.kind in kinds else main),
             ("then", then),
         ]
         return Result().add(lines, folder=folder, file=file, then=then)
@@ -76,8 +76,8 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 def _templates() -> dict[str, Traversable]:
     """Return the folders that can be written, by name."""
-    found = files("framework.cli").joinpath("templates")
-    return {entry.name: entry for entry in sorted(found.iterdir(), key=lambda e: e.name)}
+    folder = files("framework.cli").joinpath("templates")
+    return {entry.name: entry for entry in sorted(folder.iterdir(), key=lambda e: e.name)}
 
 
 def _configurations() -> list[Path]:
@@ -88,8 +88,8 @@ def _configurations() -> list[Path]:
 def _command_of(file: Path) -> str:
     """Return the command that takes a configuration."""
     sections = {line.partition(":")[0] for line in file.read_text(encoding="utf-8").splitlines()}
-    found = [name for name in ("experiment", "sweep") if name in sections]
-    return found[0] if found else "library build" if "library" in sections else "run"
+    commands = [name for name in ("experiment", "sweep") if name in sections]
+    return commands[0] if commands else "library build" if "library" in sections else "run"
 
 
 def _known(templates: Iterable[str], *, everything: bool) -> Result:

@@ -116,8 +116,8 @@ def _runs(folder: Path) -> Iterator[RunDir]:
     if (folder / "config.yaml").is_file():
         yield RunDir(folder)
         return
-    found = [path for path in folder.iterdir() if (path / "config.yaml").is_file()]
-    for path in sorted(found, key=lambda path: (-path.stat().st_mtime, path.name)):
+    runs = [path for path in folder.iterdir() if (path / "config.yaml").is_file()]
+    for path in sorted(runs, key=lambda path: (-path.stat().st_mtime, path.name)):
         yield RunDir(path)
 
 

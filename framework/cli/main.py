@@ -126,9 +126,9 @@ def _called(arguments: Sequence[str]) -> str | None:
         There is no such command.
     """
     name = next((text for text in arguments if not text.startswith("-")), None)
-    if name is not None and name not in (known := _names()):
+    if name is not None and name not in (commands := _names()):
         raise InputError(
-            f"expected a command, found {name!r}{registry.nearest(name, known)}; "
+            f"expected a command, found {name!r}{registry.nearest(name, commands)}; "
             "`paretolab --help` lists them"
         )
     return name

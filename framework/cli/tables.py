@@ -110,9 +110,9 @@ def promises(
 
     ``expected`` is what the run's summary says of it; ``details`` are how firm it is.
     """
-    known = front.promises(position)
-    if known:
-        table = expectation_table(front, position, known, expected)
+    of_metrics = front.promises(position)
+    if of_metrics:
+        table = expectation_table(front, position, of_metrics, expected)
         firm = [standing_of(front, position, expected)] if details else []
         return [table, *firm, *remains(expected)]
     if expected.get("unknown"):

@@ -85,7 +85,7 @@ def effects_of(
     directory = path.is_dir()
     file = RunDir.existing(path).config_file if directory else path
     raw = read_yaml(file)
-    with received(path, overrides or [], raw, decide=False, asks=not trusting) as found:
+    with received(path, overrides or [], raw, decide=False, asks=not trusting) as received_file:
         grid = RunDir(path).experiment_file if directory else file
         if "experiment" in raw or (directory and grid.is_file()):
             from framework.experiment.grid_load import load_grid
@@ -104,16 +104,16 @@ def effects_of(
             logged = read_object(RunDir(path).tracking_file, "what was logged").get("uri")
             with damaged(RunDir(path).tracking_file, "where the run is logged"):
                 note_address(str(logged), "tracking.uri", TRACKING)
-    return found
+    return received_file
 
 
-def result_of(found: Received) -> Result:
+def result_of(file: Received) -> Result:
     """Return what a file would do, one effect a line, and whether it may."""
-    missing = found.missing()
+    missing = file.missing()
     lines, effects = [], []
-    for effect in found.distinct():
-        key, text, granted = found.key_of(effect), text_of(effect), effect not in missing
-        may = "free" if found.is_free(effect) else "granted"
+    for effect in file.distinct():
+        key, text, granted = file.key_of(effect), text_of(effect), effect not in missing
+        may = "free" if file.is_free(effect) else "granted"
         lines.append(
             ("effect", f"{key}: {text} ({may if granted else f'NOT granted: {effect.grant}'})")
         )
@@ -140,9 +140,9 @@ def _trusted(names: Sequence[str]) -> list[str]:
         none = "" if len(names) == 1 else f"\nnone of them is trusted: {', '.join(names)}"
         raise InputError(f"{error}{none}") from error
     lines, wanting = [], []
-    for name, found in files:
-        wanted = [effect for effect in found.distinct() if not found.is_free(effect)]
-        wanting += [found] if wanted else []
+    for name, file in files:
+        wanted = [effect for effect in file.distinct() if not file.is_free(effect)]
+        wanting += [file] if wanted else []
         for effect in wanted:
             how = "with --trust-cluster alone" if effect.kind == "cluster" else "trusted"
             lines.append(f"{name}: {text_of(effect)}: {how}")

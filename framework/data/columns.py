@@ -76,8 +76,8 @@ def is_numeric(column: pd.Series[Any]) -> bool:
         return not pd.api.types.is_complex_dtype(column.dtype)
     if column.dtype != object:
         return False
-    known = column.dropna()
-    return all(isinstance(value, bool | np.bool_ | int | float | np.number) for value in known)
+    values = column.dropna()
+    return all(isinstance(value, bool | np.bool_ | int | float | np.number) for value in values)
 
 
 def is_date(column: pd.Series[Any]) -> bool:
@@ -221,9 +221,9 @@ def as_dates(texts: pd.Series[Any], form: str) -> pd.Series[Any]:
 def as_numbers(texts: pd.Series[Any], marks: tuple[str, str]) -> pd.Series[Any]:
     """Return texts as float64, NaN where one is no number with these marks."""
     thousands, decimals = marks
-    known = texts.dropna().astype(str).map(_plain_blanks)
-    fits = known.str.fullmatch(_pattern(marks))
-    plain = known.where(fits).str.replace(rf"[{_CURRENCY}]", "", regex=True)
+    filled = texts.dropna().astype(str).map(_plain_blanks)
+    fits = filled.str.fullmatch(_pattern(marks))
+    plain = filled.where(fits).str.replace(rf"[{_CURRENCY}]", "", regex=True)
     plain = plain.str.replace(thousands, "", regex=False).str.replace(" ", "", regex=False)
     plain = plain.str.replace(decimals, ".", regex=False)
     return pd.to_numeric(plain, errors="coerce").reindex(texts.index).astype(np.float64)
@@ -416,9 +416,9 @@ class ColumnInference(NamedTuple):
 
 def infer_column(column: pd.Series[Any], name: str, options: TableOptions) -> ColumnInference:
     """Return what a column that shall be a feature holds."""
-    known = column.dropna()
+    values = column.dropna()
     if name not in options.keep:
-        if known.empty:
+        if values.empty:
             return ColumnInference("empty", "left out", left_out=True)
         if name not in options.categorical:
             unusable = _record_numbers(column, name, options) or _constant(column, name, options)
@@ -427,7 +427,7 @@ def infer_column(column: pd.Series[Any], name: str, options: TableOptions) -> Co
     if is_date(column):
         return ColumnInference()
     if name in options.categorical or isinstance(column.dtype, pd.CategoricalDtype):
-        return _categories(np.asarray(known.unique()), options, ())
+        return _categories(np.asarray(values.unique()), options, ())
     return _infer_text(column, name, options) if is_text(column) else ColumnInference()
 
 
@@ -441,9 +441,9 @@ def _infer_text(column: pd.Series[Any], name: str, options: TableOptions) -> Col
     if name in options.dates:
         return ColumnInference(reading=Reading(date=options.dates[name], gaps=gaps))
     bare = np.array([text for text in texts if text not in GAPS], dtype=object)
-    found_gaps = [text for text in texts if text in GAPS]
-    marked = (*gaps, *found_gaps)
-    as_missing = f", {' and '.join(map(repr, found_gaps))} as missing" if found_gaps else ""
+    text_gaps = [text for text in texts if text in GAPS]
+    marked = (*gaps, *text_gaps)
+    as_missing = f", {' and '.join(map(repr, text_gaps))} as missing" if text_gaps else ""
     if len(bare) and (marks := marks_of(bare, options.decimal)):
         unusual = next((text for text in bare if not _plain_number(text)), bare[0])
         number = as_numbers(pd.Series([unusual], dtype=object), marks).iloc[0]
@@ -460,14 +460,14 @@ def _infer_text(column: pd.Series[Any], name: str, options: TableOptions) -> Col
         )
     if name in options.keep or len(values) < _LEAST:
         return _categories(texts, options, gaps)
-    found = _sentences_or_names(values, texts, name, options)
-    if found is None:
+    inference = _sentences_or_names(values, texts, name, options)
+    if inference is None:
         return _categories(texts, options, gaps)
     stray = [text for text in texts if not _plain_number(text)]
     if len(stray) <= _SHOWN and len(stray) < len(texts) / 2:
         also = options.advice.as_numbers.format(texts=stray)
-        found = found._replace(action=f"{found.action}, {also}")
-    return found
+        inference = inference._replace(action=f"{inference.action}, {also}")
+    return inference
 
 
 def _categories(texts: Array, options: TableOptions, gaps: tuple[str, ...]) -> ColumnInference:
@@ -513,15 +513,15 @@ def _record_numbers(
 
 
 def _constant(column: pd.Series[Any], name: str, options: TableOptions) -> ColumnInference | None:
-    known = column.dropna()
+    values = column.dropna()
     try:
-        constant = known.nunique() == 1
+        constant = values.nunique() == 1
     except TypeError:  # values that cannot be compared are refused later
         return None
-    gaps_tell = not is_numeric(column) and len(known) < len(column)
+    gaps_tell = not is_numeric(column) and len(values) < len(column)
     if not constant or gaps_tell:
         return None
-    return _left_out(f"always {_short(str(known.iloc[0]))!r}", name, options)
+    return _left_out(f"always {_short(str(values.iloc[0]))!r}", name, options)
 
 
 def _identifier(kind: str, name: str, options: TableOptions) -> ColumnInference:

@@ -90,25 +90,25 @@ class CostsConfig(Section):
         """Fill in scale and factor where they mean something."""
         if not isinstance(raw, Mapping):
             return raw
-        given = {key: value for key, value in raw.items() if value is not None}
-        if "classes" in given or "by_importance" in given:
-            return {"scale": "linear", "factor": 10.0, **given}
-        return given
+        filled = {key: value for key, value in raw.items() if value is not None}
+        if "classes" in filled or "by_importance" in filled:
+            return {"scale": "linear", "factor": 10.0, **filled}
+        return filled
 
     @model_validator(mode="after")
     def _one_source(self) -> CostsConfig:
-        given = [key for key in _SOURCES if getattr(self, key) is not None]
-        alone = not given and (self.default is not None or self.groups)
-        if len(given) != 1 and not alone:
+        sources = [key for key in _SOURCES if getattr(self, key) is not None]
+        alone = not sources and (self.default is not None or self.groups)
+        if len(sources) != 1 and not alone:
             raise ValueError(
                 f"expected exactly one of {', '.join(_SOURCES)}; found "
-                f"{' and '.join(given) or 'none'}"
+                f"{' and '.join(sources) or 'none'}"
             )
         scaled = self.classes is not None or self.by_importance is not None
         if not scaled and (self.scale is not None or self.factor is not None):
             raise ValueError(
                 "expected scale and factor only with classes or by_importance, found "
-                f"{given[0] if given else 'neither'}"
+                f"{sources[0] if sources else 'neither'}"
             )
         return self
 
@@ -163,8 +163,8 @@ def _costs(
     where: str,
     left_out: Sequence[str],
 ) -> FloatArray:
-    def in_order(given: Mapping[str, float] | Sequence[float], place: str) -> FloatArray:
-        return _in_order(given, names, place, left_out, config.default is not None)
+    def in_order(costs: Mapping[str, float] | Sequence[float], place: str) -> FloatArray:
+        return _in_order(costs, names, place, left_out, config.default is not None)
 
     if config.by_importance is not None:
         if X_train is None or y_train is None:
@@ -183,35 +183,35 @@ def _costs(
 
 
 def _in_order(
-    given: Mapping[str, float] | Sequence[float],
+    costs: Mapping[str, float] | Sequence[float],
     names: Sequence[str],
     where: str,
     left_out: Sequence[str],
     may_be_missing: bool,
 ) -> FloatArray:
     """Return one entry for each feature, NaN where there is none and there may be none."""
-    if not isinstance(given, Mapping):
-        if len(given) != len(names):
+    if not isinstance(costs, Mapping):
+        if len(costs) != len(names):
             verb = "is not one" if len(left_out) == 1 else "are not"
             without = f" ({', '.join(map(repr, left_out))} {verb})" if left_out else ""
             raise InputError(
                 f"{where}: expected {len(names)} entries, one a feature{without}, found "
-                f"{len(given)}"
+                f"{len(costs)}"
             )
-        return np.array(given, dtype=np.float64)
-    check_features([name for name in given if name not in left_out], names, where)
-    missing = [name for name in names if name not in given]
+        return np.array(costs, dtype=np.float64)
+    check_features([name for name in costs if name not in left_out], names, where)
+    missing = [name for name in names if name not in costs]
     if missing and not may_be_missing:
         raise InputError(
             f"{where}: expected an entry for each feature, found none for {listed(missing)}; "
             "give them, or a default for all that have none"
         )
-    return np.array([given.get(name, np.nan) for name in names], dtype=np.float64)
+    return np.array([costs.get(name, np.nan) for name in names], dtype=np.float64)
 
 
-def check_features(given: Sequence[str], names: Sequence[str], where: str) -> None:
+def check_features(features: Sequence[str], names: Sequence[str], where: str) -> None:
     """Refuse names that are no features."""
-    unknown = next((name for name in given if name not in names), None)
+    unknown = next((name for name in features if name not in names), None)
     if unknown is not None:
         raise InputError(
             f"{where}: expected names of features, found {unknown!r}{nearest(unknown, names)}"
@@ -296,9 +296,9 @@ def _importances(X: pd.DataFrame, y: IntArray) -> FloatArray:
         store = ComponentStore(
             folder, content.hexdigest(), 1, len(widths), "importances of features"
         )
-        kept = store.get(key)
-        if len(kept):
-            return np.asarray(kept.bits[0, 0].view(np.float64))
+        stored = store.get(key)
+        if len(stored):
+            return np.asarray(stored.bits[0, 0].view(np.float64))
     if is_put_off("the importance of features for their costs (a random forest, kept afterwards)"):
         return np.zeros(len(encoder.groups))
     from sklearn.ensemble import RandomForestClassifier
@@ -306,10 +306,10 @@ def _importances(X: pd.DataFrame, y: IntArray) -> FloatArray:
     # the number of jobs changes nothing but the time: each tree has a stream of its own
     forest = RandomForestClassifier(n_estimators=_TREES, random_state=0, n_jobs=-1)
     forest.fit(design, y)
-    found = np.array([forest.feature_importances_[group].sum() for group in encoder.groups])
+    importances = np.array([forest.feature_importances_[group].sum() for group in encoder.groups])
     if store is not None:
-        store.put(Components(key, found.view(np.uint64)[np.newaxis, np.newaxis], [b""]))
-    return found
+        store.put(Components(key, importances.view(np.uint64)[np.newaxis, np.newaxis], [b""]))
+    return importances
 
 
 def exact_costs(costs: FloatArray, records: int = 1) -> tuple[IntArray, int]:

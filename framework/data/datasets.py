@@ -105,11 +105,11 @@ class SourceConfig(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> SourceConfig:
-        given = [key for key in _SOURCES if getattr(self, key) is not None]
-        if len(given) != 1:
+        sources = [key for key in _SOURCES if getattr(self, key) is not None]
+        if len(sources) != 1:
             raise ValueError(
                 f"expected exactly one of {', '.join(_SOURCES)}; found "
-                f"{' and '.join(given) or 'none'}"
+                f"{' and '.join(sources) or 'none'}"
             )
         if self.version is not None and not isinstance(self.openml, str):
             raise ValueError("expected version only with openml and a name (an id has one)")
@@ -162,8 +162,8 @@ def load_table(
     InputError
         The data cannot be loaded, or cannot be used.
     """
-    kept = dict(aside or {})
-    read = {*kept.values(), *filter(None, [group])}
+    roles = dict(aside or {})
+    read = {*roles.values(), *filter(None, [group])}
     beside = _beside(config, read, where)
     raw = _raw(config, where, read - set(beside.columns))
     if len(beside.columns):
@@ -174,8 +174,8 @@ def load_table(
             )
         raw = raw._replace(frame=pd.concat([raw.frame, beside], axis="columns"))
     if group in beside.columns:
-        kept["group_of_rates"] = str(group)  # no feature of the data set's own
-    return assemble(raw, where, config, kept, group)
+        roles["group_of_rates"] = str(group)  # no feature of the data set's own
+    return assemble(raw, where, config, roles, group)
 
 
 def load_values(config: DatasetConfig, where: str = "problem.dataset") -> ValueTable:
@@ -200,9 +200,9 @@ def _beside(config: DatasetConfig, wanted: Collection[str], where: str) -> pd.Da
     path = None if config.name is None else _file_of(f"{config.name}{_GROUPS}")
     if path is None or config.name is None or not wanted:
         return pd.DataFrame()
-    own, found = _file_of(config.name), read_frame(path)
-    there = set() if own is None else set(read_frame(own, config.file_options()).columns)
-    return found[[name for name in found.columns if name in wanted and name not in there]]
+    source, frame = _file_of(config.name), read_frame(path)
+    there = set() if source is None else set(read_frame(source, config.file_options()).columns)
+    return frame[[name for name in frame.columns if name in wanted and name not in there]]
 
 
 def _raw(config: DatasetConfig, where: str, aside: Collection[str] = ()) -> Raw:
@@ -283,10 +283,10 @@ def _from_name(name: str, where: str, options: FileOptions) -> Raw:
     if path is not None:
         return Raw(read_frame(path, options), name, str(path))
     if name not in _KNOWN:
-        known = known_names()
+        names = known_names()
         raise InputError(
-            f"{where}.name: expected one of {', '.join(known)}; found {name!r}"
-            f"{nearest(name, known)} (other sets: put {name}.csv in the folder that "
+            f"{where}.name: expected one of {', '.join(names)}; found {name!r}"
+            f"{nearest(name, names)} (other sets: put {name}.csv in the folder that "
             f"{DATA_VARIABLE} names, or use path, sklearn or openml)"
         )
     return _known_on_openml(name, where)
@@ -378,23 +378,23 @@ def _names_in(folder: Path | None) -> list[str]:
 
 
 def _known_on_openml(name: str, where: str) -> Raw:
-    known = _KNOWN[name]
-    bunch = _fetch(known.name, known.version, f"{where}.name {name}")
+    entry = _KNOWN[name]
+    bunch = _fetch(entry.name, entry.version, f"{where}.name {name}")
     frame = bunch.frame
-    if known.target not in frame.columns:
+    if entry.target not in frame.columns:
         raise InputError(
-            f"{where}.name: expected OpenML's {known.name} version {known.version} to have a "
-            f"column {known.target!r}, found none; put {name}.csv in the folder that "
+            f"{where}.name: expected OpenML's {entry.name} version {entry.version} to have a "
+            f"column {entry.target!r}, found none; put {name}.csv in the folder that "
             f"{DATA_VARIABLE} names"
         )
-    features = _renamed(frame.drop(columns=known.target), known, f"{where}.name {name}")
-    positive = frame[known.target].astype(str) == known.positive
-    source = f"OpenML {bunch.details['id']} ({known.name} version {known.version})"
+    features = _renamed(frame.drop(columns=entry.target), entry, f"{where}.name {name}")
+    positive = frame[entry.target].astype(str) == entry.positive
+    source = f"OpenML {bunch.details['id']} ({entry.name} version {entry.version})"
     return Raw(features.assign(**{TARGET: positive.astype(int)}), name, source)
 
 
-def _renamed(features: pd.DataFrame, known: _OnOpenML, where: str) -> pd.DataFrame:
-    names = known.features.split()
+def _renamed(features: pd.DataFrame, entry: _OnOpenML, where: str) -> pd.DataFrame:
+    names = entry.features.split()
     if not names:
         return features
     if features.shape[1] != len(names):

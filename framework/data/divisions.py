@@ -119,17 +119,19 @@ def divide(
     if crossed:
         assert measure is not None
         rows = split.pooled
-        labels, own = table.labels[rows], units[rows]
+        labels, row_units = table.labels[rows], units[rows]
         if config.time is not None or config.fold is not None:
             _refuse_repeats(measure, "time" if times is not None else "fold", f"{where}.measure")
         if times is not None:
-            repeats = (_windows(times[rows], own, measure, config.window or "growing", where),)
+            repeats = (
+                _windows(times[rows], row_units, measure, config.window or "growing", where),
+            )
         else:
             if "fold" in columns:
-                fold_of = _named_folds(columns["fold"].iloc[rows], own, f"{place}.fold")
+                fold_of = _named_folds(columns["fold"].iloc[rows], row_units, f"{place}.fold")
             else:
                 setting = measure, config.seed, table.classes, f"{where}.measure"
-                fold_of = measure_folds(labels, *setting, own)
+                fold_of = measure_folds(labels, *setting, row_units)
             repeats = tuple(map(_folds_of, fold_of))
         for folds in repeats:
             _refuse_lost_classes(folds, labels, table.classes, f"{where}.measure.folds")
@@ -138,21 +140,21 @@ def divide(
         digest.update(f"{key} {column.astype(str).tolist()}".encode())
     if units.max() + 1 < len(units):
         digest.update(units.astype("<i8").tobytes())
-    told = columns or units.max() + 1 < len(units)
-    return Division(split, repeats, units, digest.hexdigest() if told else "", notes)
+    identified = columns or units.max() + 1 < len(units)
+    return Division(split, repeats, units, digest.hexdigest() if identified else "", notes)
 
 
-def about_folds(found: Division, split: SplitConfig, measure: MeasureConfig) -> dict[str, Any]:
+def about_folds(division: Division, split: SplitConfig, measure: MeasureConfig) -> dict[str, Any]:
     """Return what :meth:`~framework.problem.Described.describe` says of a cross-validation."""
-    records = sum(len(fold.held_out) for fold in found.repeats[0])
+    records = sum(len(fold.held_out) for fold in division.repeats[0])
     times = f", {measure.repeats} times" if measure.repeats != 1 else ""
     about: dict[str, Any] = {
         "out_of_fold": records,
         "measured": f"out-of-fold on {records:,} records",
-        "measure": f"cross-validation, {len(found.repeats[0])} folds{times}{_ways(split)}",
+        "measure": f"cross-validation, {len(division.repeats[0])} folds{times}{_ways(split)}",
     }
-    if found.split.pooled.size > records:  # of the first window, and no others
-        about["train"] = found.split.pooled.size - records
+    if division.split.pooled.size > records:  # of the first window, and no others
+        about["train"] = division.split.pooled.size - records
     return about
 
 
@@ -170,8 +172,8 @@ def same_rows(features: pd.DataFrame) -> IntArray:
     """
     codes = np.zeros(len(features), dtype=np.int64)
     for name in features.columns:
-        found, values = pd.factorize(features[name], use_na_sentinel=False)
-        codes = pd.factorize(codes * max(len(values), 1) + found)[0].astype(np.int64)
+        column_codes, values = pd.factorize(features[name], use_na_sentinel=False)
+        codes = pd.factorize(codes * max(len(values), 1) + column_codes)[0].astype(np.int64)
         if len(codes) and codes.max() == len(codes) - 1:
             break  # all differ
     return codes
@@ -222,11 +224,11 @@ def _times(column: pd.Series[Any], where: str) -> FloatArray:
     InputError
         The column holds neither numbers nor dates.
     """
-    found = ColumnInference()
+    inference = ColumnInference()
     if not (is_numeric(column) or is_date(column)):
-        found = infer_column(column, str(column.name), TableOptions(keep=(str(column.name),)))
-    if found.reading is not None:
-        column = found.reading.read(column, str(column.name))
+        inference = infer_column(column, str(column.name), TableOptions(keep=(str(column.name),)))
+    if inference.reading is not None:
+        column = inference.reading.read(column, str(column.name))
     if is_date(column):
         if isinstance(column.dtype, pd.DatetimeTZDtype):
             column = column.dt.tz_convert("UTC").dt.tz_localize(None)
@@ -281,9 +283,9 @@ def _parts_in_time(
     times: FloatArray, units: IntArray, labels: IntArray, config: SplitConfig, where: str
 ) -> Split:
     shares = np.array([config.train, config.validation, config.test])
-    given = np.flatnonzero(shares > 0)
-    found = _cuts(_in_time(times, units), shares[given], "parts", f"{where}.time")
-    split = as_split(given[found])
+    nonempty = np.flatnonzero(shares > 0)
+    part_of = _cuts(_in_time(times, units), shares[nonempty], "parts", f"{where}.time")
+    split = as_split(nonempty[part_of])
     check_split(split, labels, shares, where)
     return split
 

@@ -45,16 +45,16 @@ class Numeric:
 
     @classmethod
     def fit(cls, numbers: FloatArray, name: str) -> Numeric:
-        known = numbers[~np.isnan(numbers)]
+        values = numbers[~np.isnan(numbers)]
         if np.isinf(numbers).any():
             raise InputError(
                 f"feature {name!r}: expected {_FINITE}, found {numbers[np.isinf(numbers)][0]}"
             )
-        if len(known) == 0:
+        if len(values) == 0:
             raise InputError(
                 f"feature {name!r}: expected values in the training part, found none; drop it"
             )
-        median = float(np.median(known))
+        median = float(np.median(values))
         filled = np.where(np.isnan(numbers), median, numbers)
         if filled.min() == filled.max():
             return cls(median, float(filled[0]), 1.0)

@@ -141,13 +141,13 @@ def decision_costs(
 
 
 def per_class(
-    given: Mapping[Any, float], classes: Sequence[Any], default: float, where: str
+    values: Mapping[Any, float], classes: Sequence[Any], default: float, where: str
 ) -> FloatArray:
     """Return one number per class, shape (K,), ``default`` for those left out.
 
     Parameters
     ----------
-    given : mapping of label to float
+    values : mapping of label to float
         Labels may be spelled as texts.
     classes : sequence
         Labels, by class code.
@@ -160,7 +160,7 @@ def per_class(
     InputError
         An unknown class.
     """
-    by_name = {str(label): value for label, value in given.items()}
+    by_name = {str(label): value for label, value in values.items()}
     names = [str(label) for label in classes]
     for label in by_name:
         if label not in names:

@@ -105,15 +105,15 @@ class MeasureConfig(Section):
         crossed = "cross_validation"
         if not isinstance(raw, Mapping) or raw.get("kind", crossed) != crossed:
             return raw
-        given = {key: value for key, value in raw.items() if value is not None}
-        return {"folds": FOLDS, "repeats": 1, "refit": True, **given}
+        filled = {key: value for key, value in raw.items() if value is not None}
+        return {"folds": FOLDS, "repeats": 1, "refit": True, **filled}
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> MeasureConfig:
-        given = [key for key in ("folds", "repeats", "refit") if getattr(self, key) is not None]
-        if self.kind == "holdout" and given:
+        fold_keys = [key for key in ("folds", "repeats", "refit") if getattr(self, key) is not None]
+        if self.kind == "holdout" and fold_keys:
             raise ValueError(
-                f"expected {' and '.join(given)} only with kind: cross_validation, found kind: "
+                f"expected {' and '.join(fold_keys)} only with kind: cross_validation, found kind: "
                 "holdout"
             )
         if self.refit is False:
@@ -176,13 +176,13 @@ def split_records(
     )
     shares = np.array([config.train, config.validation, config.test])
     strata = labels if config.stratify else np.zeros_like(labels)
-    own = np.arange(len(labels)) if units is None else units
+    unit = np.arange(len(labels)) if units is None else units
     wanted = int((shares > 0).sum())
-    if own.max() + 1 < wanted:
+    if unit.max() + 1 < wanted:
         raise InputError(
-            f"{where}: expected a group for each of {wanted} parts, found {own.max() + 1} in all"
+            f"{where}: expected a group for each of {wanted} parts, found {unit.max() + 1} in all"
         )
-    split = as_split(_dealt(strata, own, shares, rng))
+    split = as_split(_dealt(strata, unit, shares, rng))
     check_split(split, labels, shares, where)
     return split
 
@@ -299,14 +299,14 @@ def fold_records(
     key = (_FOLDS, repeat) if repeat else (_FOLDS,)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
     if units is not None:
-        _, own = np.unique(units, return_inverse=True)
-        if own.max() + 1 < count:
+        _, unit = np.unique(units, return_inverse=True)
+        if unit.max() + 1 < count:
             raise InputError(
-                f"{where}: expected at most the {own.max() + 1} groups (or different records) of "
+                f"{where}: expected at most the {unit.max() + 1} groups (or different records) of "
                 f"the training and validation records, found {count}; lower folds"
             )
-        if own.max() + 1 < len(own):
-            fold_of = _dealt(strata, own.ravel(), np.full(count, 1 / count), rng)
+        if unit.max() + 1 < len(unit):
+            fold_of = _dealt(strata, unit.ravel(), np.full(count, 1 / count), rng)
             return [np.flatnonzero(fold_of == fold) for fold in range(count)]
     fold_of = np.empty(len(strata), dtype=np.int64)
     dealt = 0
@@ -370,7 +370,7 @@ def measure_folds(
         )
     fold_of = np.empty((measure.repeats, len(labels)), dtype=np.int64)
     for repeat in range(measure.repeats):
-        found = fold_records(labels, measure.folds, seed, f"{where}.folds", classes, repeat, units)
-        for number, members in enumerate(found):
+        parts = fold_records(labels, measure.folds, seed, f"{where}.folds", classes, repeat, units)
+        for number, members in enumerate(parts):
             fold_of[repeat, members] = number
     return fold_of

@@ -67,12 +67,12 @@ def read_frame(path: Path, options: FileOptions = PLAIN) -> pd.DataFrame:
     try:
         if path.is_dir() and any(path.glob("**/*.parquet")):
             return _read_parquet(path, options.columns)
-        found = "a directory without Parquet files" if path.is_dir() else "no such file"
+        reason = "a directory without Parquet files" if path.is_dir() else "no such file"
         is_file = path.is_file()
     except OSError as error:  # a name that is too long
-        found, is_file = (error.strerror or str(error)).lower(), False
+        reason, is_file = (error.strerror or str(error)).lower(), False
     if not is_file:
-        raise InputError(f"{path}: expected a CSV or Parquet file, found {found}")
+        raise InputError(f"{path}: expected a CSV or Parquet file, found {reason}")
     if path.suffix == ".parquet":
         return _read_parquet(path, options.columns)
     if path.suffix.lower() in _WORKBOOKS:

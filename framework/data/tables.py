@@ -159,14 +159,14 @@ def assemble(
         There are no records, no features, no column of a given name, missing labels, only one
         class, too few records of a class, or features that cannot be used.
     """
-    place, kept = f"{where}: {raw.source}", dict(aside or {})
-    named = options.named() | {_KEYS.get(key, f"split.{key}"): (n,) for key, n in kept.items()}
+    place, roles = f"{where}: {raw.source}", dict(aside or {})
+    named = options.named() | {_KEYS.get(key, f"split.{key}"): (n,) for key, n in roles.items()}
     if group is not None:
         named["problem.group"] = (group,)
     _check(raw.frame, place, named)
     if options.target == group:
         raise InputError(f"problem.group: expected another column than the target, found {group!r}")
-    if options.target in kept.values():
+    if options.target in roles.values():
         raise InputError(
             f"{place}: expected another column than the target to divide the records by, found "
             f"{options.target!r}"
@@ -176,9 +176,9 @@ def assemble(
     labels, classes = _labels(column, options, place)
     return Table(
         **_features(
-            raw, place, options, labels.astype("<i8"), classes, (*notes, *merged), kept.values()
+            raw, place, options, labels.astype("<i8"), classes, (*notes, *merged), roles.values()
         ),
-        aside={name: raw.frame[name] for name in {*kept.values(), *filter(None, [group])}},
+        aside={name: raw.frame[name] for name in {*roles.values(), *filter(None, [group])}},
         labels=frozen(labels),
         classes=classes,
         positive=_positive(options.positive, classes, where),
@@ -216,13 +216,13 @@ def _check(frame: pd.DataFrame, place: str, named: Mapping[str, Sequence[str]]) 
     """Refuse a frame without records, and names of columns (by key) that it has not."""
     if frame.empty:
         raise InputError(f"{place}: expected records, found none")
-    known = [str(c) for c in frame.columns]
+    columns = [str(c) for c in frame.columns]
     for key, names in named.items():
         for name in names:
-            if name not in known:
+            if name not in columns:
                 raise InputError(
                     f"{place}: expected the column {name!r} ({key}), found none of that name"
-                    f"{nearest(name, known)}"
+                    f"{nearest(name, columns)}"
                 )
 
 
@@ -442,9 +442,9 @@ def _merging(counts: IntArray, classes: tuple[Label, ...], options: TableOptions
     """
     others = np.array([label != _OTHER for label in classes])
     for least in sorted({*(counts + 1).tolist(), _LEAST_RECORDS}):
-        kept = counts >= least
-        enough = counts[~kept].sum() >= _LEAST_RECORDS
-        if _LEAST_RECORDS <= least <= _MERGED and enough and (kept & others).any():
+        frequent = counts >= least
+        enough = counts[~frequent].sum() >= _LEAST_RECORDS
+        if _LEAST_RECORDS <= least <= _MERGED and enough and (frequent & others).any():
             return options.advice.merge.format(least=least)
     return "remove its records, or give them the label of another class"
 

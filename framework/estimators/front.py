@@ -187,14 +187,14 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
             self.__dict__.pop(name, None)
         objectives = listed(self.objectives) or list(self._usual_objectives(problem))
         roles = roles_for(problem, objectives, self._bounds(problem))
-        found = self._searched(problem, roles)
+        searched = self._searched(problem, roles)
         self.problem_ = problem
-        self.algorithm_, self._front, self._evaluated = found
+        self.algorithm_, self._front, self._evaluated = searched
         if not len(self._front):
             raise InputError(f"constraints: {why_empty(self._evaluated, roles)}")
-        own, known = self._design_columns(self._front), self._front.columns()
-        for name in own:
-            if name in known:
+        design_columns, front_columns = self._design_columns(self._front), self._front.columns()
+        for name in design_columns:
+            if name in front_columns:
                 raise InputError(f"models: expected names that no metric has, found {name!r}")
         source, pick = self._picked(**self._recommendation())
         self.chosen_ = pick.id
@@ -278,13 +278,13 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
             models are not at hand.
         """
         rule |= {"sure": sure, "costs": costs, "prior": prior, "per_unit": per_unit}
-        source, found = self._picked(where, best, prices=prices, **rule)
+        source, pick = self._picked(where, best, prices=prices, **rule)
         if not self._has_models:
             raise InputError(
                 "choose: expected models, found predictions alone; `front_` and `expected(...)` "
-                f"tell of solution {found.id}, `fit` with the models makes it"
+                f"tell of solution {pick.id}, `fit` with the models makes it"
             )
-        return self._made(source, found)
+        return self._made(source, pick)
 
     def expected(
         self, where: str | Sequence[str] = (), best: str | None = None, **rule: Any
@@ -310,10 +310,10 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
             As of :meth:`choose`; the metrics do not follow from records, or one class always
             answered costs less than any solution.
         """
-        source, found = self._picked(where, best, **rule)
+        source, pick = self._picked(where, best, **rule)
         if set(rule) == {"id"}:
-            return self._with_expected().promises(found.position)
-        return dict(found.expectation(source.needed("expected")).of)
+            return self._with_expected().promises(pick.position)
+        return dict(pick.expectation(source.needed("expected")).of)
 
     def _picked(
         self, where: str | Sequence[str] = (), best: str | None = None, **words: Any
@@ -328,12 +328,12 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         """Return the share of positive records where none is given; None where it must be."""
         return None
 
-    def _made(self, source: Source, found: Pick) -> Any:
+    def _made(self, source: Source, pick: Pick) -> Any:
         """Return the model of what was picked."""
-        if found.always is not None:
-            return ConstantClassifier.from_label(found.always.label, found.always.classes)
+        if pick.always is not None:
+            return ConstantClassifier.from_label(pick.always.label, pick.always.classes)
         problem = source.problem()
-        return self._model_of(found.front.X[found.position].astype(problem.space.dtype), problem)
+        return self._model_of(pick.front.X[pick.position].astype(problem.space.dtype), problem)
 
     def _evidence(self, problem: Problem, **more: Any) -> Evidence | None:
         alone = self.algorithm_ is not None and self.algorithm_.front_only
@@ -344,12 +344,12 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         """Return the front with what to expect of each solution, where that is known."""
         if self._front.expected is None:
             try:
-                found = self._evidence(self.problem_)
+                evidence = self._evidence(self.problem_)
             except InputError as error:
                 warnings.warn(f"front_: what to expect is not known: {error}", stacklevel=3)
                 return self._front
-            if found is not None:
-                self._front = with_expected(self._front, found)[0]
+            if evidence is not None:
+                self._front = with_expected(self._front, evidence)[0]
         return self._front
 
     def _recommended(self, method: str = "card") -> Any:
@@ -408,8 +408,8 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         model, about = self._recommended(), {"seed": self.random_state}
         if self.chosen_ in self._front.ids:
             at = int(np.searchsorted(self._front.ids, self.chosen_))
-            solution, told = noted_of(self._with_expected(), at)
-            model.take_promises(told)
+            solution, promises = noted_of(self._with_expected(), at)
+            model.take_promises(promises)
             about |= solution
         shown = None if example is None else pd.DataFrame(as_frame(example))
         save_model(model, directory, about, None, shown)
@@ -494,6 +494,6 @@ def group_codes(groups: Any, y: Any) -> IntArray | None:
         return None
     import pandas as pd
 
-    found = np.asarray(column_or_1d(np.asarray(groups)))
-    check_consistent_length(y, found)
-    return np.asarray(pd.factorize(found)[0], dtype=np.int64)
+    labels = np.asarray(column_or_1d(np.asarray(groups)))
+    check_consistent_length(y, labels)
+    return np.asarray(pd.factorize(labels)[0], dtype=np.int64)

@@ -124,12 +124,12 @@ class PoolEstimator(FrontEstimator[Model]):
 
     def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Problem:
         X, y = self._taken(X, y, sample_weight)
-        given = self._pool(X, y)
-        copies = copies_for(sample_weight, y, copy_bytes(given))
+        pool = self._pool(X, y)
+        copies = copies_for(sample_weight, y, copy_bytes(pool))
         units = group_codes(groups, y)
         self._take_features(X)
         self.models_, out_of_fold = cross_fitted(
-            given, X, y, folds=self.folds, seed=self.random_state, copies=copies, groups=units
+            pool, X, y, folds=self.folds, seed=self.random_state, copies=copies, groups=units
         )
         library = from_models(
             self.models_,
@@ -203,23 +203,23 @@ class PoolEstimator(FrontEstimator[Model]):
 
     def _with_prices(self, prices: Mapping[str, Any]) -> Problem:
         """Return the problem with other prices of models."""
-        library, found = self.library_, dict(self.library_.costs)
-        given = costs_by_name(prices) or {}
-        if set(given) == {COST} and len(found) == 1:  # one number each, whatever it is called
-            given = {next(iter(found)): given[COST]}
-        for name, values in given.items():
-            if name not in found:
+        library, costs = self.library_, dict(self.library_.costs)
+        by_name = costs_by_name(prices) or {}
+        if set(by_name) == {COST} and len(costs) == 1:  # one number each, whatever it is called
+            by_name = {next(iter(costs)): by_name[COST]}
+        for name, values in by_name.items():
+            if name not in costs:
                 raise InputError(
-                    f"prices: expected costs of the models ({', '.join(found) or 'none'}), "
+                    f"prices: expected costs of the models ({', '.join(costs) or 'none'}), "
                     f"found {name!r}"
                 )
-            cost = found[name]
+            cost = costs[name]
             if isinstance(values, Mapping):
-                own = dict(zip(library.ids, cost.values.tolist(), strict=True))
-                values = own | {str(model): value for model, value in values.items()}
+                before = dict(zip(library.ids, cost.values.tolist(), strict=True))
+                values = before | {str(model): value for model, value in values.items()}
             values = checked_cost(values, library.ids, name, "prices")
-            found[name] = cost._replace(values=values)
-        return self._problem_from(replace(library, costs=found))
+            costs[name] = cost._replace(values=values)
+        return self._problem_from(replace(library, costs=costs))
 
     def _model_of(self, genome: Array, problem: Any) -> Any:
         if problem.library.models is None and hasattr(self, "models_"):
@@ -237,14 +237,14 @@ class PoolEstimator(FrontEstimator[Model]):
 
     @property
     def _given_models(self) -> list[Any]:
-        given = self.models.values() if isinstance(self.models, Mapping) else self.models
-        return [model[1] if isinstance(model, tuple) else model for model in given or ()]
+        models = self.models.values() if isinstance(self.models, Mapping) else self.models
+        return [model[1] if isinstance(model, tuple) else model for model in models or ()]
 
     @property
     def _take_missing(self) -> bool:
         """Whether no model says that it takes no missing values."""
-        known = [m for m in self._given_models if hasattr(m, "__sklearn_tags__")]
-        return all(get_tags(model).input_tags.allow_nan for model in known)
+        tagged = [m for m in self._given_models if hasattr(m, "__sklearn_tags__")]
+        return all(get_tags(model).input_tags.allow_nan for model in tagged)
 
     @property
     def _classifies(self) -> bool:
@@ -290,10 +290,10 @@ def prediction_table(predictions: Any) -> tuple[list[str], FloatArray]:
             )
         predictions = {f"model_{i}": column for i, column in enumerate(columns.T)}
     try:
-        found = [np.asarray(column, dtype=np.float64) for column in predictions.values()]
-        if any(column.ndim == 1 for column in found):  # of two classes the second is enough
-            found = [c[:, 1] if c.ndim == 2 and c.shape[1] == 2 else c for c in found]
-        return [str(name) for name in predictions], np.stack(found)
+        tables = [np.asarray(column, dtype=np.float64) for column in predictions.values()]
+        if any(column.ndim == 1 for column in tables):  # of two classes the second is enough
+            tables = [c[:, 1] if c.ndim == 2 and c.shape[1] == 2 else c for c in tables]
+        return [str(name) for name in predictions], np.stack(tables)
     except ValueError as error:
         raise InputError(
             f"predictions: expected numbers, one a record and model, found: {error}"

@@ -134,7 +134,7 @@ def search(
             f"workers: expected serial, auto, all or a whole number from 1, found {workers!r}"
         )
     searched = options.make(problem, roles, seed)
-    left, kept = BudgetLeft(), _Everything(roles)
+    left, everything = BudgetLeft(), _Everything(roles)
     wanted = RunConfig.model_construct(workers=workers, seed=seed)
     started = evaluator_for(wanted, problem, None, left, lambda line: None)
     shown = verbose if in_notebook() else sys.stderr.isatty() and verbose is not False
@@ -145,5 +145,5 @@ def search(
     )
     with started as (evaluator, _), display:
         driver = Driver(problem, searched, evaluator, budget=ends, callbacks=[left, display])
-        driver.archive = kept
-        return Searched(searched, driver.run(), kept.evaluated)
+        driver.archive = everything
+        return Searched(searched, driver.run(), everything.evaluated)

@@ -67,7 +67,7 @@ class Certification(NamedTuple):
         it is as good as on these. None: it does not meet the limits on these.
     needed_as_claimed : int or None
         The same, if it is as good as it claims.
-    known : bool
+    compared : bool
         Whether the problem knows the records of its search, so that they were looked for.
     """
 
@@ -78,7 +78,7 @@ class Certification(NamedTuple):
     best: str
     needed: int | None
     needed_as_claimed: int | None
-    known: bool
+    compared: bool
 
     @property
     def chosen(self) -> int:
@@ -141,9 +141,9 @@ def certify(
     codes = _codes(frame, target, labels, place)
     if group is not None:
         _refuse_grouped(frame, group, place)
-    known = problem.known_records(frame, codes)
-    if known is not None:
-        _refuse_known(*known, place)
+    searched = problem.known_records(frame, codes)
+    if searched is not None:
+        _refuse_known(*searched, place)
     free = [name for name in front.roles.names if name not in {c.metric for c in limits}]
     best = best or (free or list(front.roles.names))[0]
     losses = loss_of(front, best, "best")
@@ -183,7 +183,8 @@ def certify(
     chain = candidates[order(claims, drawn, losses[candidates])]
     tested = passed(chain.tolist(), samples, drawn, delta)
     rows = [
-        Tested(i, p, {c.metric: _worst(c, own[c.metric]) for c in drawn}) for i, own, p in tested
+        Tested(i, p, {c.metric: _worst(c, measured[c.metric]) for c in drawn})
+        for i, measured, p in tested
     ]
     ended = tested[-1][2] > delta
     none = ended and len(tested) == 1
@@ -199,7 +200,7 @@ def certify(
             if none
             else None
         ),
-        known=known is not None,
+        compared=searched is not None,
     )
 
 
@@ -290,20 +291,20 @@ def _refuse_known(fresh: WordArray, searched: WordArray, place: str) -> None:
         (again, "that were drawn independently, found {} that are copies of others"),
     ):
         if count and binom.sf(count - 1, len(fresh), chance) < _UNLIKELY:
-            found = f"{count:,} of {len(fresh):,}"
+            share = f"{count:,} of {len(fresh):,}"
             raise InputError(
-                f"{place}: expected records {what.format(found)}; no guarantee is possible with "
+                f"{place}: expected records {what.format(share)}; no guarantee is possible with "
                 "them, give others"
             )
 
 
-def _check_metrics(limits: Sequence[Condition], known: Samples) -> None:
+def _check_metrics(limits: Sequence[Condition], samples: Samples) -> None:
     for condition in limits:
-        if condition.metric not in known:
+        if condition.metric not in samples:
             raise InputError(
-                f"where {condition}: expected a limit on one of {', '.join(known)}; found "
+                f"where {condition}: expected a limit on one of {', '.join(samples)}; found "
                 f"{condition.metric!r}, which is no share of records or mean of bounded costs"
-                f"{nearest(condition.metric, known)}"
+                f"{nearest(condition.metric, samples)}"
             )
 
 
@@ -321,15 +322,15 @@ def _claims(problem: Problem, front: Front, i: int, limits: Sequence[Condition])
     assert isinstance(problem, Deployable)
     values, metrics = front.rows.values, front.roles.metrics
     shares = problem.shares(values)
-    found = {}
+    by_metric = {}
     for name in {condition.metric for condition in limits}:
         mean, bounded = float(values[name][i]), metrics[name].kind == "bounded"
         high = 1.0 if bounded else max(metrics[name].high, mean)
         records = _searched(problem) * (float(shares[name][i]) if name in shares else 1.0)
-        found[name] = [Sample(mean, max(round(records), 1), high, bounded)]
-    return found
+        by_metric[name] = [Sample(mean, max(round(records), 1), high, bounded)]
+    return by_metric
 
 
-def _worst(condition: Condition, found: Sequence[Sample]) -> float:
-    means = [sample.mean for sample in found]
+def _worst(condition: Condition, samples: Sequence[Sample]) -> float:
+    means = [sample.mean for sample in samples]
     return min(means) if condition.operator in (">", ">=") else max(means)

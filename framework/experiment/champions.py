@@ -32,17 +32,19 @@ def champions(experiment: RunDir) -> dict[str, RunDir]:
             f"{experiment.path}: expected an experiment with the indicator hypervolume, which "
             f"tells the best run of each case, found the columns {', '.join(map(str, table))}"
         )
-    own = {one.path.relative_to(experiment.path).as_posix(): one for one in experiment.children()}
-    found = {}
+    by_directory = {
+        one.path.relative_to(experiment.path).as_posix(): one for one in experiment.children()
+    }
+    by_case = {}
     for case, runs in table.groupby("case", sort=False):
         directory = str(runs["directory"].iloc[int(runs[by].argmax())])
-        if directory not in own:
+        if directory not in by_directory:
             raise InputError(
                 f"{experiment.path}: expected the run {directory} of its table, found no such one; "
                 "run the experiment again"
             )
-        found[str(case)] = own[directory]
-    return found
+        by_case[str(case)] = by_directory[directory]
+    return by_case
 
 
 def write_model(run: RunDir) -> None:

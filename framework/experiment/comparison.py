@@ -79,8 +79,8 @@ def compare(
         grid = load_grid(run_dir.experiment_file)
         changes: dict[str, Any] = {"judge": judge, "records": records, "blocks": blocks}
         changes |= {"indicators": None if indicators is None else list(indicators)}
-        given = {key: value for key, value in changes.items() if value is not None}
-        section = grid.section.model_copy(update=given)
+        updates = {key: value for key, value in changes.items() if value is not None}
+        section = grid.section.model_copy(update=updates)
         return compare_grid(replace(grid, section=section), run_dir)
     run_dirs = [place for directory in directories for place in _expanded(directory)]
     _same_roles(run_dirs)
@@ -96,9 +96,9 @@ def compare(
     labels = _labels(list(by_problem.values()))
     names = _case_names(list(by_problem.values()))
     cases = []
-    for name, own in zip(names, by_problem.values(), strict=True):
-        runs = _unique([_run(p, labels[p.path], judge, records) for p in own])
-        roles = own[0].roles()
+    for name, places in zip(names, by_problem.values(), strict=True):
+        runs = _unique([_run(p, labels[p.path], judge, records) for p in places])
+        roles = places[0].roles()
         wanted = None
         if reference is not None:
             wanted = _losses(Front.load(reference, roles), records)
@@ -110,7 +110,7 @@ def compare(
                 roles,
                 reference=wanted,
                 reference_text=str(reference or ""),
-                anchors=own[0].anchors(),
+                anchors=places[0].anchors(),
                 shown=indicators,
             )
         )
@@ -132,7 +132,7 @@ def compare_grid(grid: Grid, out: RunDir) -> Comparison:
     for planned in grid.runs():
         if RunDir(out.path / planned.directory).summary().get("status") in _FINISHED:
             by_case[planned.case].append(planned)
-    cases = [_case_of(name, own, out, grid) for name, own in by_case.items()]
+    cases = [_case_of(name, planned_runs, out, grid) for name, planned_runs in by_case.items()]
     if not cases:
         raise InputError(f"{out.path}: expected a run that is done, found none")
     done = [RunDir(out.path / run.directory) for runs in by_case.values() for run in runs]
@@ -201,8 +201,8 @@ def _run(
     run_dir: RunDir, label: str, judge: Judge, records: Records, place: str | None = None
 ) -> ComparedRun:
     summary = run_dir.summary()
-    own = judge == "returned" and run_dir.returned_file.is_file()
-    file = run_dir.returned_file if own else run_dir.front_file
+    returned = judge == "returned" and run_dir.returned_file.is_file()
+    file = run_dir.returned_file if returned else run_dir.front_file
     front = Front.load(file, run_dir.roles())
     losses = _losses(front, records)
     values = front.rows.values if records == "validation" else front.test
@@ -221,7 +221,7 @@ def _run(
             front.expected_losses(),
             None if front.test is None else front.roles.losses(front.test),
             str(summary.get("stopped", "")),
-            worth_of_run(run_dir, run_dir.front() if own else front),
+            worth_of_run(run_dir, run_dir.front() if returned else front),
         )
 
 
@@ -315,12 +315,17 @@ def _labels(problems: Sequence[Sequence[RunDir]]) -> dict[Path, str]:
     A budget is such a setting only where runs on one problem differ in it: problems may have
     budgets of their own.
     """
-    configs = {place.path: place.config() for own in problems for place in own}
+    configs = {place.path: place.config() for places in problems for place in places}
     budgets = {path: c.budget.model_dump(exclude_none=True) for path, c in configs.items()}
-    own_budgets = all(len({_shown(budgets[p.path]) for p in own}) == 1 for own in problems)
+    one_budget_each = all(
+        len({_shown(budgets[p.path]) for p in places}) == 1 for places in problems
+    )
     settings = {
         path: flatten(
-            {"algorithm": c.algorithm.model_dump(), "budget": {} if own_budgets else budgets[path]}
+            {
+                "algorithm": c.algorithm.model_dump(),
+                "budget": {} if one_budget_each else budgets[path],
+            }
         )
         for path, c in configs.items()
     }
@@ -375,16 +380,16 @@ def write_results(comparison: Comparison, out: Path) -> list[Path]:
     place = out / "tables"
     pages = [registry.load("pages", name)(comparison) for name in comparison.wanted_pages]
     comparison = replace(comparison, pages=pages)
-    found = tables(comparison)
+    by_name = tables(comparison)
     for page in pages:
-        found |= page.tables
+        by_name |= page.tables
     claims = [*comparison.claims, *(claim for page in pages for claim in page.claims)]
     if claims:
-        found["claims"] = claims_table(claims)
+        by_name["claims"] = claims_table(claims)
     try:
         place.mkdir(parents=True, exist_ok=True)
         written = []
-        for name, table in found.items():
+        for name, table in by_name.items():
             write_whole(place / f"{name}.csv", table.to_csv(index=False))
             written.append(place / f"{name}.csv")
     except OSError as error:

@@ -252,12 +252,12 @@ def with_horizon(algorithm: AlgorithmOptions, budget: Budget) -> AlgorithmOption
 
 
 @contextmanager
-def noting(found: list[str]) -> Iterator[None]:
-    """Append the message of an InputError to ``found`` instead of raising it."""
+def noting(messages: list[str]) -> Iterator[None]:
+    """Append the message of an InputError to ``messages`` instead of raising it."""
     try:
         yield
     except InputError as error:
-        found.append(str(error))
+        messages.append(str(error))
 
 
 _MOST_ERRORS = 50  # that are said of one section
@@ -342,10 +342,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except _ODD as error:
         where = getattr(error, "problem_mark", None)
         line = f" (line {where.line + 1}, column {where.column + 1})" if where else ""
-        found = getattr(error, "problem", None) or str(error)
+        fault = getattr(error, "problem", None) or str(error)
         if isinstance(error, RecursionError):
-            found = f"more than {JSON_DEPTH} levels of lists and mappings"
-        raise InputError(f"{path}{line}: expected YAML, found: {found}") from error
+            fault = f"more than {JSON_DEPTH} levels of lists and mappings"
+        raise InputError(f"{path}{line}: expected YAML, found: {fault}") from error
     if not isinstance(raw, dict):
         raise InputError(f"{path}: expected keys and values, found {_shown(raw)}")
     return raw
@@ -484,9 +484,9 @@ def _keys_of(detail: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the keys that lead to an error, without the steps that name a union's branch."""
     branches = {"int", "str", "float", "bool", "constrained-int", "constrained-float"}
     steps = [str(step) for step in detail["loc"]]
-    own = steps[-1:] if detail["type"] == "extra_forbidden" else []  # a key, whatever its name
-    above = steps[: len(steps) - len(own)]
-    return (*(step for step in above if "[" not in step and step not in branches), *own)
+    last = steps[-1:] if detail["type"] == "extra_forbidden" else []  # a key, whatever its name
+    above = steps[: len(steps) - len(last)]
+    return (*(step for step in above if "[" not in step and step not in branches), *last)
 
 
 def _error_line(
@@ -501,10 +501,10 @@ def _error_line(
     kind = details[0]["type"]
     if kind == "extra_forbidden":
         models = _models_at(model, raw, place[:-1])
-        fields = [name for found in models for name in _keys(found)]
-        known = list(dict.fromkeys(fields))
-        listed = f"one of {', '.join(known)}" if known else "no key"
-        hint = registry.nearest(place[-1], known)
+        fields = [name for one in models for name in _keys(one)]
+        keys = list(dict.fromkeys(fields))
+        listed = f"one of {', '.join(keys)}" if keys else "no key"
+        hint = registry.nearest(place[-1], keys)
         return f"{start}: unknown key; expected {listed}; found {place[-1]!r}{hint}"
     if kind == "missing":
         return f"{start}: expected a value, found nothing"
@@ -517,8 +517,8 @@ def _error_line(
 
 def _keys(model: type[BaseModel]) -> list[str]:
     """Return the keys of a section; without the kind, by which the others were found."""
-    given = {"kind"} if issubclass(model, Options) else set()
-    return [name for name in model.model_fields if name not in given]
+    implied = {"kind"} if issubclass(model, Options) else set()
+    return [name for name in model.model_fields if name not in implied]
 
 
 def _wanted(detail: Mapping[str, Any]) -> str:

@@ -118,13 +118,13 @@ def _made(path: Path | None, name: str, files: Mapping[str, str]) -> Iterator[Ru
             raise
         return path
 
-    with new_directory(files, Path("runs") if path is None else path.parent, place) as found:
-        run_dir = RunDir(found, owned=True)
+    with new_directory(files, Path("runs") if path is None else path.parent, place) as folder:
+        run_dir = RunDir(folder, owned=True)
         try:
             yield run_dir
         finally:
             if not run_dir.has_begun:
-                remove_directory(found)
+                remove_directory(folder)
 
 
 @contextmanager
@@ -311,13 +311,13 @@ def resumed_config(
     """
     config = load_config(run_dir.config_file, overrides, workers=workers)
     refuse_smaller(config, run_dir)
-    given = {text.partition("=")[0].strip().removeprefix(_PREFIX) for text in overrides}
-    if not given & _LENGTHS:
+    keys = {text.partition("=")[0].strip().removeprefix(_PREFIX) for text in overrides}
+    if not keys & _LENGTHS:
         return config
     met = {str(run.summary().get("stopped", "")) for run in run_dir.runs()}
     budget = config.budget
     for name in _BOUNDS:
-        if name in met - given and getattr(budget, name) is not None:
+        if name in met - keys and getattr(budget, name) is not None:
             report(
                 f"budget.{name} ({getattr(budget, name):,}), which had ended the run, no longer "
                 "counts"

@@ -77,8 +77,8 @@ class Evidence(NamedTuple):
     def spreads(self, front: Front) -> dict[str, list[Spread]]:
         """Return what the ranges of a front's solutions are made of, by metric."""
         at, drawn = self.positions(front.ids[front.ids >= 0]), self.resamples
-        own, refits = drawn.metrics(at), self.refits(self.X[at])
-        return spreads(drawn.outcomes, drawn.units, at, own, front.roles.metrics, refits)
+        resampled, refits = drawn.metrics(at), self.refits(self.X[at])
+        return spreads(drawn.outcomes, drawn.units, at, resampled, front.roles.metrics, refits)
 
 
 def evidence(

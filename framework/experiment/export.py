@@ -76,16 +76,16 @@ def _refuse_other(directory: Path, about: Mapping[str, Any]) -> None:
         there = {}
     # as text, so that a metric that is no number equals itself
     ours, theirs = (
-        json.dumps({key: found.get(key) for key in _IDENTITY}, sort_keys=True)
-        for found in (about, there)
+        json.dumps({key: one.get(key) for key in _IDENTITY}, sort_keys=True)
+        for one in (about, there)
     )
     if ours == theirs:
         return
     number = there.get("solution", there.get("solutions"))
-    found = f"solution {number!r} of run {there.get('run')!r}" if there else "something else"
+    one = f"solution {number!r} of run {there.get('run')!r}" if there else "something else"
     raise InputError(
         f"--export {directory}: expected a new directory, or one with the model of this very "
-        f"solution, found the model of {found}; give another directory, as nothing of yours is "
+        f"solution, found the model of {one}; give another directory, as nothing of yours is "
         "overwritten"
     )
 
@@ -222,14 +222,14 @@ def export(
     from framework.models.model import DeployableModel
     from framework.models.store import save_model
 
-    solution, told = noted_of(front, position, promises)
+    solution, promised = noted_of(front, position, promises)
     noted = {**about, **solution, "data": _data(problem)}
     if not replaces:
         _refuse_other(directory, noted)
     model = problem.decode(front.X[position].astype(problem.space.dtype))
     if not isinstance(model, DeployableModel):
         return False
-    model.take_promises(told)
+    model.take_promises(promised)
     identifier = problem.describe().get("identifier")
     model.keeps = () if identifier is None else (str(identifier),)
     example = pd.DataFrame(dict(problem.example()))
@@ -244,14 +244,14 @@ def noted_of(
     metrics = {name: float(column[position]) for name, column in front.rows.values.items()}
     test = {name: float(column[position]) for name, column in (front.test or {}).items()}
     solution = {"solution": int(front.ids[position]), "validation": metrics, "test": test}
-    told = dict(front.promises(position) if promises is None else promises)
-    told = {name: one for name, one in told.items() if not front.roles.metrics[name].size}
-    if told:
-        solution["expected on new records"] = {name: one.expected for name, one in told.items()}
+    promised = dict(front.promises(position) if promises is None else promises)
+    promised = {name: one for name, one in promised.items() if not front.roles.metrics[name].size}
+    if promised:
+        solution["expected on new records"] = {name: one.expected for name, one in promised.items()}
         solution["95% range"] = {
-            name: f"{one.low:.4g} to {one.high:.4g}" for name, one in told.items()
+            name: f"{one.low:.4g} to {one.high:.4g}" for name, one in promised.items()
         }
-    return solution, told
+    return solution, promised
 
 
 def _data(problem: Problem) -> dict[str, Any]:

@@ -145,13 +145,13 @@ def check_names(
         ]
         wanted.append((f"{where}.claims.{i}.indicator", claim.indicator, section.indicators))
     wanted += [(place, name, indicators) for place, name in measured if listed]
-    found = [
-        f"{place}: expected one of {', '.join(known)}; found {name!r}{nearest(name, known)}"
-        for place, name, known in wanted
-        if name not in known
+    messages = [
+        f"{place}: expected one of {', '.join(names)}; found {name!r}{nearest(name, names)}"
+        for place, name, names in wanted
+        if name not in names
     ]
-    if found:
-        raise InputError("\n".join(found))
+    if messages:
+        raise InputError("\n".join(messages))
     for name in section.pages:
         check = getattr(registry.load("pages", name), "check", None)
         if check is not None:
@@ -255,7 +255,7 @@ class Grid:
         What each case is a part of.
     methods : mapping of str to Method
         By label, as they are in most cases.
-    own : mapping
+    of_case : mapping
         By case and label, methods that are others than usual in a case.
     """
 
@@ -263,7 +263,7 @@ class Grid:
     cases: Mapping[str, RunConfig]
     origins: Mapping[str, CaseOrigin]
     methods: Mapping[str, Method]
-    own: Mapping[str, Mapping[str, Method]] = field(default_factory=dict)
+    of_case: Mapping[str, Mapping[str, Method]] = field(default_factory=dict)
 
     @property
     def base(self) -> RunConfig:
@@ -282,7 +282,7 @@ class Grid:
             changed = config.model_copy(update={"algorithm": reference.algorithm, **budget})
             yield PlannedRun(case, None, 0, changed, f"references/{slug(case)}")
         for label, usual in self.methods.items():
-            method = self.own.get(case, {}).get(label) or usual
+            method = self.of_case.get(case, {}).get(label) or usual
             folder = f"cells/{slug(case)}/{slug(label)}"
             yield from _cell(case, label, method, config, self.section.repeats, folder)
 
@@ -298,7 +298,11 @@ class Grid:
         }
         section["cases"] = {
             case: config.model_dump(mode="json", include=_OF_A_CASE)
-            | {"methods": {k: self._changes(m, config) for k, m in self.own.get(case, {}).items()}}
+            | {
+                "methods": {
+                    k: self._changes(m, config) for k, m in self.of_case.get(case, {}).items()
+                }
+            }
             for case, config in self.cases.items()
         }
         of_all = self.base.model_dump(mode="json", exclude={"algorithm", "repeats"})
@@ -328,5 +332,5 @@ def parts_of_method(raw: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, A
 
 
 def _text(config: RunConfig) -> str:
-    kept = config.identity() | {"budget": config.budget.model_dump(mode="json")}
-    return json.dumps(kept, sort_keys=True, default=str)
+    identity = config.identity() | {"budget": config.budget.model_dump(mode="json")}
+    return json.dumps(identity, sort_keys=True, default=str)

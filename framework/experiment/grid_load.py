@@ -80,34 +80,34 @@ def _checked_grid(
     raw: dict[str, Any], path: Path, repeats: int | None, top_level: Mapping[str, Any]
 ) -> Grid:
     raw |= {key: value for key, value in top_level.items() if value is not None}
-    own = raw.pop("experiment")
-    own |= {} if repeats is None else {"repeats": repeats}
+    section = raw.pop("experiment")
+    section |= {} if repeats is None else {"repeats": repeats}
     for key, instead in (("algorithm", "methods"), ("repeats", "repeats"), ("sweep", "methods")):
         if key in raw:
             raise InputError(f"{path}: {key}: expected in experiment.{instead}, found beside it")
-    grid = check(GridConfig, own, f"{path}: experiment", {"base": path.parent})
-    found: list[str] = []
+    grid = check(GridConfig, section, f"{path}: experiment", {"base": path.parent})
+    messages: list[str] = []
     usual: dict[str, Method] = {}
-    with noting(found):
+    with noting(messages):
         usual = _usual_methods(grid, path)
     first = next(iter(grid.methods.values()))
     crossed = _crossed(grid, str(raw.get("name")))
     origins = {name: one.origin for name, one in crossed.items()}
     cases: dict[str, RunConfig] = {}
-    with noting(found):
+    with noting(messages):
         _check_keys(grid, f"{path}: experiment")
         _folders(crossed, f"{path}: experiment.cases")
         whole = raw | {"algorithm": parts_of_method(first)[0]}
-        cases = _checked_cases(whole, crossed, path, bool(found))
+        cases = _checked_cases(whole, crossed, path, bool(messages))
     methods: dict[str, dict[str, Method]] = {}
     if cases:
         groups = dict.fromkeys(origin.group for origin in origins.values())
-        with noting(found):
+        with noting(messages):
             check_names(grid, cases, groups, f"{path}: experiment")
-        with noting(found):
+        with noting(messages):
             methods = _own_methods(grid, raw, crossed, path)
-    if found:
-        raise InputError("\n".join(dict.fromkeys(found)))
+    if messages:
+        raise InputError("\n".join(dict.fromkeys(messages)))
     return Grid(grid, cases, origins, usual, methods)
 
 
@@ -130,12 +130,12 @@ def resumed_grid(path: Path, overrides: Sequence[str], **top_level: Any) -> Grid
 
 def _usual_methods(grid: GridConfig, path: Path) -> dict[str, Method]:
     """Return the methods as they are in most cases, checked."""
-    found: list[str] = []
+    messages: list[str] = []
     methods: dict[str, Method] = {}
     for label, raw in grid.methods.items():
         where = f"{path}: experiment.methods.{label}"
         algorithm, beside = parts_of_method(raw)
-        with noting(found):
+        with noting(messages):
             parts = {"algorithm": algorithm, "budget": beside.get("budget")}
             methods[label] = _checked_method(parts, where, path.parent, path.parent)
             if not isinstance(beside.get("problem", {}), dict):
@@ -143,10 +143,10 @@ def _usual_methods(grid: GridConfig, path: Path) -> dict[str, Method]:
                     f"{where}.problem: expected keys of the section problem, found "
                     f"{beside['problem']!r}"
                 )
-    with noting(found):
+    with noting(messages):
         _folders(grid.methods, f"{path}: experiment.methods")
-    if found:
-        raise InputError("\n".join(found))
+    if messages:
+        raise InputError("\n".join(messages))
     return methods
 
 
@@ -169,35 +169,35 @@ def _own_methods(
     grid: GridConfig, raw: Mapping[str, Any], crossed: Mapping[str, _Crossed], path: Path
 ) -> dict[str, dict[str, Method]]:
     """Return the methods that are others in a case than usual, checked."""
-    found: list[str] = []
-    own: dict[str, dict[str, Method]] = defaultdict(dict)
+    messages: list[str] = []
+    by_case: dict[str, dict[str, Method]] = defaultdict(dict)
     for case, one in crossed.items():
-        given = in_full(one.change.get("methods") or {})
-        where = f"{path}: experiment.cases.{one.given}.methods"
-        for label in given:
+        changes = in_full(one.change.get("methods") or {})
+        where = f"{path}: experiment.cases.{one.label}.methods"
+        for label in changes:
             if label not in grid.methods:
-                known = ", ".join(grid.methods)
-                found.append(
-                    f"{where}: expected one of {known}; found {label!r}"
+                names = ", ".join(grid.methods)
+                messages.append(
+                    f"{where}: expected one of {names}; found {label!r}"
                     f"{nearest(label, grid.methods)}"
                 )
         for label, usual in grid.methods.items():
-            if label in given or "problem" in usual:
-                with noting(found):
-                    changed = _changed(usual, dict(given.get(label) or {}))
-                    own[case][label] = _own_method(
+            if label in changes or "problem" in usual:
+                with noting(messages):
+                    changed = _changed(usual, dict(changes.get(label) or {}))
+                    by_case[case][label] = _own_method(
                         changed, raw, one.change, path, f"{where}.{label}"
                     )
-    if found:
-        raise InputError("\n".join(dict.fromkeys(found)))
-    return dict(own)
+    if messages:
+        raise InputError("\n".join(dict.fromkeys(messages)))
+    return dict(by_case)
 
 
-def _changed(usual: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def _changed(usual: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return a method with what a case gives it; one of another kind keeps none of the usual."""
-    if own.get("kind", usual["kind"]) != usual["kind"]:
-        return dict(own)
-    return dict(_over(usual, own))
+    if changes.get("kind", usual["kind"]) != usual["kind"]:
+        return dict(changes)
+    return dict(_over(usual, changes))
 
 
 def _own_method(
@@ -255,20 +255,20 @@ def _checked_cases(
     cases: dict[str, RunConfig] = {}
     errors: dict[str, list[str]] = {}
     for name, one in crossed.items():
-        found: list[str] = []
-        with noting(found):
+        messages: list[str] = []
+        with noting(messages):
             cases[name] = check(RunConfig, *_raw_case(raw, one.change, path))
-        if found:
-            lines = [line for text in found for line in text.splitlines()]
-            known = [": algorithm" in line and bad_methods for line in lines]
-            own = [line for line, old in zip(lines, known, strict=True) if not old]
-            errors |= {name: own} if own else {}
+        if messages:
+            lines = [line for text in messages for line in text.splitlines()]
+            repeated = [": algorithm" in line and bad_methods for line in lines]
+            fresh = [line for line, old in zip(lines, repeated, strict=True) if not old]
+            errors |= {name: fresh} if fresh else {}
     if errors:
         every = set.intersection(*map(set, errors.values())) if not cases else set()
         lines = [
             line if line in every else f"{path}: experiment.cases.{name}: {_said(line, path)}"
-            for name, own in errors.items()
-            for line in own
+            for name, fresh in errors.items()
+            for line in fresh
         ]
         raise InputError("\n".join(dict.fromkeys(lines)))
     return cases
@@ -279,16 +279,16 @@ def _said(line: str, path: Path) -> str:
 
 
 class _Crossed(NamedTuple):
-    """A case as product and folds made it: its given name, its keys, what it is a part of."""
+    """A case as product and folds made it: its label, its keys, what it is a part of."""
 
-    given: str
+    label: str
     change: Mapping[str, Any]
     origin: CaseOrigin
 
 
 def _crossed(grid: GridConfig, name: str) -> dict[str, _Crossed]:
     """Return the cases, crossed with product and folds."""
-    found = {}
+    crossed = {}
     keys = [*grid.product, *grid.folds]
     ends = {key: key.rpartition(".")[2] for key in keys}
     if len(set(ends.values())) < len(ends):
@@ -297,16 +297,16 @@ def _crossed(grid: GridConfig, name: str) -> dict[str, _Crossed]:
     def text(chosen: Mapping[str, Any]) -> list[str]:
         return [f"{ends[key]}={value}" for key, value in chosen.items()]
 
-    for given, change in (grid.cases or {_ONLY: {}}).items():
-        own = [] if given == _ONLY else [given]
+    for label, change in (grid.cases or {_ONLY: {}}).items():
+        words = [] if label == _ONLY else [label]
         for chosen in _combinations(grid.product):
-            unit = " ".join([*own, *text(chosen)]) or _ONLY
+            unit = " ".join([*words, *text(chosen)]) or _ONLY
             for fold in _combinations(grid.folds):
-                case = " ".join([*own, *text(chosen), *text(fold)]) or _ONLY
-                group = name if given == _ONLY and (chosen or fold) else given
+                case = " ".join([*words, *text(chosen), *text(fold)]) or _ONLY
+                group = name if label == _ONLY and (chosen or fold) else label
                 origin = CaseOrigin(*grid.origins.get(case, (unit, group)))
-                found[case] = _Crossed(given, change | chosen | fold, origin)
-    return found
+                crossed[case] = _Crossed(label, change | chosen | fold, origin)
+    return crossed
 
 
 def _combinations(values: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
@@ -318,32 +318,32 @@ def _raw_case(
     raw: Mapping[str, Any], change: Mapping[str, Any], path: Path
 ) -> tuple[dict[str, Any], Path]:
     """Return the tree of a case's configuration, and the file that its paths are relative to."""
-    own: dict[str, Any] = copy.deepcopy(dict(raw))
+    case: dict[str, Any] = copy.deepcopy(dict(raw))
     change = {key: value for key, value in change.items() if key != "methods"}
     place = path
     if "config" in change:
         name = str(change.pop("config"))
         place = path.parent / name
         note_configuration(place, "config", name)
-        given = read_yaml(place)
-        own = _over({key: given[key] for key in _OF_A_FILE if key in given}, own)
+        file = read_yaml(place)
+        case = _over({key: file[key] for key in _OF_A_FILE if key in file}, case)
     for key, value in change.items():
-        put(own, key, copy.deepcopy(value))
-    return own, place
+        put(case, key, copy.deepcopy(value))
+    return case, place
 
 
 def _follow_protocol(raw: dict[str, Any], path: Path) -> None:
     """Put the keys of the protocol that is asked for into a configuration."""
-    own = raw["experiment"]
-    name, known = own.get("protocol"), own.get("protocols") or {}
+    section = raw["experiment"]
+    name, named = section.get("protocol"), section.get("protocols") or {}
     if name is None:
         return
-    if not isinstance(known, dict) or name not in known or not isinstance(known[name], dict):
+    if not isinstance(named, dict) or name not in named or not isinstance(named[name], dict):
         raise InputError(
-            f"{path}: experiment.protocol: expected one of {', '.join(map(str, known)) or 'none'}; "
+            f"{path}: experiment.protocol: expected one of {', '.join(map(str, named)) or 'none'}; "
             f"found {name!r}"
         )
-    for key, value in known[name].items():
+    for key, value in named[name].items():
         put(raw, str(key), copy.deepcopy(value))
 
 

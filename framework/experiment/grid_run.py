@@ -113,7 +113,7 @@ def check_runs(
     InputError
         A line for each method that cannot search a case; an indicator is unknown.
     """
-    found: list[str] = []
+    messages: list[str] = []
     metrics: dict[str, Metric] = {}
     most: dict[tuple[str, str | None], int | None] = {}
     unmade: list[ProblemOptions] = []
@@ -126,7 +126,7 @@ def check_runs(
         try:
             problem = problems.of(run.config)
         except InputError as error:
-            found.append(str(error))
+            messages.append(str(error))
             unmade.append(run.config.problem)
             continue
         except NotBuiltError:  # where nothing expensive is to be built, such as by `check`
@@ -137,32 +137,32 @@ def check_runs(
             roles = make_roles(run.config, problem)
             algorithm = run.config.algorithm.make(problem, roles, run.config.seed)
         except InputError as error:
-            found.append(f"experiment: {run.method or 'reference'} on {run.case}: {error}")
+            messages.append(f"experiment: {run.method or 'reference'} on {run.case}: {error}")
         else:
             most[run.case, run.method] = candidates_of(run.config, algorithm)
-    found += _without_true_front(grid, problems)
-    if metrics and not found:
+    messages += _without_true_front(grid, problems)
+    if metrics and not messages:
         indicators_of(grid.section.indicators, metrics.values())
-    if found:
-        raise InputError("\n".join(dict.fromkeys(found)))
+    if messages:
+        raise InputError("\n".join(dict.fromkeys(messages)))
     return most
 
 
 def _without_true_front(grid: Grid, problems: Problems) -> list[str]:
     """Return a line for each case whose true front is asked for and not known."""
-    found: list[str] = []
+    messages: list[str] = []
     reference = grid.section.reference
     if reference is None or reference.points is None:
-        return found
+        return messages
     for case, config in grid.cases.items():
         try:
             problem = problems.of(config)
             true_losses(problem, make_roles(config, problem), reference.points)
         except InputError as error:
-            found.append(f"experiment: {case}: {error}")
+            messages.append(f"experiment: {case}: {error}")
         except NotBuiltError:
             continue
-    return found
+    return messages
 
 
 def _open_runs(runs: Sequence[PlannedRun], out: RunDir) -> list[PlannedRun]:

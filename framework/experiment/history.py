@@ -61,9 +61,9 @@ def moments(run_dir: RunDir) -> list[Moment]:
     O(rows log rows) where they were not kept and the journal is read.
     """
     if run_dir.anytime_file.is_file():
-        kept = _read(run_dir.anytime_file)
-        if kept is not None:
-            return kept
+        stored = _read(run_dir.anytime_file)
+        if stored is not None:
+            return stored
     if not run_dir.journal_file.is_file():
         return []
     with run_dir.journal() as journal:
@@ -73,14 +73,16 @@ def moments(run_dir: RunDir) -> list[Moment]:
 def keep_moments(run_dir: RunDir) -> None:
     """Write ``anytime.npz`` of a run that has ended."""
     with run_dir.journal() as journal:
-        found = list(_moments(journal, run_dir.roles()))
+        moments_of_run = list(_moments(journal, run_dir.roles()))
     content = BytesIO()
     np.savez(
         content,
-        evaluations=np.array([m.evaluations for m in found], dtype=np.int64),
-        seconds=np.array([m.seconds for m in found]),
-        sizes=np.array([len(m.losses) for m in found], dtype=np.int64),
-        losses=np.concatenate([m.losses for m in found]) if found else np.zeros((0, 0)),
+        evaluations=np.array([m.evaluations for m in moments_of_run], dtype=np.int64),
+        seconds=np.array([m.seconds for m in moments_of_run]),
+        sizes=np.array([len(m.losses) for m in moments_of_run], dtype=np.int64),
+        losses=np.concatenate([m.losses for m in moments_of_run])
+        if moments_of_run
+        else np.zeros((0, 0)),
     )
     write_whole(run_dir.anytime_file, content.getvalue())
 
@@ -106,9 +108,9 @@ def _moments(journal: Journal, roles: Roles) -> Iterator[Moment]:
 def _read(path: Path) -> list[Moment] | None:
     """Return what is kept; None where the file is damaged: the journal has it all."""
     try:
-        kept = arrays_of(read_bytes(path, JSON_BYTES), JSON_BYTES)
-        sizes, losses = kept["sizes"], kept["losses"]
-        evaluations, seconds = kept["evaluations"], kept["seconds"]
+        arrays = arrays_of(read_bytes(path, JSON_BYTES), JSON_BYTES)
+        sizes, losses = arrays["sizes"], arrays["losses"]
+        evaluations, seconds = arrays["evaluations"], arrays["seconds"]
         if losses.ndim != 2 or len(losses) != sizes.sum() or (sizes < 0).any():
             return None
         parts = np.split(losses, np.cumsum(sizes)[:-1])

@@ -172,10 +172,10 @@ class OptionsAsWritten(Options):
 
 @cache
 def _model(contract: type[Options], implementation: type, kind: str) -> type[Options]:
-    own = parameters(implementation)
+    declared = parameters(implementation)
     keys: dict[str, Any] = {"kind": (Literal[kind], ...)}
     model: Any = create_model(
-        own.__name__, __base__=(own, contract), __module__=own.__module__, **keys
+        declared.__name__, __base__=(declared, contract), __module__=declared.__module__, **keys
     )
     model.registered_class = implementation
     return typing.cast("type[Options]", model)
@@ -199,22 +199,22 @@ def parameters(cls: type) -> type[BaseModel]:
     Where ``__init__`` passes ``**options`` on, it also has those of the next class that has one;
     of a parameter of both, type and default are the subclass's.
     """
-    own = getattr(cls, "Config", None)
-    if own is not None:
-        return typing.cast("type[BaseModel]", own)
+    declared = getattr(cls, "Config", None)
+    if declared is not None:
+        return typing.cast("type[BaseModel]", declared)
     fields: dict[str, Any] = {}
     for base in cls.__mro__:
         constructor = vars(base).get("__init__")
         if constructor is None:
             continue
         hints = typing.get_type_hints(constructor, include_extras=True)
-        known = inspect.signature(constructor).parameters.values()
+        arguments = inspect.signature(constructor).parameters.values()
         keys = {
             p.name: (hints[p.name], ... if p.default is p.empty else p.default)
-            for p in known
+            for p in arguments
             if p.kind is p.KEYWORD_ONLY and p.name != "seed"
         }
         fields = keys | fields  # the base's keys come first, but the subclass's types win
-        if all(p.kind is not p.VAR_KEYWORD for p in known):
+        if all(p.kind is not p.VAR_KEYWORD for p in arguments):
             break
     return create_model(f"{cls.__name__}Config", __base__=Section, **fields)

@@ -96,7 +96,7 @@ def conclude_repeats(
     """
     repeats = run_dir.children()[: config.repeats]
     summaries = [repeat.summary() for repeat in repeats]
-    found = {} if not one_front else {"front_size": _write_front(run_dir, repeats)}
+    sizes = {} if not one_front else {"front_size": _write_front(run_dir, repeats)}
     volumes = np.array([s["indicators"]["hypervolume"] for s in summaries])
     failed = any(s["status"] == FAILED for s in summaries)
     summary = {
@@ -110,7 +110,7 @@ def conclude_repeats(
         "evaluations": sum(s["evaluations"] for s in summaries),
         "distinct_evaluations": sum(s.get("distinct_evaluations", 0) for s in summaries),
         "rows_failed": sum(s["rows_failed"] for s in summaries),
-        **found,
+        **sizes,
         "indicators": {
             "hypervolume": float(volumes.mean()),
             "hypervolume_std": float(volumes.std()),

@@ -107,16 +107,16 @@ class RunDir:
             There is no ``config.yaml`` in it, or a link, which may lead to a file of the user's,
             or an earlier release made it.
         """
-        found = cls(path)
-        if not found.config_file.is_file():
+        run_dir = cls(path)
+        if not run_dir.config_file.is_file():
             raise InputError(f"{path}: expected the directory of a run, found no config.yaml in it")
-        check_no_links(found.path, "a run", written=True)
-        for journal in found.path.rglob("journal.sqlite"):
+        check_no_links(run_dir.path, "a run", written=True)
+        for journal in run_dir.path.rglob("journal.sqlite"):
             raise InputError(
                 f"{journal}: expected a run of this release of paretolab, found the journal of an "
                 "earlier one; use the release that made it, or run its config.yaml again"
             )
-        return found
+        return run_dir
 
     @property
     def repeats(self) -> Path:
@@ -130,9 +130,9 @@ class RunDir:
 
     def children(self) -> list[RunDir]:
         """Return the directories of its repeats, trials or runs; none for a single run."""
-        found = [*self.repeats.glob("[0-9]*"), *self.trials.glob("[0-9]*")]
-        found += [*self.path.glob("references/*"), *self.path.glob("cells/*/*/[0-9]*")]
-        return [RunDir(path) for path in sorted(found) if path.is_dir()]
+        paths = [*self.repeats.glob("[0-9]*"), *self.trials.glob("[0-9]*")]
+        paths += [*self.path.glob("references/*"), *self.path.glob("cells/*/*/[0-9]*")]
+        return [RunDir(path) for path in sorted(paths) if path.is_dir()]
 
     def runs(self) -> list[RunDir]:
         """Return the directories of its repeats or trials, or its own if it has none."""
@@ -255,11 +255,11 @@ class RunDir:
 
         Raises InputError where they are damaged.
         """
-        found = self.about().get("anchors")
-        if found is None:
+        pair = self.about().get("anchors")
+        if pair is None:
             return None
         with damaged(self.about_file, "points of reference"):
-            points = np.array(found, dtype=np.float64)
+            points = np.array(pair, dtype=np.float64)
             if points.ndim != 2 or points.shape[1] != len(self.roles().names):
                 raise ValueError(f"points of shape {points.shape}")
         return points
@@ -355,8 +355,8 @@ class RunDir:
 def _identity(path: Path) -> tuple[int, ...]:
     """Return what tells a file from one that took its place; nothing where there is none."""
     with suppress(OSError):
-        found = path.stat()
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        status = path.stat()
+        return status.st_ino, status.st_mtime_ns, status.st_size
     return ()
 
 

@@ -303,27 +303,29 @@ class SingleRun:
         kind = self._config.problem.kind
         try:
             around = exact_front(self._config, fronts[0], self._problem)
-            self._evidence = found = evidence(
+            self._evidence = resampled = evidence(
                 self._journal, self._problem, self._config.seed, around
             )
         except InputError as error:
             return list(fronts), {"unknown": str(error)}
-        if found is None and not isinstance(self._problem, Deployable):
+        if resampled is None and not isinstance(self._problem, Deployable):
             return list(fronts), {}  # no classifiers: there are no new records
-        if found is None:
+        if resampled is None:
             why = f"problem {kind!r} does not say what each record contributes to these metrics"
             return list(fronts), {"unknown": why}
-        first, about = with_expected(fronts[0], found)
+        first, about = with_expected(fronts[0], resampled)
         about["remains"] = [
             line for line in (self._algorithm.remains, self._problem.remains) if line
         ]
-        keep_resamples(self._run_dir, first, found)
-        told = [first]
+        keep_resamples(self._run_dir, first, resampled)
+        expected = [first]
         for front in fronts[1:]:
             inside = len(front) and np.isin(front.ids, first.ids).all()
-            own = first.take(np.searchsorted(first.ids, front.ids)).expected if inside else None
-            told.append(replace(front, expected=own) if inside else with_expected(front, found)[0])
-        return told, about
+            columns = first.take(np.searchsorted(first.ids, front.ids)).expected if inside else None
+            expected.append(
+                replace(front, expected=columns) if inside else with_expected(front, resampled)[0]
+            )
+        return expected, about
 
     def _beside(self, front: Front) -> dict[str, Any]:
         """Return, for the summary, what a person would do without the search, where it is known."""

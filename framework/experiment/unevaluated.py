@@ -48,9 +48,9 @@ def unevaluated(problem: Problem, front: Front, X: Array, seed: int) -> Array:
         looked = np.concatenate([designs, _without(moves, designs)])
         if len(problem.missing_components(looked)):
             break
-        kept = _best(problem, front, looked, spots, seed)
-        fresh = looked[len(designs) :][kept[len(designs) :]]
-        designs = looked[kept]
+        nearest = _best(problem, front, looked, spots, seed)
+        fresh = looked[len(designs) :][nearest[len(designs) :]]
+        designs = looked[nearest]
         if not len(fresh):
             break
         each = max(len(problem.neighbours(fresh[:1])), 1)
@@ -76,13 +76,13 @@ def _best(problem: Problem, front: Front, X: Array, spots: int, seed: int) -> Bo
     span = np.ptp(front.losses, axis=0)
     span = np.where(span > 0, span, 1.0)[:, np.newaxis, np.newaxis]
     each = max(_DESIGNS // (spots * pilot.count), 1)
-    kept = np.arange(len(X)) < spots
+    chosen = np.arange(len(X)) < spots
     for spot in range(spots):
-        own = losses[:, spot : spot + 1]
-        scaled = (losses - np.where(np.isfinite(own), own, 0.0)) / span
+        at_spot = losses[:, spot : spot + 1]
+        scaled = (losses - np.where(np.isfinite(at_spot), at_spot, 0.0)) / span
         score: FloatArray = scaled.max(axis=0) + _AUGMENTED * scaled.sum(axis=0)
-        kept[np.argsort(score, axis=0, kind="stable")[:each].ravel()] = True
-    return kept
+        chosen[np.argsort(score, axis=0, kind="stable")[:each].ravel()] = True
+    return chosen
 
 
 def _even(n: int, most: int) -> IntArray:

@@ -214,26 +214,26 @@ def _check_target(target: Path, identity: Mapping[str, Any]) -> None:
     others = {file.name for file in target.iterdir()} - {".lock", f"{path.name}.part"}
     if path.is_file():
         try:
-            known = parse_json(read_bytes(path, JSON_BYTES))
+            present = parse_json(read_bytes(path, JSON_BYTES))
         except (OSError, ValueError):
-            known = None
-        if known != identity:
+            present = None
+        if present != identity:
             raise InputError(
                 f"{target}: expected a new folder or one with a build of the same, found a build "
-                f"that differs in {_difference(known, identity)}; choose another folder"
+                f"that differs in {_difference(present, identity)}; choose another folder"
             )
     elif others:
         raise InputError(f"{target}: expected a new folder, found other files; choose another")
 
 
-def _difference(known: Any, identity: Mapping[str, Any]) -> str:
-    if not isinstance(known, Mapping):
+def _difference(present: Any, identity: Mapping[str, Any]) -> str:
+    if not isinstance(present, Mapping):
         return "its format"
     for part in ("data", "versions", "build"):
-        if known.get(part) != identity[part]:
-            keys = [k for k, v in identity[part].items() if known.get(part, {}).get(k) != v]
+        if present.get(part) != identity[part]:
+            keys = [k for k, v in identity[part].items() if present.get(part, {}).get(k) != v]
             return f"its {part} ({', '.join(keys)})"
-    return "its name" if known.get("format") == identity["format"] else "its format"
+    return "its name" if present.get("format") == identity["format"] else "its format"
 
 
 def _train(
@@ -295,22 +295,22 @@ def _measured(
     def about_file(name: str) -> Path:
         return target / MODELS / name / ABOUT_FILE
 
-    known = {
+    by_model = {
         plan.id: read_object(about_file(plan.id), "what is known of a model") for plan in ready
     }
     left = {
         name: target / MODELS / name / MODEL_FILE
-        for name, about in known.items()
+        for name, about in by_model.items()
         if "costs" not in about
     }
     records = data.test if len(data.test) else data.design
-    found = measure(left, records, values=data.classes is None, latency=latency)
-    for i, (name, costs) in enumerate(found, start=len(ready) - len(left) + 1):
-        known[name]["costs"] = {**costs, "disk": left[name].stat().st_size / 1e6}
-        write_whole(about_file(name), json.dumps(known[name], indent=1))
+    measured = measure(left, records, values=data.classes is None, latency=latency)
+    for i, (name, costs) in enumerate(measured, start=len(ready) - len(left) + 1):
+        by_model[name]["costs"] = {**costs, "disk": left[name].stat().st_size / 1e6}
+        write_whole(about_file(name), json.dumps(by_model[name], indent=1))
         _show(display, "measured", i, len(ready), name)
     return {
-        key: Cost(np.array([known[plan.id]["costs"][key] for plan in ready]), unit)
+        key: Cost(np.array([by_model[plan.id]["costs"][key] for plan in ready]), unit)
         for key, unit in (UNITS | (LATENCY_UNITS if latency else {})).items()
     }
 

@@ -84,8 +84,8 @@ def calls_of(
     by_answer = _TRUTH in frame.columns and all(_ANSWER in parts[m] for m in models)
     if not by_answer:
         _all_have(parts, _RIGHT, where)
-    told = any(_SURE in parts[m] for m in models)
-    if told:
+    has_confidence = any(_SURE in parts[m] for m in models)
+    if has_confidence:
         _all_have(parts, _SURE, where)
     named = dict.fromkeys(what for m in models for what in parts[m])
     kinds = [what for what in named if what not in (_RIGHT, _SURE, _ANSWER)]
@@ -106,7 +106,7 @@ def calls_of(
     return CallTable.from_arrays(
         models,
         right,
-        _stacked(frame, parts, _SURE) if told else np.zeros((len(models), len(frame))),
+        _stacked(frame, parts, _SURE) if has_confidence else np.zeros((len(models), len(frame))),
         costs,
         answers=_answers(frame, parts) if complete else None,
         truth=_texts(frame[_TRUTH]) if complete and _TRUTH in frame.columns else None,
@@ -127,7 +127,7 @@ def _columns(frame: pd.DataFrame) -> dict[str, dict[str, str]]:
 
 
 def _all_have(parts: Mapping[str, Mapping[str, str]], what: str, where: str) -> None:
-    lacks = [model for model, own in parts.items() if what not in own]
+    lacks = [model for model, columns in parts.items() if what not in columns]
     if lacks:
         raise InputError(
             f"{where}: expected a column {lacks[0]}:{what}, found none; the models are told by "
@@ -141,7 +141,7 @@ def _stacked(
     what: str,
     turned: Callable[[pd.Series[Any]], pd.Series[Any]] | None = None,
 ) -> Any:
-    columns = [frame[own[what]] for own in parts.values()]
+    columns = [frame[columns_of[what]] for columns_of in parts.values()]
     return np.stack([(turned(c) if turned else c).to_numpy() for c in columns])
 
 
@@ -156,7 +156,7 @@ def _truth_value(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _answers(frame: pd.DataFrame, parts: Mapping[str, Mapping[str, str]]) -> Any:
-    return np.stack([_texts(frame[own[_ANSWER]]) for own in parts.values()])
+    return np.stack([_texts(frame[columns[_ANSWER]]) for columns in parts.values()])
 
 
 def _texts(column: pd.Series[Any]) -> Any:

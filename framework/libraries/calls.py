@@ -194,9 +194,9 @@ class CallTable:
         """
         ids = checked_ids(tuple(map(str, ids)), name)
         k = len(ids)
-        known = _labels_of(labels, answers, truth)
-        coded = None if answers is None else _codes(answers, known, f"{name}: answers")
-        true = None if truth is None else _codes(truth, known, f"{name}: truth")
+        distinct = _labels_of(labels, answers, truth)
+        coded = None if answers is None else _codes(answers, distinct, f"{name}: answers")
+        true = None if truth is None else _codes(truth, distinct, f"{name}: truth")
         if right is None:
             if coded is None or true is None:
                 raise InputError(
@@ -216,11 +216,11 @@ class CallTable:
         always = fixed or {}
         table = {
             str(key): CallCost(
-                _whole(given, ids, n, key, name),
+                _whole(amounts, ids, n, key, name),
                 (units or _UNITS).get(key, _UNITS.get(key, "")),
                 _whole(always[key], ids, 1, key, name)[:, 0] if key in always else None,
             )
-            for key, given in costs.items()
+            for key, amounts in costs.items()
         }
         if not table:
             raise InputError(f"{name}: expected a cost of the calls, such as money, found none")
@@ -231,10 +231,10 @@ class CallTable:
             costs=table,
             answers=_shaped(coded, (k, n), f"{name}: answers"),
             truth=_shaped(true, (n,), f"{name}: truth"),
-            labels=known,
+            labels=distinct,
             probabilities=_shaped(
                 None if probabilities is None else np.asarray(probabilities, np.float32),
-                (k, n, len(known)),
+                (k, n, len(distinct)),
                 f"{name}: probabilities",
             ),
             groups=_shaped(_group_codes(groups), (n,), f"{name}: groups"),
@@ -289,14 +289,14 @@ class CallTable:
                 f"{library.title}: expected costs of the models (build it with measured: true, or "
                 "import them), found none"
             )
-        found = np.asarray(P, dtype=np.float32)
-        if found.ndim == 2:
-            found = np.stack([1 - found, found], axis=2)
-        codes = found.argmax(axis=2)
+        probabilities = np.asarray(P, dtype=np.float32)
+        if probabilities.ndim == 2:
+            probabilities = np.stack([1 - probabilities, probabilities], axis=2)
+        codes = probabilities.argmax(axis=2)
         return cls.from_arrays(
             library.ids,
             codes == np.asarray(y)[None, :],
-            found.max(axis=2).astype(np.float64),
+            probabilities.max(axis=2).astype(np.float64),
             {
                 name: np.subtract(library.costs[name].values, (fixed or {}).get(name, 0.0))
                 for name in names
@@ -306,7 +306,7 @@ class CallTable:
             answers=np.asarray(library.classes, dtype=object)[codes],
             truth=np.asarray(library.classes, dtype=object)[np.asarray(y)],
             labels=library.classes,
-            probabilities=found,
+            probabilities=probabilities,
             groups=library.units if part == "validation" else None,
             name=library.title if part == "validation" else f"{library.title}, test",
         )
@@ -423,13 +423,13 @@ def _labels_of(labels: Sequence[Any] | None, answers: Any, truth: Any) -> tuple[
         return ()
     said = np.asarray(answers, dtype=object).ravel().tolist()
     said += [] if truth is None else np.asarray(truth, dtype=object).ravel().tolist()
-    found = {str(label): label for label in plain_labels(said) if label == label}
-    return tuple(found[key] for key in sorted(found))
+    by_text = {str(label): label for label in plain_labels(said) if label == label}
+    return tuple(by_text[key] for key in sorted(by_text))
 
 
-def _codes(given: Any, labels: tuple[Any, ...], where: str) -> IntArray:
+def _codes(values: Any, labels: tuple[Any, ...], where: str) -> IntArray:
     places = {str(label): i for i, label in enumerate(labels)}
-    plain = np.asarray(given, dtype=object)
+    plain = np.asarray(values, dtype=object)
     codes = [places.get(str(label), -1) for label in plain_labels(plain.ravel())]
     if -1 in codes and "truth" not in where:
         stray = plain.ravel()[codes.index(-1)]
@@ -437,8 +437,8 @@ def _codes(given: Any, labels: tuple[Any, ...], where: str) -> IntArray:
     return np.array(codes, dtype=np.int64).reshape(plain.shape)
 
 
-def _numbers(given: Any, what: str) -> FloatArray:
-    raw = np.asarray(given)
+def _numbers(values: Any, what: str) -> FloatArray:
+    raw = np.asarray(values)
     if raw.dtype.kind in "OUS":
         for value in raw.ravel().tolist():
             try:
@@ -459,59 +459,59 @@ def _missing(bad: Array, ids: Sequence[str], what: str) -> str:
     return f"none of {ids[worst]!r} for {int(counts[worst])} records (record {first} first){what}"
 
 
-def _right(given: Any, ids: Sequence[str], name: str) -> Array:
-    found = _numbers(given, f"{name}: right answers")
-    if found.ndim == 2 and len(found) == len(ids) and np.isnan(found).any():
+def _right(values: Any, ids: Sequence[str], name: str) -> Array:
+    numbers = _numbers(values, f"{name}: right answers")
+    if numbers.ndim == 2 and len(numbers) == len(ids) and np.isnan(numbers).any():
         raise InputError(
             f"{name}: expected a call of every model to every record, found "
-            f"{_missing(np.isnan(found), ids, '; leave the model or the records out')}"
+            f"{_missing(np.isnan(numbers), ids, '; leave the model or the records out')}"
         )
-    if not np.isin(found, (0.0, 1.0)).all():
-        stray = found[~np.isin(found, (0.0, 1.0))].ravel()[0]
+    if not np.isin(numbers, (0.0, 1.0)).all():
+        stray = numbers[~np.isin(numbers, (0.0, 1.0))].ravel()[0]
         raise InputError(f"{name}: expected 1 for a right answer and 0 for a wrong, found {stray}")
-    return np.asarray(found == 1.0)
+    return np.asarray(numbers == 1.0)
 
 
-def _confidence(given: Any, ids: Sequence[str], n: int, name: str) -> FloatArray:
-    found = _numbers(given, f"{name}: confidence")
-    if found.shape != (len(ids), n):
+def _confidence(values: Any, ids: Sequence[str], n: int, name: str) -> FloatArray:
+    numbers = _numbers(values, f"{name}: confidence")
+    if numbers.shape != (len(ids), n):
         raise InputError(
             f"{name}: expected a confidence of each call, shape ({len(ids)}, {n}), found "
-            f"{found.shape}"
+            f"{numbers.shape}"
         )
-    if np.isnan(found).any():
+    if np.isnan(numbers).any():
         raise InputError(
             f"{name}: expected a confidence of each call, found "
-            f"{_missing(np.isnan(found), ids, '; leave the model or the records out')}"
+            f"{_missing(np.isnan(numbers), ids, '; leave the model or the records out')}"
         )
-    return found
+    return numbers
 
 
-def _whole(given: Any, ids: Sequence[str], n: int, key: str, name: str) -> IntArray:
+def _whole(values: Any, ids: Sequence[str], n: int, key: str, name: str) -> IntArray:
     """Return costs as whole numbers of 1e-9, shape (K, N)."""
-    found = _numbers(given, f"{name}: {key}")
-    if found.shape == (len(ids),):
-        found = np.repeat(found[:, None], n, axis=1)
-    if found.shape != (len(ids), n):
+    costs = _numbers(values, f"{name}: {key}")
+    if costs.shape == (len(ids),):
+        costs = np.repeat(costs[:, None], n, axis=1)
+    if costs.shape != (len(ids), n):
         raise InputError(
             f"{name}: {key}: expected one number a model or a call, shape ({len(ids)},) or "
-            f"({len(ids)}, {n}), found {found.shape}"
+            f"({len(ids)}, {n}), found {costs.shape}"
         )
-    if np.isnan(found).any():
+    if np.isnan(costs).any():
         raise InputError(
-            f"{name}: {key}: expected one of each call, found {_missing(np.isnan(found), ids, '')}"
+            f"{name}: {key}: expected one of each call, found {_missing(np.isnan(costs), ids, '')}"
         )
-    if (found < 0).any() or np.isinf(found).any():
+    if (costs < 0).any() or np.isinf(costs).any():
         raise InputError(
-            f"{name}: {key}: expected finite numbers from 0, found {found.min():g} to "
-            f"{found.max():g}"
+            f"{name}: {key}: expected finite numbers from 0, found {costs.min():g} to "
+            f"{costs.max():g}"
         )
-    if found.max() > _MOST / UNIT / (len(ids) * n):
+    if costs.max() > _MOST / UNIT / (len(ids) * n):
         raise InputError(
             f"{name}: {key}: expected costs that add up to at most {_MOST / UNIT:.2g}, found calls "
-            f"of up to {found.max():g}; give it in a larger unit"
+            f"of up to {costs.max():g}; give it in a larger unit"
         )
-    return frozen(_rounded(found, f"{name}: {key}"))
+    return frozen(_rounded(costs, f"{name}: {key}"))
 
 
 def _shaped(array: Any, shape: tuple[int, ...], where: str) -> Any:
@@ -533,8 +533,8 @@ def _record_names(records: Sequence[Any] | None, n: int, name: str) -> tuple[str
     names = tuple(map(str, records))
     if len(names) != n or len(set(names)) < n:
         twice = next((r for r in names if names.count(r) > 1), "")
-        found = f"{twice!r} twice" if twice else f"{len(names)} names"
-        raise InputError(f"{name}: expected a name for each of {n} records, once, found {found}")
+        problem = f"{twice!r} twice" if twice else f"{len(names)} names"
+        raise InputError(f"{name}: expected a name for each of {n} records, once, found {problem}")
     return names
 
 

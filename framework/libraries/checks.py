@@ -61,29 +61,29 @@ def plain_labels(labels: Iterable[Any]) -> list[Any]:
 
 def class_codes(labels: Any, classes: tuple[Any, ...] | None, where: str) -> Array:
     """Return labels (n,) as positions in ``classes`` (int64), values of regression as float64."""
-    given = np.asarray(labels)
-    if given.ndim != 1 or len(given) == 0:
-        raise InputError(f"{where}: expected one label a record, found shape {given.shape}")
+    values = np.asarray(labels)
+    if values.ndim != 1 or len(values) == 0:
+        raise InputError(f"{where}: expected one label a record, found shape {values.shape}")
     if classes is None:
-        return _finite_values(given, where)
+        return _finite_values(values, where)
     places = {label: place for place, label in enumerate(classes)}
     try:
-        return np.array([places[label] for label in given.tolist()], dtype=np.int64)
+        return np.array([places[label] for label in values.tolist()], dtype=np.int64)
     except KeyError as error:
         wrong = error.args[0]
-        known = ", ".join(map(repr, classes))
+        names = ", ".join(map(repr, classes))
         raise InputError(
-            f"{where}: expected one of the classes {known}, found {wrong!r}"
+            f"{where}: expected one of the classes {names}, found {wrong!r}"
             f"{nearest(wrong, classes)}"
         ) from error
 
 
-def _finite_values(given: Array, where: str) -> FloatArray:
+def _finite_values(targets: Array, where: str) -> FloatArray:
     try:
-        values = np.array(given, dtype=np.float64)
+        values = np.array(targets, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{where}: expected numbers, as no classes are given, found {given.dtype} values; "
+            f"{where}: expected numbers, as no classes are given, found {targets.dtype} values; "
             "give classes"
         ) from error
     if not np.isfinite(values).all():
@@ -102,7 +102,7 @@ def check_every_class(codes: IntArray, classes: tuple[Any, ...]) -> None:
 
 
 def checked_predictions(
-    given: Any,
+    predictions: Any,
     ids: tuple[str, ...],
     records: int,
     classes: tuple[Any, ...] | None,
@@ -116,7 +116,7 @@ def checked_predictions(
 
     Parameters
     ----------
-    given : array_like, shape (K, N) or (K, N, C)
+    predictions : array_like, shape (K, N) or (K, N, C)
         Of two classes also (K, N, 2).
     normalise : bool
         Divide the probabilities of each record by their sum instead of refusing them.
@@ -128,7 +128,7 @@ def checked_predictions(
         up to one.
     """
     try:
-        array = np.asanyarray(given)
+        array = np.asanyarray(predictions)
         if array.dtype.kind not in "fiub":
             raise TypeError
     except (TypeError, ValueError) as error:
@@ -240,11 +240,11 @@ def checked_cost(values: Any, ids: tuple[str, ...], name: str, where: str) -> Fl
             f"{place}: expected one value for each of the {len(ids)} models, found shape "
             f"{array.shape}"
         )
-    for wrong, found in ((~np.isfinite(array), "none"), (array < 0, "a negative one")):
+    for wrong, fault in ((~np.isfinite(array), "none"), (array < 0, "a negative one")):
         if wrong.any():
             first = int(wrong.argmax())
             raise InputError(
-                f"{place}: expected a finite value of at least 0 for each model, found {found} "
+                f"{place}: expected a finite value of at least 0 for each model, found {fault} "
                 f"({array[first]:g}) of {ids[first]!r}; measure it, or leave out that cost or "
                 "that model"
             )
@@ -266,14 +266,14 @@ def by_model(values: Any, ids: Sequence[str], place: str) -> Any:
     other = [key for key in named if key not in ids]
     missing = [name for name in ids if name not in named]
     if other or missing or len(named) < len(pairs):
-        found = "a model twice"
+        fault = "a model twice"
         if other:
-            found = f"one of {other[0]!r}, which is no model{nearest(other[0], ids)}"
+            fault = f"one of {other[0]!r}, which is no model{nearest(other[0], ids)}"
         elif missing:
-            found = f"none of {missing[0]!r}"
+            fault = f"none of {missing[0]!r}"
         raise InputError(
             f"{place}: expected a value of each model ({', '.join(ids[:4])}"
-            f"{', ...' if len(ids) > 4 else ''}), found {found}; name the values by the models' "
+            f"{', ...' if len(ids) > 4 else ''}), found {fault}; name the values by the models' "
             "ids, or give a list in their order"
         )
     return [named[name] for name in ids]

@@ -109,12 +109,12 @@ class BuildConfig(Section):
 
     @model_validator(mode="after")
     def _known_families(self) -> BuildConfig:
-        known = [name for name, family in FAMILIES.items() if family.fits(self.task)]
+        names = [name for name, family in FAMILIES.items() if family.fits(self.task)]
         for name in self.families or ():
-            if name not in known:
+            if name not in names:
                 raise ValueError(
-                    f"families: expected some of {', '.join(known)} for a {self.task}, found "
-                    f"{name!r}{nearest(name, known)}"
+                    f"families: expected some of {', '.join(names)} for a {self.task}, found "
+                    f"{name!r}{nearest(name, names)}"
                 )
         if len(set(self.families or ())) < len(self.families or ()):
             raise ValueError("families: expected each family once, found one twice")
@@ -206,8 +206,8 @@ class CallsSection(Section):
     @model_validator(mode="after")
     def _one_source(self) -> CallsSection:
         if (self.path is None) == (self.library is None):
-            found = "neither" if self.path is None else "both"
-            raise ValueError(f"expected path or library, found {found}")
+            fault = "neither" if self.path is None else "both"
+            raise ValueError(f"expected path or library, found {fault}")
         if self.library is not None and (self.test is not None or self.prices is not None):
             raise ValueError("expected test and prices beside path only; a library has its own")
         return self
@@ -283,7 +283,7 @@ class ImportConfig(Section):
 
     @model_validator(mode="after")
     def _one_place(self) -> ImportConfig:
-        given: list[Any] = [self.arrays, self.models, self.tabrepo]
-        if sum(place is not None for place in given) != 1:
+        places: list[Any] = [self.arrays, self.models, self.tabrepo]
+        if sum(place is not None for place in places) != 1:
             raise ValueError("expected exactly one of arrays, models, tabrepo")
         return self

@@ -216,15 +216,15 @@ def cross_fitted(
         strata = np.unique(y[used], return_inverse=True)[1].ravel()
     units = None if groups is None else groups[used]
     parts = fold_records(strata, folds, seed, "folds", classes, units=units)
-    found: list[Any] = []
+    tables: list[Any] = []
     for name in models:
         first = _predicted(name, final[name], _safe_indexing(X, used[:1]), classes)
         table = np.zeros((len(y), *first.shape[1:]), dtype=np.float32)
         for part in parts:
             model, rows = fitted(name, np.delete(used, part)), used[part]
             table[rows] = _predicted(name, model, _safe_indexing(X, rows), classes)
-        found.append(table)
-    return final, OutOfFold(np.stack(found), folds)
+        tables.append(table)
+    return final, OutOfFold(np.stack(tables), folds)
 
 
 def is_fitted(model: Any) -> bool:
@@ -295,11 +295,11 @@ def _costs_of(
     values: bool,
 ) -> dict[str, Cost]:
     latency = LATENCY_UNITS.keys() <= units.keys()
-    found = dict(measure(files, X, values=values, trusted=trusted, latency=latency))
+    by_model = dict(measure(files, X, values=values, trusted=trusted, latency=latency))
     for name, path in files.items():
-        found[name]["disk"] = path.stat().st_size / 1e6
+        by_model[name]["disk"] = path.stat().st_size / 1e6
     return {
-        key: Cost(np.array([found[name][key] for name in files]), unit)
+        key: Cost(np.array([by_model[name][key] for name in files]), unit)
         for key, unit in units.items()
     }
 

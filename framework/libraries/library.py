@@ -350,13 +350,15 @@ def _checked(
     """Check predictions, costs and configs; ``arrays`` in the order of ``ARRAYS``."""
     validation, y, test, y_test, units = arrays
 
-    def predictions(key: str, given: Any, labels: Array) -> Array:
-        return checked_predictions(given, ids, len(labels), classes, normalise=normalise, where=key)
+    def predictions(key: str, values: Any, labels: Array) -> Array:
+        return checked_predictions(
+            values, ids, len(labels), classes, normalise=normalise, where=key
+        )
 
     table = {}
     for key, cost in ({} if costs is None else costs).items():
-        given, unit = cost if isinstance(cost, Cost) else (cost, "")
-        table[key] = Cost(checked_cost(given, ids, key, "costs"), str(unit))
+        amounts, unit = cost if isinstance(cost, Cost) else (cost, "")
+        table[key] = Cost(checked_cost(amounts, ids, key, "costs"), str(unit))
     library = Library(
         ids=ids,
         validation=predictions("validation", validation, y),
@@ -379,13 +381,13 @@ def _checked(
 def _unit_codes(units: Any, records: int) -> IntArray | None:
     if units is None:
         return None
-    found = np.asarray(units)
-    if found.shape != (records,) or not np.issubdtype(found.dtype, np.integer):
+    codes = np.asarray(units)
+    if codes.shape != (records,) or not np.issubdtype(codes.dtype, np.integer):
         raise InputError(
             f"units: expected a whole number for each of {records} validation records, found "
-            f"{found.dtype} of shape {found.shape}"
+            f"{codes.dtype} of shape {codes.shape}"
         )
-    return np.asarray(frozen(np.unique(found, return_inverse=True)[1].ravel().astype(np.int64)))
+    return np.asarray(frozen(np.unique(codes, return_inverse=True)[1].ravel().astype(np.int64)))
 
 
 def _folds_of(folder: Path) -> int:
@@ -424,9 +426,9 @@ def _description_of(folder: Path) -> dict[str, Any]:
         )
     plain = read_json(path, "a library's description")
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:
-        found = plain.get("format") if isinstance(plain, dict) else plain
+        stamp = plain.get("format") if isinstance(plain, dict) else plain
         raise InputError(
-            f"{path}: expected a library of format {FORMAT}, found {found!r}; make it again with "
+            f"{path}: expected a library of format {FORMAT}, found {stamp!r}; make it again with "
             "this version of paretolab"
         )
     return plain
@@ -443,16 +445,16 @@ def open_array(path: Path) -> Array:
     try:
         return mapped(path)
     except (OSError, ValueError) as error:
-        found = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise InputError(f"{path.name}: expected an array of numbers, found: {found}") from error
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise InputError(f"{path.name}: expected an array of numbers, found: {reason}") from error
 
 
 def _digests_of(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file of a library but its arrays and ``library.json``."""
-    found = sorted(path for pattern in _OTHERS for path in folder.glob(pattern))
+    paths = sorted(path for pattern in _OTHERS for path in folder.glob(pattern))
     try:
         return {
-            path.relative_to(folder).as_posix(): digest_of(path, ESTIMATOR_BYTES) for path in found
+            path.relative_to(folder).as_posix(): digest_of(path, ESTIMATOR_BYTES) for path in paths
         }
     except TooManyBytes as error:
         raise InputError(
@@ -462,11 +464,11 @@ def _digests_of(folder: Path) -> dict[str, str]:
 
 def _check_files(folder: Path, listed: Mapping[str, str]) -> None:
     """Refuse files, beside the arrays, that are missing, were changed or are not listed."""
-    found = _digests_of(folder)
-    for name in sorted({*found, *listed}):
-        if name not in found:
+    digests = _digests_of(folder)
+    for name in sorted({*digests, *listed}):
+        if name not in digests:
             raise InputError(f"{name} is missing")
-        if found[name] != listed.get(name):
+        if digests[name] != listed.get(name):
             raise InputError(f"{name} was changed since the library was written")
 
 

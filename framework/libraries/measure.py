@@ -118,10 +118,10 @@ def measure(
                 process.stdin.write(json.dumps(request))
                 process.stdin.close()
                 for line in process.stdout:
-                    found = json.loads(line)
-                    if "error" in found:
-                        raise ParetolabError(f"model {found['id']!r}: {found['error']}")
-                    yield found.pop("id"), found
+                    measured = json.loads(line)
+                    if "error" in measured:
+                        raise ParetolabError(f"model {measured['id']!r}: {measured['error']}")
+                    yield measured.pop("id"), measured
             except BaseException:  # whoever asks has no use for the rest
                 process.kill()
                 raise
@@ -300,7 +300,7 @@ def _latencies(predict: Callable[[Any], object], records: Any) -> dict[str, floa
     So that a disturbance which fills one round does not decide. The records of a round's calls
     about one differ, and each call is about records that are cut out before.
     """
-    found: dict[str, list[float]] = {name: [] for name in LATENCY_UNITS}
+    by_name: dict[str, list[float]] = {name: [] for name in LATENCY_UNITS}
     for size, calls in _CALLS.items():
         asked = [records[i : i + 1] for i in range(calls)] if size == 1 else [records] * calls
         predict(asked[0])
@@ -311,12 +311,12 @@ def _latencies(predict: Callable[[Any], object], records: Any) -> dict[str, floa
                 predict(some)
                 took.append(time.perf_counter() - start)
             if size == BATCH:
-                found[f"cpu_time_{size}"].append((time.process_time() - begin) / calls)
+                by_name[f"cpu_time_{size}"].append((time.process_time() - begin) / calls)
             # a time that was measured, which that share of the calls did not exceed
             middle, late = np.quantile(took, [0.5, 0.95], method="inverted_cdf").tolist()
-            found[f"latency_{size}_p50"].append(middle)
-            found[f"latency_{size}_p95"].append(late)
-    return {name: float(np.median(values)) for name, values in found.items()}
+            by_name[f"latency_{size}_p50"].append(middle)
+            by_name[f"latency_{size}_p95"].append(late)
+    return {name: float(np.median(values)) for name, values in by_name.items()}
 
 
 def _read_records(path: str) -> Any:

@@ -56,14 +56,14 @@ def call_times(library: Library) -> FloatArray | None:
         return None
     if "inference_time" not in library.costs:
         return None
-    found = []
+    seconds = []
     try:
         for name in library.ids:
             about = read_object(library.folder / MODELS / name / ABOUT_FILE, "a model")
-            found.append(float(about["costs"]["call_time"]))
+            seconds.append(float(about["costs"]["call_time"]))
     except (InputError, OSError, *DAMAGED):  # imported, say
         return None
-    return np.clip(np.nan_to_num(found), 0.0, library.costs["inference_time"].values)
+    return np.clip(np.nan_to_num(seconds), 0.0, library.costs["inference_time"].values)
 
 
 def load_member(folder: Path, name: str, trusted: Collection[str] = ()) -> Any:
@@ -129,8 +129,8 @@ def as_taken(model: Any, records: Any) -> Any:
     """
     if not isinstance(records, pd.DataFrame):
         return records
-    known = getattr(model, "feature_names_in_", None)
-    return records.to_numpy() if known is None else records[list(known)]
+    names = getattr(model, "feature_names_in_", None)
+    return records.to_numpy() if names is None else records[list(names)]
 
 
 def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Array:
@@ -156,19 +156,19 @@ def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Ar
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # models fitted on arrays that predict arrays
         if classes is None:
-            found = np.asarray(model.predict(records), dtype=np.float64)
-            return shaped(found, (n,))
-        found = np.asarray(model.predict_proba(records), dtype=np.float64)
-    known = plain_labels(model.classes_)
-    shaped(found, (n, len(known)))
-    if sorted(map(str, known)) != sorted(map(str, classes)):
-        raise ValueError(f"expected a model of the classes {list(classes)}, found {known}")
-    names = [str(label) for label in known]
-    found = found[:, [names.index(str(label)) for label in classes]]
-    return found[:, 1] if len(known) == 2 else found
+            answers = np.asarray(model.predict(records), dtype=np.float64)
+            return shaped(answers, (n,))
+        answers = np.asarray(model.predict_proba(records), dtype=np.float64)
+    labels = plain_labels(model.classes_)
+    shaped(answers, (n, len(labels)))
+    if sorted(map(str, labels)) != sorted(map(str, classes)):
+        raise ValueError(f"expected a model of the classes {list(classes)}, found {labels}")
+    names = [str(label) for label in labels]
+    answers = answers[:, [names.index(str(label)) for label in classes]]
+    return answers[:, 1] if len(labels) == 2 else answers
 
 
-def shaped(found: Array, shape: tuple[int, ...]) -> Array:
+def shaped(values: Array, shape: tuple[int, ...]) -> Array:
     """Return what a model predicted, if it has the shape (n,) or (n, C) that was expected.
 
     Raises
@@ -176,9 +176,9 @@ def shaped(found: Array, shape: tuple[int, ...]) -> Array:
     ValueError
         It has another, which numpy might repeat over the records.
     """
-    if found.shape != shape:
-        raise ValueError(f"predictions of shape {found.shape} where {shape} was expected")
-    return found
+    if values.shape != shape:
+        raise ValueError(f"predictions of shape {values.shape} where {shape} was expected")
+    return values
 
 
 class Members(NamedTuple):

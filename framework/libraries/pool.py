@@ -68,8 +68,8 @@ class Family:
         """Return the unfitted estimator."""
         module, _, name = str(self._class(task)).partition(":")
         seed = {"random_state": plan.seed} if self.seeded else {}
-        own = {key: value for key, value in plan.parameters.items() if key != DRAWN}
-        model = getattr(import_module(module), name)(**self.fixed, **own, **seed)
+        parameters = {key: value for key, value in plan.parameters.items() if key != DRAWN}
+        model = getattr(import_module(module), name)(**self.fixed, **parameters, **seed)
         if DRAWN not in plan.parameters:
             return model
         from sklearn.ensemble import BaggingClassifier, BaggingRegressor
@@ -118,13 +118,13 @@ def _plan(name: str, number: int, seed: int, balanced: bool) -> PoolPlan:
     # a stream for each model: the parameters of one do not depend on how many others there are
     key = (_STREAM, list(FAMILIES).index(name), number)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
-    own_seed = int(rng.integers(2**31 - 1))
+    model_seed = int(rng.integers(2**31 - 1))
     parameters = dict(family.first)
     if number > 0:
         parameters = {parameter: draw(rng) for parameter, draw in family.draws.items()}
     if balanced and number > 0 and family.most < _ALWAYS:
         parameters[DRAWN] = round(float(rng.uniform(0.5, 1.0)), 3)
-    return PoolPlan(f"{name}_{number + 1}", name, parameters, own_seed)
+    return PoolPlan(f"{name}_{number + 1}", name, parameters, model_seed)
 
 
 def svm_classifier(**parameters: Any) -> Any:

@@ -93,8 +93,8 @@ def _predictions(path: Path, ids: Sequence[str], classes: Sequence[Any] | None) 
     if classes is None or len(classes) == 2:
         return _numbers_of(frame, list(ids), path).T
     wanted = [f"{name}{_BETWEEN}{label}" for name in ids for label in classes]
-    found = _numbers_of(frame, wanted, path)
-    return found.reshape(len(frame), len(ids), len(classes)).transpose(1, 0, 2)
+    numbers = _numbers_of(frame, wanted, path)
+    return numbers.reshape(len(frame), len(ids), len(classes)).transpose(1, 0, 2)
 
 
 def _numbers_of(frame: pd.DataFrame, columns: list[str], path: Path) -> Array:
@@ -110,13 +110,13 @@ def _numbers_of(frame: pd.DataFrame, columns: list[str], path: Path) -> Array:
 def _labels(path: Path, classes: Sequence[Any] | None) -> Array:
     """Read one label for each record, spelled as the classes are."""
     if path.suffix == ".npy":
-        found: Array = np.asarray(open_array(path))
+        labels: Array = np.asarray(open_array(path))
     else:
         frame = read_frame(path)
         if frame.shape[1] != 1:
             raise InputError(f"{path}: expected one column of labels, found {frame.shape[1]}")
-        found = frame.iloc[:, 0].to_numpy()
-    return found if classes is None else spelled_as_classes(found, classes)
+        labels = frame.iloc[:, 0].to_numpy()
+    return labels if classes is None else spelled_as_classes(labels, classes)
 
 
 def spelled_as_classes(labels: Array, classes: Sequence[Any]) -> Array:
@@ -155,11 +155,11 @@ def read_costs(
     listed = [str(name) for name in frame[_ID]]
     places = {name: i for i, name in enumerate(listed)}
     ids = list(ids or listed)
-    known = {**UNITS, **units}
+    by_name = {**UNITS, **units}
     return ids, {
         name: Cost(
             np.array([values[places[key], i] if key in places else np.nan for key in ids]),
-            known.get(name, ""),
+            by_name.get(name, ""),
         )
         for i, name in enumerate(names)
     }
@@ -172,14 +172,14 @@ def _configs(
     if path is None:
         return None
     try:
-        known = read_json(path, "a mapping of id to config")
-        found = [known.get(name, known.get(name.removesuffix(ending))) for name in ids]
+        by_model = read_json(path, "a mapping of id to config")
+        configs = [by_model.get(name, by_model.get(name.removesuffix(ending))) for name in ids]
     except AttributeError as error:
         raise InputError(f"{path}: expected JSON, a mapping of id to config: {error}") from error
-    for name, config in zip(ids, found, strict=True):
+    for name, config in zip(ids, configs, strict=True):
         if not isinstance(config, Mapping):
             raise InputError(f"{path}: expected a config of model {name!r}, found none")
-    return found
+    return configs
 
 
 def from_tabrepo(config: TabRepoConfig, name: str) -> tuple[Library, list[str]]:
@@ -205,10 +205,10 @@ def from_tabrepo(config: TabRepoConfig, name: str) -> tuple[Library, list[str]]:
     y = _zipped_labels(place / "label-val.csv.zip")
     y_test = _zipped_labels(place / "label-test.csv.zip")
     times = _times(config, models) * 1e6 / max(len(y_test), 1)
-    kept, times, messages = _without_gaps(times, models, config.missing)
-    if len(kept) < len(models):
-        validation, test = validation[kept], test[kept]
-        models = [models[i] for i in kept]
+    complete, times, messages = _without_gaps(times, models, config.missing)
+    if len(complete) < len(models):
+        validation, test = validation[complete], test[complete]
+        models = [models[i] for i in complete]
     _, further = read_costs(config.costs, {}, models)
     classes = _classes(validation, y)
     library = Library.from_arrays(
@@ -252,13 +252,13 @@ def _memmap(place: Path, meta: Mapping[str, Any], part: str) -> Array:
     wanted = int(np.prod(shape)) * np.dtype(meta["dtype"]).itemsize
     try:
         with open_regular(path) as file:
-            found = os.fstat(file.fileno()).st_size
-            if found == wanted and found:
+            size = os.fstat(file.fileno()).st_size
+            if size == wanted and size:
                 return np.memmap(file, dtype=meta["dtype"], mode="r", shape=shape)
     except OSError:
-        found = 0
+        size = 0
     raise InputError(
-        f"{path}: expected {wanted} bytes ({meta['dtype']} {shape}), found {found}; fetch it again"
+        f"{path}: expected {wanted} bytes ({meta['dtype']} {shape}), found {size}; fetch it again"
     )
 
 
@@ -289,13 +289,13 @@ def _times(config: TabRepoConfig, models: Sequence[str]) -> FloatArray:
     try:
         frame = read_frame(path, FileOptions(columns=_METRICS))
     except InputError as error:
-        found = str(error).removeprefix(f"{path}: ")
+        reason = str(error).removeprefix(f"{path}: ")
         raise InputError(
-            f"{path}: expected TabRepo's metrics ({', '.join(_METRICS)}); {found}"
+            f"{path}: expected TabRepo's metrics ({', '.join(_METRICS)}); {reason}"
         ) from error
     rows = frame[(frame["dataset"] == config.dataset) & (frame["fold"] == config.fold)]
-    known = dict(zip(rows["framework"], rows["time_infer_s"], strict=True))
-    return np.array([known.get(model, np.nan) for model in models], dtype=np.float64)
+    seconds = dict(zip(rows["framework"], rows["time_infer_s"], strict=True))
+    return np.array([seconds.get(model, np.nan) for model in models], dtype=np.float64)
 
 
 def _without_gaps(
@@ -314,5 +314,5 @@ def _without_gaps(
     if missing == "mean":
         filled = np.where(without, np.nanmean(times), times)
         return list(range(len(models))), filled, [f"{count}; given the mean time: {names}"]
-    kept = np.flatnonzero(~without)
-    return kept.tolist(), times[kept], [f"{count}; left out: {names}"]
+    complete = np.flatnonzero(~without)
+    return complete.tolist(), times[complete], [f"{count}; left out: {names}"]

@@ -209,11 +209,11 @@ def describe(library: Library, fingerprint: str) -> Mapping[str, Any]:
     }
 
 
-def positive_label(section: LibrarySection, library: Library, own: Any) -> Any:
+def positive_label(section: LibrarySection, library: Library, named: Any) -> Any:
     """Return the label a problem calls positive: its own, else that of the data set to build of."""
-    if own is None and section.build is not None and len(library.classes or ()) == 2:
+    if named is None and section.build is not None and len(library.classes or ()) == 2:
         return section.build.dataset.positive
-    return own
+    return named
 
 
 def positive_code(library: Library, label: Any) -> int:
@@ -226,7 +226,7 @@ def positive_code(library: Library, label: Any) -> int:
     """
     if label is None:
         return 1
-    labels = [str(known) for known in library.classes or ()]
+    labels = [str(one) for one in library.classes or ()]
     if len(labels) != 2:
         raise InputError(
             f"problem.positive: expected a library of two classes, found {len(labels)} in "

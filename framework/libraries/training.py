@@ -167,9 +167,11 @@ def record_groups(config: BuildConfig, column: str, where: str) -> tuple[Subgrou
         A column that the data lack, or that tells no subgroups apart.
     """
     table = _table(config, where, column)
-    found, parts = subgroups(table.aside[column]), _parts(table, config, where)
+    groups, parts = subgroups(table.aside[column]), _parts(table, config, where)
     rows = parts.train[parts.rows] if parts.validation is None else parts.validation
-    return found._replace(codes=found.codes[rows]), found._replace(codes=found.codes[parts.test])
+    return groups._replace(codes=groups.codes[rows]), groups._replace(
+        codes=groups.codes[parts.test]
+    )
 
 
 def searched_records(config: BuildConfig, where: str) -> tuple[pd.DataFrame, IntArray]:
@@ -233,22 +235,22 @@ def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
     measure = MeasureConfig(kind="holdout")
     if split.validation is None:
         measure = MeasureConfig(folds=config.folds, repeats=config.repeats)
-    found = divide(table, shares, measure, where)
-    parts = found.split
+    division = divide(table, shares, measure, where)
+    parts = division.split
     if split.validation is not None:
-        units = _codes(found.units[parts.validation])
+        units = _codes(division.units[parts.validation])
         return _Parts(
-            parts.train, parts.validation, parts.test, units=units, fingerprint=found.fingerprint
+            parts.train, parts.validation, parts.test, units=units, fingerprint=division.fingerprint
         )
     folds, rows = [], np.zeros(0, dtype=np.int64)
-    for repeat in found.repeats:
+    for repeat in division.repeats:
         measured = np.sort(np.concatenate([fold.held_out for fold in repeat]))
         for fold in repeat:
             at = len(rows) + np.searchsorted(measured, fold.held_out)
             folds.append((fold.train, fold.held_out, at))
         rows = np.concatenate([rows, measured])
-    units = _codes(found.units[parts.pooled[rows]])
-    return _Parts(parts.pooled, None, parts.test, tuple(folds), rows, units, found.fingerprint)
+    units = _codes(division.units[parts.pooled[rows]])
+    return _Parts(parts.pooled, None, parts.test, tuple(folds), rows, units, division.fingerprint)
 
 
 def _codes(units: IntArray) -> IntArray | None:

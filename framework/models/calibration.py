@@ -84,8 +84,8 @@ class Calibration:
             It is something else.
         """
         try:
-            method, found = plain["method"], plain["curves"]
-            curves = tuple(np.array(curve, dtype=np.float64) for curve in found)
+            method, points = plain["method"], plain["curves"]
+            curves = tuple(np.array(curve, dtype=np.float64) for curve in points)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"calibration: expected method and curves, found {error}") from error
         if (

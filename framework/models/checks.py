@@ -118,16 +118,16 @@ def targets_as_taken(y: Any, *, classes: bool) -> Array:
     ValueError
         What scikit-learn refuses; classes of one kind only.
     """
-    found: Array = column_or_1d(y, warn=True)
-    if len(found) == 1:
+    targets: Array = column_or_1d(y, warn=True)
+    if len(targets) == 1:
         raise RecordsError("y: expected two records or more, found one sample")
-    if found.dtype.kind in "fc":
-        assert_all_finite(found, input_name="y")
+    if targets.dtype.kind in "fc":
+        assert_all_finite(targets, input_name="y")
     if classes:
-        check_classification_targets(found)
-        if len(pd.unique(pd.Series(found))) < 2:
+        check_classification_targets(targets)
+        if len(pd.unique(pd.Series(targets))) < 2:
             raise RecordsError("y: expected labels of two classes or more, found one class")
-    return found
+    return targets
 
 
 def records_for(estimator: Any, X: Any) -> Any:
@@ -217,12 +217,12 @@ def costs_for(costs: Sequence[float] | FloatArray | None, count: int) -> FloatAr
     """
     if costs is None:
         return np.ones(count)
-    found = np.asarray(costs, dtype=np.float64)
-    if found.shape != (count,):
-        raise InputError(f"costs: expected shape ({count},), one a feature, found {found.shape}")
-    if not (np.isfinite(found).all() and (found >= 0).all()):
+    amounts = np.asarray(costs, dtype=np.float64)
+    if amounts.shape != (count,):
+        raise InputError(f"costs: expected shape ({count},), one a feature, found {amounts.shape}")
+    if not (np.isfinite(amounts).all() and (amounts >= 0).all()):
         raise InputError("costs: expected finite numbers from 0, found others")
-    return found
+    return amounts
 
 
 def thresholds_for(threshold: Threshold, classes: Array) -> FloatArray:
@@ -234,22 +234,22 @@ def thresholds_for(threshold: Threshold, classes: Array) -> FloatArray:
         An unknown class, or something that is no probability.
     """
     if isinstance(threshold, Mapping):
-        known = classes.tolist()
-        unknown = [label for label in threshold if label not in known]
+        labels = classes.tolist()
+        unknown = [label for label in threshold if label not in labels]
         if unknown:
             raise InputError(
-                f"threshold: expected classes among {known}, found {unknown[0]!r}"
-                f"{nearest(str(unknown[0]), known)}"
+                f"threshold: expected classes among {labels}, found {unknown[0]!r}"
+                f"{nearest(str(unknown[0]), labels)}"
             )
-        found = np.array([float(threshold.get(c, _UNSAID_THRESHOLD)) for c in known])
+        thresholds = np.array([float(threshold.get(c, _UNSAID_THRESHOLD)) for c in labels])
     else:
-        found = np.full(len(classes), float(threshold))
-    if not ((found >= 0) & (found <= 1)).all():
+        thresholds = np.full(len(classes), float(threshold))
+    if not ((thresholds >= 0) & (thresholds <= 1)).all():
         raise InputError(f"threshold: expected probabilities from 0 to 1, found {threshold}")
-    return found
+    return thresholds
 
 
-def stored_labels(found: Any) -> Array:
+def stored_labels(values: Any) -> Array:
     """Return the class labels (K,) that a saved model lists.
 
     Raises
@@ -257,12 +257,12 @@ def stored_labels(found: Any) -> Array:
     InputError
         They are no list of different texts, numbers, or true and false.
     """
-    plain = isinstance(found, list) and all(map(is_label, found))
-    if not plain or not found or len({type(label) for label in found}) > 1:
+    plain = isinstance(values, list) and all(map(is_label, values))
+    if not plain or not values or len({type(label) for label in values}) > 1:
         raise InputError("classes: expected a list of labels of one kind, found others")
-    if len(set(found)) < len(found):
+    if len(set(values)) < len(values):
         raise InputError("classes: expected different labels, found one twice")
-    labels = np.array(found)
+    labels = np.array(values)
     if labels.dtype.kind not in "Uibf":  # integers beyond 64 bits
         raise InputError("classes: expected labels of at most 64 bits, found larger ones")
     return labels

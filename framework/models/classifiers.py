@@ -113,19 +113,19 @@ class ClassifierConfig(Section):
     @property
     def parameters(self) -> dict[str, Any]:
         """Every key but ``kind``; class weights by the texts of their labels."""
-        found = dict(self.model_extra or {})
-        weights = found.get("class_weight")
+        by_name = dict(self.model_extra or {})
+        weights = by_name.get("class_weight")
         if isinstance(weights, Mapping):
-            found["class_weight"] = {str(label): weight for label, weight in weights.items()}
-        return found
+            by_name["class_weight"] = {str(label): weight for label, weight in weights.items()}
+        return by_name
 
 
-def _check_class_weight(given: Any) -> None:
-    if given is None or given == "balanced":
+def _check_class_weight(value: Any) -> None:
+    if value is None or value == "balanced":
         return
-    if not isinstance(given, Mapping):
-        raise ValueError(f"class_weight: expected balanced, or a weight by label, found {given!r}")
-    for label, weight in given.items():
+    if not isinstance(value, Mapping):
+        raise ValueError(f"class_weight: expected balanced, or a weight by label, found {value!r}")
+    for label, weight in value.items():
         number = isinstance(weight, int | float) and not isinstance(weight, bool)
         if not (number and 0 < weight < float("inf")):
             raise ValueError(
@@ -145,15 +145,15 @@ def check_kind(kind: str) -> None:
         return
     names = [LOGISTIC_REGRESSION, *KNOWN, *registered]
     hint = registry.nearest(kind, [*names, *PATHS])
-    own = ""
+    remark = ""
     if "." in kind and not hint:
-        own = (
+        remark = (
             "; a class of yours is taken if it is registered under paretolab.classifiers, or with "
             f"--trust {kind}, which imports and runs it"
         )
     raise InputError(
         f"expected one of {', '.join(names)}, or another classifier of scikit-learn that is known; "
-        f"found {kind!r}{hint}{own}"
+        f"found {kind!r}{hint}{remark}"
     )
 
 
@@ -203,8 +203,8 @@ def make_estimator(kind: str, parameters: Mapping[str, Any]) -> Any:
         No such class, no ``predict_proba``, or an unknown parameter or value.
     """
     cls = classifier_class(kind)
-    name, known = cls.__name__, inspect.signature(cls).parameters.values()
-    accepted = [p.name for p in known if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    name, arguments = cls.__name__, inspect.signature(cls).parameters.values()
+    accepted = [p.name for p in arguments if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
     for key, value in parameters.items():
         if key not in accepted:
             raise InputError(
@@ -232,13 +232,13 @@ def holds_records_back(estimator: Any, records: int) -> bool:
     It stops early by records held back, or fits probabilities by cross-validation; copies of a
     record would be on both sides.
     """
-    given = estimator.get_params()
-    if given.get("probability") is True:  # of support vectors
+    parameters = estimator.get_params()
+    if parameters.get("probability") is True:  # of support vectors
         return True
-    if "early_stopping" in given:
-        early = given["early_stopping"]
+    if "early_stopping" in parameters:
+        early = parameters["early_stopping"]
         return bool(records > _MANY if early == "auto" else early)
-    return given.get("n_iter_no_change") is not None  # of gradient boosting
+    return parameters.get("n_iter_no_change") is not None  # of gradient boosting
 
 
 def _is_plain(value: Any) -> bool:

@@ -46,12 +46,12 @@ class ConstantClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # ty
         """
         model = cls()
         model.classes_ = np.asarray(classes)
-        found = [c for c in model.classes_.tolist() if c == label and type(c) is type(label)]
-        if not found:
+        matches = [c for c in model.classes_.tolist() if c == label and type(c) is type(label)]
+        if not matches:
             raise InputError(
                 f"label: expected one of the classes {model.classes_.tolist()}, found {label!r}"
             )
-        model.label_, model.note_ = found[0], note
+        model.label_, model.note_ = matches[0], note
         return model
 
     def fit(self, X: Any, y: Any = None) -> ConstantClassifier:

@@ -120,9 +120,9 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
             total += weight * (answers[:, np.newaxis] == self.classes_)
         return total
 
-    def _labels(self, found: Array) -> Array:
+    def _labels(self, labels: Array) -> Array:
         """Return labels as the classes are, unless there are records without an answer."""
-        return found if pd.isna(found).any() else found.astype(self.classes_.dtype)
+        return labels if pd.isna(labels).any() else labels.astype(self.classes_.dtype)
 
     def failures(self) -> Mapping[str, int]:
         """Return those of all members."""
@@ -227,7 +227,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
     def _identities(self, X: pd.DataFrame | Array) -> list[bytes]:
         """Return what the members know of each record: its encoded features, or all it has."""
         encoders = (getattr(member, "encoder_", None) for member in self.members_)
-        encoder = next((found for found in encoders if found is not None), None)
+        encoder = next((one for one in encoders if one is not None), None)
         if encoder is not None:
             return [row.tobytes() for row in encoder.identities(X).astype("<f8")]
         frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(X)

@@ -142,9 +142,11 @@ class DeployableModel(ABC):
         """
         import pandas as pd
 
-        found = self.predict_table(frame) if strict else self._answered_apart(frame)
-        kept = [name for name in self.keeps if name in frame.columns and name not in found.columns]
-        return pd.concat([frame[kept], found], axis=1) if kept else found
+        table = self.predict_table(frame) if strict else self._answered_apart(frame)
+        beside = [
+            name for name in self.keeps if name in frame.columns and name not in table.columns
+        ]
+        return pd.concat([frame[beside], table], axis=1) if beside else table
 
     def _answered_apart(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return ``predict_table`` of the records whose values can be used, and why of the others.

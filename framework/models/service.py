@@ -304,8 +304,8 @@ def application(model: DeployableModel, host: str, threads: _Threads) -> FastAPI
     async def refused(request: Request, error: RoutingError) -> Response:
         sentence = error.detail
         if error.status_code in (404, 405):
-            known = ", ".join(calls())
-            sentence = f"expected one of {known}; found {request.method} {request.url.path}"
+            listed = ", ".join(calls())
+            sentence = f"expected one of {listed}; found {request.method} {request.url.path}"
         return JSONResponse({"error": sentence}, error.status_code, error.headers)
 
     @app.exception_handler(Exception)

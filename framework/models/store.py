@@ -161,24 +161,24 @@ def load_model(directory: str | os.PathLike[str]) -> Any:
 
 
 def _class(kind: str) -> type[DeployableModel]:
-    found: type[DeployableModel] = registry.load("models", kind)
-    return found
+    loaded: type[DeployableModel] = registry.load("models", kind)
+    return loaded
 
 
 def _description(folder: Path) -> dict[str, Any]:
     """Return ``model.json``, of the right format and a known kind."""
     path = folder / MODEL_FILE
     plain = read_json(path, "a model's description")
-    found = plain.get("format") if isinstance(plain, dict) else None
-    if found != FORMAT:
+    stamp = plain.get("format") if isinstance(plain, dict) else None
+    if stamp != FORMAT:
         raise InputError(
-            f"{path}: expected a model of format {FORMAT}, found format {found!r}; export it again "
+            f"{path}: expected a model of format {FORMAT}, found format {stamp!r}; export it again "
             "with this version of paretolab"
         )
-    known = registry.names("models")
-    if plain.get("kind") not in known:
+    kinds = registry.names("models")
+    if plain.get("kind") not in kinds:
         raise InputError(
-            f"{path}: expected a kind of model that is installed ({', '.join(known)}), found "
+            f"{path}: expected a kind of model that is installed ({', '.join(kinds)}), found "
             f"{plain.get('kind')!r}"
         )
     return dict(plain)
@@ -188,13 +188,13 @@ def _check_target(target: Path) -> None:
     if target.is_dir():
         if not any(target.iterdir()) or (target / MODEL_FILE).is_file():
             return
-        found = "a directory with other files"
+        content = "a directory with other files"
     elif target.exists() or target.is_symlink():
-        found = "a file"
+        content = "a file"
     else:
         return
     raise InputError(
-        f"{target}: expected a new directory or one with a model, found {found}; choose another"
+        f"{target}: expected a new directory or one with a model, found {content}; choose another"
     )
 
 
@@ -289,6 +289,6 @@ def _flat(about: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     """Yield keys and values, those of mappings within joined by a space."""
     for key, value in about.items():
         if isinstance(value, Mapping):
-            yield from ((f"{key} {inner}", found) for inner, found in _flat(value))
+            yield from ((f"{key} {inner}", leaf) for inner, leaf in _flat(value))
         else:
             yield key, value

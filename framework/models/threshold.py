@@ -44,8 +44,8 @@ def scores_of(model: Any, X: Any, positive: Any) -> FloatArray:
             "model: expected a classifier with predict_proba or decision_function, found "
             f"{type(model).__name__}"
         )
-    found = np.asarray(model.decision_function(X), dtype=np.float64)
-    return found if classes[1] == positive else -found
+    scores = np.asarray(model.decision_function(X), dtype=np.float64)
+    return scores if classes[1] == positive else -scores
 
 
 class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # type: ignore[misc]
@@ -213,9 +213,9 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
         if not isinstance(X, pd.DataFrame):
             return X
         self.check_columns(X.columns)
-        known = getattr(self.model_, "feature_names_in_", None)
-        if known is not None:
-            return X[list(known)]
+        names = getattr(self.model_, "feature_names_in_", None)
+        if names is not None:
+            return X[list(names)]
         return X.to_numpy() if self.columns_ is None else X[self.columns_].to_numpy()
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -158,7 +158,7 @@ class Walk:
     def _seldom_right(self) -> list[str]:
         """Return a sentence for each class most of whose answered records get another answer."""
         rows = self.confusions.get("validation", ())
-        found = [
+        sentences = [
             f"class {name}: of its {sum(row):,} {self.kind} {sum(row[:-1]):,} are answered, and "
             f"only {row[k]:,} of them as {name}"
             for k, (name, row) in enumerate(zip(self.classes, rows, strict=False))
@@ -166,8 +166,11 @@ class Walk:
             and 2 * row[k] < sum(row[:-1])
             and any(other[k] for other in rows)
         ]
-        more = len(found) - _MOST_NAMED
-        return [*found[:_MOST_NAMED], *([f"and so are {more} more classes"] if more > 0 else [])]
+        more = len(sentences) - _MOST_NAMED
+        return [
+            *sentences[:_MOST_NAMED],
+            *([f"and so are {more} more classes"] if more > 0 else []),
+        ]
 
     def _overconfident(self, answering: Sequence[StageWalk]) -> list[str]:
         return [
@@ -277,14 +280,14 @@ def shares(walk: Walk, most: int) -> tuple[list[str], list[list[float]]]:
     """
     names = list(walk.stages[0].answers)
     total: dict[str, int] = {n: sum(s.answers[n] for s in walk.stages) for n in names}
-    kept: Sequence[str] = names
+    columns: Sequence[str] = names
     if len(names) > most:
         frequent = sorted(names, key=lambda name: -total[name])[: most - 1]
-        kept = [name for name in names if name in frequent]
+        columns = [name for name in names if name in frequent]
     rows = []
     for stage in walk.stages:
-        row = [stage.answers[name] / walk.records for name in kept]
-        if len(kept) < len(names):
+        row = [stage.answers[name] / walk.records for name in columns]
+        if len(columns) < len(names):
             row.append(stage.leaving / walk.records - sum(row))
         rows.append(row)
-    return [*kept, *(["others"] if len(kept) < len(names) else [])], rows
+    return [*columns, *(["others"] if len(columns) < len(names) else [])], rows

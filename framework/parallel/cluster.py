@@ -115,14 +115,14 @@ def cluster(
             yield _granted(workers, settings, description)
         return
     with _start(workers, settings) as description:
-        own = _granted(workers, settings, description)
-        if not own.room:
+        granted = _granted(workers, settings, description)
+        if not granted.room:
             raise ClusterError(
                 "cluster.resources: expected what this machine has, found "
                 f"{settings.resources.shape()}; take less, or join a cluster with --address, "
                 f"{_SERIAL}"
             )
-        yield Cluster(own.room, own.room, description.format(_count(own.room)))
+        yield Cluster(granted.room, granted.room, description.format(_count(granted.room)))
 
 
 def _ray() -> Any:
@@ -155,9 +155,9 @@ def _token() -> str:
 @contextmanager
 def _start(workers: int | None, config: ClusterConfig) -> Iterator[str]:
     """Start a cluster on this machine; on exit end it, with its logs and sockets."""
-    own = {} if any(name in os.environ for name in _AUTH) else {"RAY_AUTH_TOKEN": _token()}
+    token = {} if any(name in os.environ for name in _AUTH) else {"RAY_AUTH_TOKEN": _token()}
     over = threading.Event()
-    with session_folder() as folder, _authenticated(SAFE_PATH | own):
+    with session_folder() as folder, _authenticated(SAFE_PATH | token):
         with _loopback(), runtime_env(config, packages=False) as env:
             _init(
                 "Ray cannot start on this machine",
@@ -376,19 +376,19 @@ def guarded(dead: Callable[[], str]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    over, found = threading.Event(), ""
+    over, cause = threading.Event(), ""
 
     def watch() -> None:
-        nonlocal found
+        nonlocal cause
         while not over.wait(_WATCH_SECONDS):
-            found = dead()
-            if found:
+            cause = dead()
+            if cause:
                 signal.pthread_kill(threading.main_thread().ident or 0, _SIGNAL)
                 return
 
     def failure() -> ClusterError:
         return ClusterError(
-            f"{found}; what was told is kept, go on with `paretolab resume`, on another cluster or "
+            f"{cause}; what was told is kept, go on with `paretolab resume`, on another cluster or "
             "with --workers serial if it happens again"
         )
 
@@ -402,7 +402,7 @@ def guarded(dead: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not found or isinstance(error, ClusterError):
+        if not cause or isinstance(error, ClusterError):
             raise
         raise failure() from error  # what Ray's code made of it, or raised by itself
     finally:

@@ -89,20 +89,20 @@ class ClusterConfig(Section):
 
     @field_validator("py_modules")
     @classmethod
-    def _modules(cls, given: list[str], info: ValidationInfo) -> list[str]:
-        return [placed(item, info.context) for item in given]
+    def _modules(cls, paths: list[str], info: ValidationInfo) -> list[str]:
+        return [placed(item, info.context) for item in paths]
 
     @field_validator("working_dir")
     @classmethod
-    def _folder(cls, given: str | None, info: ValidationInfo) -> str | None:
-        return None if given is None else placed(given, info.context)
+    def _folder(cls, path: str | None, info: ValidationInfo) -> str | None:
+        return None if path is None else placed(path, info.context)
 
     @field_validator("runtime_env")
     @classmethod
-    def _no_rival(cls, given: dict[str, Any]) -> dict[str, Any]:
-        for name in sorted(set(given) & set(_OWN)):
+    def _no_rival(cls, variables: dict[str, Any]) -> dict[str, Any]:
+        for name in sorted(set(variables) & set(_OWN)):
             raise ValueError(f"expected {name} beside runtime_env, found it inside")
-        return given
+        return variables
 
     @model_validator(mode="after")
     def _noted(self) -> ClusterConfig:
@@ -142,7 +142,7 @@ def _filled(name: str, text: str) -> str:
                 f"cluster.env_vars.{name}: expected the variable {variable} in the environment of "
                 "this process, found none; set it"
             )
-    return _VARIABLE.sub(lambda found: os.environ[found[1]], text)
+    return _VARIABLE.sub(lambda match: os.environ[match[1]], text)
 
 
 def uses_ray(workers: str | int, address: str | None) -> bool:

@@ -254,8 +254,8 @@ class Executor:
         """Return the reference to an object in Ray's store, where it is put once."""
         import ray
 
-        for known, reference in self._in_store:
-            if known is shared:
+        for stored, reference in self._in_store:
+            if stored is shared:
                 return reference
         self._in_store.append((shared, ray.put(shared)))
         return self._in_store[-1][1]

@@ -54,14 +54,14 @@ class Nodes:
             self._probe = threading.Thread(target=self._ask_nodes, name="silent nodes", daemon=True)
             self._probe.start()
         now = monotonic()
-        found = []
+        names = []
         for node in self._alive:
             name = node["NodeID"]
             silent = now - self._heard.get(name, now) > SILENT_SECONDS
             if silent and name in self._used and name not in self._named:
-                found.append(f"{node.get('NodeName', name)} ({node['NodeManagerAddress']})")
+                names.append(f"{node.get('NodeName', name)} ({node['NodeManagerAddress']})")
             (self._named.add if silent else self._named.discard)(name)
-        return found
+        return names
 
     def close(self) -> None:
         """End the thread that asks the nodes."""
@@ -113,8 +113,8 @@ class Nodes:
 
     def all_failed(self) -> bool:
         """Return whether every node with room for a worker has failed again and again."""
-        known = self._usable()
-        return bool(known) and min(self._failures[node] for node in known) >= ATTEMPTS
+        usable = self._usable()
+        return bool(usable) and min(self._failures[node] for node in usable) >= ATTEMPTS
 
     def tried_everywhere(self, failed_on: list[str]) -> bool:
         """Return whether a task that failed on these nodes has been tried on every node."""
@@ -155,7 +155,7 @@ class Nodes:
 
 def answering(places: Sequence[tuple[str, int]], seconds: float) -> set[int]:
     """Return which of some hosts and ports take a connection within so many seconds."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     deadline = monotonic() + seconds
     with selectors.DefaultSelector() as selector:
         for i, (host, port) in enumerate(places):
@@ -167,12 +167,12 @@ def answering(places: Sequence[tuple[str, int]], seconds: float) -> set[int]:
             for key, _ in selector.select(left):
                 asked = key.fileobj  # type: ignore[assignment]
                 if asked.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0:
-                    found.add(key.data)
+                    numbers.add(key.data)
                 selector.unregister(asked)
                 asked.close()
         for key in list(selector.get_map().values()):
             key.fileobj.close()  # type: ignore[union-attr]
-    return found
+    return numbers
 
 
 def call_in_thread(

@@ -255,7 +255,7 @@ class WorkerPool:
                 if not idle:
                     return
                 if task.kind in self._copied and not task.finished and task.in_flight == 1:
-                    other = min(idle, key=lambda found: found.node == slot.node)
+                    other = min(idle, key=lambda worker: worker.node == slot.node)
                     idle.remove(other)
                     self._incidents["copies"] += 1
                     self._send(other, task)
@@ -500,15 +500,15 @@ class WorkerPool:
         if sum(node in alive for node in task.attempts) < _ATTEMPTS:
             self._queues[task.kind].appendleft(task)
             return
-        told = f"killed its worker {_ATTEMPTS} times (last: {reason})"
+        history = f"killed its worker {_ATTEMPTS} times (last: {reason})"
         if OVERDUE not in reason:
             try:
                 self._do_alone(task)
                 return
             except ChildDied as died:
-                told += f", and {died}"
+                history += f", and {died}"
         task.finished = True
-        self._owner.killed(task, told)
+        self._owner.killed(task, history)
 
     def _end(self, slot: WorkerSlot) -> None:
         if (

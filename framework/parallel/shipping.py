@@ -108,10 +108,10 @@ def user_env(config: ClusterConfig) -> dict[str, Any]:
 def _check_with_ray(env: dict[str, Any]) -> None:
     from ray.runtime_env import RuntimeEnv
 
-    known = sorted(name for name in RuntimeEnv.known_fields if not name.startswith("_"))
-    for name in sorted(set(env) - set(known)):
+    keys = sorted(name for name in RuntimeEnv.known_fields if not name.startswith("_"))
+    for name in sorted(set(env) - set(keys)):
         raise InputError(
-            f"cluster.runtime_env: expected keys among {', '.join(known)}; found {name!r}"
+            f"cluster.runtime_env: expected keys among {', '.join(keys)}; found {name!r}"
         )
     try:
         RuntimeEnv(**env)
@@ -122,8 +122,8 @@ def _check_with_ray(env: dict[str, Any]) -> None:
 
 def _staged(room: Path) -> list[Path]:
     """Copy our packages, installed plug-ins and the metadata of both into a folder."""
-    found = [dist for dist in distributions() if _names(dist)]
-    for name in dict.fromkeys(name for dist in found for name in _names(dist)):
+    packages = [dist for dist in distributions() if _names(dist)]
+    for name in dict.fromkeys(name for dist in packages for name in _names(dist)):
         spec = find_spec(name)
         if spec is None or spec.origin is None:
             continue  # of a plug-in that is broken: naming it fails here, too
@@ -134,7 +134,7 @@ def _staged(room: Path) -> list[Path]:
             )
         else:
             shutil.copy(origin, room / origin.name)
-    for dist in found:
+    for dist in packages:
         folder = room / f"{dist.name.replace('-', '_')}-{dist.version}.dist-info"
         folder.mkdir(exist_ok=True)
         for name in _METADATA:

@@ -69,10 +69,10 @@ def registered(name: str) -> Function:
 
 def unknown(name: str) -> str:
     """Say that no function has a name; empty where one has."""
-    known = registry.names("functions")
-    if name in known:
+    names = registry.names("functions")
+    if name in names:
         return ""
-    return f"expected one of {', '.join(known)}; found {name!r}{registry.nearest(name, known)}"
+    return f"expected one of {', '.join(names)}; found {name!r}{registry.nearest(name, names)}"
 
 
 class FunctionProblem(Problem):

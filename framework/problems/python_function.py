@@ -45,7 +45,7 @@ class Parameter(NamedTuple):
     choices: tuple[Any, ...] = ()
 
     @classmethod
-    def of(cls, name: str, given: Any) -> Parameter:
+    def of(cls, name: str, domain: Any) -> Parameter:
         """Return the parameter that a tuple ``(low, high)`` or a list of choices describes.
 
         Raises
@@ -54,15 +54,15 @@ class Parameter(NamedTuple):
             It is neither, or a list of two numbers, which could be meant as either.
         """
         where = f"space: {name}"
-        values, kind = given, "choice" if isinstance(given, list) else "uniform"
-        if isinstance(given, tuple) and given and given[-1] in _KINDS:
-            values, kind = given[:-1], given[-1]
+        values, kind = domain, "choice" if isinstance(domain, list) else "uniform"
+        if isinstance(domain, tuple) and domain and domain[-1] in _KINDS:
+            values, kind = domain[:-1], domain[-1]
         numeric = isinstance(values, tuple | list) and all(map(_is_number, values))
-        if isinstance(given, list) and len(given) == 2 and numeric:
-            low, high = given
+        if isinstance(domain, list) and len(domain) == 2 and numeric:
+            low, high = domain
             raise InputError(
                 f"{where}: expected ({low}, {high}) for all numbers between, or "
-                f"({low}, {high}, 'choice') for these two alone, found {given!r}"
+                f"({low}, {high}, 'choice') for these two alone, found {domain!r}"
             )
         if kind == "choice" and values:
             return cls(name, 0, len(values) - 1, "choice", tuple(values))
@@ -70,7 +70,7 @@ class Parameter(NamedTuple):
         if kind == "choice" or not ordered or (kind == "log" and values[0] <= 0):
             raise InputError(
                 f"{where}: expected (low, high) with low < high, (low, high, 'log') with low > 0, "
-                f"or a list of choices, found {given!r}"
+                f"or a list of choices, found {domain!r}"
             )
         if kind == "log":
             return cls(name, math.log10(values[0]), math.log10(values[1]), "log")
@@ -156,7 +156,7 @@ class PythonFunction(Problem):
             if isinstance(objectives, Mapping)
             else dict.fromkeys(map(str, objectives), "min")
         )
-        parameters = [Parameter.of(str(name), given) for name, given in named.items()]
+        parameters = [Parameter.of(str(name), domain) for name, domain in named.items()]
         if not parameters or not senses:
             raise InputError(
                 "space and objectives: expected at least one of each, found "

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from framework.algorithm import Algorithm
-from framework.arrays import Array, IntArray, kept
+from framework.arrays import Array, IntArray, fixed
 from framework.batch import Evaluated
 from framework.errors import ContractError, JournalError
 from framework.front import Archive, Front
@@ -282,7 +282,7 @@ class Driver:
             n_proposed = len(X)
             if n_proposed > self._limit - self.n_proposed:
                 X = X[: int(self._limit) - self.n_proposed]
-            X = kept(X)  # a copy where the algorithm could still change it
+            X = fixed(X)  # a copy where the algorithm could still change it
             ids = np.arange(self.n_proposed, self.n_proposed + len(X))
             evaluated = None
             # nobody else waits for the evaluator, nothing is replayed, and the batch is complete
@@ -302,12 +302,12 @@ class Driver:
     def _submit(self, ids: IntArray, X: Array) -> None:
         """Submit the candidates whose values the journal does not know."""
         self._awaited.add(X)
-        known = self.replay.take(self.n_proposed, X)
-        if known is not None:
-            self._awaited.receive(known, new=False)
-            if len(known) == len(X):
+        replayed = self.replay.take(self.n_proposed, X)
+        if replayed is not None:
+            self._awaited.receive(replayed, new=False)
+            if len(replayed) == len(X):
                 return
-            missing = ~np.isin(ids, known.ids)
+            missing = ~np.isin(ids, replayed.ids)
             ids, X = ids[missing], X[missing]
         self._submitted += len(ids)
         size = self._piece(len(ids))

@@ -59,12 +59,12 @@ def interruptible(patience: float = _HANDLER_SECONDS) -> Iterator[None]:
     before = {number: signal.signal(number, interrupt) for number in SIGNALS}
     receiver, sender = socket.socketpair()
     sender.setblocking(False)
-    known = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+    wakeup = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
     threading.Thread(target=_watch_signals, args=(receiver, patience), daemon=True).start()
     try:
         yield
     finally:
-        signal.set_wakeup_fd(known)
+        signal.set_wakeup_fd(wakeup)
         sender.close()  # which ends the thread
         for number, handler in before.items():
             signal.signal(number, handler)

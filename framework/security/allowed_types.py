@@ -222,4 +222,4 @@ def trusted_types() -> list[str]:
     """
     names = registry.names("classifiers")
     classes = [registry.load("classifiers", name) for name in names]
-    return [*trusted(), *(f"{found.__module__}.{found.__qualname__}" for found in classes)]
+    return [*trusted(), *(f"{cls.__module__}.{cls.__qualname__}" for cls in classes)]

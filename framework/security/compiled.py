@@ -78,8 +78,8 @@ def check_decision_tree(args: Sequence[Any], state: Mapping[str, Any]) -> None:
     sound(values.shape == (len(nodes), outputs, classes.max()), "a tree's values")
     inner = np.flatnonzero(nodes["left_child"] != -1)
     for child in ("left_child", "right_child"):
-        found = nodes[child][inner]
-        sound(((found > inner) & (found < len(nodes))).all(), "a tree's children")
+        children = nodes[child][inner]
+        sound(((children > inner) & (children < len(nodes))).all(), "a tree's children")
     split = nodes["feature"][inner]
     sound(((split >= 0) & (split < features)).all(), "a tree's features")
 
@@ -156,11 +156,11 @@ def rewritten_sparse(content: bytes) -> bytes:
     sound(data.dtype.kind in "biuf" and len(data) == len(indices) == indptr[-1], "a sparse array")
     sound(indptr[0] == 0 and (np.diff(indptr) >= 0).all(), "a sparse array")
     sound(not len(indices) or (indices.min() >= 0 and indices.max() < columns), "a sparse array")
-    anew = BytesIO()
+    rewritten = BytesIO()
     if marked:
         parts["_is_array"] = np.array(True)
-    np.savez(anew, **parts)  # type: ignore[arg-type]
-    return anew.getvalue()
+    np.savez(rewritten, **parts)  # type: ignore[arg-type]
+    return rewritten.getvalue()
 
 
 def check_booster(text: Any) -> None:

@@ -259,10 +259,10 @@ def _thrift(stream: BinaryIO, depth: int = 0) -> dict[int, Any]:
 
 
 def _byte(stream: BinaryIO) -> int:
-    found = stream.read(1)
-    if not found:
+    content = stream.read(1)
+    if not content:
         raise ValueError("a page that ends early")
-    return found[0]
+    return content[0]
 
 
 def _varint(stream: BinaryIO) -> int:

@@ -99,13 +99,13 @@ def check_sizes(value: Any, where: str) -> None:
     InputError
         One line for each, with the number that is allowed.
     """
-    found = [
+    messages = [
         f"{where}: {'.'.join(path)}: expected at most {most:,}, found {size:,.16g}"
         for path, size, most in _sizes(value, (), None)
         if size > most
     ]
-    if found:
-        raise InputError("\n".join(found))
+    if messages:
+        raise InputError("\n".join(messages))
 
 
 def _sizes(

@@ -145,14 +145,17 @@ def _prepares(columns: Any, features: int) -> None:
 
 def _categorical_features(model: Any) -> Array:
     """Return which columns of what the trees are asked are categories, (features,) of bool."""
-    found = model._bin_mapper.is_categorical_
-    sound(found.shape == (model.n_features_in_,) and found.dtype.kind in "bu", "categories")
+    categorical = model._bin_mapper.is_categorical_
+    sound(
+        categorical.shape == (model.n_features_in_,) and categorical.dtype.kind in "bu",
+        "categories",
+    )
     edges = model._bin_mapper.bin_thresholds_
-    sound(len(edges) == len(found), "categories")
-    for feature in np.flatnonzero(found):
-        known = np.asarray(edges[feature])
-        sound(known.ndim == 1 and ((known >= 0) & (known < 256)).all(), "categories")
-    return np.asarray(found, dtype=bool)
+    sound(len(edges) == len(categorical), "categories")
+    for feature in np.flatnonzero(categorical):
+        categories = np.asarray(edges[feature])
+        sound(categories.ndim == 1 and ((categories >= 0) & (categories < 256)).all(), "categories")
+    return np.asarray(categorical, dtype=bool)
 
 
 def _neighbours(model: Any) -> None:
@@ -221,9 +224,9 @@ def _asked_by_name(attribute: str) -> Callable[[Any], None]:
     """Return the check of an attribute that says by which methods other models are asked."""
 
     def check(model: Any) -> None:
-        given = getattr(model, attribute)
-        names = given if isinstance(given, list) else [given]
-        sound(all(name in (*_ASKED, "auto") for name in names), f"{attribute} of {given}")
+        value = getattr(model, attribute)
+        names = value if isinstance(value, list) else [value]
+        sound(all(name in (*_ASKED, "auto") for name in names), f"{attribute} of {value}")
 
     return check
 
@@ -247,8 +250,8 @@ def _one_hot(encoder: Any) -> None:
             sound(mapping.shape == categories.shape, "an encoder's rare categories")
             sound(mapping.dtype.kind == "i", "an encoder's rare categories")
             sound(((mapping >= 0) & (mapping < codes)).all(), "an encoder's rare categories")
-        kept = drop is None or (isinstance(drop, int | np.integer) and 0 <= drop < codes)
-        sound(kept, "an encoder's categories")
+        sound_drop = drop is None or (isinstance(drop, int | np.integer) and 0 <= drop < codes)
+        sound(sound_drop, "an encoder's categories")
 
 
 def _in_order(categories: Array) -> None:

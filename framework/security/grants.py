@@ -105,9 +105,9 @@ def seal(folder: Path, effects: Iterable[Grant]) -> None:
     OSError
         It cannot be written down.
     """
-    known = set(_sealed(folder))
-    wanted = sorted(known.union(effects))
-    if len(wanted) > len(known):
+    sealed = set(_sealed(folder))
+    wanted = sorted(sealed.union(effects))
+    if len(wanted) > len(sealed):
         content = {"effects": wanted, "seal": _seal_of(wanted, _key(make=True))}
         write_whole(folder / SEAL_FILE, json.dumps(content, indent=1))
 
@@ -131,15 +131,15 @@ def _seal_of(effects: Sequence[Grant], key: str) -> str:
 
 
 def _key(*, make: bool) -> str:
-    known = str(_load().get("key") or "")
-    if known or not make:
-        return known
+    key = str(_load().get("key") or "")
+    if key or not make:
+        return key
     with _held():
-        known = str(_load().get("key") or "")
-        if not known:
-            known = secrets.token_hex(32)
-            _save(listed(), known)
-    return known
+        key = str(_load().get("key") or "")
+        if not key:
+            key = secrets.token_hex(32)
+            _save(listed(), key)
+    return key
 
 
 def _held() -> Any:

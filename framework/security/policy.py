@@ -67,7 +67,7 @@ _SAID = {
 
 def text_of(effect: Effect) -> str:
     """Return what an effect is, for a sentence."""
-    shown = effect.given if effect.kind == "cluster" else effect.target
+    shown = effect.text if effect.kind == "cluster" else effect.target
     return _SAID[effect.kind].format(terminal_text(shown))
 
 
@@ -111,7 +111,7 @@ class Received:
             for key, value in _flat(self.raw)
             if key.rpartition(".")[2] == effect.key or f".{effect.key}." in f".{key}."
         }
-        alike = [key for key, v in named.items() if effect.given in (v, str(Path(v)))]
+        alike = [key for key, v in named.items() if effect.text in (v, str(Path(v)))]
         return alike or list(named)
 
     def is_granted(self, effect: Effect) -> bool:
@@ -224,14 +224,14 @@ def received(
         admit(reading)
 
 
-def note_configuration(path: Path, key: str, given: str) -> None:
+def note_configuration(path: Path, key: str, text: str) -> None:
     """Note that a file names another configuration, and decide on what was noted so far.
 
     Raises
     ------
     InputError
     """
-    note("read", str(path.absolute()), key, given, here=True)
+    note("read", str(path.absolute()), key, text, here=True)
     reading = _READING.get()
     if reading is not None:
         reading.named.append(path)
@@ -320,10 +320,10 @@ def allowing(options: Sequence[str]) -> Iterator[None]:
     """
     names = (ALLOW_VARIABLE, CLUSTER_VARIABLE)
     before, token = {name: os.environ.get(name) for name in names}, _ADMITTED.set(())
-    given = [";".join(f"{kind}={target}" for kind, target in map(parse_grant, options))]
+    grants_text = [";".join(f"{kind}={target}" for kind, target in map(parse_grant, options))]
     try:
         if options:
-            os.environ[ALLOW_VARIABLE] = ";".join([*given, before[ALLOW_VARIABLE] or ""])
+            os.environ[ALLOW_VARIABLE] = ";".join([*grants_text, before[ALLOW_VARIABLE] or ""])
         yield
     finally:
         _ADMITTED.reset(token)
@@ -401,18 +401,18 @@ def is_named(uri: str, folder: Path) -> bool:
         host = address_of(uri).host
     except ValueError:
         return False
-    known = [*_session(), *_ADMITTED.get(), *grants.of_run(folder)]
-    return bool(host) and _is_among(Effect("host", host), known)
+    grants_here = [*_session(), *_ADMITTED.get(), *grants.of_run(folder)]
+    return bool(host) and _is_among(Effect("host", host), grants_here)
 
 
 def environment_for(uri: str, folder: Path) -> dict[str, str]:
     """Return the environment of a process that logs: without tokens for hosts nobody named."""
-    kept = child_environment()
+    variables = child_environment()
     if not is_named(uri, folder):
         for name in _TOKENS:
-            kept.pop(name, None)
-        kept |= _FILES_ASIDE
-    return kept
+            variables.pop(name, None)
+        variables |= _FILES_ASIDE
+    return variables
 
 
 @contextmanager
@@ -448,7 +448,7 @@ def is_cluster_trusted() -> bool:
 
 def _session() -> list[tuple[str, str]]:
     """Return what the user granted by options and by the environment."""
-    found = [
+    granted = [
         (kind, target)
         for kind, _, target in (
             text.partition("=") for text in os.environ.get(ALLOW_VARIABLE, "").split(";")
@@ -458,20 +458,24 @@ def _session() -> list[tuple[str, str]]:
     server = os.environ.get("MLFLOW_TRACKING_URI")
     if server:
         with suppress(ValueError):
-            found.append(("host", address_of(server).host or "-"))
-    return found
+            granted.append(("host", address_of(server).host or "-"))
+    return granted
 
 
 def _is_among(effect: Effect, granted: Sequence[tuple[str, str]]) -> bool:
     """Return whether some grant covers an effect."""
     kind = effect.kind
-    for known, target in granted:
-        if known == kind and target == effect.target:
+    for granted_kind, target in granted:
+        if granted_kind == kind and target == effect.target:
             return True
-        if kind == "host" == known and target.lower() == effect.target:
+        if kind == "host" == granted_kind and target.lower() == effect.target:
             return True
         folders = ("read", "write") if kind == "read" else (kind,)
-        if kind in ("read", "write") and known in folders and _below(effect.target, Path(target)):
+        if (
+            kind in ("read", "write")
+            and granted_kind in folders
+            and _below(effect.target, Path(target))
+        ):
             return True
     return False
 

@@ -215,8 +215,10 @@ class Schema:
     def _identity(self, options: Mapping[str, Node]) -> None:
         """Refuse a ``FunctionTransformer`` that calls a function of the user's."""
         func = options["func"]
-        given = [self.value(options[key]) for key in ("inverse_func", "kw_args", "inv_kw_args")]
-        if any(given) or (func["__loader__"] != "PartialNode" and plain(func) is not None):
+        options_used = [
+            self.value(options[key]) for key in ("inverse_func", "kw_args", "inv_kw_args")
+        ]
+        if any(options_used) or (func["__loader__"] != "PartialNode" and plain(func) is not None):
             raise Refused(f"{allowed_types.IDENTITY} with a function")
         if self.value(options["feature_names_out"]) not in (None, "one-to-one"):
             raise Refused(f"{allowed_types.IDENTITY} with a function for names")

@@ -91,20 +91,20 @@ def address_of(uri: str, kinds: Collection[str] = TRACKING) -> Address:
         if not re.fullmatch(r"databricks(://[\w-]+)?", uri):
             raise ValueError(f"expected databricks or databricks://PROFILE, found {uri!r}")
         return Address(kind, host=kind)
-    found = _ADDRESS.fullmatch(uri) if uri.isascii() and "\\" not in uri else None
-    if found is None or re.search(r"[\s\x00-\x1f]", uri):
+    match = _ADDRESS.fullmatch(uri) if uri.isascii() and "\\" not in uri else None
+    if match is None or re.search(r"[\s\x00-\x1f]", uri):
         raise ValueError(
             f"expected an address such as {name}://user:${{PASSWORD}}@host:port/name, found "
             f"{public_uri(uri)!r}"
         )
-    query = found["query"] or ""
-    if "$" in (found["path"] or "") or "$" in _QUERY.sub(_without_name, f"?{query}"):
+    query = match["query"] or ""
+    if "$" in (match["path"] or "") or "$" in _QUERY.sub(_without_name, f"?{query}"):
         raise ValueError(
             "expected variables of the environment where a user or a password stands, as in "
             f"{name}://${{NAME}}:${{PASSWORD}}@host/name, found one elsewhere in {uri!r}"
         )
     keys = {part.partition("=")[0] for part in query.split("&") if part}
-    host = (found["host"] or "").strip("[]").lower()
+    host = (match["host"] or "").strip("[]").lower()
     return Address(
         kind,
         host or _HOST_FREE,
@@ -217,8 +217,8 @@ def redacted(text: str, uri: str) -> str:
     """Return a text, of a driver's say, without the values of the variables that the URI names."""
     for name in _NAME.findall(uri):
         secret = os.environ.get(name)
-        for found in (secret, secret and quote(secret, safe="%!$&'()*+,;=~")):
-            text = text.replace(found, _HIDDEN) if found else text
+        for spelling in (secret, secret and quote(secret, safe="%!$&'()*+,;=~")):
+            text = text.replace(spelling, _HIDDEN) if spelling else text
     return text
 
 

@@ -47,60 +47,60 @@ _ENUMERABLE = 5000  # genomes of a space up to which all are evaluated
 
 def same_seed_same_run(case: AlgorithmCase) -> None:
     """Law 1: the same seed proposes the same genomes, to the bit; another seed others."""
-    told, front = case.serial_run
+    batches, front = case.serial_run
     again, front_again = case.trace()
-    same_batches(told, again, "law 1: the same seed, the same run")
+    same_batches(batches, again, "law 1: the same seed, the same run")
     same_front(front, front_again, "law 1: the same seed, the same run")
     other, _ = replace(case, seed=case.seed + 1).trace()
-    differs = any(not np.array_equal(a.X, b.X) for a, b in zip(told, other, strict=False))
+    differs = any(not np.array_equal(a.X, b.X) for a, b in zip(batches, other, strict=False))
     expect(
-        differs or len(told) != len(other) or case.deterministic,
+        differs or len(batches) != len(other) or case.deterministic,
         "law 1: expected another seed to ask for other genomes, found the same",
     )
 
 
 def front_ignores_completion_order(case: AlgorithmCase) -> None:
     """Law 2: evaluations that return in random pieces and order change nothing."""
-    told, front = case.serial_run
+    batches, front = case.serial_run
     for order in range(3):
         evaluator = ShuffledEvaluator(case.problem, case.seed, order)
         again, front_again = case.trace(evaluator)
-        same_batches(told, again, f"law 2: completion order {order}")
+        same_batches(batches, again, f"law 2: completion order {order}")
         same_front(front, front_again, f"law 2: completion order {order}")
 
 
 def resumed_after_every_batch(case: AlgorithmCase) -> None:
     """Law 3: stopped after any of its batches and resumed, a run ends in the same front."""
-    told, front = case.serial_run
-    for kept in range(len(told) + 1):
+    batches, front = case.serial_run
+    for size in range(len(batches) + 1):
         counting = CountingProblem(case.problem)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "journal.bin"
             with case.journal(path) as journal:
-                for batch in told[:kept]:
+                for batch in batches[:size]:
                     journal.append(batch, 0.0)
             again = case.run(path, SerialEvaluator(counting, case.seed))
-            same_batches(told, case.batches(path), f"law 3: resumed after {kept} batches")
-        same_front(front, again, f"law 3: resumed after {kept} batches")
-        rows = range(sum(map(len, told[:kept])), sum(map(len, told)))
-        _once_each(counting, rows, f"law 3: resumed after {kept} batches")
+            same_batches(batches, case.batches(path), f"law 3: resumed after {size} batches")
+        same_front(front, again, f"law 3: resumed after {size} batches")
+        rows = range(sum(map(len, batches[:size])), sum(map(len, batches)))
+        _once_each(counting, rows, f"law 3: resumed after {size} batches")
 
 
 def resumed_after_interrupts(case: AlgorithmCase) -> None:
     """Law 3: the same, interrupted at random moments until it gets through."""
-    told, front = case.serial_run
+    batches, front = case.serial_run
     for order in range(3):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "journal.bin"
             again = _run_with_interrupts(case, path, order)
-            same_batches(told, case.batches(path), f"law 3: interrupts {order}")
+            same_batches(batches, case.batches(path), f"law 3: interrupts {order}")
         same_front(front, again, f"law 3: interrupts {order}")
 
 
 def resumed_with_more_budget(case: AlgorithmCase) -> None:
     """Law 3: the same, stopped amid a batch by its budget, which is then extended."""
-    told, front = case.serial_run
-    total = sum(map(len, told))
+    batches, front = case.serial_run
+    total = sum(map(len, batches))
     counting = CountingProblem(case.problem)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal.bin"
@@ -117,10 +117,10 @@ def failures_are_evaluations(case: AlgorithmCase) -> None:
     first = case.serial_run[0][0]
     genomes = list(dict.fromkeys(x.tobytes() for x in first.X))
     failing = FailingProblem(case.problem, raising=genomes[::3], nan=genomes[1::3])
-    told, front = case.on(failing).trace()
-    failed = {id for batch in told for id in batch.errors}
+    batches, front = case.on(failing).trace()
+    failed = {id for batch in batches for id in batch.errors}
     expect(bool(failed), "law 4: expected failed rows, found none")
-    for batch in told:
+    for batch in batches:
         values = np.column_stack([batch.values[name] for name in failing.metric_names])
         expect(
             np.array_equal(np.isnan(values).all(axis=1), ~batch.ok)
@@ -131,9 +131,9 @@ def failures_are_evaluations(case: AlgorithmCase) -> None:
         failed.isdisjoint(front.ids.tolist()) and not np.isnan(front.losses).any(),
         "law 4: expected no failed row in the front, found one",
     )
-    told, front = case.on(BrokenProblem(case.problem)).trace()
+    batches, front = case.on(BrokenProblem(case.problem)).trace()
     expect(len(front) == 0, "law 4: expected an empty front where every row fails")
-    _inside(case, told, "law 4: where every row fails")
+    _inside(case, batches, "law 4: where every row fails")
 
 
 def tell_refuses_before_it_changes(case: AlgorithmCase) -> None:
@@ -185,15 +185,15 @@ def pickles_without_problem(case: AlgorithmCase) -> None:
 
 def flipped_signs_change_nothing(case: AlgorithmCase) -> None:
     """Law 7: a metric with its sign and its sense flipped leaves genomes and front as they are."""
-    told, front = case.serial_run
+    batches, front = case.serial_run
     for metric in case.roles.names:
         flipped = FlippedProblem(case.problem, metric)
         other = replace(case, problem=flipped, roles=flipped.roles(case.roles))
         again, front_again = other.trace()
         where = f"law 7: {metric} flipped"
         expect(
-            len(told) == len(again)
-            and all(np.array_equal(a.X, b.X) for a, b in zip(told, again, strict=True)),
+            len(batches) == len(again)
+            and all(np.array_equal(a.X, b.X) for a, b in zip(batches, again, strict=True)),
             f"{where}: expected the same genomes, found others",
         )
         expect(
@@ -221,20 +221,20 @@ def returned_candidates_are_the_runs(case: AlgorithmCase) -> None:
     """What a method returns are feasible candidates of its run, also after a resume."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal.bin"
-        found = _returned(case, path)
+        returned = _returned(case, path)
         with Journal(path) as journal:
             rows = Evaluated.concat([batch for batch, _ in journal.batches()])
         again = _returned(case, path)
     other = _returned(case, None, ShuffledEvaluator(case.problem, case.seed, 1))
-    expect(found == again, "returned: expected the same rows after a resume, found others")
-    expect(found == other, "returned: expected the same rows in any order, found others")
-    if found is None:
+    expect(returned == again, "returned: expected the same rows after a resume, found others")
+    expect(returned == other, "returned: expected the same rows in any order, found others")
+    if returned is None:
         return
     feasible = rows.ids[rows.ok & (case.roles.violation(rows.values) == 0)].tolist()
     expect(
-        len(set(found)) == len(found) and set(found) <= set(feasible),
+        len(set(returned)) == len(returned) and set(returned) <= set(feasible),
         f"returned: expected different feasible rows of the run, found "
-        f"{shortened(sorted(set(found) - set(feasible)) or found)}",
+        f"{shortened(sorted(set(returned) - set(feasible)) or returned)}",
     )
     broken = _returned(case.on(BrokenProblem(case.problem)))
     expect(not broken, "returned: expected nothing where every row fails, found rows")
@@ -317,11 +317,11 @@ def _run_with_interrupts(case: AlgorithmCase, path: Path, order: int) -> Front:
     """Interrupt and resume, each time a little later; no row of the journal is evaluated again."""
     for after in count():
         written = case.batches(path) if path.exists() else []
-        known = {id for batch in written for id in batch.ids.tolist()}
+        journalled = {id for batch in written for id in batch.ids.tolist()}
         counting = CountingProblem(case.problem)
         with suppress(KeyboardInterrupt):
             return case.run(path, InterruptedEvaluator(counting, case.seed, order, after))
-        again = sorted(known & counting.evaluated.keys())
+        again = sorted(journalled & counting.evaluated.keys())
         expect(
             not again,
             f"law 3: expected no row of the journal evaluated again, found {shortened(again)}",
@@ -335,18 +335,18 @@ def _copied(batch: Evaluated) -> Evaluated:
 
 
 def _once_each(counting: CountingProblem, rows: range, where: str) -> None:
-    found = sorted(counting.evaluated.elements())
+    evaluated = sorted(counting.evaluated.elements())
     expect(
-        found == list(rows),
+        evaluated == list(rows),
         f"{where}: expected the rows {rows.start} to {rows.stop - 1} evaluated once each, found "
-        f"{shortened(found)}",
+        f"{shortened(evaluated)}",
     )
 
 
-def _inside(case: AlgorithmCase, told: list[Evaluated], where: str) -> None:
+def _inside(case: AlgorithmCase, batches: list[Evaluated], where: str) -> None:
     """Expect batches of genomes of the space, at least one each."""
     space = case.problem.space
-    for i, batch in enumerate(told):
+    for i, batch in enumerate(batches):
         expect(
             len(batch) > 0 and batch.X.shape[1] == space.d,
             f"{where}, batch {i}: expected shape (n >= 1, {space.d}), found {batch.X.shape}",
@@ -433,22 +433,22 @@ def resumed_from_any_evaluations(case: AlgorithmCase) -> None:
     rng = np.random.default_rng(case.seed)
     for share in (0.1, 0.5, 0.9):
         where = f"law 3: resumed with {share:.0%} of the rows"
-        known = np.flatnonzero(rng.random(len(rows)) < share)
+        journalled = np.flatnonzero(rng.random(len(rows)) < share)
         counting = CountingProblem(case.problem)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "journal.bin"
             with case.journal(path) as journal:
-                for group in np.array_split(rng.permutation(known), 4):
+                for group in np.array_split(rng.permutation(journalled), 4):
                     if len(group):
                         journal.append(rows.take(np.sort(group)), 0.0)
             again = case.run(path, SerialEvaluator(counting, case.seed))
             same_rows(rows, Evaluated.concat(case.batches(path)), where)
         same_front(front, again, where)
-        found = sorted(counting.evaluated.elements())
-        wanted = np.setdiff1d(rows.ids, rows.ids[known]).tolist()
+        evaluated = sorted(counting.evaluated.elements())
+        wanted = np.setdiff1d(rows.ids, rows.ids[journalled]).tolist()
         expect(
-            found == wanted,
-            f"{where}: expected every other row evaluated once, found {shortened(found)}",
+            evaluated == wanted,
+            f"{where}: expected every other row evaluated once, found {shortened(evaluated)}",
         )
 
 
@@ -463,8 +463,8 @@ def proposes_no_genome_twice(case: AlgorithmCase) -> None:
 
 
 def _traced(case: AlgorithmCase, evaluator: Evaluator | None = None) -> tuple[Evaluated, Front]:
-    told, front = case.trace(evaluator)
-    return Evaluated.concat(told), front
+    batches, front = case.trace(evaluator)
+    return Evaluated.concat(batches), front
 
 
 MAX_PENDING_LAWS: tuple[Callable[[AlgorithmCase], None], ...] = (
@@ -499,18 +499,18 @@ def certificates_hold(case: AlgorithmCase, genomes: int = 2000) -> Mapping[str, 
         There is no certificate, or a candidate is better than one allows.
     """
     algorithm = case.fresh()
-    told: list[Evaluated] = []
+    batches: list[Evaluated] = []
     for _ in range(case.generations + 1):
         X = algorithm.ask()
         if X is None:
             break
-        told.append(
-            evaluate_candidates(case.problem, case.seed, np.arange(len(X)) + _rows(told), X)
+        batches.append(
+            evaluate_candidates(case.problem, case.seed, np.arange(len(X)) + _rows(batches), X)
         )
-        algorithm.tell(told[-1])
+        algorithm.tell(batches[-1])
     table = algorithm.outcome().tables.get(CERTIFICATES, {})
     expect(bool(table), "certificates: expected some, found none")
-    rows = Evaluated.concat([*told, _sampled(case, genomes, _rows(told))])
+    rows = Evaluated.concat([*batches, _sampled(case, genomes, _rows(batches))])
     for i, (metric, bound) in enumerate(zip(table["metric"], table["bound"], strict=True)):
         if metric not in rows.values:
             continue
@@ -523,8 +523,8 @@ def certificates_hold(case: AlgorithmCase, genomes: int = 2000) -> Mapping[str, 
     return table
 
 
-def _rows(told: list[Evaluated]) -> int:
-    return sum(map(len, told))
+def _rows(batches: list[Evaluated]) -> int:
+    return sum(map(len, batches))
 
 
 def _sampled(case: AlgorithmCase, genomes: int, first: int) -> Evaluated:

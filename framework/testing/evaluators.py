@@ -92,9 +92,9 @@ def works_as_this_process_does(make: MakeEvaluator, problem: Problem) -> None:
     evaluator = make(problem, SEED)
     try:
         pieces = list(range(40))
-        found = list(evaluator.map(pow, 3, pieces))
+        results = list(evaluator.map(pow, 3, pieces))
         expected = list(InProcess().map(pow, 3, pieces))
-        expect(found == expected, f"map: expected {expected}, found {found}")
+        expect(results == expected, f"map: expected {expected}, found {results}")
     finally:
         evaluator.close()
 
@@ -166,17 +166,17 @@ def check_elastic(
             evaluator.submit(ids, X[ids])
         pieces: list[Evaluated] = []
         left, since = list(events), time.monotonic()
-        while (known := sum(map(len, pieces))) < rows:
-            if left and known >= rows * (len(events) - len(left)) // (len(events) + 1):
+        while (collected := sum(map(len, pieces))) < rows:
+            if left and collected >= rows * (len(events) - len(left)) // (len(events) + 1):
                 left.pop(0)(evaluator)
             fresh = evaluator.collect(0.5)
             pieces += fresh
             since = time.monotonic() if fresh else since
             waited = time.monotonic() - since
-            expect(waited < PATIENCE, f"collect: expected {rows} rows, found {known}")
+            expect(waited < PATIENCE, f"collect: expected {rows} rows, found {collected}")
         batch = Evaluated.concat(pieces)
-        found = sorted(batch.ids.tolist())
-        expect(found == list(range(rows)), f"law 2: expected each row once, found {found}")
+        numbers = sorted(batch.ids.tolist())
+        expect(numbers == list(range(rows)), f"law 2: expected each row once, found {numbers}")
         same_rows(expected, batch, "law 2: whichever workers come and go")
         expect(not evaluator.collect(0.01), "collect: expected nothing left, found another piece")
     finally:

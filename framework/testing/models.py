@@ -42,11 +42,11 @@ def forged_descriptions_end_in_a_sentence(
     files = ModelFiles(folder, read_digests(folder))
     for place, forged in _forgeries(description):
         try:
-            found = type(model).load_from(files, forged)
+            loaded = type(model).load_from(files, forged)
         except (InputError, *DAMAGED):
             continue
         try:
-            found.predict_table(frame)
+            loaded.predict_table(frame)
         except InputError:
             continue
         except Exception as error:

@@ -143,9 +143,9 @@ def counted_once_outcomes_are_evaluate(problem: Problem, seed: int, n: int) -> N
     values = problem.evaluate(X, CandidateStreams(seed, np.arange(n)))
     values = {name: np.asarray(values[name]) for name in outcomes.names}
     ones = np.ones((outcomes.records, 2), dtype=np.float32)
-    found = outcomes.metrics(ones)
+    resampled = outcomes.metrics(ones)
     for column in range(2):
-        _same(values, {name: of[:, column] for name, of in found.items()}, "weights of one")
+        _same(values, {name: of[:, column] for name, of in resampled.items()}, "weights of one")
     some = np.array([n - 1, 0])
     for names in (outcomes.names, outcomes.names[-1:]):
         few = outcomes.metrics(ones[:, :1], some, names)

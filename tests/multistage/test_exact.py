@@ -117,7 +117,7 @@ def test_programme_finds_the_front_of_the_oracle(seed, n, records, rate, data):
     genomes = oracles.ordered_partitions(n, k)
     groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), together)
     known = first_guess(tables, price)
-    found = dynamic_programming.front_of_chains(tables, price, k, known, Limits(100_000)).found
+    found = dynamic_programming.front_of_chains(tables, price, k, known, Limits(100_000)).front
     vectors = vectors_of(found)
     assert len(set(vectors)) == len(vectors)
     wanted = {tuple(loss) for loss in losses_of(oracles.front_of_vectors(list(groups)))}
@@ -151,7 +151,7 @@ def test_enumeration_and_programme_agree(n, k, rate):
                 hard_first(tables), prices(costs), k, known, Limits(1_000_000), bounds=bounds
             )
             assert (outcome.stopped, outcome.above) == (None, None)
-            assert sorted(vectors_of(outcome.found)) == sorted(vectors_of(one_by_one))
+            assert sorted(vectors_of(outcome.front)) == sorted(vectors_of(one_by_one))
 
 
 def test_programme_says_when_memory_is_short_and_else_takes_more():
@@ -162,7 +162,7 @@ def test_programme_says_when_memory_is_short_and_else_takes_more():
     assert (short.stopped, short.above) == ("memory", None)
     enough = dynamic_programming.front_of_chains(tables, price, 4, known, Limits(10_000_000))
     assert enough.stopped is None
-    assert sorted(vectors_of(enough.found)) == sorted(
+    assert sorted(vectors_of(enough.front)) == sorted(
         vectors_of(enumerate_chains(tables, price, 4).front())
     )
 

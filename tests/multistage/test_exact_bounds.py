@@ -78,8 +78,8 @@ def test_bounds_hold_the_front_between_them(seed, n, records, rate, data):
     outcome = dynamic_programming.front_of_chains(
         hard_first(tables), price, k, first_guess(tables, price), limits, bounds=True
     )
-    lower, front = losses_of(vectors_of(outcome.found)), oracles.front_of_vectors(list(groups))
-    assert set(vectors_of(outcome.found)) <= set(groups)
+    lower, front = losses_of(vectors_of(outcome.front)), oracles.front_of_vectors(list(groups))
+    assert set(vectors_of(outcome.front)) <= set(groups)
     if outcome.stopped is None:
         assert set(lower) == set(losses_of(front))
         return
@@ -113,8 +113,8 @@ def test_bounds_close_in_with_more_steps(steps):
         row = np.array(vector)
         better = np.column_stack([-upper.answered, -upper.rate, upper.cost]) <= row
         assert better.all(axis=1).any()
-    assert _volume(further.found) >= _volume(here.found)
-    assert _volume(here.found) <= _volume(front) <= _volume(upper)
+    assert _volume(further.front) >= _volume(here.front)
+    assert _volume(here.front) <= _volume(front) <= _volume(upper)
     assert _volume(upper) >= _volume(further.above)
 
 

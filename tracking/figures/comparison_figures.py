@@ -77,7 +77,7 @@ def drawn_axes(case: Case) -> tuple[int, int]:
 
 def critical_differences(comparison: Comparison) -> Figure:
     """Draw a critical-difference diagram for each indicator."""
-    titles = {name: found.label for name, found in comparison.indicators.items()}
+    titles = {name: indicator.label for name, indicator in comparison.indicators.items()}
     return rank_diagrams(comparison.methods, comparison.tests, titles, blocks=comparison.blocks)
 
 
@@ -88,8 +88,8 @@ def every_run(comparison: Comparison) -> Figure:
     figure = Figure(
         figsize=(max(6.5, 2.6 + 2.7 * count), 1.3 + 0.42 * len(names)), layout="constrained"
     )
-    found = figure.subplots(1, count, sharey=True, squeeze=False)[0]
-    for axes, (column, indicator) in zip(found, comparison.indicators.items(), strict=True):
+    panels = figure.subplots(1, count, sharey=True, squeeze=False)[0]
+    for axes, (column, indicator) in zip(panels, comparison.indicators.items(), strict=True):
         for y, name in enumerate(names):
             chosen = comparison.frame["method"] == name
             values = comparison.frame.loc[chosen, column].to_numpy(dtype=np.float64)
@@ -101,8 +101,8 @@ def every_run(comparison: Comparison) -> Figure:
         plain_axes(axes, size=8)
         axes.spines[["left"]].set_visible(False)
         axes.tick_params(labelsize=8.5, left=False)
-    found[0].set_yticks(range(len(names)), names)
-    found[0].set_ylim(len(names) - 0.4, -0.6)
+    panels[0].set_yticks(range(len(names)), names)
+    panels[0].set_ylim(len(names) - 0.4, -0.6)
     return figure
 
 
@@ -119,8 +119,8 @@ def case_means(comparison: Comparison) -> Figure:
     count = len(comparison.indicators)
     height = 1.6 + max(0.5, 0.16 * len(comparison.methods)) * len(cases)
     figure = Figure(figsize=(max(6.5, 2 + 3 * count), height), layout="constrained")
-    found = figure.subplots(1, count, sharey=True, squeeze=False)[0]
-    for axes, (column, indicator) in zip(found, comparison.indicators.items(), strict=True):
+    panels = figure.subplots(1, count, sharey=True, squeeze=False)[0]
+    for axes, (column, indicator) in zip(panels, comparison.indicators.items(), strict=True):
         for number, name in enumerate(comparison.methods):
             part = table[(table["method"] == name) & (table["indicator"] == column)]
             y = np.array([cases.index(case) for case in part[by]]) - 0.4 + (number + 0.5) * step
@@ -142,9 +142,9 @@ def case_means(comparison: Comparison) -> Figure:
         axes.grid(visible=False, axis="y")
         for edge in range(1, len(cases)):
             axes.axhline(edge - 0.5, color="#E5E7EB", linewidth=0.7)
-    found[0].set_yticks(range(len(cases)), cases)
-    found[0].set_ylim(len(cases) - 0.5, -0.5)
-    legend(figure, found[0])
+    panels[0].set_yticks(range(len(cases)), cases)
+    panels[0].set_ylim(len(cases) - 0.5, -0.5)
+    legend(figure, panels[0])
     return figure
 
 
@@ -179,25 +179,27 @@ def overlaid(comparison: Comparison) -> Figure:
     return figure
 
 
-def found_fronts(comparison: Comparison) -> Figure:
+def reached_fronts(comparison: Comparison) -> Figure:
     """Draw one panel per search: the reference front, coloured by how many of its runs find it."""
     case = comparison.cases[0]
     figure, grid = panels(comparison.methods)
     for axes, name in zip(grid, comparison.methods, strict=True):
-        points = _found(axes, case, name)
+        points = _reached(axes, case, name)
     bar = figure.colorbar(points, ax=grid, pad=0.015, aspect=40)
     bar.set_label("share of the search's runs that find it")
     bar.outline.set_visible(False)
     return figure
 
 
-def _found(axes: Axes, case: Case, name: str) -> Any:
+def _reached(axes: Axes, case: Case, name: str) -> Any:
     x, y = drawn_axes(case)
     reference = case.roles.natural(case.reference)
     beside = case.roles.natural(_not_in(_together(case, name), case.reference))
     axes.scatter(beside[:, x], beside[:, y], s=12, marker="x", color=GREY, linewidths=0.6)
-    own = [found for run, found in zip(case.runs, case.found, strict=True) if run.method == name]
-    share = np.mean(own, axis=0)
+    of_method = [
+        hits for run, hits in zip(case.runs, case.reached, strict=True) if run.method == name
+    ]
+    share = np.mean(of_method, axis=0)
     points = axes.scatter(
         reference[:, x],
         reference[:, y],
@@ -217,13 +219,13 @@ def _found(axes: Axes, case: Case, name: str) -> Any:
 
 def _together(case: Case, name: str) -> FloatArray:
     """Return the losses of all solutions of a search's runs, shape (n, objectives)."""
-    own = [run.losses for run in case.runs if run.method == name]
-    return np.concatenate([np.zeros((0, case.reference.shape[1])), *own])
+    losses = [run.losses for run in case.runs if run.method == name]
+    return np.concatenate([np.zeros((0, case.reference.shape[1])), *losses])
 
 
 def _not_in(losses: FloatArray, reference: FloatArray) -> FloatArray:
-    known = set(map(tuple, reference.tolist()))
-    rest = [row for row in map(tuple, losses.tolist()) if row not in known]
+    present = set(map(tuple, reference.tolist()))
+    rest = [row for row in map(tuple, losses.tolist()) if row not in present]
     return np.array(rest, dtype=np.float64).reshape(-1, reference.shape[1])
 
 
@@ -340,9 +342,9 @@ def on_the_way(comparison: Comparison) -> tuple[str, pd.DataFrame]:
     One of a set that a method returns, or of metrics that are no objectives, cannot.
     """
     for name in comparison.indicators:
-        found = traces(comparison, name)
-        if len(found):
-            return name, found
+        trace = traces(comparison, name)
+        if len(trace):
+            return name, trace
     return comparison.first, traces(comparison, comparison.first)
 
 
@@ -368,7 +370,7 @@ def traces(comparison: Comparison, name: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def anytime(comparison: Comparison, found: pd.DataFrame, by: str, name: str) -> Figure:
+def anytime(comparison: Comparison, trace: pd.DataFrame, by: str, name: str) -> Figure:
     """Draw an indicator against evaluations or seconds, one panel per case.
 
     A line is the mean over runs, the band from the lower to the upper quartile.
@@ -376,9 +378,11 @@ def anytime(comparison: Comparison, found: pd.DataFrame, by: str, name: str) -> 
     indicator = comparison.indicators[name]
     figure, grid = panels([case.name for case in comparison.cases])
     for axes, case in zip(grid, comparison.cases, strict=True):
-        own = found[found["case"] == case.name]
+        of_case = trace[trace["case"] == case.name]
         for number, method in enumerate(comparison.methods):
-            runs = [part for _, part in own[own["method"] == method].groupby("seed", sort=False)]
+            runs = [
+                part for _, part in of_case[of_case["method"] == method].groupby("seed", sort=False)
+            ]
             if runs:
                 x, values = _aligned(runs, by)
                 look = line_style(number)
@@ -465,8 +469,8 @@ def surfaces(runs: list[FloatArray]) -> Mapping[int, FloatArray]:
     points = np.concatenate(runs)
     owner = np.repeat(np.arange(1, len(runs) + 1), [len(run) for run in runs])
     table = moocore.eaf(points, owner, percentiles=[0, 50, 100])
-    found = {}
+    by_share = {}
     for share in (0, 50, 100):
-        own = table[table[:, 2] == share][:, :2]
-        found[share] = own[np.argsort(own[:, 0], kind="stable")]
-    return found
+        of_share = table[table[:, 2] == share][:, :2]
+        by_share[share] = of_share[np.argsort(of_share[:, 0], kind="stable")]
+    return by_share

@@ -29,10 +29,10 @@ from tracking.figures.comparison_figures import (
     case_means,
     critical_differences,
     every_run,
-    found_fronts,
     on_the_way,
     overlaid,
     rank_diagrams,
+    reached_fronts,
 )
 from tracking.figures.html_page import (
     WITHOUT,
@@ -64,13 +64,13 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
     list of pathlib.Path
         The page first.
     """
-    found = tables(comparison)
+    by_name = tables(comparison)
     sections = []
     if beside := worth(comparison):
         sections.append(section(WITHOUT, beside, ""))
-    if "winners" in found:
-        first, *more = [*verdicts(found["winners"]), *early_stops(comparison)] or [""]
-        shown = _winners(comparison, found["winners"])
+    if "winners" in by_name:
+        first, *more = [*verdicts(by_name["winners"]), *early_stops(comparison)] or [""]
+        shown = _winners(comparison, by_name["winners"])
         more += [f"In the table ~: {_MAYBE}."] if "<abbr" in shown else []
         body = as_list(more) + shown
         sections.append(section("Result", first, body))
@@ -79,11 +79,11 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
     sections.append(section("Methods", _note(comparison), _methods(comparison)))
     if comparison.claims:
         sections.append(section(_SAID, "", _claims(comparison.claims)))
-    if "groups" in found:
-        sections.append(section("Groups", _GROUPS, _means(comparison, found["groups"], "group")))
+    if "groups" in by_name:
+        sections.append(section("Groups", _GROUPS, _means(comparison, by_name["groups"], "group")))
     count = comparison.units["case"].nunique()
-    if 1 < count <= _MOST_CASES or (comparison.paper and "groups" not in found):
-        sections.append(section("Cases", _CASES, _means(comparison, found["means"], "case")))
+    if 1 < count <= _MOST_CASES or (comparison.paper and "groups" not in by_name):
+        sections.append(section("Cases", _CASES, _means(comparison, by_name["means"], "case")))
     plots = out / "plots"
     plots.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
@@ -92,10 +92,12 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
     for drawing in _drawings(comparison):
         image = _saved(drawing.figure, drawing.title, plots / f"{drawing.name}.png", paths)
         sections.append(section(drawing.title, drawing.text, image))
-    if "pairs" in found:
+    if "pairs" in by_name:
         sections.append(section("Pairs", _pairs_note(comparison), _pairs(comparison)))
-    if "wins" in found:
-        sections.append(section("Wins, draws and losses", _WINS, _wins(comparison, found["wins"])))
+    if "wins" in by_name:
+        sections.append(
+            section("Wins, draws and losses", _WINS, _wins(comparison, by_name["wins"]))
+        )
     roles = comparison.cases[0].roles
     subtitle = (
         f"{_count(comparison.methods, 'method')}, {_count(comparison.cases, 'case')}, "
@@ -119,8 +121,8 @@ def _fewer(comparison: Comparison) -> tuple[Comparison, str]:
     for case in comparison.cases:
         by_group.setdefault(case.group, []).append(case)
     turns = [case for turn in zip_longest(*by_group.values()) for case in turn if case is not None]
-    kept = turns[:_MOST_PANELS]
-    cases = tuple(case for case in comparison.cases if any(case is one for one in kept))
+    shown = turns[:_MOST_PANELS]
+    cases = tuple(case for case in comparison.cases if any(case is one for one in shown))
     note = f" Drawn: {len(cases)} of {len(comparison.cases)} cases."
     return replace(comparison, cases=cases), note
 
@@ -183,16 +185,16 @@ def _drawings(comparison: Comparison) -> list[_Drawing]:
         drawings.append(_Drawing("fronts", "Fronts", _FRONTS + omitted, overlaid(comparison)))
     if several and len(comparison.cases) == 1:
         title = "What each method finds of the reference front"
-        drawings.append(_Drawing("found", title, _FOUND, found_fronts(comparison)))
+        drawings.append(_Drawing("found", title, _FOUND, reached_fronts(comparison)))
     if several and comparison.frame.groupby(["case", "method"]).size().max() > 1:
         title = "Attainment surfaces"
         drawings.append(
             _Drawing("attainment", title, _ATTAINMENT + omitted, attainment(comparison))
         )
-    name, found = on_the_way(comparison)
-    if len(found):
+    name, trace = on_the_way(comparison)
+    if len(trace):
         for by in ("evaluations", "seconds"):
-            figure = anytime(comparison, found, by, name)
+            figure = anytime(comparison, trace, by, name)
             title = f"{comparison.indicators[name].label} against {by}"
             drawings.append(_Drawing(f"anytime_{by}", title, _ANYTIME + omitted, figure))
     return drawings
@@ -281,8 +283,10 @@ def _winners(comparison: Comparison, table: pd.DataFrame) -> str:
         elif row["chance"] != "no":
             text += f' <abbr title="{_MAYBE}">~</abbr>'
         new = {name: row.get(name, math.nan) for name in ("expected", "test")}
-        known = [f"{name} {_even(value)}" for name, value in new.items() if not math.isnan(value)]
-        below = f'<br><span class="paper">{", ".join(known)}</span>' if known else ""
+        measured = [
+            f"{name} {_even(value)}" for name, value in new.items() if not math.isnan(value)
+        ]
+        below = f'<br><span class="paper">{", ".join(measured)}</span>' if measured else ""
         cells[row["case"], row["method"]] = text + below
     cases = list(dict.fromkeys(table["case"]))[:_MOST_CASES]
     rows = [
@@ -305,14 +309,16 @@ def _means(comparison: Comparison, means: pd.DataFrame, by: str) -> str:
     """
     parts = []
     for name, indicator in comparison.indicators.items():
-        own = means[means["indicator"] == name]
-        places = list(dict.fromkeys(own[by]))
-        best = own.groupby(by)["mean"].agg("min" if indicator.better == "low" else "max")
+        of_indicator = means[means["indicator"] == name]
+        places = list(dict.fromkeys(of_indicator[by]))
+        best = of_indicator.groupby(by)["mean"].agg("min" if indicator.better == "low" else "max")
         cells = {
             (row[by], row["method"]): _mean_cell(row, best[row[by]])
-            for row in own.to_dict("records")
+            for row in of_indicator.to_dict("records")
         }
-        valued = set(own.loc[own["mean"].notna(), "method"])  # an exact method alone has a gap
+        valued = set(
+            of_indicator.loc[of_indicator["mean"].notna(), "method"]
+        )  # an exact method alone has a gap
         heading = _heading(comparison, name)
         methods = [m for m in comparison.methods if m in valued]
         if len(places) < len(methods):
@@ -365,10 +371,10 @@ def _pairs(comparison: Comparison) -> str:
 def _wins(comparison: Comparison, wins: pd.DataFrame) -> str:
     parts = []
     for name in comparison.indicators:
-        own = wins[wins["indicator"] == name].to_dict("records")
+        records = wins[wins["indicator"] == name].to_dict("records")
         counts = {
             (row["method"], row["other"]): f"{row['wins']} / {row['draws']} / {row['losses']}"
-            for row in own
+            for row in records
         }
         rows = []
         for method in comparison.methods:

@@ -61,10 +61,10 @@ def _content(run_dir: RunDir, data: RunData) -> dict[str, Any]:
     names = list(roles.metrics)
     scales = {o.metric: reduced.scale(o) for o in roles.objectives}
     senses = {o.metric: o.sense for o in roles.objectives}
-    told, known = expected_columns(names), front.expected or {}
+    names_of, expected = expected_columns(names), front.expected or {}
     metrics = []
     for name, metric in roles.metrics.items():
-        columns = [_floats(known.get(column)) for column in told.get(name, ("", "", ""))]
+        columns = [_floats(expected.get(column)) for column in names_of.get(name, ("", "", ""))]
         metrics.append(
             {
                 "name": name,
@@ -91,8 +91,8 @@ def _content(run_dir: RunDir, data: RunData) -> dict[str, Any]:
         "x": x,
         "y": y,
         "ids": _floats(front.ids),
-        "firm": _floats(known.get(FIRM)),
-        "group": _floats(known.get(GROUP)),
+        "firm": _floats(expected.get(FIRM)),
+        "group": _floats(expected.get(GROUP)),
         "draws": _draws(run_dir, data.front, front),
         "genes": _genes(front),
         "settings": [
@@ -117,16 +117,16 @@ def _floats(values: Array | None) -> str | None:
 
 def _draws(run_dir: RunDir, whole: Front, front: Front) -> dict[str, Any] | None:
     """Return metrics in resamples, for the solutions that are in the page."""
-    found = read_resamples(run_dir, whole)
-    if found is None:
+    draws = read_resamples(run_dir, whole)
+    if draws is None:
         return None
     names = list(whole.roles.metrics)
-    steps = found.steps[:, np.searchsorted(whole.ids, front.ids)]
+    steps = draws.steps[:, np.searchsorted(whole.ids, front.ids)]
     return {
         "count": steps.shape[2],
-        "metrics": [names.index(name) for name in found.names],
-        "low": found.low.tolist(),
-        "high": found.high.tolist(),
+        "metrics": [names.index(name) for name in draws.names],
+        "low": draws.low.tolist(),
+        "high": draws.high.tolist(),
         "data": _encoded(steps, "<u2"),
     }
 

@@ -42,8 +42,8 @@ class Hull:
     @property
     def corners(self) -> IntArray:
         """Positions of the solutions that are corners, ascending."""
-        found = np.unique(self.facets)
-        return found[found < self.solutions]
+        corners = np.unique(self.facets)
+        return corners[corners < self.solutions]
 
 
 def read_hull(run_dir: RunDir, data: RunData) -> Hull | None:
@@ -91,16 +91,16 @@ def read_error_rates(data: RunData) -> ErrorRates | None:
 _DET_TICKS = (0.001, 0.005, 0.02, 0.1, 0.3, 0.6, 0.9)
 
 
-def hull_png(data: RunData, found: Hull, path: Path) -> None:
+def hull_png(data: RunData, hull: Hull, path: Path) -> None:
     """Draw the facets that are seen from the ideal point; corners that are solutions stand out."""
     figure = titled(data.title, data.subtitle, 8.0, 6.8)
     axes: Any = figure.add_subplot(projection="3d", computed_zorder=False)
-    x, y, z = found.points.T
+    x, y, z = hull.points.T
     axes.plot_trisurf(
-        x, y, found.facets, z, color=BLUE, alpha=0.28, edgecolor="#374151", linewidth=0.8
+        x, y, hull.facets, z, color=BLUE, alpha=0.28, edgecolor="#374151", linewidth=0.8
     )
-    inner = np.setdiff1d(np.arange(found.solutions), found.corners)
-    corners, reference = found.corners, slice(found.solutions, None)
+    inner = np.setdiff1d(np.arange(hull.solutions), hull.corners)
+    corners, reference = hull.corners, slice(hull.solutions, None)
     axes.scatter(
         x[inner],
         y[inner],

@@ -85,11 +85,11 @@ class RunData:
         Arrays of 120 points or fewer.
         """
         points = max(_FEWEST, min(_POINTS, _SORTED // max(len(self.front), 1)))
-        found = []
+        curves = []
         for source in self.sources:
             with source.journal() as journal:
-                found.append(_progress(journal, self.roles, points))
-        return found
+                curves.append(_progress(journal, self.roles, points))
+        return curves
 
     @cached_property
     def background(self) -> Background:
@@ -114,13 +114,13 @@ class RunData:
         for objective in self.roles.objectives:
             values = self.front.rows.values[objective.metric]
             columns.append(np.log(values) if self.scale(objective) == "log" else values)
-        kept = np.union1d(_spread(np.column_stack(columns), most), [self.position])
+        drawn = np.union1d(_spread(np.column_stack(columns), most), [self.position])
         return replace(
             self,
-            front=self.front.take(kept),
+            front=self.front.take(drawn),
             whole=self.front,
-            position=int(np.searchsorted(kept, self.position)),
-            subtitle=f"{self.subtitle}, {len(kept):,} drawn",
+            position=int(np.searchsorted(drawn, self.position)),
+            subtitle=f"{self.subtitle}, {len(drawn):,} drawn",
         )
 
     @property
@@ -224,9 +224,9 @@ def _spread(values: FloatArray, most: int) -> IntArray:
     shares = (values - low) / np.where(high > low, high - low, 1.0)
     cells = _FINEST
     while True:
-        kept = np.unique(row_codes(np.floor(shares * cells)), return_index=True)[1]
-        if len(kept) <= most:
-            return np.sort(kept)
+        spread = np.unique(row_codes(np.floor(shares * cells)), return_index=True)[1]
+        if len(spread) <= most:
+            return np.sort(spread)
         cells = cells * 4 // 5
 
 

@@ -128,12 +128,12 @@ def test_png(data: RunData, path: Path) -> None:
         figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True
     ):
         name = objective.metric
-        known, unseen = seen[name], test[name]
-        ends = _limits(known, unseen)
+        searched, unseen = seen[name], test[name]
+        ends = _limits(searched, unseen)
         axes.plot(ends, ends, color=GREY, linewidth=1, linestyle="--")
-        axes.scatter(known, unseen, s=18, color=BLUE, alpha=0.7, linewidths=0)
+        axes.scatter(searched, unseen, s=18, color=BLUE, alpha=0.7, linewidths=0)
         axes.set(xlim=ends, ylim=ends, box_aspect=1)
-        gap = float(np.nanmean(unseen - known))
+        gap = float(np.nanmean(unseen - searched))
         axes.set_title(f"{data.label(objective)}\n{gap_name}: {gap:+.3g} on average", size=9)
         plain_axes(axes, data.measured, "on test records")
     save(figure, path)

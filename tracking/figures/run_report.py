@@ -154,12 +154,14 @@ def _chosen(run_dir: RunDir, data: RunData) -> str:
     for name, column in front.rows.values.items():
         row = [html.escape(display_name(name)), digits(float(column[position]))]
         if promises:
-            told = promises.get(name)
-            row.append("" if told is None else digits(told.expected))
-            row.append("" if told is None else f"{digits(told.low)} to {digits(told.high)}")
+            promise = promises.get(name)
+            row.append("" if promise is None else digits(promise.expected))
+            row.append(
+                "" if promise is None else f"{digits(promise.low)} to {digits(promise.high)}"
+            )
         if ranged:
-            own = told and told.of_test(searched, tested, front.roles.metrics[name])
-            row.append(f"{digits(own[0])} to {digits(own[1])}" if own else "")
+            of_test = promise and promise.of_test(searched, tested, front.roles.metrics[name])
+            row.append(f"{digits(of_test[0])} to {digits(of_test[1])}" if of_test else "")
         rows.append([*row, digits(float(test[name][position])) if name in test else ""])
     for name, column in front.settings.items():
         if not np.isnan(column[position]):
@@ -197,26 +199,26 @@ def _front(data: RunData) -> str:
     names = list(dict.fromkeys([*(o.metric for o in data.axes()), *front.roles.metrics]))
     columns = expected_columns(front.roles.metrics)
     wanted = [*(columns[name][0] for name in front.roles.names if name in columns), FIRM, GROUP]
-    known = front.expected or {}
-    told = {name: known[name] for name in wanted if name in known}
+    by_column = front.expected or {}
+    expected = {name: by_column[name] for name in wanted if name in by_column}
     order = np.argsort(front.rows.values[names[0]], kind="stable")
     places = np.unique(np.linspace(0, len(order) - 1, min(len(order), _MOST_ROWS)).round())
-    kept = {*order[places.astype(int)].tolist(), position}
+    places_shown = {*order[places.astype(int)].tolist(), position}
     rows = [
         [
             f"{front.ids[i]}{' *' if i == position else ''}",
             *(digits(float(front.rows.values[name][i])) for name in names),
             *(_setting(column[i]) for column in front.settings.values()),
-            *(digits(float(told[name][i])) for name in told),
+            *(digits(float(expected[name][i])) for name in expected),
         ]
         for i in order.tolist()
-        if i in kept
+        if i in places_shown
     ]
     shown = "" if len(rows) == len(front) else f"; {len(rows)} of {len(front):,} shown"
     text = f"Values {html.escape(data.measured)}; * is the chosen design{shown}."
-    if FIRM in told:
+    if FIRM in expected:
         text += f" {html.escape(FIRM)} is the share of resamples in which it is on the front."
-    if GROUP in told:
+    if GROUP in expected:
         text += " Solutions of one group are not told apart by the records."
-    headings = [*names, *(name.replace("_", " ") for name in (*front.settings, *told))]
+    headings = [*names, *(name.replace("_", " ") for name in (*front.settings, *expected))]
     return section("Solutions", text, as_table(["id", *map(html.escape, headings)], rows))

@@ -95,11 +95,11 @@ def readable(figure: Figure) -> Iterator[None]:
 
     for axes in figure.axes:  # the texts of ticks are made when they are asked for
         axes.get_xticklabels(), axes.get_yticklabels()
-    found = figure.findobj(Text)
-    for text in found:
+    texts_of_figure = figure.findobj(Text)
+    for text in texts_of_figure:
         if "$" in text.get_text() and not _TICK.fullmatch(text.get_text()):
             text.set_parse_math(False)
-    texts = [text for text in found if not text.get_text().isascii()]
+    texts = [text for text in texts_of_figure if not text.get_text().isascii()]
     usual = _glyphs(font_manager.findfont(font_manager.FontProperties()))
     wanted = frozenset("".join(text.get_text() for text in texts)) - usual - {"\n"}
     if wanted:
@@ -119,20 +119,20 @@ def _fonts_for(wanted: frozenset[str]) -> tuple[list[str], str]:
     from matplotlib import font_manager
     from matplotlib.ft2font import FT2Font
 
-    known = {str(entry.fname) for entry in font_manager.fontManager.ttflist}
+    listed = {str(entry.fname) for entry in font_manager.fontManager.ttflist}
     families, missing = [], set(wanted)
-    for path in sorted({*font_manager.findSystemFonts(), *known}):
+    for path in sorted({*font_manager.findSystemFonts(), *listed}):
         if not missing:
             break
         try:
-            found = missing & _glyphs(path)
+            covered = missing & _glyphs(path)
             name = FT2Font(path).family_name
         except (OSError, RuntimeError):  # not a font that can be read
             continue
-        if found and not name.startswith(_NO_GLYPHS):
+        if covered and not name.startswith(_NO_GLYPHS):
             font_manager.fontManager.addfont(path)
             families.append(name)
-            missing -= found
+            missing -= covered
     return families, "".join(sorted(missing))
 
 

@@ -82,8 +82,8 @@ class Subject(NamedTuple):
 
     def tags(self) -> dict[str, str]:
         """Return the tags to group and filter runs by."""
-        known = {"data.fingerprint": self.fingerprint} if self.fingerprint else {}
-        return {"method": _cut(self.method), "data": _cut(self.data)} | known
+        fingerprint = {"data.fingerprint": self.fingerprint} if self.fingerprint else {}
+        return {"method": _cut(self.method), "data": _cut(self.data)} | fingerprint
 
 
 def subject(run_dir: RunDir, data_of: RunDir, kind: str) -> Subject:
@@ -101,9 +101,9 @@ def subject(run_dir: RunDir, data_of: RunDir, kind: str) -> Subject:
     method = config.algorithm.kind
     if kind == "experiment":
         grid = _grid(run_dir)
-        known = [child.data() for child in run_dir.children()]
-        names = list(dict.fromkeys(str(one["name"]) for one in known if one.get("name")))
-        marks = {str(one.get("fingerprint") or "") for one in known}
+        data_sets = [child.data() for child in run_dir.children()]
+        names = list(dict.fromkeys(str(one["name"]) for one in data_sets if one.get("name")))
+        marks = {str(one.get("fingerprint") or "") for one in data_sets}
         methods = ", ".join(map(str, grid["methods"]))
         fingerprint = marks.pop() if len(marks) == 1 else ""
         return Subject(methods, ", ".join(names or map(str, grid["cases"])), fingerprint)
@@ -201,8 +201,10 @@ def end_tags(summary: Mapping[str, Any]) -> dict[str, str]:
 
 def end_metrics(summary: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers of a summary: counts, seconds and indicators."""
-    kept = {key: summary.get(key) for key in ("evaluations", "rows_failed", "wall_s", "front_size")}
-    flat = kept | flatten(summary.get("indicators") or {})
+    figures = {
+        key: summary.get(key) for key in ("evaluations", "rows_failed", "wall_s", "front_size")
+    }
+    flat = figures | flatten(summary.get("indicators") or {})
     for one in read_alternatives(summary):
         flat |= {f"gain.{one.name}.{name}": gain.expected for name, gain in one.gains.items()}
     return rounded({key: value for key, value in flat.items() if _is_number(value)})
@@ -300,9 +302,9 @@ class FrontResults:
 
     def _told(self) -> dict[str, dict[str, FloatArray]]:
         """Return what to expect of each solution: expected, low and high, by metric."""
-        found, known = expected_columns(self.front.roles.metrics), self.front.expected or {}
+        names, columns = expected_columns(self.front.roles.metrics), self.front.expected or {}
         return {
-            part: {name: known[own[i]] for name, own in found.items() if own[i] in known}
+            part: {name: columns[parts[i]] for name, parts in names.items() if parts[i] in columns}
             for i, part in enumerate(("expected", "low", "high"))
         }
 
@@ -318,8 +320,8 @@ class FrontResults:
         others = [j for j in range(len(roles.names)) if j != x]
         losses = losses[np.argsort(losses[:, x], kind="stable")]
         losses[:, others] = np.minimum.accumulate(losses[:, others])
-        kept = np.linspace(0, len(losses) - 1, min(len(losses), _MOST_POINTS)).round().astype(int)
-        columns = roles.natural(losses[kept])
+        spread = np.linspace(0, len(losses) - 1, min(len(losses), _MOST_POINTS)).round().astype(int)
+        columns = roles.natural(losses[spread])
         return {f"front/{name}": columns[:, j] for j, name in enumerate(roles.names)}
 
     def confusions(self) -> dict[str, str]:

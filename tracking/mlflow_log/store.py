@@ -125,8 +125,8 @@ def check_artifacts(location: str, tracking_uri: str) -> None:
         return
     elif parts.scheme in ("", "file") and not parts.netloc and home is not None:
         # MLflow takes percent signs back, once
-        found = Path(unquote(parts.path) if parts.scheme else location).resolve()
-        if is_at_home(found, home) or is_allowed("write", str(found)):
+        folder = Path(unquote(parts.path) if parts.scheme else location).resolve()
+        if is_at_home(folder, home) or is_allowed("write", str(folder)):
             return
     elif parts.scheme in ("runs", "models"):  # looked up again, and then asked again
         return
@@ -166,15 +166,15 @@ def experiment_id(client: Any, uri: str, name: str) -> str:
     InputError
         The experiment was deleted.
     """
-    found = client.get_experiment_by_name(name)
-    if found is None:
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
         return _create(client, uri, name)
-    if found.lifecycle_stage == "deleted":
+    if experiment.lifecycle_stage == "deleted":
         raise InputError(
             f"tracking.experiment: expected one that exists, found that {name!r} was deleted in "
             "MLflow; restore it there or name another"
         )
-    return str(found.experiment_id)
+    return str(experiment.experiment_id)
 
 
 def _create(client: Any, uri: str, name: str) -> str:
@@ -185,10 +185,10 @@ def _create(client: Any, uri: str, name: str) -> str:
     try:
         return str(client.create_experiment(name, artifact_location=location))
     except MlflowException:
-        found = client.get_experiment_by_name(name)  # another run may have been faster
-        if found is None:
+        experiment = client.get_experiment_by_name(name)  # another run may have been faster
+        if experiment is None:
             raise
-        return str(found.experiment_id)
+        return str(experiment.experiment_id)
 
 
 PARENT = "experiment"

@@ -162,12 +162,12 @@ def first_line(error: BaseException) -> str:
 
 def _resolved(run_dir: RunDir, uri: str) -> str:
     """Return the absolute URI; a run that is resumed elsewhere keeps the store it had."""
-    known, file = UploadState.load(run_dir), sqlite_file(uri)
-    before = sqlite_file(known.uri) if known else None
-    if known and before and file and not file.is_absolute() and before.match(str(file)):
+    state, file = UploadState.load(run_dir), sqlite_file(uri)
+    before = sqlite_file(state.uri) if state else None
+    if state and before and file and not file.is_absolute() and before.match(str(file)):
         with suppress(InputError):  # of a run that someone sent: its store is no business of ours
-            check_address(known.uri, run_dir.path, "tracking.uri")
-            return known.uri
+            check_address(state.uri, run_dir.path, "tracking.uri")
+            return state.uri
     wanted = absolute_uri(uri, Path.cwd())
     store = sqlite_file(wanted)
     if store is not None:  # the run may go on from another folder, and logs to the same store

@@ -56,8 +56,8 @@ def begin(
     if state and (state.uri, state.experiment) == (wanted_uri, wanted_name):
         return state
     started = state.started if state else run_dir.config_file.stat().st_mtime
-    kept = state.tags if state else dict(tags or {})
-    state = UploadState(wanted_uri, wanted_name, started, kept)
+    run_tags = state.tags if state else dict(tags or {})
+    state = UploadState(wanted_uri, wanted_name, started, run_tags)
     state.save(run_dir)
     return state
 
@@ -215,14 +215,14 @@ class Uploader:
         return self._members[name]
 
     def _run(self, name: str, run_dir: RunDir, parent: RunUpload | None) -> RunState:
-        known = self.state.runs.get(name)
-        if known and self._exists(known.run_id):
-            return known
+        run = self.state.runs.get(name)
+        if run and self._exists(run.run_id):
+            return run
         tags = self._tags(name, run_dir, parent)
-        found = self._find(tags)
-        if found is not None:
-            batches = self._batches_there(found.info.run_id, run_dir)
-            return RunState(found.info.run_id, found.info.status, batches)
+        present = self._find(tags)
+        if present is not None:
+            batches = self._batches_there(present.info.run_id, run_dir)
+            return RunState(present.info.run_id, present.info.status, batches)
         tags["mlflow.runColor"] = self._colour(tags["method"])
         created = self._client.create_run(
             self._experiment_id, int(self.state.started * 1000), tags, self._name(name, run_dir)
@@ -286,8 +286,8 @@ class Uploader:
         if "paretolab.uid" not in tags:
             return None
         wanted = [f"tags.`{name}` = '{tags[name]}'" for name in names if name in tags]
-        found = self._client.search_runs([self._experiment_id], " and ".join(wanted), max_results=1)
-        return found[0] if found else None
+        runs = self._client.search_runs([self._experiment_id], " and ".join(wanted), max_results=1)
+        return runs[0] if runs else None
 
     def _name(self, name: str, run_dir: RunDir) -> str:
         """Return the name of an MLflow run: what differs first, its pages show 20 characters."""

@@ -224,10 +224,10 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> Result:
     return result.add(table, steps)
 
 
-def _text(found: TrialOutcome) -> str:
+def _text(outcome: TrialOutcome) -> str:
     shown = []
-    for name, value in found.values.items():
-        half = found.intervals.get(name)
+    for name, value in outcome.values.items():
+        half = outcome.intervals.get(name)
         shown.append(f"{name} {value:.5g}{'' if half is None else f' ± {half:.2g}'}")
-    broken = [name for name, violation in found.violations.items() if violation > 0]
+    broken = [name for name, violation in outcome.violations.items() if violation > 0]
     return ", ".join(shown) + (f" (not {', '.join(broken)})" if broken else "")

@@ -62,18 +62,18 @@ def settings_of(
     InputError
         A value that could not be drawn, or no earlier sweep.
     """
-    found: list[dict[str, Any]] = []
+    settings: list[dict[str, Any]] = []
     for i, entry in enumerate(start):
         here = f"{where}.{i}"
         if isinstance(entry, str):
             note("read", str((base / entry).absolute()), "start", entry)
             ask_now()
-            known = _best_of(base / entry, here)
+            entries = _best_of(base / entry, here)
             here = f"{here} ({entry})"
         else:
-            known = [entry]
-        found += [_checked_setting(params, space, here) for params in known]
-    return found
+            entries = [entry]
+        settings += [_checked_setting(params, space, here) for params in entries]
+    return settings
 
 
 def _best_of(path: Path, where: str) -> list[dict[str, Any]]:
@@ -97,18 +97,18 @@ def _checked_setting(
             raise InputError(
                 f"{where}: expected keys of the search space, found {key!r}{nearest(key, space)}"
             )
-    given = {key: params[key] for key in space if key in params}
-    for key, value in given.items():
+    setting = {key: params[key] for key in space if key in params}
+    for key, value in setting.items():
         if not space[key].contains(value):
             raise InputError(
                 f"{where}.{key}: expected a value of the search space, found {value!r}"
             )
-        if not space[key].holds(given):
+        if not space[key].holds(setting):
             raise InputError(
                 f"{where}.{key}: expected it beside {space[key].shown_condition()}, found it "
                 "without"
             )
-    return given
+    return setting
 
 
 def split_seed(config: RunConfig, where: str) -> str:
@@ -309,11 +309,11 @@ class SweepPlan(NamedTuple):
     def configured(self) -> dict[str, Any]:
         """Return the values that the configuration itself has for what is varied."""
         flat = flatten(self.config.model_dump(mode="json"))
-        own: dict[str, Any] = {}
+        setting: dict[str, Any] = {}
         for key, dimension in self.space.items():
-            if key in flat and dimension.holds(own):
-                own[key] = flat[key]
-        return own
+            if key in flat and dimension.holds(setting):
+                setting[key] = flat[key]
+        return setting
 
     def is_complete(self, params: Mapping[str, Any]) -> bool:
         """Return whether every key has a value that is to have one."""
@@ -321,18 +321,18 @@ class SweepPlan(NamedTuple):
 
     def first(self) -> list[dict[str, Any]]:
         """Return what is tried first: the configuration where it can be drawn, then ``start``."""
-        own = self.configured()
-        drawable = all(self.space[key].contains(value) for key, value in own.items())
+        setting = self.configured()
+        drawable = all(self.space[key].contains(value) for key, value in setting.items())
         if self.sweep.sampler == "grid":  # which has the configuration, or it does not
             return []
         start = [dict(entry) for entry in self.sweep.start if isinstance(entry, dict)]
-        return [own, *start] if drawable else start
+        return [setting, *start] if drawable else start
 
     def identity(self) -> dict[str, Any]:
         """Return, flat, the keys that decide which trials there are and what they are worth."""
-        own = self.sweep.model_dump(mode="json", exclude=_CHANGEABLE | _OURS)
+        section = self.sweep.model_dump(mode="json", exclude=_CHANGEABLE | _OURS)
         budget = self.config.budget.model_dump(mode="json")
-        return self.config.identity() | flatten({"sweep": own, "budget": budget})
+        return self.config.identity() | flatten({"sweep": section, "budget": budget})
 
 
 def load_plan(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> SweepPlan:
@@ -377,24 +377,24 @@ def _checked_plan(
     trials: int | None,
     join: bool | None,
 ) -> SweepPlan:
-    own = raw.pop("sweep", None)
-    if not isinstance(own, dict):
-        raise InputError(f"{path}: sweep: expected a section (keys and values), found {own!r}")
-    own |= {} if trials is None else {"trials": trials}
-    own |= {"join": True} if join else {}
+    section = raw.pop("sweep", None)
+    if not isinstance(section, dict):
+        raise InputError(f"{path}: sweep: expected a section (keys and values), found {section!r}")
+    section |= {} if trials is None else {"trials": trials}
+    section |= {"join": True} if join else {}
     raw |= {} if workers is None else {"workers": workers}
-    found: list[str] = []
-    with noting(found):
+    messages: list[str] = []
+    with noting(messages):
         config = check(RunConfig, raw, path)
         if config.repeats != 1:
             raise InputError(
                 f"{path}: repeats: expected 1 in a sweep (sweep.repeats averages over seeds), "
                 f"found {config.repeats}"
             )
-    with noting(found):
-        sweep = check(SweepConfig, own, f"{path}: sweep", {"base": path.parent})
-    if found:
-        raise InputError("\n".join(found))
+    with noting(messages):
+        sweep = check(SweepConfig, section, f"{path}: sweep", {"base": path.parent})
+    if messages:
+        raise InputError("\n".join(messages))
     space, whole = dimensions(sweep.search_space, config, path)
     if sweep.sampler == "grid":
         _check_grid(sweep, space, f"{path}: sweep")

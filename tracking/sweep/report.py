@@ -69,11 +69,11 @@ def rule(plan: SweepPlan) -> str:
 
 def _within_tolerance(losses: FloatArray, best: BoolArray, tolerance: float) -> BoolArray:
     """Return which of the best are good enough by every direction but the last, in order."""
-    kept = best.copy()
+    tied = best.copy()
     for column in losses.T[:-1]:
         span = column[best].max() - column[best].min()
-        kept &= column <= column[kept].min() + tolerance * span
-    return kept
+        tied &= column <= column[tied].min() + tolerance * span
+    return tied
 
 
 def _nearest(losses: FloatArray, best: BoolArray) -> FloatArray:
@@ -167,11 +167,11 @@ def top_table(plan: SweepPlan, study: SweepStudy) -> Table:
 
     def row(trial: FrozenTrial) -> list[str]:
         star = " *" if n_best and trial is order[0] else " (breaks)" if violation(trial) else ""
-        own = " (as configured)" if trial.params == configured else ""
+        remark = " (as configured)" if trial.params == configured else ""
         values = _shown_values(plan, trial)
         values += [f"{trial.user_attrs[BOUNDED][name]:.6g}" for name in bounded]
         params = (trial.params.get(key, "") for key in plan.space)
-        return [f"{trial.number}{star}{own}", *values, *map(shown_value, params)]
+        return [f"{trial.number}{star}{remark}", *values, *map(shown_value, params)]
 
     bounded = [constraint.metric for constraint in plan.sweep.constraint_roles()]
     headings = [
@@ -209,10 +209,10 @@ def _shown_values(plan: SweepPlan, trial: FrozenTrial) -> list[str]:
 
 
 def _described(plan: SweepPlan, trial: FrozenTrial) -> dict[str, Any]:
-    found = {"trial": trial.number, "values": _values(plan, trial), "params": trial.params}
+    about = {"trial": trial.number, "values": _values(plan, trial), "params": trial.params}
     for key in (INTERVALS, BOUNDED):
-        found |= {key: trial.user_attrs[key]} if key in trial.user_attrs else {}
-    return found
+        about |= {key: trial.user_attrs[key]} if key in trial.user_attrs else {}
+    return about
 
 
 def _frame(plan: SweepPlan, trials: Sequence[FrozenTrial]) -> pd.DataFrame:

@@ -74,8 +74,8 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
         uid = uid_of(out)
         if not out.about_file.is_file():
             out.write_about(problem, roles, uid=uid)  # the study's name rests on it
-        own = out.path / "optuna.db"
-        url = plan.sweep.storage or sqlite_uri(own.absolute())
+        database = out.path / "optuna.db"
+        url = plan.sweep.storage or sqlite_uri(database.absolute())
         name = plan.config.name if plan.sweep.join else f"{plan.config.name}-{uid[:8]}"
         study = stack.enter_context(open_study(plan, url, name))
         _write_start(plan, out, problem, roles, uid)

@@ -206,18 +206,18 @@ def pruning_limits(
         steps = prune.at
     else:
         brackets = len(prune.at) + 1
-        own = len(before) % brackets
-        ended = [trial for trial in ended if trial.number % brackets == own]
-        steps = prune.at[own:]
-    found: dict[int, float] = {}
+        bracket = len(before) % brackets
+        ended = [trial for trial in ended if trial.number % brackets == bracket]
+        steps = prune.at[bracket:]
+    limits: dict[int, float] = {}
     for step in steps:
         values = sorted(t.intermediate_values[step] for t in ended if step in t.intermediate_values)
         if not values:
             continue
         if prune.kind == "median":
-            found[step] = float(np.median(values))
+            limits[step] = float(np.median(values))
         else:  # the trial itself counts among those of which the best go on
             going_on = max(1, (len(values) + 1) // (prune.eta or 3))
             best_first = values[::-1] if sense == "max" else values
-            found[step] = best_first[min(going_on, len(values)) - 1]
-    return found
+            limits[step] = best_first[min(going_on, len(values)) - 1]
+    return limits

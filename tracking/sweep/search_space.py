@@ -129,20 +129,20 @@ def dimensions(
         One line per error.
     """
     where = f"{path}: sweep.search_space"
-    found: list[str] = []
+    messages: list[str] = []
     read: dict[str, Dimension] = {}
     for key, raw in search_space.items():
-        with noting(found):
+        with noting(messages):
             read[key] = check(Dimension, raw, f"{where}.{key}")
-    if found:
-        raise InputError("\n".join(found))
+    if messages:
+        raise InputError("\n".join(messages))
     space = _ordered(read, where)
     checker = _Checker(space, config, path)
     for key in space:
-        with noting(found):
+        with noting(messages):
             checker.check(key)
-    if found:
-        raise InputError("\n".join(dict.fromkeys(found)))
+    if messages:
+        raise InputError("\n".join(dict.fromkeys(messages)))
     return space, frozenset(key for key in space if checker.is_whole(key))
 
 
@@ -178,8 +178,8 @@ class _Checker:
     def __init__(self, space: Mapping[str, Dimension], config: RunConfig, path: Path) -> None:
         self._space, self._config, self._path = space, config, path
         self._known = flatten(config.model_dump(mode="json", include=_VARIABLE))
-        lists = [(key, own) for key, own in self._known.items() if isinstance(own, list)]
-        self._known |= {f"{key}.{i}": x for key, own in lists for i, x in enumerate(own)}
+        lists = [(key, items) for key, items in self._known.items() if isinstance(items, list)]
+        self._known |= {f"{key}.{i}": x for key, items in lists for i, x in enumerate(items)}
 
     def check(self, key: str) -> None:
         """Have it take each choice, or both ends of a range, wherever the key is tried."""
@@ -223,8 +223,8 @@ class _Checker:
         except InputError as error:
             lines = [line.removeprefix(f"{self._path}: ") for line in str(error).splitlines()]
             others = {other for other in params if other != key}  # their mistakes are told there
-            own = [line for line in lines if line.partition(": ")[0] not in others]
-            return own[0].removeprefix(f"{key}: ") if own else ""
+            fresh = [line for line in lines if line.partition(": ")[0] not in others]
+            return fresh[0].removeprefix(f"{key}: ") if fresh else ""
         return ""
 
     def _worlds(self, key: str) -> Iterator[dict[str, Any]]:
@@ -234,9 +234,9 @@ class _Checker:
         while waiting:
             one = waiting.pop()
             kinds = {k for k in self._space if k.endswith(_KIND) and _is_below(one, k)}
-            found = (kinds | self._space[one].when.keys()) - deciding
-            deciding |= found
-            waiting += found
+            further = (kinds | self._space[one].when.keys()) - deciding
+            deciding |= further
+            waiting += further
         worlds: list[dict[str, Any]] = [{}]
         for parent in (k for k in self._space if k in deciding):
             dimension = self._space[parent]

@@ -79,8 +79,8 @@ class SweepStudy:
 
     def limits(self, number: int) -> dict[int, float]:
         """Return the worst values with which a trial goes on, by evaluations."""
-        known = self.trials()[number].user_attrs.get(LIMITS, {})
-        return {int(step): float(value) for step, value in known.items()}
+        limits = self.trials()[number].user_attrs.get(LIMITS, {})
+        return {int(step): float(value) for step, value in limits.items()}
 
     def unfinished(self) -> list[int]:
         """Return the numbers of the trials that are still to be told."""
@@ -89,16 +89,16 @@ class SweepStudy:
 
     def ask(self, number: int) -> dict[str, Any]:
         """Return the values of an unfinished trial: those it was given before, or new ones."""
-        known = self.trials()
-        if number < len(known):
-            trial = known[number]
+        trials = self.trials()
+        if number < len(trials):
+            trial = trials[number]
             if not self.plan.is_complete(trial.params):  # begun by :meth:`begin`
                 first = RetryHeartbeatStaleTrialCallback.retried_trial_number(trial)
-                trial = draw_trial(self.plan, known[: number if first is None else first])
+                trial = draw_trial(self.plan, trials[: number if first is None else first])
                 self._fill(number, trial)
             return dict(trial.params)
-        assert number == len(known), "another process writes to this study"
-        trial = draw_trial(self.plan, known)
+        assert number == len(trials), "another process writes to this study"
+        trial = draw_trial(self.plan, trials)
         self.study.add_trial(trial)
         return dict(trial.params)
 
@@ -268,19 +268,19 @@ def _open(plan: SweepPlan, storage: optuna.storages.BaseStorage, name: str) -> S
         load_if_exists=True,
     )
     identity = json.loads(json.dumps(plan.identity()))
-    known = study.user_attrs.get(_IDENTITY)
-    if known is None:
+    stored = study.user_attrs.get(_IDENTITY)
+    if stored is None:
         study.set_metric_names([direction.metric for direction in plan.sweep.directions])
         study.set_user_attr(_IDENTITY, identity)
-    elif known != identity:
-        raise InputError(_difference(known, identity))
+    elif stored != identity:
+        raise InputError(_difference(stored, identity))
     return SweepStudy(plan, study, storage)
 
 
-def _difference(known: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
-    keys = sorted(k for k in {*known, *identity} if known.get(k) != identity.get(k))
+def _difference(stored: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
+    keys = sorted(k for k in {*stored, *identity} if stored.get(k) != identity.get(k))
     shown = "; ".join(
-        f"{key} is {known.get(key, 'absent')!r} there and {identity.get(key, 'absent')!r} here"
+        f"{key} is {stored.get(key, 'absent')!r} there and {identity.get(key, 'absent')!r} here"
         for key in keys
     )
     return (
@@ -304,14 +304,14 @@ def importances(study: SweepStudy) -> dict[str, dict[str, float]]:
         return {}
     quantile = max(0.1, 5 / len(complete))
     evaluator = PedAnovaImportanceEvaluator(target_quantile=quantile)
-    found: dict[str, dict[str, float]] = {}
+    by_metric: dict[str, dict[str, float]] = {}
     for i, direction in enumerate(study.plan.sweep.directions):
         if len({trial.values[i] for trial in complete}) > 1:
             shares = get_param_importances(
                 study.study, evaluator=evaluator, target=partial(_loss, i, direction.sense)
             )
-            found[direction.metric] = {key: round(share, 6) for key, share in shares.items()}
-    return found
+            by_metric[direction.metric] = {key: round(share, 6) for key, share in shares.items()}
+    return by_metric
 
 
 def _loss(i: int, sense: Sense, trial: FrozenTrial) -> float:

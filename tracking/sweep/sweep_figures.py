@@ -120,8 +120,8 @@ class SweepData:
     def best_so_far(self, i: int) -> FloatArray:
         """Return the best value by a direction up to each trial, shape (trials,)."""
         best = np.maximum if self.plan.sweep.directions[i].sense == "max" else np.minimum
-        found: FloatArray = best.accumulate(self.values(i))
-        return found
+        best_values: FloatArray = best.accumulate(self.values(i))
+        return best_values
 
     def axis(self, key: str) -> KeyAxis:
         """Return the axis of a key."""
@@ -165,18 +165,18 @@ def write_sweep_page(data: SweepData, study: SweepStudy, path: Path) -> None:
     ]
     shares = importances(study)
     for i, direction in enumerate(data.plan.sweep.directions):
-        name, found = display_name(direction.metric), shares.get(direction.metric, {})
+        name, of_metric = display_name(direction.metric), shares.get(direction.metric, {})
         target, label = partial(_value, i), data.labels()[i]
         keys = [key for key in data.plan.space if any(key in t.params for t in data.trials)]
         slices = optuna.visualization.plot_slice(
             study.study, keys, target=target, target_name=label
         )
         sections.append((f"{name.capitalize()} by key", _SLICE, _laid_out(slices, 380)))
-        if found:
-            bars = _importances_html(found)
+        if of_metric:
+            bars = _importances_html(of_metric)
             sections.append((f"Importance for {name}", _IMPORTANCE, bars))
-        if len(found) > 1:
-            first, second, *_ = found
+        if len(of_metric) > 1:
+            first, second, *_ = of_metric
             contour = optuna.visualization.plot_contour(
                 study.study, [first, second], target=target, target_name=label
             )
@@ -251,8 +251,10 @@ def _vertical_axis(key: str, axis: KeyAxis) -> dict[str, Any]:
     if axis.ticks is not None:
         positions, texts = [float(i) for i in range(len(axis.ticks))], list(axis.ticks)
     else:
-        known = values[~absent]
-        positions = np.linspace(known.min(), known.max(), _TICKS).tolist() if len(known) else []
+        present = values[~absent]
+        positions = (
+            np.linspace(present.min(), present.max(), _TICKS).tolist() if len(present) else []
+        )
         texts = [f"{10**position if axis.log else position:.3g}" for position in positions]
     margin = 0.05 * (positions[-1] - positions[0]) if positions else 0.0
     if absent.any():

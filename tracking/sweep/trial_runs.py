@@ -85,8 +85,8 @@ def run_one(
             alternatives=False,  # no trial is worth the time
         )
         if criterion is not None:
-            found = {"rungs": criterion.found, "pruned": criterion.pruned}
-            run_dir.write_summary(summary | found)
+            rungs = {"rungs": criterion.rungs, "pruned": criterion.pruned}
+            run_dir.write_summary(summary | rungs)
 
 
 def _never(evaluations: int, front: Callable[[], Front]) -> str:
@@ -143,12 +143,12 @@ class TrialRuns:
                 self._submit(config, trial, (number, 0), self._criterion(limits))
                 return
             for run in repeats_of(config):
-                own, repeat_dir = run.config, RunDir(trial.path / run.directory)
+                run_config, repeat_dir = run.config, RunDir(trial.path / run.directory)
                 if self._plan.sweep.resplit:
-                    own = resplit(own, run.repeat, self._plan.path)
-                if not has_ended(repeat_dir, own):
-                    repeat_dir.make(own)
-                    self._submit(own, repeat_dir, (number, run.repeat), None)
+                    run_config = resplit(run_config, run.repeat, self._plan.path)
+                if not has_ended(repeat_dir, run_config):
+                    repeat_dir.make(run_config)
+                    self._submit(run_config, repeat_dir, (number, run.repeat), None)
         except Exception as error:  # this trial's misfortune, whatever it is
             self._raised[number][0] = error
 
@@ -192,9 +192,9 @@ class TrialRuns:
         del self._under_way[number]
         trial, params = self._directory(number), self._params.pop(number)
         raised = self._raised.pop(number)
-        own = [error for _, error in sorted(raised.items()) if not no_result(error)]
-        if own:
-            return self._failed(number, params, own[0])
+        errors = [error for _, error in sorted(raised.items()) if not no_result(error)]
+        if errors:
+            return self._failed(number, params, errors[0])
         if raised:
             text = reason_of(next(iter(raised.values())))
             trial.write_summary(trial.summary() | {"status": INTERRUPTED, "error": text})
@@ -222,11 +222,11 @@ class TrialRuns:
         rungs = {int(step): float(value) for step, value in summary.get("rungs", {}).items()}
         if summary.get("pruned"):
             return TrialOutcome(number, params, rungs=rungs, pruned=summary["pruned"])
-        found = self._meter(trial)
-        kept = {**found.values, **found.bounded}
-        summary["indicators"] |= {k: v for k, v in kept.items() if k not in summary}
+        measured = self._meter(trial)
+        figures = {**measured.values, **measured.bounded}
+        summary["indicators"] |= {k: v for k, v in figures.items() if k not in summary}
         trial.write_summary(summary)
-        return TrialOutcome(number, params, rungs=rungs, **found._asdict())
+        return TrialOutcome(number, params, rungs=rungs, **measured._asdict())
 
     def _failed(self, number: int, params: Mapping[str, Any], error: Exception) -> TrialOutcome:
         trial, text = self._directory(number), reason_of(error)

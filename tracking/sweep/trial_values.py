@@ -61,18 +61,18 @@ class TrialMeter:
     """
 
     def __init__(self, sweep: SweepConfig, roles: Roles, where: str) -> None:
-        known = ["hypervolume", EXPECTED, *_OF_SUMMARY]
-        known += [f"{BEST_PREFIX}{name}" for name in roles.metrics]
-        known += [SHARE] if sweep.reference else []
+        targets = ["hypervolume", EXPECTED, *_OF_SUMMARY]
+        targets += [f"{BEST_PREFIX}{name}" for name in roles.metrics]
+        targets += [SHARE] if sweep.reference else []
         self._names = [direction.metric for direction in sweep.directions]
         self._constraints = sweep.constraint_roles()
         bounded = [constraint.metric for constraint in self._constraints]
         for key, names in (("directions", self._names), ("constraints", bounded)):
             for i, name in enumerate(names):
-                if name not in known:
-                    hint = "; it needs sweep.reference" if name == SHARE else nearest(name, known)
+                if name not in targets:
+                    hint = "; it needs sweep.reference" if name == SHARE else nearest(name, targets)
                     raise InputError(
-                        f"{where}.{key}.{i}.metric: expected one of {', '.join(known)}; found "
+                        f"{where}.{key}.{i}.metric: expected one of {', '.join(targets)}; found "
                         f"{name!r}{hint}"
                     )
         self._roles = roles
@@ -198,7 +198,7 @@ class PruningCriterion:
         Evaluations after which it looks, rising: after the first batch that reaches them.
     limits : mapping of int to float
         By evaluations, the worst value with which the trial goes on there.
-    found : dict of int to float
+    rungs : dict of int to float
         What it saw, where there was a value.
     pruned : int
         The evaluations after which it ended the trial; 0 where it did not.
@@ -210,7 +210,7 @@ class PruningCriterion:
     sense: Sense
     at: Sequence[int]
     limits: Mapping[int, float]
-    found: dict[int, float] = field(default_factory=dict)
+    rungs: dict[int, float] = field(default_factory=dict)
     pruned: int = 0
     looks: int = 0
 
@@ -221,7 +221,7 @@ class PruningCriterion:
             self.looks += 1
             if math.isnan(value):
                 continue
-            self.found[step] = value
+            self.rungs[step] = value
             limit = self.limits.get(step, value)
             if value < limit if self.sense == "max" else value > limit:
                 self.pruned = step

@@ -42,9 +42,9 @@ def main(comparison: Comparison) -> Page:
     for (number, cost), hindsight in ((r, h) for r in readings for h in (False, True)):
         name = f"{number}_{cost}_{'hindsight' if hindsight else 'chosen'}"
         tables[name], rankings[name] = ranked(rows, cost, hindsight)
-    own = rows[rows.method.isin(PAPER)]
-    if own.method.nunique() > 1:
-        tables["figure7"], rankings["figure7"] = ranked(own, "hardware", True)
+    of_paper = rows[rows.method.isin(PAPER)]
+    if of_paper.method.nunique() > 1:
+        tables["figure7"], rankings["figure7"] = ranked(of_paper, "hardware", True)
     counts = [built(part) for part in _tasks(rows)]
     numbers = ["returned", "unique", "on_front"]
     tables["exp4"] = pd.concat(counts).groupby("method", sort=False)[numbers].mean().reset_index()
@@ -104,10 +104,10 @@ def ensembles(comparison: Comparison) -> pd.DataFrame:
 def _ensembles(case: Case, run: ComparedRun) -> pd.DataFrame:
     place = RunDir(Path(run.path))
     front = Front.load(place.front_file, case.roles).frame()
-    own = front
+    returned = front
     if place.returned_file.is_file():
-        own = Front.load(place.returned_file, case.roles).frame()
-    rows = pd.concat([own.assign(returned=True), front.assign(returned=own is front)])
+        returned = Front.load(place.returned_file, case.roles).frame()
+    rows = pd.concat([returned.assign(returned=True), front.assign(returned=returned is front)])
     rows = rows.drop_duplicates("id", keep="first").sort_values("id")
     genes = rows[[name for name in rows if str(name).startswith(GENE_PREFIX)]].to_numpy()
     divisor = np.gcd.reduce(genes, axis=1)[:, np.newaxis]
@@ -259,8 +259,8 @@ def fronts(rows: pd.DataFrame, cost: str, hindsight: bool) -> dict[str, FloatArr
         sets = {str(method): returned if hindsight else chosen(returned, cost)}
         if method in KEEPS_LESS and not hindsight:
             sets[str(method) + ARCHIVE] = chosen(group, cost)
-        for name, kept in sets.items():
-            points[name] = kept[["test_loss", cost]].to_numpy(dtype=np.float64)
+        for name, ensembles in sets.items():
+            points[name] = ensembles[["test_loss", cost]].to_numpy(dtype=np.float64)
     return points
 
 
@@ -276,11 +276,11 @@ def scores(rows: pd.DataFrame, cost: str = "hardware", hindsight: bool = False) 
     return pd.DataFrame(
         {
             "method": name,
-            "hypervolume": hypervolume(found, corner),
-            "igd_plus": igd_plus(found, best),
-            "returned": len(found),
+            "hypervolume": hypervolume(front, corner),
+            "igd_plus": igd_plus(front, best),
+            "returned": len(front),
         }
-        for name, found in points.items()
+        for name, front in points.items()
     )
 
 

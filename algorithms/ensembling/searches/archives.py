@@ -109,8 +109,8 @@ class FrontArchive:
         rows = np.concatenate([self._elites, np.arange(self._rows, self._rows + len(loss))])
         self._rows += len(loss)
         if len(table):
-            kept = _front(table)
-            self._elites, self._table = rows[kept], table[kept]
+            front = _front(table)
+            self._elites, self._table = rows[front], table[front]
 
 
 def _front(table: FloatArray) -> BoolArray:

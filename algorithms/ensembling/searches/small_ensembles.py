@@ -124,8 +124,8 @@ def patterns(members: int, picks: int, max_count: int) -> IntArray:
     numpy.ndarray of int64, shape (n, members)
         Positive, without a common divisor.
     """
-    found = [counts for counts in _sums(members, picks, max_count) if gcd(*counts) == 1]
-    return np.array(found, dtype=np.int64).reshape(len(found), members)
+    primitive = [counts for counts in _sums(members, picks, max_count) if gcd(*counts) == 1]
+    return np.array(primitive, dtype=np.int64).reshape(len(primitive), members)
 
 
 def _sums(members: int, picks: int, max_count: int) -> Iterator[tuple[int, ...]]:

@@ -35,9 +35,9 @@ def check_packages() -> None:
         spec = find_spec(name)
         if spec is None:
             raise ImportError(f"expected the package {name!r} in {root}, found none; install again")
-        found = [Path(place).resolve() for place in spec.submodule_search_locations or ()]
-        if root / name not in found[:1]:
-            place = found[0] if found else spec.origin
+        folders = [Path(place).resolve() for place in spec.submodule_search_locations or ()]
+        if root / name not in folders[:1]:
+            place = folders[0] if folders else spec.origin
             raise ImportError(
                 f"expected {name!r} to be paretolab's own package in {root}, found {place}, "
                 "which hides it; rename that one, start Python elsewhere, or install the wheel "

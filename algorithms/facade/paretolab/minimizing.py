@@ -126,7 +126,7 @@ def minimize(
     else:
         with new_run(config, None if out is None else os.fspath(out)) as run_dir:
             execute(config, run_dir, options, problem)
-    found = Minimized(run_dir.path, problem)
-    if not len(found.front):
+    result = Minimized(run_dir.path, problem)
+    if not len(result.front):
         raise InputError(f"function: expected values, found none: {run_dir.why_empty()}")
-    return found
+    return result

@@ -111,16 +111,16 @@ class RunResult:
             the data have changed since, or solutions of this problem are no models.
         """
         words = {"sure": sure, "costs": costs, "prior": prior, "per_unit": per_unit}
-        found = self._picked(where, best, prices=prices, **words, **rule)
-        if found.always is not None:
-            return ConstantClassifier.from_label(found.always.label, found.always.classes)
+        pick = self._picked(where, best, prices=prices, **words, **rule)
+        if pick.always is not None:
+            return ConstantClassifier.from_label(pick.always.label, pick.always.classes)
         problem = self._source.problem()
         if not isinstance(problem, Deployable):
             raise InputError(
                 f"choose: expected solutions that are models, found those of problem "
                 f"{self.config.problem.kind!r}; paretolab.choose(front, ...) returns a position"
             )
-        return problem.decode(found.front.X[found.position].astype(problem.space.dtype))
+        return problem.decode(pick.front.X[pick.position].astype(problem.space.dtype))
 
     def expected(
         self, where: str | Sequence[str] = (), best: str | None = None, **rule: Any
@@ -146,10 +146,10 @@ class RunResult:
             As of :meth:`choose`; the problem does not say what each record contributes, or one
             class always answered costs less than any solution.
         """
-        found = self._picked(where, best, **rule)
+        pick = self._picked(where, best, **rule)
         if set(rule) == {"id"}:
-            return self.front.promises(found.position)
-        return dict(found.expectation(self._source.needed("expected")).of)
+            return self.front.promises(pick.position)
+        return dict(pick.expectation(self._source.needed("expected")).of)
 
     def _picked(self, where: str | Sequence[str], best: str | None, **words: Any) -> Pick:
         if isinstance(words.get("within"), str):

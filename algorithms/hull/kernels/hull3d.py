@@ -355,9 +355,9 @@ def insert(s: State, p: int) -> int:
 @njit_lean
 def _attach(s: State, p: int, first: int) -> int:
     """Add point p, which lies strictly above a facet; return how many vertices it displaced."""
-    found, count, gain = 1, 0, 0
+    visible, count, gain = 1, 0, 0
     s.stack[0], s.mark[first] = first, 1
-    while count < found:  # flood over what p sees or is coplanar with
+    while count < visible:  # flood over what p sees or is coplanar with
         f = s.stack[count]
         count += 1
         gain += above(s, f, p)
@@ -365,43 +365,43 @@ def _attach(s: State, p: int, first: int) -> int:
             g = s.across[f, i]
             if s.mark[g] == 0 and above(s, g, p) >= 0:
                 s.mark[g] = 1
-                s.stack[found] = g
-                found += 1
+                s.stack[visible] = g
+                visible += 1
     s.counts[VOLUME] += gain
-    n = _horizon(s, found)
+    n = _horizon(s, visible)
     gone = 0
-    for k in range(found):  # vertices of facets seen that are not on the horizon
+    for k in range(visible):  # vertices of facets seen that are not on the horizon
         for i in range(3):
             v = s.corners[s.stack[k], i]
             if s.other[v] < 0 and s.facet_of[v] >= 0:
                 s.facet_of[v] = -1
                 s.gone[gone] = v
                 gone += 1
-    for k in range(found):
+    for k in range(visible):
         s.mark[s.stack[k]] = 0
         drop_facet(s, s.stack[k])
     _cone(s, p, n)
     for k in range(n):
         s.other[s.ring[k]] = -1
-    s.counts[DROPPED], s.counts[MADE] = found, n
+    s.counts[DROPPED], s.counts[MADE] = visible, n
     return gone
 
 
 @njit_lean
-def _horizon(s: State, found: int) -> int:
+def _horizon(s: State, visible: int) -> int:
     """Put the border of the facets marked into ``ring`` and what lies beyond into ``outer``.
 
     ``other`` holds the edge that starts at each of its vertices. Returns the border's length.
     """
     edges = 0
-    for k in range(found):
+    for k in range(visible):
         f = s.stack[k]
         for i in range(3):
             if s.mark[s.across[f, i]] == 0:
                 s.other[s.corners[f, i]] = 3 * f + i
                 edges += 1
     v = -1
-    for k in range(found):
+    for k in range(visible):
         f = s.stack[k]
         for i in range(3):
             if s.mark[s.across[f, i]] == 0:
@@ -534,20 +534,20 @@ class Hull3D:
     """
 
     def __init__(self, points: IntArray, room: int = 0) -> None:
-        given = np.asarray(points, dtype=np.int64)
-        if given.ndim != 2 or given.shape[1] != 3:
-            raise InputError(f"hull: expected points with shape (n, 3), found {given.shape}")
-        extents = np.maximum(given.max(axis=0, initial=1), 1).tolist()
-        if given.min(initial=0) < 0 or extents[0] * extents[1] * extents[2] > MOST_VOLUME:
+        grid_points = np.asarray(points, dtype=np.int64)
+        if grid_points.ndim != 2 or grid_points.shape[1] != 3:
+            raise InputError(f"hull: expected points with shape (n, 3), found {grid_points.shape}")
+        extents = np.maximum(grid_points.max(axis=0, initial=1), 1).tolist()
+        if grid_points.min(initial=0) < 0 or extents[0] * extents[1] * extents[2] > MOST_VOLUME:
             raise InputError(
                 "hull: expected coordinates from 0 to X, Y, Z with X Y Z of at most 2^60, found "
-                f"{given.min(initial=0)} to {extents}"
+                f"{grid_points.min(initial=0)} to {extents}"
             )
-        self._state = empty_state(len(given) + room)
-        self._state.points[: len(given)] = given
-        self._n = len(given)
-        self._there = np.zeros(len(given) + room, dtype=np.bool_)  # not deleted
-        self._there[: len(given)] = True
+        self._state = empty_state(len(grid_points) + room)
+        self._state.points[: len(grid_points)] = grid_points
+        self._n = len(grid_points)
+        self._there = np.zeros(len(grid_points) + room, dtype=np.bool_)  # not deleted
+        self._there[: len(grid_points)] = True
         if not build(self._state, self._n):
             raise InputError("hull: expected points that span a volume, found a plane's or fewer")
 

@@ -51,7 +51,7 @@ def _gather(
     mask: Array,
     weights: Array,
     sizes: IntArray,
-    kept: IntArray,
+    connected: IntArray,
     used: Array,
     starts: IntArray,
     reaches: BoolArray,
@@ -59,8 +59,8 @@ def _gather(
     """List the kept inputs and their weights of each unit that reaches the output.
 
     That is, unit after unit, of those from which kept connections lead to the last layer. Unit u
-    has ``kept`` and ``used`` from ``starts[u]`` to ``starts[u + 1]``; both are longer by one than
-    there are weights, since what is not kept is written too, and then overwritten: a branch on
+    has ``connected`` and ``used`` from ``starts[u]`` to ``starts[u + 1]``; both are longer by one
+    than there are weights, since what is not kept is written too, and then overwritten: a branch on
     random masks would be mispredicted half the time.
     """
     _mark_reaching(mask, sizes, reaches)
@@ -72,7 +72,7 @@ def _gather(
             unit += 1
             for i in range(above if reaches[unit - 1] else 0):
                 at = w + i * units + j
-                kept[count], used[count] = i, weights[at]
+                connected[count], used[count] = i, weights[at]
                 count += mask[at]
         w += above * units
     starts[unit] = count
@@ -87,15 +87,15 @@ def _mark_reaching(mask: Array, sizes: IntArray, reaches: BoolArray) -> None:
         unit -= units
         w -= units * below
         for i in range(units):
-            found = below == 0
+            reaching = below == 0
             for j in range(below):
-                found |= reaches[unit + units + j] and mask[w + i * below + j] != 0
-            reaches[unit + i] = found
+                reaching |= reaches[unit + units + j] and mask[w + i * below + j] != 0
+            reaches[unit + i] = reaching
 
 
 @njit_lean
 def _add_columns(
-    out: Array, source: Array, first: int, n: int, kept: IntArray, used: Array
+    out: Array, source: Array, first: int, n: int, connected: IntArray, used: Array
 ) -> None:
     """Add kept columns times their weights, in order; eight share a load and a store of the sum.
 
@@ -103,26 +103,26 @@ def _add_columns(
     """
     last = first + n
     k = 0
-    while k + 8 <= len(kept):
-        A, B = source[kept[k], first:last], source[kept[k + 1], first:last]
-        C, D = source[kept[k + 2], first:last], source[kept[k + 3], first:last]
-        E, F = source[kept[k + 4], first:last], source[kept[k + 5], first:last]
-        G, H = source[kept[k + 6], first:last], source[kept[k + 7], first:last]
+    while k + 8 <= len(connected):
+        A, B = source[connected[k], first:last], source[connected[k + 1], first:last]
+        C, D = source[connected[k + 2], first:last], source[connected[k + 3], first:last]
+        E, F = source[connected[k + 4], first:last], source[connected[k + 5], first:last]
+        G, H = source[connected[k + 6], first:last], source[connected[k + 7], first:last]
         a, b, c, d = used[k], used[k + 1], used[k + 2], used[k + 3]
         e, f, g, h = used[k + 4], used[k + 5], used[k + 6], used[k + 7]
         for r in range(n):
             four = (((out[r] + a * A[r]) + b * B[r]) + c * C[r]) + d * D[r]
             out[r] = (((four + e * E[r]) + f * F[r]) + g * G[r]) + h * H[r]
         k += 8
-    if k + 4 <= len(kept):
-        A, B = source[kept[k], first:last], source[kept[k + 1], first:last]
-        C, D = source[kept[k + 2], first:last], source[kept[k + 3], first:last]
+    if k + 4 <= len(connected):
+        A, B = source[connected[k], first:last], source[connected[k + 1], first:last]
+        C, D = source[connected[k + 2], first:last], source[connected[k + 3], first:last]
         a, b, c, d = used[k], used[k + 1], used[k + 2], used[k + 3]
         for r in range(n):
             out[r] = (((out[r] + a * A[r]) + b * B[r]) + c * C[r]) + d * D[r]
         k += 4
-    while k < len(kept):
-        A, a = source[kept[k], first:last], used[k]
+    while k < len(connected):
+        A, a = source[connected[k], first:last], used[k]
         for r in range(n):
             out[r] += a * A[r]
         k += 1
@@ -135,7 +135,7 @@ def _forward(
     n: int,
     biases: Array,
     sizes: IntArray,
-    kept: IntArray,
+    connected: IntArray,
     used: Array,
     starts: IntArray,
     reaches: BoolArray,
@@ -154,9 +154,9 @@ def _forward(
                 out[i] = biases[unit]
             here = slice(starts[unit], starts[unit + 1])
             if layer == 0:
-                _add_columns(out, records, first, n, kept[here], used[here])
+                _add_columns(out, records, first, n, connected[here], used[here])
             else:
-                _add_columns(out, inputs, 0, n, kept[here], used[here])
+                _add_columns(out, inputs, 0, n, connected[here], used[here])
             if layer < len(sizes) - 2:
                 _sigmoids(out, n)
             unit += 1
@@ -211,8 +211,8 @@ def count_errors(
     errors = np.zeros((len(masks), 2), dtype=np.int64)
     margins = np.empty(len(positive), dtype=np.float32)
     for m in range(len(masks)):
-        own = min(m, len(weights) - 1)
-        _fill_margins(records, weights[own], biases[own], sizes, masks[m], room, margins)
+        network = min(m, len(weights) - 1)
+        _fill_margins(records, weights[network], biases[network], sizes, masks[m], room, margins)
         for r in range(len(positive)):
             answered = margins[r] > 0
             errors[m, 0] += answered and not positive[r]
@@ -239,11 +239,13 @@ def margins(
         A record is answered as positive where this is above 0.
     """
     room = _room(sizes, masks.shape[1])
-    found = np.empty((len(masks), count), dtype=np.float32)
+    of_masks = np.empty((len(masks), count), dtype=np.float32)
     for m in range(len(masks)):
-        own = min(m, len(weights) - 1)
-        _fill_margins(records, weights[own], biases[own], sizes, masks[m], room, found[m])
-    return found
+        network = min(m, len(weights) - 1)
+        _fill_margins(
+            records, weights[network], biases[network], sizes, masks[m], room, of_masks[m]
+        )
+    return of_masks
 
 
 @njit_lean
@@ -256,13 +258,13 @@ def _fill_margins(
     room: tuple[IntArray, Array, IntArray, BoolArray, Array],
     out: Array,
 ) -> None:
-    kept, used, starts, reaches, layers = room
+    connected, used, starts, reaches, layers = room
     N, last = len(out), layers[(len(sizes) - 1) % 2]
-    _gather(mask, weights, sizes, kept, used, starts, reaches)
+    _gather(mask, weights, sizes, connected, used, starts, reaches)
     for first in range(0, N, _BLOCK):
         n = min(_BLOCK, N - first)
         wide = min(-(-n // _TOGETHER) * _TOGETHER, records.shape[1] - first)
-        _forward(records, first, wide, biases, sizes, kept, used, starts, reaches, layers)
+        _forward(records, first, wide, biases, sizes, connected, used, starts, reaches, layers)
         for r in range(n):
             out[first + r] = last[1, r] - last[0, r]
 
@@ -272,16 +274,16 @@ def outputs(
     records: Array, weights: Array, biases: Array, sizes: IntArray, mask: Array
 ) -> FloatArray:
     """Return the last two units' values before the sigmoid for records (features, N): (N, 2)."""
-    kept, used, starts, reaches, layers = _room(sizes, len(mask))
-    _gather(mask, weights, sizes, kept, used, starts, reaches)
+    connected, used, starts, reaches, layers = _room(sizes, len(mask))
+    _gather(mask, weights, sizes, connected, used, starts, reaches)
     N, last = records.shape[1], layers[(len(sizes) - 1) % 2]
-    found = np.empty((N, 2))
+    of_records = np.empty((N, 2))
     for first in range(0, N, _BLOCK):
         n = min(_BLOCK, N - first)
-        _forward(records, first, n, biases, sizes, kept, used, starts, reaches, layers)
+        _forward(records, first, n, biases, sizes, connected, used, starts, reaches, layers)
         for r in range(n):
-            found[first + r, 0], found[first + r, 1] = last[0, r], last[1, r]
-    return found
+            of_records[first + r, 0], of_records[first + r, 1] = last[0, r], last[1, r]
+    return of_records
 
 
 @njit

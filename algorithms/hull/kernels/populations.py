@@ -65,14 +65,14 @@ def empty_population(fixed: IntArray, size: int) -> Population:
 @njit
 def frontal(pop: Population) -> IntArray:
     """Return the slots of the members that are vertices of the hull, oldest first."""
-    found = np.empty(pop.counts[_MEMBERS], dtype=np.int64)
+    slots = np.empty(pop.counts[_MEMBERS], dtype=np.int64)
     n = 0
     for k in range(pop.counts[_MEMBERS]):
         if pop.hull.facet_of[pop.members[k]] >= 0:
-            found[n] = pop.members[k]
+            slots[n] = pop.members[k]
             n += 1
-    found = found[:n]
-    return found[np.argsort(pop.ids[found])]
+    slots = slots[:n]
+    return slots[np.argsort(pop.ids[slots])]
 
 
 @njit
@@ -303,7 +303,7 @@ def _level(
 @njit
 def _redundant(points: IntArray, rows: IntArray, inside: IntArray) -> IntArray:
     """Return those of the members ``inside`` that have the point of an earlier one."""
-    found = np.empty(len(inside), dtype=np.int64)
+    positions = np.empty(len(inside), dtype=np.int64)
     n = 0
     for k in inside:
         i = rows[k]
@@ -313,10 +313,10 @@ def _redundant(points: IntArray, rows: IntArray, inside: IntArray) -> IntArray:
                 and points[i, 1] == points[j, 1]
                 and points[i, 2] == points[j, 2]
             ):
-                found[n] = i
+                positions[n] = i
                 n += 1
                 break
-    return found[:n]
+    return positions[:n]
 
 
 @njit

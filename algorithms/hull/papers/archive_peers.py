@@ -64,8 +64,8 @@ class ARMOEA(PeerSearch):
             chosen = np.flatnonzero(layers < last)
             front = np.flatnonzero(layers == last)
             distance = _distances(self.F[front] - self._ideal, self._points)
-            kept = _least_igd_ns(distance, self.population - len(chosen))
-            self.keep(np.sort(np.concatenate([chosen, front[kept]])))
+            chosen_of_front = _least_igd_ns(distance, self.population - len(chosen))
+            self.keep(np.sort(np.concatenate([chosen, front[chosen_of_front]])))
             worst = self.F.max(axis=0)
             self._worst = np.where(worst - self._ideal < _LEAST, 1.0, worst)
         self._seen = len(self.F)
@@ -284,9 +284,9 @@ class TwoArch2(PeerSearch):
             mask = np.zeros(len(self.X), dtype=bool)
             mask[rows] = True
             masks.append(mask)
-        kept = masks[0] | masks[1]
-        self._convergent, self._diverse = masks[0][kept], masks[1][kept]
-        self.keep(kept)
+        in_archives = masks[0] | masks[1]
+        self._convergent, self._diverse = masks[0][in_archives], masks[1][in_archives]
+        self.keep(in_archives)
 
     def returned(self) -> IntArray:
         """Return the diversity archive."""
@@ -331,8 +331,8 @@ def _least_epsilon(F: FloatArray, size: int) -> BoolArray:
 def _convergence(F: FloatArray, size: int) -> BoolArray:
     if len(F) <= size:
         return np.ones(len(F), dtype=bool)
-    kept: BoolArray = _least_epsilon(_to_unit_range(F), size)
-    return kept
+    members: BoolArray = _least_epsilon(_to_unit_range(F), size)
+    return members
 
 
 def _diversity(F: FloatArray, size: int, rng: np.random.Generator) -> IntArray:

@@ -104,14 +104,14 @@ def _pbi(
     F: FloatArray, W: FloatArray, region: IntArray, ideal: FloatArray, theta: float
 ) -> FloatArray:
     """Return the penalty-based boundary intersection of each row with its region's direction."""
-    found = np.empty(len(F))
+    values = np.empty(len(F))
     for i in range(len(F)):
         w = W[region[i]]
         length = np.sqrt((w * w).sum())
         along = ((F[i] - ideal) * w).sum() / length
         away = F[i] - ideal - along * w / length
-        found[i] = along + theta * np.sqrt((away * away).sum())
-    return found
+        values[i] = along + theta * np.sqrt((away * away).sum())
+    return values
 
 
 @njit
@@ -253,8 +253,8 @@ class MPSOD(PeerSearch):
         n, d, rng = self.population, self.space.d, self.rng
         share = min(self._evaluated / self.horizon, 1.0)
         weight = 0.9 - 0.8 * share
-        parent, own, best = self._guides()
-        here, one, two = self._places[parent], self._places[own], self._places[best]
+        parent, personal, best = self._guides()
+        here, one, two = self._places[parent], self._places[personal], self._places[best]
         r1, r2 = rng.random((n, 1)), rng.random((n, 1))
         velocity = (
             weight * self._velocity[parent] + 2.0 * r1 * (one - here) + 2.0 * r2 * (two - here)
@@ -283,16 +283,16 @@ class MPSOD(PeerSearch):
         member[self._direction] = np.arange(len(self.F))
         G = self.F - self._ideal
         length = _length(G)
-        own, best = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        personal, best = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
         for i in range(n):
             directions = self._neighbours[i] if near[i] else np.arange(n)
             rows = member[directions]
             rows = rows[rows >= 0]
             rows = rows if len(rows) else np.arange(len(self.F))
-            own[i] = rows[int(draws[i] * len(rows))]
+            personal[i] = rows[int(draws[i] * len(rows))]
             merit = G[rows] @ self.W[directions].mean(axis=0) / length[rows]
             best[i] = rows[merit.argmax()]
-        return parent, own, best
+        return parent, personal, best
 
     def learn(self, batch: Evaluated) -> None:
         """Add the candidates that succeeded, with their positions and velocities."""
@@ -324,12 +324,12 @@ class MPSOD(PeerSearch):
         G = self.F - self._ideal
         region = (G @ self.W.T).argmax(axis=1)
         merit = (G * self.W[region]).sum(axis=1) / _length(G)
-        kept = []
+        survivors = []
         for r in np.unique(region):
             here = np.flatnonzero(region == r)
             best = here[nondominated(self.F[here])]
-            kept.append(int(best[merit[best].argmax()]))
-        rows = np.array(kept)
+            survivors.append(int(best[merit[best].argmax()]))
+        rows = np.array(survivors)
         self._places, self._velocity = self._places[rows], self._velocity[rows]
         self._direction = region[rows]
         self._empty = np.setdiff1d(np.arange(self.population), self._direction).tolist()

@@ -50,11 +50,11 @@ def tables(comparison: Comparison) -> Page:
     """Return Table 5 and 7, the share of points in dents, Figures 5 to 10, and claims."""
     seconds = _seconds(comparison)
     dents = _dents(comparison)
-    found: dict[str, pd.DataFrame] = {"table5_seconds": seconds.reset_index(names="problem")}
+    by_name: dict[str, pd.DataFrame] = {"table5_seconds": seconds.reset_index(names="problem")}
     if FAST in comparison.methods and comparison.units.groupby(["case", "method"]).size().min() > 1:
-        found["table7"] = _wins(comparison)
+        by_name["table7"] = _wins(comparison)
     if len(dents):
-        found["in_the_dent"] = dents.reset_index(names="problem")
+        by_name["in_the_dent"] = dents.reset_index(names="problem")
     text = (
         "Table 5: mean seconds of a run here, evaluation and journal included; on other machines "
         "and under other load they compare, and say no more. Table 7: wins - losses - draws of "
@@ -66,7 +66,7 @@ def tables(comparison: Comparison) -> Page:
         f"figure_{name.lower()}": _fronts(case)
         for name, case in ((case.name, case) for case in comparison.cases)
     }
-    return Page("3DFCH-EMOA: test functions", text, _claims(comparison, dents), found, figures)
+    return Page("3DFCH-EMOA: test functions", text, _claims(comparison, dents), by_name, figures)
 
 
 def sizes(comparison: Comparison) -> Page:
@@ -74,8 +74,8 @@ def sizes(comparison: Comparison) -> Page:
     table = _seconds(comparison).reset_index(names="population")
     table["population"] = [int(name.rpartition("=")[2]) for name in table["population"]]
     table["ratio"] = table[SLOW] / table[FAST]
-    known = [_SIZES_PAPER.get(n, (np.nan, np.nan)) for n in table["population"]]
-    table["ratio in the paper"] = [slow / fast for fast, slow in known]
+    of_paper = [_SIZES_PAPER.get(n, (np.nan, np.nan)) for n in table["population"]]
+    table["ratio in the paper"] = [slow / fast for fast, slow in of_paper]
     fits = {name: _exponent(table["population"], table[name]) for name in (FAST, SLOW)}
     text = (
         "Seconds of a run. They grow as n to the power of "
@@ -152,11 +152,11 @@ def _wins(comparison: Comparison) -> pd.DataFrame:
         row = {"indicator": name}
         for other in comparison.methods:
             if other != FAST:
-                found = [
+                comparisons = [
                     verdict(values[case.name, FAST], values[case.name, other])
                     for case in comparison.cases
                 ]
-                wins, draws, losses = score(found)
+                wins, draws, losses = score(comparisons)
                 row[other] = f"{wins}-{losses}-{draws}"
         rows.append(row)
     return pd.DataFrame(rows)
@@ -164,7 +164,7 @@ def _wins(comparison: Comparison) -> pd.DataFrame:
 
 def _dents(comparison: Comparison) -> pd.DataFrame:
     """Return the mean share of points in the dent, of the problems that have one."""
-    found: dict[str, dict[str, float]] = {}
+    by_case: dict[str, dict[str, float]] = {}
     for case in comparison.cases:
         planes = ConvexHull(case.reference).equations
         dented = _inside(case.reference, planes)
@@ -176,8 +176,10 @@ def _dents(comparison: Comparison) -> pd.DataFrame:
             nearest = (_directions(run.losses) @ front.T).argmax(axis=1)
             within = dented[nearest] & _inside(run.losses, planes)
             shares[run.method].append(float(within.mean()))
-        found[case.name] = {name: float(np.mean(own)) for name, own in shares.items() if own}
-    return pd.DataFrame(found).T
+        by_case[case.name] = {
+            name: float(np.mean(values)) for name, values in shares.items() if values
+        }
+    return pd.DataFrame(by_case).T
 
 
 def _inside(points: FloatArray, planes: FloatArray) -> BoolArray:
@@ -287,9 +289,9 @@ def _times(table: pd.DataFrame) -> Figure:
     for name, colour in ((FAST, "#34618c"), (SLOW, "#d9822b")):
         axes.plot(table["population"], table[name], "o-", color=colour, label=f"{name}, here")
     for column, style in enumerate(("o--", "s--")):
-        known = {n: pair[column] / 1000 for n, pair in _SIZES_PAPER.items()}
+        seconds = {n: pair[column] / 1000 for n, pair in _SIZES_PAPER.items()}
         label = f"{(FAST, SLOW)[column]}, paper"
-        axes.plot(list(known), list(known.values()), style, color="#9aa3ad", label=label)
+        axes.plot(list(seconds), list(seconds.values()), style, color="#9aa3ad", label=label)
     axes.set(xscale="log", yscale="log", xlabel="population", ylabel="seconds of a run")
     axes.legend(frameon=False, fontsize=9)
     return figure
@@ -335,8 +337,8 @@ def networks(comparison: Comparison) -> Page:
         tables["table11_paper"] = paper.reset_index(names="data")
     for case in comparison.cases:
         about = dict(RunDir(case.runs[0].path).about()["data"])
-        known = ("records", "features", "positive", "train", "validation", "test")
-        data.append({"data": case.name, **{name: about.get(name) for name in known}})
+        keys = ("records", "features", "positive", "train", "validation", "test")
+        data.append({"data": case.name, **{name: about.get(name) for name in keys}})
     tables["table10"] = pd.DataFrame(data)
     tables["table12"] = _scoring_times(comparison)
     text = (

@@ -75,9 +75,9 @@ class PeerSearch(Algorithm):
         self.population = population
         self._moves = variation(self.space, mutation_rate, crossover_rate)
         low, high = roles.limits().T
-        known = np.isfinite(low) & np.isfinite(high) & (high > low)
-        self._low = np.where(known, low, 0.0)
-        self._span = np.where(known, high, 1.0) - self._low
+        bounded = np.isfinite(low) & np.isfinite(high) & (high > low)
+        self._low = np.where(bounded, low, 0.0)
+        self._span = np.where(bounded, high, 1.0) - self._low
         self.X: Array = np.zeros((0, self.space.d), dtype=self._moves.dtype)
         self.F: FloatArray = np.zeros((0, self.m))
         self.ids: IntArray = np.zeros(0, dtype=np.int64)

@@ -117,11 +117,11 @@ class UpperBound:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What the dynamic programme found.
+    """The result of the dynamic programme.
 
     Attributes
     ----------
-    found : ChainFront
+    front : ChainFront
         Non-dominated points of chains, by cost, without counts; the exact front if ``stopped`` is
         None.
     stopped : {'memory', 'time'} or None
@@ -130,7 +130,7 @@ class SearchResult:
         The upper bound, if the search was stopped and a bound was wanted.
     """
 
-    found: ChainFront
+    front: ChainFront
     stopped: Stop | None = None
     above: UpperBound | None = None
 
@@ -160,7 +160,7 @@ def front_of_chains(
     tables: StageTables,
     price: IntArray,
     k: int,
-    known: ChainFront,
+    seed: ChainFront,
     limits: Limits,
     *,
     bounds: bool = False,
@@ -175,7 +175,7 @@ def front_of_chains(
         Of every set, fixed-point; no set costs more than one that contains it.
     k : int
         Greatest number of stages, 2 <= k <= n.
-    known : ChainFront
+    seed : ChainFront
         Non-dominated points of some chains; the better they are, the faster the search.
     limits : Limits
     bounds : bool
@@ -196,20 +196,20 @@ def front_of_chains(
     answers = answers_of(tables)
     steps = np.zeros(1, dtype=np.int64)
     programme = _programme(answers, price, k, 0, True, steps)
-    points = _points(known, len(price).bit_length() - 1)
+    points = _points(seed, len(price).bit_length() - 1)
     order = np.arange(1, len(price) - 1)
     if bounds:
         order = order[np.lexsort((order, np.bitwise_count(order), price[order]))]
     states, points, done, stopped = _follow(programme, order, points, limits, report)
     size = int(points.size[0])
     answered, loss, cost, chains = (column[:size] for column in points[1:5])
-    found = ChainFront(answered, answered - loss, cost, chains).front()
+    front = ChainFront(answered, answered - loss, cost, chains).front()
     if stopped is None or not bounds:
-        return SearchResult(found, stopped)
+        return SearchResult(front, stopped)
     open_sets = np.ones(len(price), dtype=bool)  # all features, which end a chain, are open too
     open_sets[order[:done]] = False
     rest = programme._replace(ahead=_look_ahead(answers, price, open_sets))
-    return SearchResult(found, stopped, _upper_bound(found, _best_ends(rest, states, points)))
+    return SearchResult(front, stopped, _upper_bound(front, _best_ends(rest, states, points)))
 
 
 def front_by_risk(
@@ -258,9 +258,9 @@ def front_by_risk(
         if stopped is not None:
             break
     size = int(points.size[0])
-    found = RiskFront(*(column[:size].copy() for column in points[1:]))
-    columns = [found.loss, found.cost] + ([-found.answered] if coverage else [])
-    return found.take(nondominated(np.column_stack(columns).astype(np.float64))), stopped
+    front = RiskFront(*(column[:size].copy() for column in points[1:]))
+    columns = [front.loss, front.cost] + ([-front.answered] if coverage else [])
+    return front.take(nondominated(np.column_stack(columns).astype(np.float64))), stopped
 
 
 def _programme(
@@ -361,16 +361,16 @@ def _first_states(programme: Programme) -> States:
     return States(first, stop, waiting, cost, loss, left, stages, owner, level, parent)
 
 
-def _points(known: ChainFront, n: int) -> Points:
-    order = np.argsort(known.cost, kind="stable")
-    room = 2 * len(known) + 64
+def _points(seed: ChainFront, n: int) -> Points:
+    order = np.argsort(seed.cost, kind="stable")
+    room = 2 * len(seed) + 64
     chains, levels = np.zeros((2, room, n), dtype=np.int32)
-    chains[: len(known), : known.chains.shape[1]] = known.chains[order]
+    chains[: len(seed), : seed.chains.shape[1]] = seed.chains[order]
     answered, loss, cost = (
         _with_room(column[order], room)
-        for column in (known.answered, known.answered - known.right, known.cost)
+        for column in (seed.answered, seed.answered - seed.right, seed.cost)
     )
-    return Points(np.array([len(known)]), answered, loss, cost, chains, levels)
+    return Points(np.array([len(seed)]), answered, loss, cost, chains, levels)
 
 
 def _one_stage(answers: Answers, price: IntArray) -> Points:
@@ -399,9 +399,9 @@ def _best_ends(programme: Programme, states: States, points: Points) -> Iterator
         yield np.concatenate(batch)
 
 
-def _upper_bound(found: ChainFront, ends: Iterator[IntArray]) -> UpperBound:
+def _upper_bound(front: ChainFront, ends: Iterator[IntArray]) -> UpperBound:
     """Return the best of attained points and of what open ends may do."""
-    above = UpperBound(found.answered, found.right / np.maximum(found.answered, 1), found.cost)
+    above = UpperBound(front.answered, front.right / np.maximum(front.answered, 1), front.cost)
     for rows in ends:
         answered, loss, cost = rows.T
         # division rounds in order: what is less is not more afterwards

@@ -109,8 +109,8 @@ def enumerate_chains(
         report(done, total)
     reached = np.flatnonzero(best.ties)
     answered, right = _pair_of(reached, tables.records)
-    found = best.least[reached], best.example[reached], best.ties[reached]
-    return ChainFront(answered, right, *found)
+    columns = best.least[reached], best.example[reached], best.ties[reached]
+    return ChainFront(answered, right, *columns)
 
 
 def enumeration_of(tables: StageTables, price: IntArray, k: int) -> Enumeration:

@@ -219,8 +219,8 @@ def plan_by_risk(
         "algorithm.bounds: true": bounds,
         "constraints from the other side": not one_way,
     }
-    for what, found in asked.items():
-        if found:
+    for what, present in asked.items():
+        if present:
             raise Unfit(
                 "algorithm: exact has a dynamic programme alone where problem.decision is given, "
                 f"found {what}; leave that out"
@@ -371,9 +371,9 @@ class Exact(Algorithm):
             self._tables = None
             return
         fronts, above = [], None
-        for level, own in enumerate(tables):
-            found, bound = self._search(hard_first(own), level, price, work)
-            fronts.append(found.take(self._best(self._measured(found))))
+        for level, of_level in enumerate(tables):
+            front, bound = self._search(hard_first(of_level), level, price, work)
+            fronts.append(front.take(self._best(self._measured(front))))
             if bound is not None:
                 above = bound if above is None else above.with_points(*bound.points)
         together = of_levels(fronts)
@@ -432,15 +432,15 @@ class Exact(Algorithm):
 
     def _findings(self) -> dict[str, Any]:
         counts = None if self._front is None else self._front.chromosomes
-        found = {
+        findings = {
             "method": self.method,
             "exact": self._front is not None and self._stopped is None,
             "candidates": self._task.candidates,
             "chromosomes": None if counts is None else counts.tolist(),
         }
         if self._stopped is not None:
-            found |= {"stopped_by": _SETTINGS[self._stopped], "hypervolume": self._volumes()}
-        return found
+            findings |= {"stopped_by": _SETTINGS[self._stopped], "hypervolume": self._volumes()}
+        return findings
 
     def _take_tables(self) -> list[StageTables] | Answers:
         if self._tables is None:
@@ -456,7 +456,7 @@ class Exact(Algorithm):
     def _by_risk(self, answers: Answers, price: IntArray, work: Preparation) -> RiskFront:
         """Return the front where stages decide by costs."""
         assert self._decision is not None
-        found, stopped = dynamic_programming.front_by_risk(
+        front, stopped = dynamic_programming.front_by_risk(
             answers,
             price,
             self._task.k,
@@ -467,7 +467,7 @@ class Exact(Algorithm):
         )
         if stopped is not None:
             raise InputError(self._too_long(stopped, ""))
-        return found
+        return front
 
     def _too_long(self, stopped: Stop, instead: str) -> str:
         setting = _SETTINGS[stopped]
@@ -489,18 +489,18 @@ class Exact(Algorithm):
         counted = partial(report, "going through chains")
         if self.method == "enumeration":
             return enumerate_chains(tables, price, k, work.workers, counted), None
-        known = enumerate_chains(tables, price, self._task.seed_stages).front()
+        seed = enumerate_chains(tables, price, self._task.seed_stages).front()
         outcome = dynamic_programming.front_of_chains(
             tables,
             price,
             k,
-            known,
+            seed,
             self._task.limits(self._falls_back),
             bounds=self.bounds and not self._falls_back,
             report=partial(report, "following feature sets"),
         )
         if outcome.stopped is None:
-            return outcome.found, None
+            return outcome.front, None
         if self._falls_back:
             self.method = "enumeration"
             return enumerate_chains(tables, price, k, work.workers, counted), None
@@ -508,7 +508,7 @@ class Exact(Algorithm):
             instead = ", or set algorithm.bounds: true for a lower and an upper bound"
             raise InputError(self._too_long(outcome.stopped, instead))
         self._stopped = outcome.stopped
-        return outcome.found, outcome.above
+        return outcome.front, outcome.above
 
     def _best(self, values: Mapping[str, FloatArray]) -> IntArray:
         """Return the feasible rows that no other one dominates, by their losses."""

@@ -161,7 +161,7 @@ def missing(X: Array, slots: IntArray, keys: WordArray) -> WordArray:
     words = keys.shape[1]
     room = 64
     fresh = np.empty((room, words), dtype=np.uint64)
-    own = np.full(4 * room, -1, dtype=np.int64)
+    table_here = np.full(4 * room, -1, dtype=np.int64)
     count = 0
     prefix = np.empty((d, words), dtype=np.uint64)
     for r in range(n):
@@ -170,7 +170,7 @@ def missing(X: Array, slots: IntArray, keys: WordArray) -> WordArray:
         for s in range(stages):
             if find(slots, keys, prefix[s]) >= 0:
                 continue
-            at = find(own, fresh, prefix[s])
+            at = find(table_here, fresh, prefix[s])
             if at >= 0:
                 continue
             if count == room:
@@ -179,11 +179,11 @@ def missing(X: Array, slots: IntArray, keys: WordArray) -> WordArray:
                 for i in range(count):
                     copy(fresh[i], wider[i])
                 fresh = wider
-                own = np.full(4 * room, -1, dtype=np.int64)
-                insert(own, fresh, 0, count)
-                at = find(own, fresh, prefix[s])
+                table_here = np.full(4 * room, -1, dtype=np.int64)
+                insert(table_here, fresh, 0, count)
+                at = find(table_here, fresh, prefix[s])
             copy(prefix[s], fresh[count])
-            own[-1 - at] = count
+            table_here[-1 - at] = count
             count += 1
     return fresh[:count].copy()
 
@@ -379,9 +379,9 @@ def record_outcomes(
     slots, keys, bits, failed, rule = held
     n, d = len(X), X.shape[1] if rule.items < 0 else rule.items
     words = (records + 63) // 64
-    told = bits.shape[1] if rule.items < 0 else rule.sure
-    planes = np.empty((told, n, records), dtype=np.uint8)
-    done = np.empty((told, words), dtype=np.uint64)
+    outputs = bits.shape[1] if rule.items < 0 else rule.sure
+    planes = np.empty((outputs, n, records), dtype=np.uint8)
+    done = np.empty((outputs, words), dtype=np.uint64)
     paid = np.zeros((n, records), dtype=np.int64)
     stages = np.empty(n, dtype=np.int64)
     broken = np.zeros(n, dtype=np.bool_)
@@ -407,10 +407,10 @@ def record_outcomes(
                 for at in range(64 * w, min(64 * w + 64, records)):
                     paid[r, at] += price[s] * np.int64(here >> np.uint64(at & 63) & np.uint64(1))
                 leaving = here & bits[component, stop, first_word + w]
-                for p in range(told):
-                    own = bits[component, p, first_word + w]
-                    done[p, w] = (done[p, w] & ~leaving) | (own & leaving)
-        for p in range(told):
+                for p in range(outputs):
+                    answered = bits[component, p, first_word + w]
+                    done[p, w] = (done[p, w] & ~leaving) | (answered & leaving)
+        for p in range(outputs):
             for at in range(records):
                 planes[p, r, at] = done[p, at >> 6] >> np.uint64(at & 63) & np.uint64(1)
     return planes, paid, stages, broken

@@ -113,8 +113,12 @@ class CEGB(BudgetedClassifier):
         return paths
 
     def _probabilities(self, Z: FloatArray) -> FloatArray:
-        found = np.asarray(self.booster_.predict(Z, num_threads=1), dtype=np.float64)
-        return np.column_stack([1 - found, found]) if found.ndim == 1 else found
+        probabilities = np.asarray(self.booster_.predict(Z, num_threads=1), dtype=np.float64)
+        return (
+            np.column_stack([1 - probabilities, probabilities])
+            if probabilities.ndim == 1
+            else probabilities
+        )
 
     def _needs(self, Z: FloatArray) -> BoolArray:
         leaves = np.asarray(self.booster_.predict(Z, pred_leaf=True, num_threads=1), dtype=np.int64)

@@ -261,9 +261,9 @@ def fit_tree(
 def _sharpened(tree: GateTree, data: Data) -> Minimum:
     """Follow a minimum, roughly, down to the last smoothing but one."""
     for smoothing in SMOOTHINGS[:-1]:
-        found = _descended(tree, data, smoothing, _MAX_ITERATIONS, _ROUGH)
-        tree = found.tree
-    return found
+        minimum = _descended(tree, data, smoothing, _MAX_ITERATIONS, _ROUGH)
+        tree = minimum.tree
+    return minimum
 
 
 def _descended(
@@ -275,7 +275,7 @@ def _descended(
         value, gradient = loss(tree.like(flat), data, smoothing)
         return value, gradient.flat()
 
-    found = minimize(
+    result = minimize(
         flat_loss,
         tree.flat(),
         jac=True,
@@ -288,7 +288,7 @@ def _descended(
             "maxcor": _PAIRS,
         },
     )
-    return Minimum(tree.like(found.x), float(found.fun), bool(found.success))
+    return Minimum(tree.like(result.x), float(result.fun), bool(result.success))
 
 
 def _starts(
@@ -405,9 +405,9 @@ class CSTC(BudgetedClassifier):
             first = _logistic().fit(Z, codes)
             weights = np.column_stack([first.coef_, first.intercept_])
             stream = np.random.default_rng(0)  # the same data give the same tree
-            found = fit_tree(weights, self.depth, data, self.starts, stream)
-        tree = found.tree
-        self.loss_, self.converged_ = found.value, found.converged
+            minimum = fit_tree(weights, self.depth, data, self.starts, stream)
+        tree = minimum.tree
+        self.loss_, self.converged_ = minimum.value, minimum.converged
         used = np.sqrt(group_squares(tree, data.feature_of, len(self.costs_))) > _UNUSED
         tree.weights[:, :, :-1] *= used[:, data.feature_of][:, None, :]
         self.tree_ = tree
@@ -419,18 +419,18 @@ class CSTC(BudgetedClassifier):
         reached = traversal((1.0 + np.tanh(gates / 2.0)) / 2.0)[:, len(self.tree_.gates) :]
         columns = self.path_features_[:, self._feature_of()]
         self.leaves_ = [
-            _logistic().fit(Z * kept, codes, sample_weight=np.maximum(weight, _LEAST_WEIGHT))
-            for kept, weight in zip(columns, reached.T, strict=True)
+            _logistic().fit(Z * column, codes, sample_weight=np.maximum(weight, _LEAST_WEIGHT))
+            for column, weight in zip(columns, reached.T, strict=True)
         ]
 
     def _probabilities(self, Z: FloatArray) -> FloatArray:
-        found = np.empty((len(Z), len(self.classes_)))
+        probabilities = np.empty((len(Z), len(self.classes_)))
         leaf = self._leaf_of(Z)
         columns = self.path_features_[:, self._feature_of()]
         for number in np.unique(leaf):
             here = leaf == number
-            found[here] = self.leaves_[number].predict_proba(Z[here] * columns[number])
-        return found
+            probabilities[here] = self.leaves_[number].predict_proba(Z[here] * columns[number])
+        return probabilities
 
     def _needs(self, Z: FloatArray) -> BoolArray:
         return np.asarray(self.path_features_[self._leaf_of(Z)])

@@ -83,8 +83,8 @@ def claims_of(means: Means, thresholds: Mapping[str, float]) -> list[Claim]:
     def values(d: str, metric: str, methods: Sequence[str]) -> list[float]:
         return [means[d][m][metric] for m in methods]
 
-    def on(found: Sequence[str]) -> str:
-        return f"{len(found)} of {len(data)}: {', '.join(found) or 'none'}"
+    def on(names: Sequence[str]) -> str:
+        return f"{len(names)} of {len(data)}: {', '.join(names) or 'none'}"
 
     cheapest = [d for d in data if emsco[d]["cost"] <= min(values(d, "cost", methods))]
     covering = [d for d in data if emsco[d]["coverage"] >= max(values(d, "coverage", budgeted))]
@@ -125,27 +125,27 @@ def _dominated(means: Mapping[str, Mapping[str, float]]) -> bool:
         method: np.array([-row["coverage"], -row["accuracy"], row["cost"]])
         for method, row in means.items()
     }
-    own = losses.pop(EMSCO)
-    return any((other <= own).all() and (other < own).any() for other in losses.values())
+    of_emsco = losses.pop(EMSCO)
+    return any((other <= of_emsco).all() and (other < of_emsco).any() for other in losses.values())
 
 
 def _means(comparison: Comparison, column: str = "mean") -> Means:
     """Return the means by group, method and indicator; or another column of that table."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    by_group: dict[str, dict[str, dict[str, float]]] = {}
     for row in groups(comparison).to_dict("records"):
-        of_method = found.setdefault(row["group"], {}).setdefault(row["method"], {})
+        of_method = by_group.setdefault(row["group"], {}).setdefault(row["method"], {})
         of_method[row["indicator"]] = float(row[column])
-    return found
+    return by_group
 
 
 def _thresholds(comparison: Comparison) -> dict[str, float]:
     """Return p_hat by data set, the first of them where classes differ."""
-    found: dict[str, float] = {}
+    by_group: dict[str, float] = {}
     for case in comparison.cases:
-        if case.group not in found:
+        if case.group not in by_group:
             limit = RunDir(Path(case.runs[0].path)).config().problem.threshold
-            found[case.group] = float(limit if isinstance(limit, float) else min(limit.values()))
-    return found
+            by_group[case.group] = float(limit if isinstance(limit, float) else min(limit.values()))
+    return by_group
 
 
 def _constant(comparison: Comparison) -> pd.DataFrame:
@@ -154,9 +154,9 @@ def _constant(comparison: Comparison) -> pd.DataFrame:
         free=comparison.frame["cost"] == 0, silent=comparison.frame["coverage"] == 0
     )
     keys = ["group", "method"]
-    found = rows.groupby(keys, sort=False)[["aggregate", "free", "silent"]].mean()
-    found.insert(0, "splits", rows.groupby(keys, sort=False).size())
-    return found.reset_index()
+    means = rows.groupby(keys, sort=False)[["aggregate", "free", "silent"]].mean()
+    means.insert(0, "splits", rows.groupby(keys, sort=False).size())
+    return means.reset_index()
 
 
 def _bars(comparison: Comparison, thresholds: Mapping[str, float]) -> Figure:

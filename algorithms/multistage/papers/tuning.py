@@ -271,8 +271,8 @@ class BaselineProblem(Problem, Deployable):
             Whatever is wrong with data, costs or the other keys.
         """
         table = load_table(config.dataset, aside=config.split.columns)
-        found = divide(table, config.split)
-        split = found.split
+        division = divide(table, config.split)
+        split = division.split
         classes = np.array(table.classes)
         training, validation, test = (
             Records(table.features.iloc[part], classes[table.labels[part]]) for part in split
@@ -294,7 +294,7 @@ class BaselineProblem(Problem, Deployable):
             costs=costs,
             threshold=dict(zip(classes.tolist(), thresholds, strict=True)),
             points=grid_points(config.methods),
-            source=source_of(table, config.split, found),
+            source=source_of(table, config.split, division),
         )
 
     @property
@@ -393,9 +393,9 @@ class Tuned(GridSearch):
         batch = batch.take(feasible)
         for i, number in enumerate(batch.ids.tolist()):
             row = {name: float(column[i]) for name, column in batch.values.items()}
-            found = worth(row, self.by), row["aggregate"]
-            if self._best is None or found > self._best:
-                self._best, self._returned = found, number
+            merit = worth(row, self.by), row["aggregate"]
+            if self._best is None or merit > self._best:
+                self._best, self._returned = merit, number
 
     def outcome(self) -> Outcome:
         if self._best is None:

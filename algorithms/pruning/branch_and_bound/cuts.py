@@ -113,8 +113,10 @@ def of_counts(cuts: Cuts, k: int) -> tuple[IntArray, BoolArray, BoolArray]:
 
 def without(cuts: Cuts, held: Cuts) -> BoolArray:
     """Return which cuts are not among others."""
-    known = {row.tobytes() for row in np.ascontiguousarray(held)}
-    return np.array([row.tobytes() not in known for row in np.ascontiguousarray(cuts)], dtype=bool)
+    present = {row.tobytes() for row in np.ascontiguousarray(held)}
+    return np.array(
+        [row.tobytes() not in present for row in np.ascontiguousarray(cuts)], dtype=bool
+    )
 
 
 def constants(

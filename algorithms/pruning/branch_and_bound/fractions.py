@@ -111,8 +111,8 @@ class BestFraction:
     def pack(self, also: Any = None) -> bytes:
         """Return all that the solve goes on from, with a JSON value of the caller's."""
         best = self.incumbent
-        own = None if best is None else [best.x.tolist(), best.threshold, best.value]
-        return pack(self._solver, [also, self._before, self._known, list(self._at), own])
+        incumbent = None if best is None else [best.x.tolist(), best.threshold, best.value]
+        return pack(self._solver, [also, self._before, self._known, list(self._at), incumbent])
 
     @classmethod
     def unpack(
@@ -131,16 +131,18 @@ class BestFraction:
         ValueError
             The content is of something else.
         """
-        found = cls.__new__(cls)
-        found._table, found._of, found._requirements = table, fraction, requirements
-        found._seed, found._looks = seed, looks
-        found._at = _noted_at(content)
-        found._solver, more = unpack(found._instance(), content)
-        also, found._before, found._known, _, own = more
-        found.incumbent = None
-        if own is not None:
-            found.incumbent = Pruned(np.array(own[0], dtype=np.int8), int(own[1]), float(own[2]))
-        return found, also
+        search = cls.__new__(cls)
+        search._table, search._of, search._requirements = table, fraction, requirements
+        search._seed, search._looks = seed, looks
+        search._at = _noted_at(content)
+        search._solver, more = unpack(search._instance(), content)
+        also, search._before, search._known, _, incumbent = more
+        search.incumbent = None
+        if incumbent is not None:
+            search.incumbent = Pruned(
+                np.array(incumbent[0], dtype=np.int8), int(incumbent[1]), float(incumbent[2])
+            )
+        return search, also
 
     def _climb(self) -> None:
         """Begin the next solve, against the fraction that the local search does not exceed."""

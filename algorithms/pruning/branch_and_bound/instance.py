@@ -188,8 +188,8 @@ class Instance:
         patterns = table.unpacked
         rows, caps = np.zeros((len(required.caps), len(c))), np.zeros(len(required.caps))
         for r, cap in enumerate(required.caps):
-            own, nothing = table.net_weights(cap.weights) if cap.row is None else (cap.row, 0.0)
-            rows[r], caps[r] = own, cap.limit - nothing
+            row, nothing = table.net_weights(cap.weights) if cap.row is None else (cap.row, 0.0)
+            rows[r], caps[r] = row, cap.limit - nothing
         up, down = (c > 0) | (rows < 0).any(axis=0), (c < 0) | (rows > 0).any(axis=0)
         takes = np.concatenate(
             [np.minimum(rows, 0.0)[:, up], np.maximum(rows, 0.0)[:, down]], axis=1
@@ -251,9 +251,9 @@ class Instance:
     def of_members(self) -> Instance:
         """Return the program without patterns and caps: any members that are admitted."""
         none = np.zeros((0, self.k), dtype=bool)
-        own = replace(self.requirements, caps=())
+        uncapped = replace(self.requirements, caps=())
         return Instance(
-            none, none, np.zeros(0), np.zeros(0), 0.0, own, np.zeros((0, 0)), np.zeros(0)
+            none, none, np.zeros(0), np.zeros(0), 0.0, uncapped, np.zeros((0, 0)), np.zeros(0)
         )
 
     @property

@@ -71,13 +71,13 @@ def admitted(x: Array, rules: Rules) -> bool:
     every = 0.0
     for k in range(len(x)):
         if x[k]:
-            own = 0.0
+            credit = 0.0
             for other in range(len(x)):
                 if x[other]:
-                    own += rules.credit[k, other]
-            if own / (size - 1) < rules.tau:  # as it is reported, to the last bit
+                    credit += rules.credit[k, other]
+            if credit / (size - 1) < rules.tau:  # as it is reported, to the last bit
                 return False
-            every += own
+            every += credit
     return every / (size * (size - 1)) >= rules.gamma
 
 
@@ -128,11 +128,11 @@ def climb(
                             votes[p] += rules.columns[j, p]
                     new_size = size + (sign if j < 0 else 0)
                     looks -= 1
-                    found, _, less = best_threshold(
+                    reached, _, less = best_threshold(
                         votes, rules.gains, rules.takes, rules.caps, new_size, rules.majority
                     )
-                    if less < short or (less == short and found > value):
-                        value, short, size, better = found, less, new_size, True
+                    if less < short or (less == short and reached > value):
+                        value, short, size, better = reached, less, new_size, True
                         if phase == 1:
                             break
                         continue
@@ -180,9 +180,9 @@ def improve(instance: Instance, x: Array, looks: int, rng: np.random.Generator) 
         votes = current.astype(np.int64) @ instance.columns
         short, worth = _standing(instance, current)
         looks = climb(current, votes, rules, -worth, short, looks, rng)
-        found = _standing(instance, current)
-        if found < standing:
-            best, standing = current.copy(), found
+        reached = _standing(instance, current)
+        if reached < standing:
+            best, standing = current.copy(), reached
         if looks <= 0:
             return instance.best_threshold(best) if standing[0] == 0 else None
         current = best.copy()
@@ -231,8 +231,8 @@ def first_members(instance: Instance) -> Array | None:
             x = np.zeros(k, dtype=np.int8)
             x[order[:fewest]] = 1
             tries.append(x)
-    found = [x for x in tries if requirements.admits(x)]
-    return min(found, key=lambda x: _standing(instance, x), default=None)
+    admitted_members = [x for x in tries if requirements.admits(x)]
+    return min(admitted_members, key=lambda x: _standing(instance, x), default=None)
 
 
 def _rules(instance: Instance) -> Rules:

@@ -62,7 +62,7 @@ class Relaxed(NamedTuple):
 
     ``bound`` is valid whatever the tolerances of the solver (it is computed from the multipliers);
     minus infinity where the box is empty. ``basis`` are the statuses of the columns, then of the
-    fixed rows; ``kept`` are the cuts that bind, with their statuses.
+    fixed rows; ``binding`` are the cuts that bind, with their statuses.
     """
 
     bound: float
@@ -70,8 +70,8 @@ class Relaxed(NamedTuple):
     z: FloatArray
     threshold: float
     basis: Array
-    kept: Cuts
-    kept_status: Array
+    binding: Cuts
+    binding_status: Array
     iterations: int
 
 
@@ -126,12 +126,12 @@ class Relaxation:
         iterations = max(int(solver.getInfo().simplex_iteration_count), 0)
         if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
             return self._empty(iterations)
-        solution, found = solver.getSolution(), solver.getBasis()
+        solution, final = solver.getSolution(), solver.getBasis()
         point = np.array(solution.col_value)
         dual = np.array(solution.row_dual)
         bound = safe_bound(dual, cost, lower, upper, start, index, value, row_lower, row_upper)
-        column_status = np.array([int(s) for s in found.col_status], dtype=np.int8)
-        row_status = np.array([int(s) for s in found.row_status], dtype=np.int8)
+        column_status = np.array([int(s) for s in final.col_status], dtype=np.int8)
+        row_status = np.array([int(s) for s in final.row_status], dtype=np.int8)
         binding = row_status[fixed:] != int(highspy.HighsBasisStatus.kBasic)
         return Relaxed(
             bound + self.instance.constant,
@@ -166,13 +166,13 @@ class Relaxation:
         negative = np.where(box.calls < 0, np.arange(self.p) >= self.u, box.calls == 0)[open_calls]
         rows = (open_calls, self.patterns[open_calls], negative)
         new, by = broken_counts(box, rows, x, z[open_calls], relaxed.threshold)
-        found, amounts = [new[by > _VIOLATED]], [by[by > _VIOLATED]]
+        cut_blocks, amounts = [new[by > _VIOLATED]], [by[by > _VIOLATED]]
         if self.u and self.d:
             pairs, worst = self._broken_conflicts(x, z, self.patterns @ x)
-            found.append(pairs)
+            cut_blocks.append(pairs)
             amounts.append(worst)
-        cuts, amount = np.concatenate(found), np.concatenate(amounts)
-        fresh = without(cuts, relaxed.kept)
+        cuts, amount = np.concatenate(cut_blocks), np.concatenate(amounts)
+        fresh = without(cuts, relaxed.binding)
         cuts, amount = cuts[fresh], amount[fresh]
         return np.asarray(cuts[np.argsort(-amount, kind="stable")[:_MOST_CUTS]], dtype=np.int64)
 
@@ -185,7 +185,7 @@ class Relaxation:
         if not len(rows) or not len(columns):
             return no_cuts(self.k), np.zeros(0)
         members = x.astype(np.float32)
-        own = (z[rows] - votes[rows]).astype(np.float32)
+        excess = (z[rows] - votes[rows]).astype(np.float32)
         lost = z[self.u + columns].astype(np.float32)
         down = self.down32[columns].T
         best_column, by_row = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), np.float32)
@@ -193,7 +193,7 @@ class Relaxation:
         by_column = np.full(len(columns), -np.inf, dtype=np.float32)
         for block in _blocks(len(rows), len(columns)):
             amounts = (self.up32[rows[block]] * members) @ down
-            amounts += own[block, None]
+            amounts += excess[block, None]
             amounts -= lost
             best_column[block], by_row[block] = amounts.argmax(axis=1), amounts.max(axis=1)
             first, most = amounts.argmax(axis=0), amounts.max(axis=0)
@@ -432,14 +432,14 @@ def implications(instance: Instance) -> IntArray:
     """
     up = instance.up_patterns.astype(np.float32)
     outside = (~instance.down_patterns).T.astype(np.float32)
-    found, count = [np.zeros((0, 2), dtype=np.int64)], 0
+    blocks, count = [np.zeros((0, 2), dtype=np.int64)], 0
     for block in _blocks(len(up), len(instance.down)):
         pairs = np.argwhere(up[block] @ outside == 0)[: _MOST_PAIRS - count]
-        found.append(pairs + np.array([block.start, 0]))
+        blocks.append(pairs + np.array([block.start, 0]))
         count += len(pairs)
         if count == _MOST_PAIRS:
             break
-    return np.concatenate(found).astype(np.int64, copy=False)
+    return np.concatenate(blocks).astype(np.int64, copy=False)
 
 
 def _blocks(rows: int, columns: int) -> Iterator[slice]:

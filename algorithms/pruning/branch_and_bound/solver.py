@@ -73,9 +73,9 @@ def _solved(relaxation: Relaxation, asked: _Asked) -> tuple[Relaxed, Cuts | None
     """Return a box's relaxation and the cuts that it breaks; no cuts where the box is closed."""
     node = asked.node
     with _threads().limit(limits=1):
-        found = relaxation.solve(node.box, node.cuts, node.basis, node.status)
-        bound = min(node.bound, _rounded(relaxation.instance, found.bound))
-        return found, relaxation.broken(found, node.box) if bound > asked.cutoff else None
+        relaxed = relaxation.solve(node.box, node.cuts, node.basis, node.status)
+        bound = min(node.bound, _rounded(relaxation.instance, relaxed.bound))
+        return relaxed, relaxation.broken(relaxed, node.box) if bound > asked.cutoff else None
 
 
 def _rounded(instance: Instance, bound: float) -> float:
@@ -119,9 +119,9 @@ class BranchAndBound:
         if start is not None:
             few = _LOOKS_EACH * 2**instance.k  # more find nothing new
             for i in range(_CLIMBERS):
-                found = improve(instance, start, (min(looks, few) + i) // _CLIMBERS, self._rng)
-                if found is not None:
-                    self._take(found, found.x)
+                improved = improve(instance, start, (min(looks, few) + i) // _CLIMBERS, self._rng)
+                if improved is not None:
+                    self._take(improved, improved.x)
         closure = closure_bound(instance)
         k = instance.k
         box = Box(
@@ -187,12 +187,12 @@ class BranchAndBound:
                 self._take(self.instance.best_threshold(node.box.x), node.box.x)
                 self.nodes += 1
                 continue
-            found, new = next(answers)
+            relaxed, new = next(answers)
             self.programs += 1
-            self.iterations += found.iterations
-            bound = min(node.bound, _rounded(self.instance, found.bound))
+            self.iterations += relaxed.iterations
+            bound = min(node.bound, _rounded(self.instance, relaxed.bound))
             if new is not None and bound > self._cutoff():
-                self._go_on(node, found, bound, new)
+                self._go_on(node, relaxed, bound, new)
             else:
                 self.nodes += 1
         self._prune()
@@ -206,26 +206,26 @@ class BranchAndBound:
     def _relaxation(self) -> Relaxation:
         return Relaxation(self.instance)
 
-    def _go_on(self, node: OpenBox, found: Relaxed, bound: float, new: Cuts) -> None:
+    def _go_on(self, node: OpenBox, relaxed: Relaxed, bound: float, new: Cuts) -> None:
         """Add cuts to a box where that pays, else divide it."""
         gap = bound - self._cutoff()
         pays = node.rounds == 0 or node.bound - bound > _WORTH * gap
         most = _ROOT_ROUNDS if self.nodes == 0 else _ROUNDS
         if len(new) and pays and node.rounds < most:
-            cuts = np.concatenate([found.kept, new])
+            cuts = np.concatenate([relaxed.binding, new])
             self._push(
-                bound, node.box, cuts, found.basis, found.kept_status, rounds=node.rounds + 1
+                bound, node.box, cuts, relaxed.basis, relaxed.binding_status, rounds=node.rounds + 1
             )
             return
-        self._round_up(found)  # once a box: the solutions of its programs are much alike
+        self._round_up(relaxed)  # once a box: the solutions of its programs are much alike
         self.nodes += 1
-        cuts = np.concatenate([found.kept, new])
-        for box in self._divided(node.box, found):
+        cuts = np.concatenate([relaxed.binding, new])
+        for box in self._divided(node.box, relaxed):
             tight = box.tightened(self.instance.requirements.majority)
             if tight is not None:
-                self._push(bound, tight, cuts, found.basis, found.kept_status)
+                self._push(bound, tight, cuts, relaxed.basis, relaxed.binding_status)
 
-    def _divided(self, box: Box, found: Relaxed) -> list[Box]:
+    def _divided(self, box: Box, relaxed: Relaxed) -> list[Box]:
         """Return two halves: of the sizes or thresholds, then of a pattern's call.
 
         A member is decided where no call is in doubt.
@@ -238,18 +238,18 @@ class BranchAndBound:
             middle = min(max(int(np.sqrt((la + 1) * (lb + 1))) - 1, la), lb - 1)
             low, high = (la, middle), (middle + 1, lb)
             return [replace(box, thresholds=low), replace(box, thresholds=high)]
-        doubts = np.where(box.calls < 0, np.minimum(found.z, 1 - found.z) * self._worths, 0.0)
+        doubts = np.where(box.calls < 0, np.minimum(relaxed.z, 1 - relaxed.z) * self._worths, 0.0)
         if (doubts > _WHOLE).any():
             at = int(np.argmax(doubts))
             return [replace(box, calls=_decided(box.calls, at, side)) for side in (1, 0)]
         free = np.flatnonzero(box.x < 0)
-        at = int(free[np.argmin(np.abs(found.x[free] - 0.5))])
+        at = int(free[np.argmin(np.abs(relaxed.x[free] - 0.5))])
         return [replace(box, x=_decided(box.x, at, side)) for side in (1, 0)]
 
-    def _round_up(self, found: Relaxed) -> None:
+    def _round_up(self, relaxed: Relaxed) -> None:
         """Try the members that a fractional solution likes most, and climb from them."""
-        size = int(np.clip(round(float(found.x.sum())), 1, self.instance.k))
-        order = np.argsort(-found.x, kind="stable")
+        size = int(np.clip(round(float(relaxed.x.sum())), 1, self.instance.k))
+        order = np.argsort(-relaxed.x, kind="stable")
         for count in sorted({max(size - 1, 1), size, min(size + 1, self.instance.k)}):
             x = np.zeros(self.instance.k, dtype=np.int8)
             x[order[:count]] = 1
@@ -261,11 +261,11 @@ class BranchAndBound:
         if climbed is not None:
             self._take(climbed, climbed.x)
 
-    def _take(self, found: Pruned, x: Array) -> None:
-        if not np.isfinite(found.value) or not self.instance.requirements.admits(x):
+    def _take(self, solution: Pruned, x: Array) -> None:
+        if not np.isfinite(solution.value) or not self.instance.requirements.admits(x):
             return
-        if self.incumbent is None or found.value > self.incumbent.value:
-            self.incumbent = found
+        if self.incumbent is None or solution.value > self.incumbent.value:
+            self.incumbent = solution
 
     def _cutoff(self) -> float:
         """Return the bound up to which a box need not be looked at."""
@@ -343,25 +343,25 @@ def pack(solver: BranchAndBound, also: Any = None) -> bytes:
     """
     nodes = solver._open
     arrays: dict[str, Array] = {}
-    kept: dict[int, int] = {}
+    numbers: dict[int, int] = {}
     pieces: list[Array] = []
 
     def place(array: Array | None) -> int:
         if array is None:
             return -1
-        if id(array) not in kept:
-            kept[id(array)] = len(pieces)
+        if id(array) not in numbers:
+            numbers[id(array)] = len(pieces)
             pieces.append(array)
-        return kept[id(array)]
+        return numbers[id(array)]
 
     places = [(place(n.cuts), place(n.basis), place(n.status)) for n in nodes]
     arrays["places"] = np.array(places, dtype=np.int64).reshape(-1, 3)
     for kind in (np.int64, np.int8):  # cuts; bases and statuses
-        own = [i for i, piece in enumerate(pieces) if piece.dtype == kind]
+        of_kind = [i for i, piece in enumerate(pieces) if piece.dtype == kind]
         name = np.dtype(kind).name
-        arrays[f"{name}_at"] = np.array(own, dtype=np.int64)
-        arrays[f"{name}_lengths"] = np.array([pieces[i].size for i in own], dtype=np.int64)
-        arrays[name] = np.concatenate([np.zeros(0, kind), *(pieces[i].ravel() for i in own)])
+        arrays[f"{name}_at"] = np.array(of_kind, dtype=np.int64)
+        arrays[f"{name}_lengths"] = np.array([pieces[i].size for i in of_kind], dtype=np.int64)
+        arrays[name] = np.concatenate([np.zeros(0, kind), *(pieces[i].ravel() for i in of_kind)])
     k = solver.instance.k
     arrays["x"] = np.array([n.box.x for n in nodes], dtype=np.int8).reshape(-1, k)
     arrays["calls"] = np.array([n.box.calls for n in nodes], dtype=np.int8)

@@ -137,9 +137,9 @@ class Backfitting(SizedRule):
 
     def members(self) -> Array:
         """Return the best of the sizes."""
-        found, rights = backfitting(self._columns, self.votes.records, self._sizes[-1])
+        prefixes, rights = backfitting(self._columns, self.votes.records, self._sizes[-1])
         first = self._sizes[0] - 1
-        return np.asarray(found[first + int(np.argmax(rights[first:]))])
+        return np.asarray(prefixes[first + int(np.argmax(rights[first:]))])
 
 
 class KappaPruning(SizedRule):
@@ -396,12 +396,12 @@ def backfitting(columns: Array, records: IntArray, most: int) -> tuple[Array, In
     x = np.zeros(k, dtype=np.int8)
     votes = np.zeros(columns.shape[1], dtype=np.int64)
     for size in range(1, most + 1):
-        best, found = -1, -1
+        best, value = -1, -1
         for i in range(k):
             if x[i] == 0:
                 now = right(votes + columns[i], records, size)
-                if now > found:
-                    best, found = i, now
+                if now > value:
+                    best, value = i, now
         x[best] = 1
         votes += columns[best]
         again = True
@@ -414,10 +414,10 @@ def backfitting(columns: Array, records: IntArray, most: int) -> tuple[Array, In
                 for j in range(k):
                     if x[j] == 0:
                         now = right(without + columns[j], records, size)
-                        if now > found:
-                            x[i], x[j], found, again = 0, 1, now, True
+                        if now > value:
+                            x[i], x[j], value, again = 0, 1, now, True
                             votes = without + columns[j]
                             break
         out[size - 1] = x
-        rights[size - 1] = found
+        rights[size - 1] = value
     return out, rights

@@ -87,7 +87,7 @@ def page(comparison: Comparison) -> Page:
             "validation_and_test": samples,
         },
         {},
-        {f"ranks_{name}": found for name in RANKED if (found := _ranking(rows, name)).tests},
+        {f"ranks_{name}": ranking for name in RANKED if (ranking := _ranking(rows, name)).tests},
     )
 
 
@@ -105,7 +105,7 @@ def repetitions(comparison: Comparison) -> pd.DataFrame:
 def _row(case: Case, run: ComparedRun) -> dict[str, object]:
     data, k = _data_and_k(case.group)
     place = RunDir(Path(run.path))  # a method's own problem may have metrics of its own
-    known = Front.load(place.returned_file, place.roles()).rows.values
+    values = Front.load(place.returned_file, place.roles()).rows.values
     row: dict[str, object] = {
         "data": data,
         "k": (place.about().get("data") or {}).get("models", 0) if k is None else k,
@@ -115,7 +115,7 @@ def _row(case: Case, run: ComparedRun) -> dict[str, object]:
     }
     for name in RANKED:
         row[name] = float(np.mean(run.metrics[name]))
-        row[f"validation_{name}"] = float(np.mean(known[name]))
+        row[f"validation_{name}"] = float(np.mean(values[name]))
     return row
 
 
@@ -146,8 +146,8 @@ page.check = _check  # type: ignore[attr-defined]
 
 def _table(rows: pd.DataFrame, name: str, index: list[str], methods: Names) -> pd.DataFrame:
     """Return one row per block and one column per method; blocks that lack one are left out."""
-    found = rows.pivot_table(index=index, columns="method", values=name, aggfunc="mean")
-    return found.reindex(columns=list(methods)).dropna()
+    table = rows.pivot_table(index=index, columns="method", values=name, aggfunc="mean")
+    return table.reindex(columns=list(methods)).dropna()
 
 
 def _ranks(rows: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -177,9 +177,9 @@ def _ranking(rows: pd.DataFrame, name: str) -> Ranking:
 def _claims(rows: pd.DataFrame, ranked: dict[str, pd.DataFrame]) -> Iterator[Claim]:
     """Yield the claims that these runs can tell of."""
     for said, printed, name, first, then in _BEFORE:
-        own = ranked[name][ranked[name]["figures"] != "paper"]
-        if len(own):
-            ranks = own[list(RANKED[name])].mean()
+        measured = ranked[name][ranked[name]["figures"] != "paper"]
+        if len(measured):
+            ranks = measured[list(RANKED[name])].mean()
             here = ", ".join(f"{m} {ranks[m]:.2f}" for m in (*first, *then))
             holds = bool(ranks[list(first)].max() < ranks[list(then)].min())
             yield Claim(f"{said} ({name.replace('_', ' ')})", f"mean rank {printed}", here, holds)

@@ -235,8 +235,8 @@ def _with(best: Pruned | None, status: Status, bound: float, nodes: int) -> Solu
     """Return what is known: the best ensemble, if there is one, and the bound of what is left."""
     if best is None:
         return Solution(status, None, 0, -np.inf, bound, nodes)
-    known = max(bound, best.value)
-    return Solution(status, best.x, best.threshold, best.value, known, nodes)
+    bound_now = max(bound, best.value)
+    return Solution(status, best.x, best.threshold, best.value, bound_now, nodes)
 
 
 def check_solver(solver: str) -> None:
@@ -389,16 +389,16 @@ class PrintedProgram(ProgramSearch):
             last = program.solve(self.solver, left, self.gap, self.options)
             nodes, bound = nodes + last.nodes, last.bound
             if last.x is None:
-                known = best is not None and last.status == "infeasible"
-                return _with(best, "optimal" if known else last.status, bound, nodes)
+                exhausted = best is not None and last.status == "infeasible"
+                return _with(best, "optimal" if exhausted else last.status, bound, nodes)
             value = self.votes.value(last.x, last.threshold, self._weights)
             if self._keeps(last.x, last.threshold):
                 if best is None or value > best.value:
                     best = Pruned(last.x, last.threshold, value)
                 return _with(best, last.status, bound, nodes)
-            own = instance.best_threshold(last.x)
-            if self._requirements.admits(last.x) and np.isfinite(own.value):
-                best = own if best is None or own.value > best.value else best
+            threshold = instance.best_threshold(last.x)
+            if self._requirements.admits(last.x) and np.isfinite(threshold.value):
+                best = threshold if best is None or threshold.value > best.value else best
             program.exclude(last.x)
 
     def _keeps(self, x: Array, threshold: int) -> bool:

@@ -87,11 +87,11 @@ class PruningSearch(Algorithm):
             return np.asarray(members).astype(self.space.dtype)
         return np.column_stack([members, thresholds]).astype(self.space.dtype)
 
-    def weights(self, given: str | Sequence[float] | None) -> Weights:
+    def weights(self, name: str | Sequence[float] | None) -> Weights:
         """Return weights; those of the first objective that has some, if none are given."""
-        if given is None:
-            given = next((n for n in self.roles.names if n in WEIGHTED), "balanced_accuracy")
-        return weights_of(given, *self.votes.totals)
+        if name is None:
+            name = next((n for n in self.roles.names if n in WEIGHTED), "balanced_accuracy")
+        return weights_of(name, *self.votes.totals)
 
     def fractions(self) -> list[Fraction]:
         """Return the objectives that are precision or F1 of a class, in order."""
@@ -186,8 +186,10 @@ class PruningSearch(Algorithm):
         lowers: dict[str, float] = {}
         for constraint in self.roles.constraints:
             metric, most, least = constraint
-            known = self.roles.metrics[metric]
-            if known.low < 0 >= known.high:  # reported as its negative: all of them are from 0
+            of_metric = self.roles.metrics[metric]
+            if (
+                of_metric.low < 0 >= of_metric.high
+            ):  # reported as its negative: all of them are from 0
                 most, least = (None if v is None else -v for v in (least, most))
             if most is not None:
                 uppers[metric] = min(float(most), uppers.get(metric, math.inf))
@@ -235,9 +237,9 @@ class PruningSearch(Algorithm):
         fewest = max(1, math.ceil(lower))
         needed = max(fewest, 2 if diverse else 1)
         if most is not None and most < needed:
-            found = upper if key.startswith("constraints") else most
+            limit = upper if key.startswith("constraints") else most
             why = " (diversity is between members)" if diverse and needed == 2 else ""
-            raise InputError(f"{key}: expected at least {needed}{why}, found {found:g}")
+            raise InputError(f"{key}: expected at least {needed}{why}, found {limit:g}")
         return _Sizes(fewest, most)
 
 

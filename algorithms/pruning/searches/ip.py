@@ -86,8 +86,10 @@ class IntegerProgram(ProgramSearch):
         if diversity is None and (tau is not None or gamma is not None):
             self.diversity_key = "algorithm.tau" if gamma is None else "algorithm.gamma"
         diversity = _one_of(diversity, tau, gamma)
-        own: Any = None if weights in _FRACTIONS else weights
-        super().__init__(problem, roles, seed=seed, weights=own, diversity=diversity, **options)
+        four_weights: Any = None if weights in _FRACTIONS else weights
+        super().__init__(
+            problem, roles, seed=seed, weights=four_weights, diversity=diversity, **options
+        )
         self._fraction = self._fraction_of(weights)
         self._instance = Instance.of(self.votes, self._weights, self._requirements)
         self._seed, self._looks, self._boxes = seed, looks, boxes
@@ -176,9 +178,9 @@ class IntegerProgram(ProgramSearch):
             return fraction_of(ratio, self.positive, self.votes.totals)
         if weights is not None:
             return None
-        known = {fraction.name: fraction for fraction in self.fractions()}
-        first = next((n for n in self.roles.names if n in WEIGHTED or n in known), None)
-        return known.get(str(first))
+        by_name = {fraction.name: fraction for fraction in self.fractions()}
+        first = next((n for n in self.roles.names if n in WEIGHTED or n in by_name), None)
+        return by_name.get(str(first))
 
     def _begun(self) -> BranchAndBound | BestFraction:
         options = {"seed": self._seed, "looks": self._looks}
@@ -199,16 +201,16 @@ class IntegerProgram(ProgramSearch):
         self._solver = solver
         if not self._trace:
             self._note()
-        before, told, written = time.process_time() - self._spent, 0.0, time.perf_counter()
+        before, reported, written = time.process_time() - self._spent, 0.0, time.perf_counter()
         pause = _NOTE_EVERY
         while not (self._over(solver) or work.out_of_time()):
-            known = solver.bound, solver.incumbent
+            state = solver.bound, solver.incumbent
             solver.step(self._boxes, work.workers)
             self._spent = time.process_time() - before
-            if known[0] != solver.bound or known[1] is not solver.incumbent:
+            if state[0] != solver.bound or state[1] is not solver.incumbent:
                 self._note()
-            if time.perf_counter() - told > _EVERY:
-                told = time.perf_counter()
+            if time.perf_counter() - reported > _EVERY:
+                reported = time.perf_counter()
                 self._tell(work, solver)
             if time.perf_counter() - written > pause:
                 start = time.perf_counter()
@@ -239,8 +241,8 @@ class IntegerProgram(ProgramSearch):
                 solver, also = unpack(self._instance, content)
             else:
                 made = self.votes, self._fraction, self._requirements
-                own = self._seed, self._looks
-                solver, also = BestFraction.unpack(content, *made, *own)
+                setting = self._seed, self._looks
+                solver, also = BestFraction.unpack(content, *made, *setting)
             self._trace, self._spent = also
         except ValueError:  # of another version: solve anew
             return None

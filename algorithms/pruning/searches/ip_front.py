@@ -126,8 +126,8 @@ class ExactFront(PruningSearch):
 
     def propose(self) -> Array | None:
         """Return the ensembles found, each once."""
-        found = self._solve(Preparation())
-        points = [(s.x, s.threshold) for s in found if s.x is not None]
+        cells = self._solve(Preparation())
+        points = [(s.x, s.threshold) for s in cells if s.x is not None]
         if not points:
             raise NoneFeasible(
                 "constraints: expected demands that some ensemble meets, "
@@ -138,11 +138,11 @@ class ExactFront(PruningSearch):
         rows = self.rows(X, [threshold for _, threshold in points])
         _, first = np.unique(rows, axis=0, return_index=True)
         self.done = True
-        still = sum(not s.closed for s in found)
+        still = sum(not s.closed for s in cells)
         self.reason = (
             "the exact front is complete"
             if self._exact
-            else f"algorithm.iterations: {still} of {len(found)} solves are open; certificates.csv "
+            else f"algorithm.iterations: {still} of {len(cells)} solves are open; certificates.csv "
             "has what no ensemble exceeds"
         )
         return rows[np.sort(first)]
@@ -180,17 +180,17 @@ class ExactFront(PruningSearch):
 
     def _solve(self, work: Preparation) -> list[Solved]:
         if self._found is None:
-            known = {i: noted(work.checkpoints.get(f"cell {i}")) for i in range(len(self._cells))}
-            left = [i for i, solved in known.items() if solved is None]
+            of_cell = {i: noted(work.checkpoints.get(f"cell {i}")) for i in range(len(self._cells))}
+            left = [i for i, solved in of_cell.items() if solved is None]
             results = work.workers.map(solve_cell, self._task, [self._cells[i] for i in left])
             for i, result in zip(left, results, strict=True):
                 work.checkpoints[f"cell {i}"] = as_note(result)
-                known[i] = result
-                done = sum(solved is not None for solved in known.values())
+                of_cell[i] = result
+                done = sum(solved is not None for solved in of_cell.values())
                 work.report("cells of the front", done, len(self._cells))
             self._found = []
             for i, cell in enumerate(self._cells):
-                result = known[i] or []
+                result = of_cell[i] or []
                 last = result[-1]
                 more = last.x is not None and min(last.at_most, last.taken) > cell.low
                 cut = more and len(result) == self._task.solves
@@ -206,18 +206,18 @@ class ExactFront(PruningSearch):
         name = f"at_most_{self.against}"
         return {**demanded, name: min(at_most, demanded.get(name, at_most))}
 
-    def _areas(self, found: list[Solved]) -> tuple[float, float]:
+    def _areas(self, solves: list[Solved]) -> tuple[float, float]:
         """Return the area below the front's and the bounds' steps, as shares of 1 by 1."""
         total = max(self._task.total, 1e-300)
-        attained = [(s.taken, s.value / self._multiple) for s in found if s.x is not None]
+        attained = [(s.taken, s.value / self._multiple) for s in solves if s.x is not None]
         lower = _area([(taken / total, value) for taken, value in attained])
         # what is known for at most b holds for all less than b plus the least step
-        ordered = sorted(found, key=lambda s: s.at_most)
+        ordered = sorted(solves, key=lambda s: s.at_most)
         bounds = np.array([s.bound / self._multiple for s in ordered]).clip(0.0, 1.0)
-        known = np.minimum.accumulate(bounds[::-1])[::-1]
+        proven = np.minimum.accumulate(bounds[::-1])[::-1]
         ends = np.array([s.at_most for s in ordered]) + (1.0 if self._task.whole else 0.0)
         ends = np.minimum(np.append(ends[:-1], total), total) / total
-        return lower, float((np.diff(ends, prepend=self._least / total) * known).sum())
+        return lower, float((np.diff(ends, prepend=self._least / total) * proven).sum())
 
     def _resource(self) -> Array | None:
         if self.against == "true_negative_rate":
@@ -354,10 +354,10 @@ class FrontTask:
 
 def solve_cell(task: FrontTask, cell: Cell) -> list[Solved]:
     """Return what is known of a cell, from its upper end down; the last may lie below it."""
-    found: list[Solved] = []
+    solves: list[Solved] = []
     at_most = cell.high
     less = 1.0 if task.whole else _LESS * max(task.total, 1e-300)
-    while at_most > cell.low and len(found) < task.solves:
+    while at_most > cell.low and len(solves) < task.solves:
         solver = task.solver(at_most)
         while not solver.done and solver.iterations < task.iterations:
             solver.step()
@@ -366,9 +366,9 @@ def solve_cell(task: FrontTask, cell: Cell) -> list[Solved]:
             none = Solved(
                 at_most, solver.bound, None, 0, -np.inf, np.nan, solver.done, solver.iterations
             )
-            return [*found, none]
+            return [*solves, none]
         taken = task.taken(best.x, best.threshold)
-        found.append(
+        solves.append(
             Solved(
                 at_most,
                 solver.bound,
@@ -381,7 +381,7 @@ def solve_cell(task: FrontTask, cell: Cell) -> list[Solved]:
             )
         )
         at_most = min(at_most, taken) - less
-    return found
+    return solves
 
 
 def cells_between(first: float, last: float, count: int, whole: bool) -> list[Cell]:
@@ -397,9 +397,9 @@ def cells_between(first: float, last: float, count: int, whole: bool) -> list[Ce
     return [Cell(low, high) for low, high in zip(lows, highs, strict=True) if high > low]
 
 
-def as_note(found: Sequence[Solved]) -> bytes:
+def as_note(solves: Sequence[Solved]) -> bytes:
     """Return what is known of a cell as JSON."""
-    rows = [s._replace(x=None if s.x is None else s.x.tolist())._asdict() for s in found]
+    rows = [s._replace(x=None if s.x is None else s.x.tolist())._asdict() for s in solves]
     return json.dumps(rows).encode()
 
 
