@@ -193,8 +193,8 @@ def _numbers(column: pd.Series[Any], name: str) -> FloatArray:
     try:
         return to_numbers(column)
     except (ValueError, TypeError) as error:
-        known = column.dropna()
-        wrong = known[[not _is_number(value) for value in known]].map(category_text)
+        values = column.dropna()
+        wrong = values[[not _is_number(value) for value in known]].map(category_text)
         raise unusable(wrong, name, "numbers") from error
 
 

@@ -163,7 +163,7 @@ class DeployableModel(ABC):
         first: CellsError | None = None
         while True:
             try:
-                found = self.predict_table(numbered.drop(index=list(errors)))
+                answers = self.predict_table(numbered.drop(index=list(errors)))
                 break
             except CellsError as error:
                 first = first or error
@@ -173,10 +173,10 @@ class DeployableModel(ABC):
                 if len(errors) == len(frame):
                     raise first from error
         if errors:
-            whole = {n: object for n in found if found[n].dtype.kind in "biu"}  # none is no number
-            found = found.astype(whole).reindex(numbered.index)
-            found["error"] = pd.Series(errors, dtype=object).reindex(numbered.index, fill_value="")
-        return found.set_axis(frame.index)
+            whole = {n: object for n in answers if found[n].dtype.kind in "biu"}  # none is no number
+            answers = found.astype(whole).reindex(numbered.index)
+            answers["error"] = pd.Series(errors, dtype=object).reindex(numbered.index, fill_value="")
+        return answers.set_axis(frame.index)
 
     @property
     def has_steps(self) -> bool:
