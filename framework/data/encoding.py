@@ -194,7 +194,7 @@ def _numbers(column: pd.Series[Any], name: str) -> FloatArray:
         return to_numbers(column)
     except (ValueError, TypeError) as error:
         values = column.dropna()
-        wrong = values[[not _is_number(value) for value in known]].map(category_text)
+        wrong = values[[not _is_number(value) for value in values]].map(category_text)
         raise unusable(wrong, name, "numbers") from error
 
 

@@ -173,9 +173,13 @@ class DeployableModel(ABC):
                 if len(errors) == len(frame):
                     raise first from error
         if errors:
-            whole = {n: object for n in answers if found[n].dtype.kind in "biu"}  # none is no number
-            answers = found.astype(whole).reindex(numbered.index)
-            answers["error"] = pd.Series(errors, dtype=object).reindex(numbered.index, fill_value="")
+            whole = {
+                n: object for n in answers if answers[n].dtype.kind in "biu"
+            }  # none is no number
+            answers = answers.astype(whole).reindex(numbered.index)
+            answers["error"] = pd.Series(errors, dtype=object).reindex(
+                numbered.index, fill_value=""
+            )
         return answers.set_axis(frame.index)
 
     @property
