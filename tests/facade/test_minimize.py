@@ -20,7 +20,7 @@ search = partial(paretolab.minimize, track=False, quiet=True, plots=False, worke
 
 
 def test_finds_the_front_of_mixed_parameters(tmp_path):
-    found = search(two_of_mixed, SPACE, ["f", "g"], evaluations=2_000, out=tmp_path / "run")
+    found = search(two_of_mixed, SPACE, ["f", "g"], budget=2_000, out=tmp_path / "run")
     near = [p for p in found.parameters if 0.1 < p["x"] < 0.9]
     assert len(near) > 10
     assert {p["n"] for p in found.parameters} == {0}
@@ -38,9 +38,7 @@ def test_arrays_and_single_calls_give_one_front(tmp_path):
 
     space, objectives = {"x": (-1.0, 2.0), "y": (-1.0, 1.0)}, {"f": "min", "g": "max"}
     fronts = [
-        search(
-            circle, space, objectives, vectorised=v, evaluations=600, out=tmp_path / str(v)
-        ).front
+        search(circle, space, objectives, vectorised=v, budget=600, out=tmp_path / str(v)).front
         for v in (False, True)
     ]
     assert np.array_equal(fronts[0].X, fronts[1].X)
@@ -51,18 +49,18 @@ def test_goes_on_with_more_evaluations_and_refuses_another_function(tmp_path):
     def first(v):
         return v[0] ** 2 + v[1]
 
-    whole = search(first, [(-1.0, 1.0), (0, 3)], ["f"], evaluations=500, out=tmp_path / "whole")
-    search(first, [(-1.0, 1.0), (0, 3)], ["f"], evaluations=200, out=tmp_path / "parts")
-    found = search(first, [(-1.0, 1.0), (0, 3)], ["f"], evaluations=500, out=tmp_path / "parts")
+    whole = search(first, [(-1.0, 1.0), (0, 3)], ["f"], budget=500, out=tmp_path / "whole")
+    search(first, [(-1.0, 1.0), (0, 3)], ["f"], budget=200, out=tmp_path / "parts")
+    found = search(first, [(-1.0, 1.0), (0, 3)], ["f"], budget=500, out=tmp_path / "parts")
     assert np.array_equal(found.front.X, whole.front.X)
     with pytest.raises(InputError, match="no fewer than the 500 evaluations"):
-        search(first, [(-1.0, 1.0), (0, 3)], ["f"], evaluations=300, out=tmp_path / "parts")
+        search(first, [(-1.0, 1.0), (0, 3)], ["f"], budget=300, out=tmp_path / "parts")
     with pytest.raises(JournalError, match="another's"):
         search(lambda v: v[0], [(-1.0, 1.0), (0, 3)], ["f"], out=tmp_path / "parts")
 
 
 def test_the_command_chooses_and_says_who_can_go_on(tmp_path):
-    search(two_of_mixed, SPACE, ["f", "g"], evaluations=200, out=tmp_path / "run")
+    search(two_of_mixed, SPACE, ["f", "g"], budget=200, out=tmp_path / "run")
     chosen = call("choose", "run", "--best", "f", cwd=tmp_path)
     assert chosen.code == 0, chosen.err
     assert not chosen.err
@@ -92,7 +90,7 @@ def fails(x):
 )
 def test_mistakes(tmp_path, function, space, objectives, sentence):
     with pytest.raises(InputError, match=sentence):
-        search(function, space, objectives, evaluations=100, out=tmp_path / "run")
+        search(function, space, objectives, budget=100, out=tmp_path / "run")
 
 
 def test_what_genes_stand_for():

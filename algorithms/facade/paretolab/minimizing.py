@@ -39,7 +39,7 @@ def minimize(
     space: Mapping[str, Any] | Sequence[Any],
     objectives: Sequence[str] | Mapping[str, Sense],
     *,
-    evaluations: int = 1_000,
+    budget: int | Mapping[str, Any] = 1_000,
     algorithm: str | Mapping[str, Any] = _SEARCH,
     vectorised: bool = False,
     seed: int = 0,
@@ -54,7 +54,7 @@ def minimize(
     """Search the parameters of a function for the best trade-offs between its values.
 
     It is a run with all that a run has: a journal that survives a crash, Ray workers, MLflow, the
-    front as a table and pages. Stopped runs, and those with more evaluations now, go on where
+    front as a table and pages. Stopped runs, and those with a larger budget now, go on where
     ``out`` is their directory.
 
     Parameters
@@ -68,7 +68,8 @@ def minimize(
         passed by name; those of a sequence, which have no names, as one list.
     objectives : sequence of str, or mapping of str to {'min', 'max'}
         Names of the values; they are minimised unless said.
-    evaluations : int
+    budget : int or mapping
+        Number of evaluations, or a section ``budget``: ``{"generations": 50}``.
     algorithm : str or mapping
         A search by name, or ``{"kind": ..., ...}`` with its options; `paretolab list algorithms`.
     vectorised : bool
@@ -99,7 +100,7 @@ def minimize(
     >>> def two(x, y):
     ...     return {"near": x**2 + y, "far": (x - 1) ** 2 + y}
     >>> found = paretolab.minimize(
-    ...     two, {"x": (-2.0, 2.0), "y": (0, 5)}, ["near", "far"], evaluations=400,
+    ...     two, {"x": (-2.0, 2.0), "y": (0, 5)}, ["near", "far"], budget=400,
     ...     track=False, quiet=True, plots=False,
     ... )
     >>> {design["y"] for design in found.parameters}
@@ -110,7 +111,7 @@ def minimize(
         "name": name or re.sub(r"[^\w.-]+", "", name_of(function)).strip("_.-") or "function",
         "problem": problem.section(),
         "objectives": [{"metric": m.name, "sense": m.sense} for m in problem.metrics],
-        "budget": {"evaluations": evaluations},
+        "budget": dict(budget) if isinstance(budget, Mapping) else {"evaluations": budget},
         "algorithm": algorithm if isinstance(algorithm, str) else dict(algorithm),
         "seed": seed,
         "workers": workers,
