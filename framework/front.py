@@ -199,7 +199,7 @@ def volume(losses: FloatArray, roles: Roles) -> float:
     return hypervolume((losses - bounds[:, 0]) / span, np.ones(losses.shape[1]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Front:
     """The Pareto front of a run: its best trade-offs, in the order of their ids.
 
@@ -292,6 +292,14 @@ class Front:
         """Return candidates of a journal by their ids, dominated or not, ids ascending."""
         pieces = [batch.take(np.isin(batch.ids, ids)) for batch, _ in journal.batches()]
         return cls(Evaluated.concat(pieces), roles, gene_names)
+
+    def __repr__(self) -> str:
+        spans = [
+            f"{name} {values.min():.4g} to {values.max():.4g}"
+            for name, values in self.rows.values.items()
+            if name in self.roles.names and len(values)
+        ]
+        return f"Front({len(self):,} solutions{': ' if spans else ''}{', '.join(spans)})"
 
     def frame(self) -> pd.DataFrame:
         """Return a table with one row per solution: :meth:`columns`."""

@@ -27,6 +27,8 @@ def test_finds_the_front_of_mixed_parameters(tmp_path):
     assert "a" not in {p["kind"] for p in found.parameters}
     for p, f, g in zip(found.parameters, *found.front.rows.values.values(), strict=True):
         assert two_of_mixed(**p) == (f, g)
+    assert found.table[list(SPACE)].to_dict("records") == found.parameters
+    assert repr(found.front).startswith(f"Front({len(found.parameters)} solutions: f ")
     # the true front is f = x^2, g = (x - 1)^2
     losses = np.column_stack([found.front.rows.values[name] for name in ("f", "g")])
     assert np.median(np.sqrt(losses).sum(axis=1)) < 1.05

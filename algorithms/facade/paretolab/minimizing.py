@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, check
@@ -16,6 +16,9 @@ from framework.problems.python_function import PythonFunction, name_of
 from framework.roles import Sense
 from framework.security import from_program
 from paretolab.runs import PathLike, RunResult, options_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SEARCH = {"kind": "nsga2", "population": 100}
 
@@ -27,11 +30,24 @@ class Minimized(RunResult):
     ----------
     parameters : list of dict
         The parameters of each solution of ``front``, in its order.
+    table : pandas.DataFrame
+        The values and the parameters of each solution, by its id.
     """
 
     def __init__(self, directory: PathLike, problem: PythonFunction) -> None:
         super().__init__(directory)
         self.parameters = problem.arguments(self.front.X)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The solutions, one a row."""
+        import pandas as pd
+
+        rows = self.front.rows
+        values = pd.DataFrame(dict(rows.values), index=pd.Index(rows.ids, name="id"))
+        return values.join(
+            pd.DataFrame(self.parameters, index=values.index), rsuffix=" (parameter)"
+        )
 
 
 def minimize(
@@ -99,11 +115,11 @@ def minimize(
     >>> import paretolab
     >>> def two(x, y):
     ...     return {"near": x**2 + y, "far": (x - 1) ** 2 + y}
-    >>> found = paretolab.minimize(
+    >>> result = paretolab.minimize(
     ...     two, {"x": (-2.0, 2.0), "y": (0, 5)}, ["near", "far"], budget=400,
     ...     track=False, quiet=True, plots=False,
     ... )
-    >>> {design["y"] for design in found.parameters}
+    >>> set(result.table["y"])
     {0}
     """
     problem = PythonFunction(function, space, objectives, vectorised=vectorised)
