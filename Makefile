@@ -78,7 +78,7 @@ emsco-paper: $(RUN)
 		$(BIN)/paretolab sweep configs/sweeps/emsco.yaml --out runs/emsco-paper/sweep
 
 hapens-paper: $(RUN)
-	for name in ensembling ensembling_costs ensembling_weights; do \
+	for name in ensembling ensembling_costs ensembling_weights ensembling_open; do \
 		$(EXPERIMENT)/experiments/$$name.yaml --out runs/hapens-paper/$$name $(MORE) || exit; done
 
 hull-paper: $(RUN)

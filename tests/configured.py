@@ -120,6 +120,7 @@ def configurations() -> dict[str, list[dict[str, Any]]]:
                 "measure": folds,
                 "threshold": [0.3, 0.5, 0.8],
                 "threshold_per_stage": True,
+                "stage_cost": 0.7,
             },
             {
                 "dataset": mine,

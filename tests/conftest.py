@@ -200,7 +200,9 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
     ],
     "multistage": [
         multistage,
-        partial(multistage, remove_features=True, classifier={"kind": "gaussian_nb"}),
+        partial(
+            multistage, remove_features=True, classifier={"kind": "gaussian_nb"}, stage_cost=0.3
+        ),
         partial(multistage, calibration="isotonic"),
         partial(multistage, measure={"kind": "cross_validation", "folds": 3}),
         by_cost,
@@ -282,7 +284,10 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
     "tuned": (partial(Tuned, batch=4), [baselines]),
     "exact": (
         Exact,
-        [multistage, partial(multistage, max_stages=6, classifier={"kind": "gaussian_nb"})],
+        [
+            multistage,
+            partial(multistage, max_stages=6, classifier={"kind": "gaussian_nb"}, stage_cost=0.5),
+        ],
     ),
     "ch_emoa": (partial(CHEMOA, population=12, batch=5), _HULLS),
     "fch_emoa": (partial(FCHEMOA, population=12, batch=5, non_frontal="random"), _HULLS),

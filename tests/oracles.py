@@ -101,6 +101,7 @@ def cascade(
     costs: Sequence[Fraction],
     positive: int,
     groups: Sequence[tuple[set[int], int]] = (),
+    of_stage: int = 0,
 ) -> dict[str, Fraction]:
     """Send records through the stages one at a time (EMSCO paper, Section 2.2).
 
@@ -111,7 +112,7 @@ def cascade(
     seen: list[tuple[int, int]] = []
     for record, label in enumerate(labels):
         for stage, features in enumerate(feature_sets(genome)):
-            cost += paid_at(stage, genome, costs, groups)
+            cost += paid_at(stage, genome, costs, groups) + of_stage
             p = probabilities[features][record].tolist()
             answer = p.index(max(p))
             if p[answer] >= thresholds[answer] - 1e-9:
@@ -182,6 +183,7 @@ def chain_vectors(
     answers: Mapping[frozenset[int], Sequence[bool | None]],
     costs: Sequence[int],
     groups: Sequence[tuple[set[int], int]] = (),
+    of_stage: int = 0,
 ) -> dict[tuple[int, int, int], list[tuple[int, ...]]]:
     """Group genomes by records answered, answered rightly, and cost, each record on its own.
 
@@ -193,7 +195,7 @@ def chain_vectors(
         answered = right = cost = 0
         for record in range(len(next(iter(answers.values())))):
             for stage, features in enumerate(feature_sets(genome)):
-                cost += paid_at(stage, genome, costs, groups)
+                cost += paid_at(stage, genome, costs, groups) + of_stage
                 answer = answers[features][record]
                 if answer is not None:
                     answered, right = answered + 1, right + answer

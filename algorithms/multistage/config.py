@@ -51,6 +51,8 @@ class MultiStageSettings(RecordsConfig):
         search chooses one for each design (nine from 0.5 to 0.99 if None); labels left out need
         0.5.
     threshold_per_stage : whether each stage of a design has a threshold of its own.
+    stage_cost : what each record pays that reaches a stage, beside features, for its classifier; a
+        number, since times differ from run to run.
     measure : whether designs are measured out-of-fold on training and validation records
         together, or on the validation records.
     max_stages : the paper's k; min(ceil(n / 2), 10) unless given, never above n.
@@ -73,6 +75,7 @@ class MultiStageSettings(RecordsConfig):
 
     threshold: float | dict[Label, float] | Grid | None = None
     threshold_per_stage: bool = False
+    stage_cost: Annotated[float, Field(ge=0)] = 0.0
     measure: MeasureConfig = MeasureConfig()
     max_stages: int | None = Field(default=None, ge=1)
     remove_features: bool = False

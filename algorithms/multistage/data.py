@@ -124,7 +124,7 @@ def prepare_table(
     records, y = table.features.iloc[training], table.labels[training]
     costs = feature_costs(config.costs, names, records, y, place, table.left_out)
     groups = cost_groups(config.costs, names, place, table.left_out)
-    priced = [costs, groups.costs]
+    priced = [costs, groups.costs, np.array([config.stage_cost])]
     weighed = None
     if config.decision is not None:
         each = None if weights is None else weights[training]
@@ -136,10 +136,11 @@ def prepare_table(
     if counts is not None:
         most = max(len(division.repeats), 1) * int(counts.sum())
     units, scale = exact_costs(np.concatenate(priced), most)
-    of_features, shared, rest = np.split(units, [len(costs), len(costs) + len(groups)])
+    marks = [len(costs), len(costs) + len(groups)]
+    of_features, shared, (of_stage, *rest) = np.split(units, marks)
     decision, rule = None, decisions.by_confidence(grid)
     if weighed is not None and config.decision is not None:
-        errors = rest[:-1].reshape(weighed[0].errors.shape)
+        errors = np.array(rest[:-1]).reshape(weighed[0].errors.shape)
         decision = StageDecision(*weighed, config.decision.per_stage, errors, int(units[-1]))
         rule = decision.risk_rule()
     together = None if copies is None and _codes(division.units) is None else division.units
@@ -172,7 +173,7 @@ def prepare_table(
         refuse_unweighted(config.classifier, f"{where}.classifier")
     return {
         "data": data,
-        "costs": FeatureCosts(of_features, scale, groups, shared),
+        "costs": FeatureCosts(of_features, scale, groups, shared, int(of_stage)),
         "source": source,
         "error_costs": _error_costs(config.error_costs, table, f"{where}.error_costs"),
         "decision": decision,

@@ -81,6 +81,8 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         None: nine from 0.5 to 0.99.
     threshold_per_stage : bool
         Whether each stage of a design has a threshold of its own.
+    stage_cost : float
+        What it costs to ask the classifier of a stage, beside its features.
     decision : mapping, optional
         Costs by which stages decide, in place of the threshold, as in a configuration:
         ``{"errors": {"ill": {"well": 50}, "well": 1}, "no_answer": 2}``. Each stage says the class
@@ -162,6 +164,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
     costs: Mapping[str, float] | pd.Series[Any] | Sequence[float] | FloatArray | None = None
     threshold: Threshold | Sequence[float] | None = None
     threshold_per_stage: bool = False
+    stage_cost: float = 0.0
     decision: Mapping[str, Any] | None = None
     max_stages: int | None = None
     remove_features: bool = False
@@ -307,6 +310,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
             "costs": None if self.costs is None else {"values": costs},
             "threshold": self.threshold,
             "threshold_per_stage": self.threshold_per_stage,
+            "stage_cost": self.stage_cost,
             "max_stages": self.max_stages,
             "remove_features": self.remove_features,
             "classifier": {"kind": classifier} if isinstance(classifier, str) else classifier,

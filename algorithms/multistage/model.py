@@ -66,6 +66,8 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         What ``predict_table`` does where a value is missing in a stage that is reached: take the
         median, or stop there, without a label or with the reject label. The column ``missing``
         of its answer names the features in any case.
+    stage_cost : float
+        What it costs to ask the classifier of a stage, from 0, beside its features.
     decision : mapping, optional
         Costs by which stages decide, in place of ``threshold``: ``errors``, what a wrong answer
         costs by the label of the true class (one number, or a mapping by the label that is said),
@@ -103,6 +105,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
     cost_groups: CostGroups | None = None
     missing: MissingPolicy = "impute"
     decision: Mapping[str, Any] | None = None
+    stage_cost: float = 0.0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -151,6 +154,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         cost_groups: CostGroups | None = None,
         missing: MissingPolicy = "impute",
         decision: Mapping[str, Any] | None = None,
+        stage_cost: float = 0.0,
     ) -> MultiStageClassifier:
         """Return a fitted model from fitted classifiers, without training.
 
@@ -164,7 +168,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
             What is given does not fit together.
         """
         plain = [[f if isinstance(f, str) else int(f) for f in stage] for stage in stages]
-        setting = reject_label, cost_groups, missing, decision
+        setting = reject_label, cost_groups, missing, decision, stage_cost
         model = cls(plain, costs, threshold, None, *setting)
         model.classes_ = np.asarray(classes)
         model.n_features_in_ = len(encoder.feature_names)
@@ -247,17 +251,17 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         return self.outcome(X).conclusive
 
     def acquisition_cost(self, X: pd.DataFrame | Array) -> FloatArray:
-        """Return what the features acquired for each record (n,) cost together."""
+        """Return what the features acquired for each record (n,) and its stages cost together."""
         return self.cumulative_costs()[self.outcome(X).stage - 1]
 
     def cumulative_costs(self) -> FloatArray:
-        """Return the cost (stages,) of all features acquired up to each stage."""
+        """Return the cost (stages,) of all that is acquired and asked up to each stage."""
         return np.cumsum(self.stage_costs())
 
     def stage_costs(self) -> FloatArray:
-        """Return the cost (stages,) of what each stage acquires, its groups included."""
+        """Return the cost (stages,) of each stage: features, their groups, its classifier."""
         check_is_fitted(self)
-        costs = [self.costs_[stage].sum() for stage in self.stages_]
+        costs = [self.costs_[stage].sum() + self.stage_cost for stage in self.stages_]
         if self.cost_groups is not None:
             begun = self.cost_groups.begun_at(self.stages_)
             costs = [
@@ -394,6 +398,10 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         """Check the parameters and set what follows from them."""
         self.encoder_ = encoder
         self.costs_ = costs_for(self.costs, len(encoder.feature_names))
+        if not 0 <= self.stage_cost < np.inf:
+            raise InputError(
+                f"stage_cost: expected a finite number from 0, found {self.stage_cost!r}"
+            )
         self.stages_ = self._stages_of(encoder)
         self.thresholds_ = stage_thresholds(self.threshold, self.classes_, len(self.stages_))
         self.decision_, self.stops_ = decision_for(

@@ -62,6 +62,7 @@ def write_model(model: Staged, files: ModelFiles) -> dict[str, Any]:
         "classifiers": names,
         "encoder": model.encoder_.to_json(),
         "decision": _decision(model),
+        "stage_cost": model.stage_cost,
     }
 
 
@@ -123,6 +124,7 @@ def read_model(cls: Any, files: ModelFiles, plain: Mapping[str, Any]) -> Any:
         CostGroups.from_json(groups, len(plain["costs"])) if groups else None,
         _policy(plain.get("missing", "impute")),
         _stored_decision(plain.get("decision"), classes),
+        float(plain["stage_cost"]),
     )
 
 
@@ -167,6 +169,7 @@ def _stages(model: Staged) -> str:
     for j, stage in enumerate(model.stages_):
         features = ", ".join(f"{cell(names[i])} ({model.costs_[i]:g})" for i in stage)
         features += "".join(f", once {cell(g.names[n])} ({g.costs[n]:g})" for n in begun[j])
+        features += f", its classifier ({model.stage_cost:g})" if model.stage_cost else ""
         rows.append(f"| {j + 1} | {features} | {model.stage_costs()[j]:g} | {total[j]:g} |")
     return "\n".join(rows)
 

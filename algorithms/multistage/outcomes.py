@@ -61,7 +61,8 @@ def answers_of(
         columns[LOSS] = loss
     sizes = {"stages": stages.astype(np.float64)}
     stage_of = X[:, : len(charges.of_feature)]
-    limits = {COST: (_charged(charges, stage_of == 0), _charged(charges, stage_of >= 0))}
+    least, most = _charged(charges, stage_of == 0), _charged(charges, stage_of >= 0)
+    limits = {COST: (least + charges.of_stage, most + charges.of_stage * stages)}
     return Answers(records, codes, columns, sizes, failed=failed, alike=alike, limits=limits)
 
 

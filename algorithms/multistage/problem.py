@@ -85,7 +85,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         Share of the answers that are right (Equation 4, conclusive accuracy); 0 where there is no
         answer at all.
     ``cost``
-        Mean cost of the features acquired, undecided records included (Section 2.2.3, raw cost).
+        Mean cost of the features acquired, and of the stages reached where these cost something,
+        undecided records included (Section 2.2.3, raw cost).
     ``stages``
         Number of stages.
     ``inconclusive_rate``
@@ -165,7 +166,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         self.costs, self.cost_scale = costs.units, costs.scale
         self.groups = costs.groups or CostGroups.none(n)
         charges = costs.units, self.groups.of, costs.group_units
-        self.charges = scoring.Charges(*map(frozen, charges))
+        of_feature, group_of, of_group = map(frozen, charges)
+        self.charges = scoring.Charges(of_feature, group_of, of_group, costs.stage_units)
         self.error_costs = None if error_costs is None else np.asarray(error_costs, np.float64)
         self.missing = missing
         self.kind, self.parameters = classifier.kind, classifier.parameters
@@ -178,10 +180,11 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         self.encoder = dict(source.encoder)
         self._about_data, self._example = dict(source.description), dict(source.example)
         worst = 1.0 if error_costs is None else float(np.max(error_costs))
-        highs = {"error_cost": worst, "cost": costs.total, "stages": float(max_stages)}
+        dearest = costs.total + max_stages * costs.stage_units / costs.scale
+        highs = {"error_cost": worst, "cost": dearest, "stages": float(max_stages)}
         if decision is not None:
             highs["risk"] = max(float(decision.costs.errors.max()), decision.costs.no_answer)
-            highs["total_cost"] = highs["risk"] + costs.total
+            highs["total_cost"] = highs["risk"] + dearest
         of_family = tuple(
             metric._replace(high=highs.get(metric.name, metric.high))
             for metric in self.known_metrics
@@ -215,6 +218,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             design.append(self.error_costs.tolist())
         if len(self.groups):
             design += [self.groups.of.tolist(), costs.group_units.tolist()]
+        if costs.stage_units:
+            design += ["stage cost", costs.stage_units]
         if chosen is not None:
             design.append(chosen.per_stage)
         design += [rate.metric.name for rate in rates]
@@ -528,7 +533,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         if self.decision is not None:
             return []
         setting = self.kind, self.parameters, self.calibration, self.classes
-        paid = int(self.costs.sum() + self.charges.of_group.sum())
+        paid = int(self.costs.sum() + self.charges.of_group.sum()) + self.charges.of_stage
         return [
             *(
                 self._alternative(name, answers, paid)
@@ -585,6 +590,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             else chosen.of_model(levels, len(models)),
             reject_label=INCONCLUSIVE,
             decision=decision,
+            stage_cost=self.charges.of_stage / self.cost_scale,
         )
 
     def certified(self, model: Any, table: pd.DataFrame, answers: Answers) -> CertifiedCosts:

@@ -197,7 +197,7 @@ def with_intercept(columns: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class FeatureCosts:
-    """What features cost, as fixed-point numbers whose sums are exact.
+    """What features and stages cost, as fixed-point numbers whose sums are exact.
 
     Attributes
     ----------
@@ -208,12 +208,15 @@ class FeatureCosts:
         Features that are paid for together, with the real costs.
     group_units : numpy.ndarray of int64, shape (m,)
         Those costs.
+    stage_units : int
+        What it costs to ask the classifier of a stage.
     """
 
     units: IntArray
     scale: int = 1
     groups: CostGroups | None = None
     group_units: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    stage_units: int = 0
 
     def __post_init__(self) -> None:
         for name in ("units", "group_units"):

@@ -39,6 +39,7 @@ class Staged(Protocol):
 
     reject_label: Any
     cost_groups: CostGroups | None
+    stage_cost: float
     missing: MissingPolicy
     encoder_: Encoder
     stages_: Sequence[IntArray]
@@ -143,9 +144,10 @@ def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
         ``status`` is ``answer``, ``inconclusive`` (no stage is sure, or a value cannot be had) or
         ``acquire``. Then ``label`` and ``confidence`` of the last stage that was complete (None
         where none was), and with costs of errors its ``risk``; ``stage``, from 1, where the record
-        is; ``cost``, of what is known and belongs to the model; ``next``, the features to acquire
-        with the cost of each, ``next_cost``, of all of them, shared costs once, and ``choices``,
-        the categories of those that have some; ``missing``, features without a value.
+        is; ``cost``, of what is known and belongs to the model, and of the stages that were asked;
+        ``next``, the features to acquire with the cost of each, ``next_cost``, of all of them,
+        shared costs once, and of asking the stage then, and ``choices``, the categories of those
+        that have some; ``missing``, features without a value.
 
     Raises
     ------
@@ -164,13 +166,13 @@ def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
         gaps = model.encoder_.missing(frame, features)[0]
         unknown = [int(i) for i in features[gaps]]
         wanted = [i for i in unknown if names[i] not in record or model.missing == "ask"]
-        step |= {"stage": number, "cost": cost}
+        step |= {"stage": number, "cost": cost + (number - 1) * model.stage_cost}
         if wanted:
             more = _cost(model, [*filled, *wanted]) - cost
             prices = {names[i]: float(model.costs_[i]) for i in wanted}
             kinds = {names[i]: model.encoder_.features[i] for i in wanted}
             choices = {n: [*k.categories] for n, k in kinds.items() if isinstance(k, Categorical)}
-            step |= {"next": prices, "next_cost": more, "choices": choices}
+            step |= {"next": prices, "next_cost": more + model.stage_cost, "choices": choices}
             return {"status": "acquire", **step}
         step["missing"] = [*step["missing"], *(names[i] for i in unknown)]
         if unknown and model.missing == "inconclusive":
@@ -178,6 +180,7 @@ def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
         # its classifier takes the features acquired so far in their order
         encoded = model.encoder_.transform_features(frame, acquired(model, number))
         probabilities: FloatArray = model.classifiers_[number - 1].predict_proba(encoded)
+        step["cost"] = cost + number * model.stage_cost
         best, sure = answer_at(model, number, probabilities)
         label = model.classes_[best[0]]
         step |= {"label": label.item(), "confidence": float(probabilities[0, best[0]])}

@@ -105,7 +105,7 @@ def _checked_grid(
         with noting(messages):
             check_names(grid, cases, groups, f"{path}: experiment")
         with noting(messages):
-            methods = _own_methods(grid, raw, crossed, path)
+            methods = _own_methods(grid, usual, raw, crossed, path)
     if messages:
         raise InputError("\n".join(dict.fromkeys(messages)))
     return Grid(grid, cases, origins, usual, methods)
@@ -166,7 +166,11 @@ def _folders(names: Mapping[str, Any], where: str) -> None:
 
 
 def _own_methods(
-    grid: GridConfig, raw: Mapping[str, Any], crossed: Mapping[str, _Crossed], path: Path
+    grid: GridConfig,
+    usual: Mapping[str, Method],
+    raw: Mapping[str, Any],
+    crossed: Mapping[str, _Crossed],
+    path: Path,
 ) -> dict[str, dict[str, Method]]:
     """Return the methods that are others in a case than usual, checked."""
     messages: list[str] = []
@@ -181,13 +185,17 @@ def _own_methods(
                     f"{where}: expected one of {names}; found {label!r}"
                     f"{nearest(label, grid.methods)}"
                 )
-        for label, usual in grid.methods.items():
-            if label in changes or "problem" in usual:
-                with noting(messages):
-                    changed = _changed(usual, dict(changes.get(label) or {}))
-                    by_case[case][label] = _own_method(
-                        changed, raw, one.change, path, f"{where}.{label}"
-                    )
+        differing = [n for n, m in grid.methods.items() if n in changes or "problem" in m]
+        if not differing:
+            continue
+        tree, place = _raw_case(raw, one.change, path)
+        for label in differing:
+            method = _changed(grid.methods[label], dict(changes.get(label) or {}))
+            checked = None if label in changes else usual.get(label)
+            with noting(messages):
+                by_case[case][label] = _own_method(
+                    method, checked, tree, f"{where}.{label}", path.parent, place.parent
+                )
     if messages:
         raise InputError("\n".join(dict.fromkeys(messages)))
     return dict(by_case)
@@ -202,19 +210,25 @@ def _changed(usual: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 def _own_method(
     method: Mapping[str, Any],
-    raw: Mapping[str, Any],
-    change: Mapping[str, Any],
-    path: Path,
+    checked: Method | None,
+    tree: Mapping[str, Any],
     where: str,
+    base: Path,
+    data: Path,
 ) -> Method:
-    """Return a method with the problem that it has in a case."""
+    """Return a method with the problem that it has in a case, whose configuration is ``tree``.
+
+    ``checked`` is the method as usual, whose search and budget it has, if it was checked already.
+    """
     algorithm, beside = parts_of_method(method)
-    problem, place = None, path
+    problem = None
     if "problem" in beside:
-        tree, place = _raw_case(raw, change, path)
         problem = _without_nulls(_over(tree.get("problem") or {}, beside["problem"]))
-    checked = {"algorithm": algorithm, "problem": problem, "budget": beside.get("budget")}
-    return _checked_method(checked, where, path.parent, place.parent)
+    if checked is not None and problem:
+        options = check(ProblemOptions, problem, f"{where}.problem", {"base": data})
+        return Method(checked.algorithm, options, checked.budget)
+    parts = {"algorithm": algorithm, "problem": problem, "budget": beside.get("budget")}
+    return _checked_method(parts, where, base, data)
 
 
 def _checked_method(parts: Mapping[str, Any], where: str, base: Path, data: Path) -> Method:

@@ -103,6 +103,9 @@ def check_runs(
 ) -> dict[tuple[str, str | None], int | None]:
     """Make each problem and algorithm once, so that what cannot work is said at the start.
 
+    Where nothing is to be built and a case needs it, such as a library, the others that product and
+    folds made of it are not looked at: to read the data of thousands of splits takes hours.
+
     Returns
     -------
     dict
@@ -117,11 +120,13 @@ def check_runs(
     metrics: dict[str, Metric] = {}
     most: dict[tuple[str, str | None], int | None] = {}
     unmade: list[ProblemOptions] = []
+    unbuilt: set[str] = set()
     for run in runs:
         if (run.case, run.method) in most:
             continue
         most[run.case, run.method] = run.config.budget.evaluations
-        if run.config.problem in unmade:
+        group = grid.origins[run.case].group
+        if group in unbuilt or run.config.problem in unmade:
             continue
         try:
             problem = problems.of(run.config)
@@ -129,8 +134,8 @@ def check_runs(
             messages.append(str(error))
             unmade.append(run.config.problem)
             continue
-        except NotBuiltError:  # where nothing expensive is to be built, such as by `check`
-            unmade.append(run.config.problem)
+        except NotBuiltError:
+            unbuilt.add(group)
             continue
         metrics |= {metric.name: metric for metric in problem.metrics}
         try:

@@ -75,6 +75,34 @@ def test_no_library_is_trained(tmp_path, capsys, cache, kind):
     assert not cache.exists()
 
 
+def test_splits_of_a_case_whose_library_is_not_built_are_not_read(
+    tmp_path, capsys, cache, monkeypatch
+):
+    from framework.libraries import build
+
+    read, prepare = [], build.prepare
+
+    def counted(config, where):
+        read.append(config.split.seed)
+        return prepare(config, where)
+
+    monkeypatch.setattr(build, "prepare", counted)
+    config = dict(ENSEMBLE)
+    config["experiment"] = EXPERIMENT | {
+        "cases": {"all": {}, "three": {"problem.library.build.models": 3}},
+        "product": {"problem.library.build.split.seed": list(range(20))},
+        "methods": {"a": {"kind": "nsga2"}, "b": {"kind": "nsga2", "problem": {"max_count": 9}}},
+    }
+    del config["algorithm"]
+    text = told(tmp_path, capsys, config)
+    assert "40 cases x 2 methods x 3 repeats: 240" in text
+    assert "the library little (4 models)" in text
+    assert "the library little (3 models)" in text
+    assert read == [0, 0]  # one of each case as given
+    config["experiment"]["product"] = {"problem.library.build.split.seed": [0, "x"]}
+    assert "split.seed" in told(tmp_path, capsys, config, 2)
+
+
 def test_no_forest_is_fitted_for_costs_and_one_for_all_runs(tmp_path, capsys, cache, monkeypatch):
     from sklearn.ensemble import RandomForestClassifier
 

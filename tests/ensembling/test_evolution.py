@@ -104,6 +104,19 @@ def test_the_front_as_archive_finds_more_than_hapens_returns():
         assert volume(record, roles, front.ids) > elites
 
 
+@pytest.mark.parametrize("cells", [1, 3, 12])
+def test_the_archive_has_as_many_cells_as_asked_for(cells):
+    for cls, niches in ((HAPEns, ("members", "config_similarity")), (QOES, None)):
+        given = {} if niches is None else {"behavior": niches}
+        algorithm, _, record = searched(
+            cls, EnsembleToy(20), evaluations=2000, cells=cells, **given
+        )
+        elites = algorithm.outcome().returned
+        assert len(elites) == cells**2 if niches is None else 1 <= len(elites) <= cells**2
+        if cells == 1:  # one niche: the best of all but the single models
+            assert record.column("roc_auc")[elites[0]] == record.column("roc_auc")[20:1980].max()
+
+
 @pytest.mark.parametrize("cls", EVOLUTIONS)
 def test_constraints_hold(cls):
     problem = EnsembleToy(12)

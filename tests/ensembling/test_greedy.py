@@ -99,6 +99,28 @@ def test_multi_ges_takes_the_plain_loops_path(cost_charging, weight):
     assert returned(algorithm, record) == [r for r, _, _ in plain(problem, 12, score)]
 
 
+@pytest.mark.parametrize("cost_charging", ["marginal", "own"])
+def test_weights_may_move_and_costs_may_be_several(cost_charging):
+    problem, weights = big(), iter(np.linspace(0.8, 0.1, 12).tolist())
+
+    def score(values, singles):
+        weight, of = next(weights), singles if cost_charging == "own" else values
+        loss = scaled((1 - values["roc_auc"]).tolist())
+        time, memory = (scaled(of[name].tolist()) for name in ("inference_time", "memory"))
+        return [
+            (1 - weight) * a + weight * (b + c) / 2
+            for a, b, c in zip(loss, time, memory, strict=True)
+        ]
+
+    path = [r for r, _, _ in plain(problem, 12, score)]
+    setting = {"iterations": 12, "cost_charging": cost_charging, "ties": "fewest_models"}
+    setting |= {"use_best": False, "weight": 0.8, "cost": ("inference_time", "memory")}
+    moving = searched(MultiGES, problem, evaluations=5000, final_weight=0.1, **setting)
+    assert returned(*moving[::2]) == path
+    still = searched(MultiGES, problem, evaluations=5000, **setting)
+    assert returned(*still[::2]) != path
+
+
 def test_a_model_already_in_costs_nothing_more():
     """At weight 1 the marginal charge never leaves the cheapest model; so does the own one."""
     problem = big()

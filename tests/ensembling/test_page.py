@@ -113,7 +113,7 @@ def test_the_best_weight_is_that_of_the_most_hypervolume(whole):
     assert "Best weight here: 0.05" in page.text
 
 
-@pytest.mark.parametrize("name", ["ensembling", "ensembling_costs", "ensembling_weights"])
+@pytest.mark.parametrize("name", [path.stem for path in CONFIGS.glob("ensembling*.yaml")])
 def test_all_have_the_budgets_of_the_paper_and_equal_ones(name):
     usual = load_grid(CONFIGS / f"{name}.yaml").runs()
     equal = load_grid(CONFIGS / f"{name}.yaml", ["experiment.protocol=equal"]).runs()

@@ -96,6 +96,7 @@ def test_the_exact_front_is_that_of_all_designs(objectives, per_stage, stages):
     X, y = table(240, seed=stages)
     decision = DECISION | {"per_stage": per_stage}
     setting = {"costs": COSTS, "decision": decision, "max_stages": stages, "calibration": "none"}
+    setting["stage_cost"] = 0.5 * (stages - 1)
     found = []
     for algorithm in ("exact", "grid"):
         front = ParetoMultiStage(

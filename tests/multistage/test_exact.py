@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from algorithms.multistage.bit_planes import StageTables, features_of, pack
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact import dynamic_programming
-from algorithms.multistage.exact.chains import ChainFront, hard_first, prices
+from algorithms.multistage.exact.chains import ChainFront, Prices, hard_first, prices
 from algorithms.multistage.exact.dynamic_programming import Limits
 from algorithms.multistage.exact.enumeration import enumerate_chains, enumeration_of, single
 from algorithms.multistage.exact.search import METRICS, Exact
@@ -74,11 +74,12 @@ def first_guess(tables, price):
 
 
 def shared(data, costs):
-    """Draw costs that features share: the price of every set, and groups as the oracle has them."""
+    """Draw costs that features share, and of a stage: prices, and both as the oracle has them."""
     of = np.array(data.draw(st.lists(st.integers(-1, 1), min_size=len(costs), max_size=len(costs))))
     once = np.array(data.draw(st.lists(st.integers(0, 4), min_size=2, max_size=2)))
     groups = [(set(np.flatnonzero(of == g).tolist()), int(c)) for g, c in enumerate(once)]
-    return prices(costs, of, once), groups
+    of_stage = data.draw(st.integers(0, 3))
+    return prices(costs, of, once, of_stage), groups, of_stage
 
 
 SMALL = (
@@ -94,9 +95,9 @@ SMALL = (
 def test_enumeration_knows_the_least_cost_of_each_pair_and_how_often(seed, n, records, rate, data):
     k, costs = data.draw(st.integers(1, n)), np.arange(n) % 3
     tables = made_up(seed, n, records, rate)
-    price, together = shared(data, costs)
+    price, *together = shared(data, costs)
     genomes = oracles.ordered_partitions(n, k)
-    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), together)
+    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), *together)
     found = enumerate_chains(tables, price, k)
     vectors = vectors_of(found)
     least = {}
@@ -113,9 +114,9 @@ def test_enumeration_knows_the_least_cost_of_each_pair_and_how_often(seed, n, re
 def test_programme_finds_the_front_of_the_oracle(seed, n, records, rate, data):
     k, costs = data.draw(st.integers(min(n, 2), n)), np.arange(n) % 3
     tables = made_up(seed, n, records, rate)
-    price, together = shared(data, costs)
+    price, *together = shared(data, costs)
     genomes = oracles.ordered_partitions(n, k)
-    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), together)
+    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), *together)
     known = first_guess(tables, price)
     found = dynamic_programming.front_of_chains(tables, price, k, known, Limits(100_000)).front
     vectors = vectors_of(found)
@@ -135,7 +136,7 @@ def test_all_ordered_partitions_are_counted(n):
     """Without costs a pair's least cost is everybody's: the counts add up to Equation 2."""
     tables = made_up(n, n, 90, 0.4)
     for k in range(1, n + 1):
-        counts = enumerate_chains(tables, np.zeros(2**n, dtype=np.int64), k).chromosomes
+        counts = enumerate_chains(tables, Prices(np.zeros(2**n, dtype=np.int64)), k).chromosomes
         assert counts.sum() == Partition(n, k).size
 
 
@@ -144,11 +145,12 @@ def test_enumeration_and_programme_agree(n, k, rate):
     costs = np.arange(n, dtype=np.int64) * 7 % 5 + 1
     for seed in range(3):
         tables = made_up(seed, n, 130, rate)
-        one_by_one = enumerate_chains(tables, prices(costs), k).front()
-        known = enumerate_chains(tables, prices(costs), min(k, 2)).front()
+        price = prices(costs, of_stage=seed)
+        one_by_one = enumerate_chains(tables, price, k).front()
+        known = enumerate_chains(tables, price, min(k, 2)).front()
         for bounds in (False, True):  # the order of the sets
             outcome = dynamic_programming.front_of_chains(
-                hard_first(tables), prices(costs), k, known, Limits(1_000_000), bounds=bounds
+                hard_first(tables), price, k, known, Limits(1_000_000), bounds=bounds
             )
             assert (outcome.stopped, outcome.above) == (None, None)
             assert sorted(vectors_of(outcome.front)) == sorted(vectors_of(one_by_one))

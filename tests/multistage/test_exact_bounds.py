@@ -71,9 +71,9 @@ def test_pieces_depend_on_the_size_alone_and_none_is_large():
 def test_bounds_hold_the_front_between_them(seed, n, records, rate, data):
     k, costs = data.draw(st.integers(min(n, 2), n)), np.arange(n) % 3
     tables = made_up(seed, n, records, rate)
-    price, together = shared(data, costs)
+    price, *together = shared(data, costs)
     genomes = oracles.ordered_partitions(n, k)
-    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), together)
+    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), *together)
     limits = Limits(100_000, data.draw(st.integers(0, 60)))
     outcome = dynamic_programming.front_of_chains(
         hard_first(tables), price, k, first_guess(tables, price), limits, bounds=True

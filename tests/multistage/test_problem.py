@@ -41,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("cache")
         ],
         [
             {},
-            {"threshold": {"high": 0.9, "low": 0.6}, "remove_features": True},
+            {"threshold": {"high": 0.9, "low": 0.6}, "remove_features": True, "stage_cost": 0.25},
             {"dataset": {"positive": "high"}},
         ],
     ),
@@ -59,7 +59,9 @@ def test_a_decoded_model_has_the_metrics_of_its_row_digit_for_digit(table_file, 
     ):
         records, truth = table.features.iloc[part], table.labels[part]
         for i, x in enumerate(X):
-            want = measures_of(problem.decode(x), records, truth, x, table.positive)
+            model = problem.decode(x)
+            want = measures_of(model, records, truth, x, table.positive)
+            assert problem.cost_scale * model.stage_cost == problem.charges.of_stage
             for name in problem.metric_names:
                 assert measured[name][i] == pytest.approx(float(want[name]), abs=1e-15), name
 
@@ -70,6 +72,7 @@ def measures_of(model, records, truth, x, positive):
     costs = [Fraction(str(COSTS[name])) for name in NAMES]
     paid = [
         sum((c for c, s in zip(costs, x, strict=True) if 0 <= s < stage), Fraction(0))
+        + int(stage) * Fraction(str(model.stage_cost))
         for stage in outcome.stage
     ]
     sure, n = outcome.conclusive, len(records)

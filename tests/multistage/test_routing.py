@@ -19,6 +19,7 @@ def shared():
     groups = CostGroups(np.array([-1, 0, 0, -1, -1, -1]), np.array([100.0]), ("draw",))
     model, frame, y = fitted(reject_label="none")
     model.cost_groups = groups
+    model.stage_cost = 4.0
     return model, frame, y
 
 
@@ -49,6 +50,8 @@ def test_step_by_step_is_the_same_as_at_once():
             assert step["label"] == want["label"]
         assert step["confidence"] == pytest.approx(want["confidence"], abs=1e-12)
         assert paid == want["cost"]
+        if not step["missing"]:
+            assert step["cost"] == paid
         assert "; ".join(step["missing"]) == want["missing"]
         assert json.loads(json.dumps(step)) == step
     assert set(answers["missing"]) == {"", "f0", "text", "f0; text"}
@@ -59,9 +62,9 @@ def test_what_is_known_already_is_not_paid_again():
     row = frame.iloc[1]
     first = model.next_features({})
     assert first["next"] == {"f4": 16.0, "f1": 2.0}
-    assert first["next_cost"] == 118.0
+    assert first["next_cost"] == 122.0
     later = model.next_features({"f1": row["f1"]})
-    assert (later["next"], later["next_cost"], later["cost"]) == ({"f4": 16.0}, 16.0, 102.0)
+    assert (later["next"], later["next_cost"], later["cost"]) == ({"f4": 16.0}, 20.0, 102.0)
     with pytest.raises(InputError, match="expected features, found 'f11'; did you mean 'f1'"):
         model.next_features({"f11": 1})
 

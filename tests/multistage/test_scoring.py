@@ -70,7 +70,7 @@ def test_scores_are_those_of_records_sent_one_by_one(
         X,
         table.held,
         0,
-        kernels.Charges(*map(frozen, (costs, *charged))),
+        kernels.Charges(*map(frozen, (costs, *charged)))._replace(of_stage=seed % 3),
         frozen(pack(np.ones(records, dtype=bool))),
         frozen(pack(labels != positive)),
     )
@@ -83,6 +83,7 @@ def test_scores_are_those_of_records_sent_one_by_one(
             [Fraction(int(c)) for c in costs],
             positive,
             groups,
+            seed % 3,
         )
         assert Fraction(row[kernels.CONCLUSIVE], records) == want["coverage"]
         assert Fraction(row[kernels.RIGHT], max(row[kernels.CONCLUSIVE], 1)) == want["accuracy"]

@@ -58,10 +58,10 @@ def main(comparison: Comparison) -> Page:
 
 
 def costs(comparison: Comparison) -> Page:
-    """EXP5: the cost in HAPEns' niches."""
+    """EXP5, the cost in HAPEns' niches, and what the paper leaves open of niches and costs."""
     table, ranking = ranked(ensembles(comparison), "hardware", False)
     text = "Test loss against the mean of the normalised costs, fronts chosen on validation."
-    return Page("HAPEns: EXP5", text, (), {"exp5": table}, {}, {"exp5": ranking})
+    return Page("HAPEns: niches and costs (EXP5)", text, (), {"exp5": table}, {}, {"exp5": ranking})
 
 
 def weights(comparison: Comparison) -> Page:

@@ -30,9 +30,6 @@ from framework.errors import InputError
 from framework.problem import Problem
 from framework.roles import Roles
 
-_CELLS = 7
-ELITES = _CELLS * _CELLS
-
 _METHODS = {
     "dynamic": children.DYNAMIC,
     "deterministic": children.DETERMINISTIC,
@@ -58,6 +55,9 @@ class EnsembleEvolution(CountsSearch):
     ----------
     behavior : pair of str, optional
         The two metrics that define the niches, which must have bounds; the method's own if None.
+    cells : int
+        How many cells the archive has by each behaviour; without niches the elites are its square.
+        The paper has 7 and leaves open what another number does.
     batch : int
         Number of children made from one state of the archive.
     max_pending : int, optional
@@ -125,6 +125,7 @@ class EnsembleEvolution(CountsSearch):
         *,
         seed: int,
         behavior: tuple[str, str] | None = None,
+        cells: Annotated[int, Field(ge=1, le=1000)] = 7,
         batch: Annotated[int, Field(ge=1)] = 40,
         start: Literal["pairs", "singles", "best_pairs"] = "pairs",
         parents: Literal["dynamic", "deterministic", "tournament"] = "dynamic",
@@ -156,7 +157,7 @@ class EnsembleEvolution(CountsSearch):
             raise InputError(
                 f"algorithm.behavior: expected none, since {name_of(type(self))} has no niches"
             )
-        self._behavior = behavior or self.niches
+        self._behavior, self._cells = behavior or self.niches, cells
         self._archive = self._new_archive()
 
     def propose(self) -> Array | None:
@@ -215,7 +216,7 @@ class EnsembleEvolution(CountsSearch):
     def _new_archive(self) -> EliteArchive:
         """Return the archive, empty."""
         if self._behavior is None:
-            return BestArchive(ELITES)
+            return BestArchive(self._cells**2)
         self._signs = np.array([self.sign_of(name, "behavior") for name in self._behavior])
         metrics = [self.roles.metrics[name] for name in self._behavior]
         for metric in metrics:
@@ -226,7 +227,7 @@ class EnsembleEvolution(CountsSearch):
         bounds = np.array([[metric.low, metric.high] for metric in metrics])
         low, high = np.sort(bounds * self._signs[:, np.newaxis], axis=1).T
         d = self.space.d
-        return SlidingArchive(low, high, first=d + self.batch, every=d, cells=_CELLS)
+        return SlidingArchive(low, high, first=d + self.batch, every=d, cells=self._cells)
 
     def _reserve(self) -> IntArray | None:
         """Return rows to breed from where nothing new comes of the elites, best first."""
@@ -363,7 +364,7 @@ class OperatorProbabilities:
 class HAPEns(EnsembleEvolution):
     """Hardware-aware post-hoc ensembling: niches of loss correlation and of memory.
 
-    Ensembles compete only within a niche of a 7 x 7 grid whose boundaries slide
+    Ensembles compete only within a niche of a grid, 7 x 7 unless given, whose boundaries slide
     (:class:`~.sliding_archive.SlidingArchive`): first when the number of rows reaches that of the
     models plus a batch, then whenever it is a multiple of the number of models. Parameters and
     everything else: :class:`~.evolution.EnsembleEvolution`; ``behavior`` takes another cost.
@@ -388,7 +389,7 @@ class QDOES(EnsembleEvolution):
 
 
 class QOES(EnsembleEvolution):
-    """Quality optimisation: no niches, the 49 best ensembles are the elites.
+    """Quality optimisation: no niches, the 49 best ensembles (``cells`` squared) are the elites.
 
     Parameters and the rest: as for :class:`HAPEns`, without ``behavior``. Purucker et al. 2023,
     arXiv:2307.08364.
@@ -408,8 +409,8 @@ class ParetoES(EnsembleEvolution):
     number of objectives counts, and no behaviour. What it returns is the run's front.
 
     A front of few elites, such as one of a score and the number of members over a small pool, has
-    few children. Where none of them is new, the next ones are bred from the 49 best rows by the
-    fitness, dominated or not, until the front has new children again.
+    few children. Where none of them is new, the next ones are bred from the 49 best rows
+    (``cells`` squared) by the fitness, dominated or not, until the front has new children again.
 
     Parameters and the rest: as for :class:`HAPEns`, without ``behavior``. This package.
     """
@@ -418,7 +419,7 @@ class ParetoES(EnsembleEvolution):
     with_singles = True
 
     def _new_archive(self) -> EliteArchive:
-        self._best = BestArchive(ELITES)
+        self._best = BestArchive(self._cells**2)
         return FrontArchive()
 
     def _keep(self, rows: Evaluated, violation: FloatArray, loss: FloatArray) -> None:

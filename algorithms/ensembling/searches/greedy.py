@@ -124,17 +124,21 @@ class GES(CountsSearch):
 
 
 class MultiGES(GES):
-    """Multi-GES: greedy selection by loss and a cost, weighted.
+    """Multi-GES: greedy selection by loss and costs, weighted.
 
     A candidate's score is ``(1 - weight) * loss + weight * cost``, both scaled to [0, 1] over the
     candidates of the step (0 where all are equal). The candidate with the lowest score is taken.
+    Several costs count as the mean of them, each scaled.
 
     Parameters
     ----------
     weight : float
         Weight of the cost. The paper's 0.68 was the best of twenty on its own results.
-    cost : str
-        A metric of the problem.
+    final_weight : float, optional
+        Weight of the cost in the last of ``iterations`` steps, to which it moves evenly from
+        ``weight``, its value in the first; it does not move if None, as in the paper.
+    cost : str or sequence of str
+        One metric of the problem or several.
     cost_charging : {'marginal', 'own'}
         The cost of a candidate: that of the whole ensemble, so that a model that is already in it
         adds nothing; or, as in the paper, that of the picked model alone, at every pick.
@@ -148,7 +152,8 @@ class MultiGES(GES):
 
     Notes
     -----
-    HAPEns paper, Appendix A.1 and Algorithm 2.
+    HAPEns paper, Appendix A.1 and Algorithm 2; that several costs may be better is Section 4's
+    open question.
     """
 
     ends_at_best = False  # a cheaper one may follow
@@ -160,31 +165,40 @@ class MultiGES(GES):
         *,
         seed: int,
         weight: Annotated[float, Field(ge=0, le=1)] = 0.68,
-        cost: str = "inference_time",
+        final_weight: Annotated[float, Field(ge=0, le=1)] | None = None,
+        cost: str | Annotated[tuple[str, ...], Field(min_length=1)] = "inference_time",
         cost_charging: Literal["marginal", "own"] = "marginal",
         **options: Any,
     ) -> None:
         super().__init__(problem, roles, seed=seed, **options)
-        self.weight, self.cost, self.cost_charging = weight, cost, cost_charging
-        self._sign = self.sign_of(cost, "cost")
-        self._own: FloatArray = np.full(self.space.d, np.nan)  # each model's own cost
+        self.weight, self.cost_charging = weight, cost_charging
+        self.final_weight = weight if final_weight is None else final_weight
+        self.costs = (cost,) if isinstance(cost, str) else tuple(cost)
+        self._signs = np.array([self.sign_of(name, "cost") for name in self.costs])
+        self._own: FloatArray = np.full((self.space.d, len(self.costs)), np.nan)  # of each model
 
     def learn(self, batch: Evaluated) -> None:
         """Continue with the candidate of the lowest score."""
         if not self._steps:
-            column = self._sign * np.asarray(batch.values[self.cost])
-            self._own[np.argmax(batch.X, axis=1)] = column
+            self._own[np.argmax(batch.X, axis=1)] = self._paid(batch)
         super().learn(batch)
 
     def _choose(self, rows: Evaluated, loss: FloatArray) -> int:
         if self.cost_charging == "own":
             picked = np.argmax(rows.X - self._ensemble, axis=1)
-            cost = self._own[picked]
-            cost = np.where(np.isnan(cost), np.inf, cost)  # failed alone: dearest of all
+            paid = self._own[picked]
+            paid = np.where(np.isnan(paid), np.inf, paid)  # failed alone: dearest of all
         else:
-            cost = self._sign * np.asarray(rows.values[self.cost])
-        score = (1.0 - self.weight) * _scaled(loss) + self.weight * _scaled(cost)
+            paid = self._paid(rows)
+        done = len(self._steps) / max(self.iterations - 1, 1)
+        weight = self.weight + done * (self.final_weight - self.weight)
+        cost = sum(map(_scaled, paid.T)) / len(self.costs)
+        score = (1.0 - weight) * _scaled(loss) + weight * cost
         return self._lot(rows, np.flatnonzero(score == score.min()))
+
+    def _paid(self, rows: Evaluated) -> FloatArray:
+        """Return the costs of ensembles, smaller is better, shape (n, costs)."""
+        return np.asarray(np.column_stack([rows.values[name] for name in self.costs]) * self._signs)
 
 
 def _scaled(values: FloatArray) -> FloatArray:

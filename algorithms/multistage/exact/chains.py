@@ -10,13 +10,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.multistage.bit_planes import StageTables, pack, unpack
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.pareto import nondominated
+
+
+class Prices(NamedTuple):
+    """What a record pays that goes through a chain, in fixed point.
+
+    Attributes
+    ----------
+    of_set : numpy.ndarray of int64, shape (2^n,)
+        For the features of every set; no set costs more than one that contains it.
+    of_stage : int
+        For each stage that it reaches.
+    """
+
+    of_set: IntArray
+    of_stage: int = 0
 
 
 @dataclass(frozen=True)
@@ -147,9 +162,12 @@ def genomes_of(chains: Array, n: int) -> IntArray:
 
 
 def prices(
-    costs: IntArray, group_of: IntArray | None = None, group_costs: IntArray | None = None
-) -> IntArray:
-    """Return the cost of every set, shape (2^n,).
+    costs: IntArray,
+    group_of: IntArray | None = None,
+    group_costs: IntArray | None = None,
+    of_stage: int = 0,
+) -> Prices:
+    """Return the cost of every set, and of every stage.
 
     Parameters
     ----------
@@ -159,6 +177,8 @@ def prices(
         The group of each feature, -1 where it has none.
     group_costs : numpy.ndarray of int64, shape (m,), optional
         What is paid once for a set with any feature of the group.
+    of_stage : int
+        From 0.
     """
     table = np.zeros(1 << len(costs), dtype=np.int64)
     for i, cost in enumerate(costs.tolist()):
@@ -168,7 +188,7 @@ def prices(
         for group, cost in enumerate(group_costs.tolist()):
             members = sum(1 << int(i) for i in np.flatnonzero(group_of == group))
             table[(sets & members) > 0] += cost
-    return table
+    return Prices(table, of_stage)
 
 
 def surjections(n: int, k: int) -> int:

@@ -13,7 +13,8 @@ P2  A state is dropped if another one has a subset of its undecided records and 
 P3  A stage that answers no record is skipped: the next stage with the features of both does the
     same.
 P4  A state is dropped if some point is at least as good as the best that can follow, record by
-    record: the least that any larger set loses on it, and the least price until one answers it.
+    record: the least that any larger set loses on it, and the least price until one answers it,
+    in one stage.
 
 The front of answered, loss and cost has that of coverage, accuracy and cost in it: who answers as
 many and errs no more often is at least as accurate. Where each stage has a threshold of its own, a
@@ -33,7 +34,7 @@ from typing import Literal
 import numpy as np
 
 from algorithms.multistage.bit_planes import StageTables, unpack
-from algorithms.multistage.exact.chains import ChainFront, RiskFront
+from algorithms.multistage.exact.chains import ChainFront, Prices, RiskFront
 from algorithms.multistage.exact.dynamic_steps import (
     FULL_POINTS,
     FULL_STATES,
@@ -158,7 +159,7 @@ def answers_by_cost(bits: WordArray, rule: Rule, everyone: WordArray, records: i
 
 def front_of_chains(
     tables: StageTables,
-    price: IntArray,
+    price: Prices,
     k: int,
     seed: ChainFront,
     limits: Limits,
@@ -171,8 +172,7 @@ def front_of_chains(
     Parameters
     ----------
     tables : StageTables
-    price : numpy.ndarray of int64, shape (2^n,)
-        Of every set, fixed-point; no set costs more than one that contains it.
+    price : Prices
     k : int
         Greatest number of stages, 2 <= k <= n.
     seed : ChainFront
@@ -196,17 +196,18 @@ def front_of_chains(
     answers = answers_of(tables)
     steps = np.zeros(1, dtype=np.int64)
     programme = _programme(answers, price, k, 0, True, steps)
-    points = _points(seed, len(price).bit_length() - 1)
-    order = np.arange(1, len(price) - 1)
+    sets = len(price.of_set)
+    points = _points(seed, sets.bit_length() - 1)
+    order = np.arange(1, sets - 1)
     if bounds:
-        order = order[np.lexsort((order, np.bitwise_count(order), price[order]))]
+        order = order[np.lexsort((order, np.bitwise_count(order), price.of_set[order]))]
     states, points, done, stopped = _follow(programme, order, points, limits, report)
     size = int(points.size[0])
     answered, loss, cost, chains = (column[:size] for column in points[1:5])
     front = ChainFront(answered, answered - loss, cost, chains).front()
     if stopped is None or not bounds:
         return SearchResult(front, stopped)
-    open_sets = np.ones(len(price), dtype=bool)  # all features, which end a chain, are open too
+    open_sets = np.ones(sets, dtype=bool)  # all features, which end a chain, are open too
     open_sets[order[:done]] = False
     rest = programme._replace(ahead=_look_ahead(answers, price, open_sets))
     return SearchResult(front, stopped, _upper_bound(front, _best_ends(rest, states, points)))
@@ -214,7 +215,7 @@ def front_of_chains(
 
 def front_by_risk(
     answers: Answers,
-    price: IntArray,
+    price: Prices,
     k: int,
     limits: Limits,
     *,
@@ -245,7 +246,7 @@ def front_by_risk(
     """
     levels = len(answers.sure)
     groups = [np.arange(levels)] if per_stage else [np.array([level]) for level in range(levels)]
-    order, steps = np.arange(1, len(price) - 1), np.zeros(1, dtype=np.int64)
+    order, steps = np.arange(1, len(price.of_set) - 1), np.zeros(1, dtype=np.int64)
     points, stopped = _one_stage(answers, price), None
     for number, group in enumerate(groups if k > 1 else []):
         part = answers._replace(sure=np.ascontiguousarray(answers.sure[group]))
@@ -264,15 +265,15 @@ def front_by_risk(
 
 
 def _programme(
-    answers: Answers, price: IntArray, k: int, first_level: int, coverage: bool, steps: IntArray
+    answers: Answers, price: Prices, k: int, first_level: int, coverage: bool, steps: IntArray
 ) -> Programme:
-    ahead = _look_ahead(answers, price, np.ones(len(price), dtype=bool))
+    ahead = _look_ahead(answers, price, np.ones(len(price.of_set), dtype=bool))
     sums = np.zeros((2, 8 * len(answers.everyone), 256), dtype=np.int64)
     recent = np.zeros(COMPARED, dtype=np.int64)
     return Programme(k, coverage, first_level, answers, ahead, sums[0], sums[1], recent, steps)
 
 
-def _look_ahead(answers: Answers, price: IntArray, open_sets: BoolArray) -> Ahead:
+def _look_ahead(answers: Answers, price: Prices, open_sets: BoolArray) -> Ahead:
     """Return the best that larger sets do in chains whose next set is an open one.
 
     Those that contain an open set are open.
@@ -281,17 +282,19 @@ def _look_ahead(answers: Answers, price: IntArray, open_sets: BoolArray) -> Ahea
     loss = unpack(~answers.last, answers.records).astype(np.int64) * answers.no_answer
     for errors, weight in zip(answers.errors, answers.weights, strict=True):
         loss += weight * unpack(errors[-1] & answers.last, answers.records)
-    shape = len(price), answers.records
+    of_set = price.of_set
     ahead = Ahead(
-        price,
-        np.tile(answers.last, (len(price), 1)),
-        np.repeat(price[-1] - price, answers.records).reshape(shape),
-        np.tile(loss.astype(np.uint8 if worst < 256 else np.int64), (len(price), 1)),
+        of_set,
+        price.of_stage,
+        np.tile(answers.last, (len(of_set), 1)),
+        np.repeat(of_set[-1] - of_set, answers.records).reshape(-1, answers.records),
+        np.tile(loss.astype(np.uint8 if worst < 256 else np.int64), (len(of_set), 1)),
     )
     loosest = answers.sure.max(axis=0)  # of nested sets of records the largest
     loosest[~open_sets] = 0
     loosest[-1] = answers.last
     look_ahead(answers, loosest, ahead)
+    ahead.cost[:] += price.of_stage  # each end has one stage more, or several
     return ahead
 
 
@@ -373,15 +376,15 @@ def _points(seed: ChainFront, n: int) -> Points:
     return Points(np.array([len(seed)]), answered, loss, cost, chains, levels)
 
 
-def _one_stage(answers: Answers, price: IntArray) -> Points:
+def _one_stage(answers: Answers, price: Prices) -> Points:
     """Return the point of the chain whose only set has all features."""
     room = 64
     answered, loss, cost = np.zeros((3, room), dtype=np.int64)
     answered[0] = np.bitwise_count(answers.last).sum()
     lost = np.bitwise_count(answers.errors[:, -1] & answers.last).sum(axis=1, dtype=np.int64)
     loss[0] = lost @ answers.weights + answers.no_answer * (answers.records - answered[0])
-    cost[0] = answers.records * price[-1]
-    chains, levels = np.zeros((2, room, len(price).bit_length() - 1), dtype=np.int32)
+    cost[0] = answers.records * (price.of_set[-1] + price.of_stage)
+    chains, levels = np.zeros((2, room, len(price.of_set).bit_length() - 1), dtype=np.int32)
     return Points(np.array([1]), answered, loss, cost, chains, levels)
 
 

@@ -63,15 +63,19 @@ class Ahead(NamedTuple):
     Attributes
     ----------
     price : numpy.ndarray of int64, shape (2^n,)
+    of_stage : int
+        What a record pays for each stage that it reaches, beside.
     reach : numpy.ndarray of uint64, shape (2^n, words)
         Records that some larger set answers.
     cost : numpy.ndarray of int64, shape (2^n, records)
-        Least price until a larger set answers the record, or all features are paid.
+        Least price until a larger set answers the record, or all features are paid, one stage
+        included.
     loss : numpy.ndarray of uint8 or int64, shape (2^n, records)
         Least loss on the record, no answer included.
     """
 
     price: IntArray
+    of_stage: int
     reach: WordArray
     cost: IntArray
     loss: Array
@@ -265,7 +269,7 @@ def _add_stage(
             gone = states.waiting[old, w] & answers.sure[t, here, w]
             errors += popcount(gone & answers.errors[p, here, w])
         loss += answers.weights[p] * errors
-    step = ahead.price[here] - ahead.price[part]
+    step = ahead.price[here] - ahead.price[part] + ahead.of_stage
     states.left[new], states.loss[new] = left, loss
     states.cost[new] = states.cost[old] + states.left[old] * step
     return True
@@ -288,7 +292,8 @@ def _end(
                 states.waiting[state, w] & answers.last[w] & answers.errors[p, full, w]
             )
         loss += answers.weights[p] * errors
-    cost = states.cost[state] + states.left[state] * (ahead.price[full] - ahead.price[here])
+    step = ahead.price[full] - ahead.price[here] + ahead.of_stage
+    cost = states.cost[state] + states.left[state] * step
     return answers.records - never, loss, cost
 
 

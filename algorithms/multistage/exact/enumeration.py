@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.multistage.bit_planes import StageTables
-from algorithms.multistage.exact.chains import ChainFront, surjections
+from algorithms.multistage.exact.chains import ChainFront, Prices, surjections
 from algorithms.multistage.kernels.scoring import popcount
 from framework.arrays import Array, IntArray, WordArray, frozen
 from framework.jit import copy, njit
@@ -32,13 +32,15 @@ and of two."""
 class Enumeration(NamedTuple):
     """What a piece reads, read-only as it comes out of Ray's object store.
 
-    ``faces`` see :func:`_faces`; ``right`` the tables'; ``price`` of every set; ``everyone`` one
-    bit per record; ``alike`` see :func:`_alike`; ``records`` how many; ``k`` the most stages.
+    ``faces`` see :func:`_faces`; ``right`` the tables'; ``price`` of every set, and
+    ``of_stage`` of every stage; ``everyone`` one bit per record; ``alike`` see :func:`_alike`;
+    ``records`` how many; ``k`` the most stages.
     """
 
     faces: WordArray
     right: WordArray
     price: IntArray
+    of_stage: int
     everyone: WordArray
     alike: IntArray
     records: int
@@ -67,7 +69,7 @@ class Cells(NamedTuple):
 
 def enumerate_chains(
     tables: StageTables,
-    price: IntArray,
+    price: Prices,
     k: int,
     workers: Workforce | None = None,
     report: Callable[[int, int], None] = lambda done, total: None,
@@ -77,8 +79,7 @@ def enumerate_chains(
     Parameters
     ----------
     tables : StageTables
-    price : numpy.ndarray of int64, shape (2^n,)
-        Of every set, fixed-point; no set costs more than one that contains it.
+    price : Prices
     k : int
         Greatest number of stages, 1 <= k <= n.
     workers : Workforce, optional
@@ -99,7 +100,7 @@ def enumerate_chains(
     are counted by formula.
     """
     walk = enumeration_of(tables, price, k)
-    number, chains = pieces(_features(price), k)
+    number, chains = pieces(_features(price.of_set), k)
     best = _no_cells(walk)
     done, total = 0, sum(chains)
     results = (workers or InProcess()).map(enumerate_piece, walk, number)
@@ -113,12 +114,13 @@ def enumerate_chains(
     return ChainFront(answered, right, *columns)
 
 
-def enumeration_of(tables: StageTables, price: IntArray, k: int) -> Enumeration:
+def enumeration_of(tables: StageTables, price: Prices, k: int) -> Enumeration:
     """Return what the pieces read."""
-    alike = _alike(_features(price), k)
-    columns = (_faces(tables), tables.right, price, tables.everyone, alike)
-    faces, right, price, everyone, alike = map(frozen, columns)
-    return Enumeration(faces, right, price, everyone, alike, tables.records, k)
+    alike = _alike(_features(price.of_set), k)
+    columns = (_faces(tables), tables.right, price.of_set, tables.everyone, alike)
+    faces, right, of_set, everyone, alike = map(frozen, columns)
+    more = tables.records, k
+    return Enumeration(faces, right, of_set, price.of_stage, everyone, alike, *more)
 
 
 def _features(price: IntArray) -> int:
@@ -160,7 +162,7 @@ def enumerate_piece(walk: Enumeration, piece: Piece) -> Cells:
         if walk.k > 1:
             none = np.zeros(1, dtype=np.int64)
             start = (walk.everyone, walk.records, 0, 0, 0, walk.records, none)
-            _pairs(walk.faces, walk.price, 0, *start, *best)
+            _pairs(walk.faces, walk.price, walk.of_stage, 0, *start, *best)
     reached = np.flatnonzero(best.ties)
     return Cells(reached, *(column[reached] for column in best))
 
@@ -176,7 +178,7 @@ def single(walk: Enumeration) -> tuple[int, int, int]:
     """Return answered, right and cost of the chain whose only set has all features."""
     undecided = int(np.bitwise_count(walk.faces[-1, : len(walk.everyone)]).sum())
     right = int(np.bitwise_count(walk.right[-1]).sum())
-    return walk.records - undecided, right, walk.records * int(walk.price[-1])
+    return walk.records - undecided, right, walk.records * (int(walk.price[-1]) + walk.of_stage)
 
 
 def _merge(best: Best, cells: Cells) -> None:
@@ -224,6 +226,7 @@ def _alike(n: int, k: int) -> IntArray:
 def _pairs(
     faces: WordArray,
     price: IntArray,
+    of_stage: int,
     held: int,
     waiting: WordArray,
     left: int,
@@ -244,9 +247,9 @@ def _pairs(
     """
     words = len(waiting)
     full = len(price) - 1
-    total = price[full]
+    total = price[full] + of_stage
     rest = full & ~held
-    start = cost - left * price[held]
+    start = cost + left * (of_stage - price[held])
     more = (rest - 1) & rest
     while more:  # all proper subsets of what is left, but the empty one
         here = held | more
@@ -296,7 +299,7 @@ def _enter(
 def _subtrees(walk: Enumeration, first: int, last: int, best: Best) -> None:
     """Enter the chains of three sets and more whose first is in ``first`` to ``last - 1``."""
     faces, rights, price, everyone = walk.faces, walk.right, walk.price, walk.everyone
-    alike, records, k = walk.alike, walk.records, walk.k
+    alike, records, k, of_stage = walk.alike, walk.records, walk.k, walk.of_stage
     least, ties, example = best.least, best.ties, best.example
     words = len(everyone)
     full = len(price) - 1
@@ -309,7 +312,8 @@ def _subtrees(walk: Enumeration, first: int, last: int, best: Best) -> None:
         depth, here = 0, root
         while True:
             before = chain[depth - 1] if depth else 0
-            cost[depth + 1] = cost[depth] + left[depth] * (price[here] - price[before])
+            step = price[here] - price[before] + of_stage
+            cost[depth + 1] = cost[depth] + left[depth] * step
             left[depth + 1], right[depth + 1] = 0, right[depth]
             for w in range(words):
                 right[depth + 1] += popcount(waiting[depth, w] & rights[here, w])
@@ -326,6 +330,7 @@ def _subtrees(walk: Enumeration, first: int, last: int, best: Best) -> None:
                 _pairs(
                     faces,
                     price,
+                    of_stage,
                     here,
                     waiting[depth],
                     left[depth],

@@ -18,6 +18,7 @@ from algorithms.multistage.bit_planes import StageTables
 from algorithms.multistage.exact import dynamic_programming
 from algorithms.multistage.exact.chains import (
     ChainFront,
+    Prices,
     RiskFront,
     hard_first,
     of_levels,
@@ -453,7 +454,7 @@ class Exact(Algorithm):
             self._problem = None
         return self._tables
 
-    def _by_risk(self, answers: Answers, price: IntArray, work: Preparation) -> RiskFront:
+    def _by_risk(self, answers: Answers, price: Prices, work: Preparation) -> RiskFront:
         """Return the front where stages decide by costs."""
         assert self._decision is not None
         front, stopped = dynamic_programming.front_by_risk(
@@ -478,7 +479,7 @@ class Exact(Algorithm):
         )
 
     def _search(
-        self, tables: StageTables, level: int, price: IntArray, work: Preparation
+        self, tables: StageTables, level: int, price: Prices, work: Preparation
     ) -> tuple[ChainFront, UpperBound | None]:
         """Return points among which the front lies; or attained ones, and what none beats."""
         k, values = self._task.k, self._task.values

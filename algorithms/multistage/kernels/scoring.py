@@ -71,16 +71,18 @@ class Held(NamedTuple):
 
 
 class Charges(NamedTuple):
-    """What features cost, in fixed point.
+    """What features and stages cost, in fixed point.
 
     of_feature : int64 (d,)
     group_of : int64 (d,), the group of each feature, -1 where it has none.
     of_group : int64 (m,), what is paid once for a group, with the first of its features.
+    of_stage : what a record pays for each stage that it reaches.
     """
 
     of_feature: IntArray
     group_of: IntArray
     of_group: IntArray
+    of_stage: int = 0
 
 
 @njit
@@ -200,9 +202,9 @@ def popcount(v: np.uint64) -> int:
 @njit
 def _prices(x: Array, charges: Charges, begun: IntArray, price: IntArray) -> None:
     """Fill ``price`` (stages,) with what entering each stage costs; ``begun`` (groups,) is room."""
-    costs, group_of, group_costs = charges
+    costs, group_of, group_costs, of_stage = charges
     d = len(x)
-    price[:] = 0
+    price[:] = of_stage
     for i in range(d):
         if x[i] >= 0:
             price[x[i]] += costs[i]
