@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Sequence
@@ -384,8 +385,15 @@ class NDFCHEMOA(_FastHullSearch[FloatReference]):
     - Floating point: what is within 1e-9 of the hull is inside.
     - ``outcome()`` has what FCHEMOA's has.
 
-    A candidate that joins costs a hull of the vertices, O(n^(m/2)); where a vertex has to go, each
-    whose neighbours changed costs two hulls of its neighbours.
+    A candidate that joins costs a hull of the vertices, O(n^(m/2)); where a vertex has to go, there
+    is another, and one of the neighbours of each vertex whose neighbours changed.
+
+    With four objectives and 100 members on a sphere, where nearly every child joins, half of the
+    time goes into these small hulls, 18 a child, and a third into the two large ones. Updating the
+    large ones (Qhull's incremental mode only adds points) would not save the half. Ten times as
+    fast is a hull in compiled code, as :class:`FCHEMOA` has in whole numbers, where every sign is
+    exact: in more objectives these outgrow 64 bits, and in floating point facets in one plane, of
+    which fronts at their bounds are full, need Qhull's rules.
     """
 
     def __init__(
@@ -497,10 +505,22 @@ class NDFCHEMOA(_FastHullSearch[FloatReference]):
         near = self._touch[place]
         cost = self._costs.get(slot)
         if cost is None or (cost[0] != near).any():
-            around = self._points[near]
-            with_it = _volume(np.concatenate([around, self._points[place : place + 1]]))
-            self._costs[slot] = near.copy(), with_it - _volume(around)
+            self._costs[slot] = near.copy(), _loss(self._points[near], self._points[place])
         return self._costs[slot][1]
+
+
+def _loss(around: FloatArray, vertex: FloatArray) -> float:
+    """Return what a hull of points (n, m) loses without a vertex beside them.
+
+    That is the simplices of the vertex and each facet of the others that it sees.
+    """
+    try:
+        hull = ConvexHull(around)
+    except QhullError:  # flat: the vertex alone spans a volume, if any does
+        return _volume(np.concatenate([around, vertex[np.newaxis]]))
+    seen = hull.equations[:, :-1] @ vertex + hull.equations[:, -1] > 0.0
+    edges = around[hull.simplices[seen]] - vertex
+    return float(np.abs(np.linalg.det(edges)).sum()) / math.factorial(len(vertex))
 
 
 def _volume(points: FloatArray) -> float:

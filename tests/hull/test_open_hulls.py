@@ -32,6 +32,15 @@ class Genes(Problem):
         return dict(zip(self.metric_names, X.T, strict=True))
 
 
+class Ball(Genes):
+    """The losses lie in a ball around the worst point: its front is convex, nearly all children join."""
+
+    def evaluate(self, X, streams):
+        steps = 1.0 - X
+        length = np.sqrt((steps**2).sum(axis=1, keepdims=True))
+        return super().evaluate(1.0 - steps / np.maximum(length, 1.0), streams)
+
+
 def points_of(algorithm, slots):
     """Return the points of some members."""
     return algorithm._points[algorithm.reference.corners + np.array(slots, dtype=int)]
@@ -47,9 +56,10 @@ def going(problem, *, rows, **parameters):
 
 
 @pytest.mark.parametrize("m", [2, 3, 4, pytest.param(5, marks=pytest.mark.slow)])
-def test_volume_corners_and_costs_are_those_of_hulls_made_anew(m):
+@pytest.mark.parametrize("problem", [Genes, Ball])
+def test_volume_corners_and_costs_are_those_of_hulls_made_anew(m, problem):
     before, looked = 0.0, 0
-    for algorithm in going(Genes(m), population=14, rows=160):
+    for algorithm in going(problem(m), population=14, rows=160):
         frontal = algorithm._frontal
         points = points_of(algorithm, frontal)
         assert algorithm.vas == pytest.approx(vas_of_classes(points), rel=1e-9)
@@ -67,6 +77,8 @@ def test_volume_corners_and_costs_are_those_of_hulls_made_anew(m):
         assert whole.volume == pytest.approx(algorithm.vas, rel=1e-7)
     assert looked > 200
     assert before > 0.01
+    if problem is Ball:
+        assert algorithm.outcome().findings["by_queue"] < 0.6
 
 
 def _better(points, m):
