@@ -59,7 +59,7 @@ def test_tables_and_figures_of_the_paper(whole):
     assert table["hypervolume"].between(0, 1.01**2).all()
     assert table["rank (hypervolume)"].is_monotonic_increasing
     pictures = {path.name for path in (whole / "plots").glob("*.png")}
-    assert {"exp1_hardware_chosen.png", "figure7.png", "exp4.png"} <= pictures
+    assert {"exp1_hardware_chosen.png", "figure7.png", "exp4.png", "figures_13_14.png"} <= pictures
     assert "EXP1 to EXP4" in (whole / "report.html").read_text(encoding="utf-8")
 
 

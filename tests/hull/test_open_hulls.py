@@ -33,7 +33,7 @@ class Genes(Problem):
 
 
 class Ball(Genes):
-    """The losses lie in a ball around the worst point: its front is convex, nearly all children join."""
+    """The losses lie in a ball around the worst point: most children join its convex front."""
 
     def evaluate(self, X, streams):
         steps = 1.0 - X

@@ -16,11 +16,13 @@ from tests.command import small, write
 
 
 @pytest.mark.parametrize(
-    "figure", ["threshold", pytest.param("landscape", marks=pytest.mark.slow), "neighbours"]
+    "figure",
+    ["threshold", pytest.param("landscape", marks=pytest.mark.slow), "neighbours", "elites"],
 )
 def test_a_figure_is_a_table_a_picture_and_a_page(figure, tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "SPLITS", 2)
     monkeypatch.setattr(figures, "SAMPLE", 200)
+    monkeypatch.setattr(figures, "RUNS", 3)
     write(tmp_path / "small.yaml", small(problem__costs={"by_importance": 2}))
     monkeypatch.setattr(sys, "argv", ["figures.py", figure])
     arguments = [figure, "--config", str(tmp_path / "small.yaml"), "--out", str(tmp_path)]

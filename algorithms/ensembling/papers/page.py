@@ -54,7 +54,8 @@ def main(comparison: Comparison) -> Page:
         "validation; hindsight: by test losses, as in the paper. + archive: of all that a method "
         "evaluated. Figure 7: the paper's methods alone."
     )
-    return Page("HAPEns: EXP1 to EXP4", text, (), tables, {"exp4": _where(rows)}, rankings)
+    figures = {"exp4": _where(rows), "figures_13_14": _counts(tables["exp4"])}
+    return Page("HAPEns: EXP1 to EXP4", text, (), tables, figures, rankings)
 
 
 def costs(comparison: Comparison) -> Page:
@@ -76,7 +77,7 @@ def weights(comparison: Comparison) -> Page:
     table = table.sort_index()
     best = table.hypervolume.idxmax()
     text = f"Best weight here: {best:.2f} (hindsight over all data sets); the paper's: 0.68."
-    figures = {"exp6": _by_weight(table)}
+    figures = {"exp6": _by_weight(table), "figure_15": _where(rows, 5)}
     return Page("HAPEns: EXP6", text, (), {"exp6": table.reset_index()}, figures)
 
 
@@ -158,14 +159,32 @@ def _tasks(rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
     yield from (part for _, part in rows.groupby(["data", "seed"], sort=False))
 
 
-def _where(rows: pd.DataFrame) -> Figure:
-    """Draw where the ensembles lie that each method returns (Figure 9)."""
+def _counts(table: pd.DataFrame) -> Figure:
+    """Draw how many ensembles methods return, and how many of use (Figures 13 and 14)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 0.42 * len(table) + 1.4), layout="constrained")
+    axes, places = figure.subplots(), np.arange(len(table))[::-1]
+    bars = (("returned", _GREY), ("unique", _BLUE), ("on_front", _ORANGE))
+    for number, (name, colour) in enumerate(bars):
+        label = name.replace("_", " its own ")
+        axes.barh(places + 0.27 * (1 - number), table[name], 0.25, color=colour, label=label)
+    axes.set_yticks(places, table.method, fontsize=9)
+    axes.set(xlabel="ensembles, mean over data sets and seeds", ylim=(-0.6, len(table) - 0.4))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=9)
+    return figure
+
+
+def _where(rows: pd.DataFrame, across: int = 4) -> Figure:
+    """Draw where the ensembles lie that each method returns (Figures 9 and 15)."""
+    from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
 
     scaled = pd.concat(normalised(part) for part in _tasks(rows))
     scaled = scaled[scaled.returned]
     methods = list(dict.fromkeys(scaled.method))
-    columns = min(4, len(methods))
+    columns = min(across, len(methods))
     lines = -(-len(methods) // columns)
     figure = Figure(figsize=(3.2 * columns, 2.9 * lines), layout="constrained")
     panels = np.ravel(figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False))
@@ -176,7 +195,7 @@ def _where(rows: pd.DataFrame) -> Figure:
             part.test_loss,
             gridsize=24,
             extent=(0, 1, 0, 1),
-            bins="log",
+            norm=LogNorm(vmin=0.2),  # so that a single one is seen
             cmap="Blues",
             mincnt=1,
         )
