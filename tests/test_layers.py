@@ -309,10 +309,10 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
     "framework": 40_450,
-    "algorithms": 32_300,
+    "algorithms": 32_000,
     "tracking": 7_600,
     "scripts": 1_780,
-    "tests": 45_300,
+    "tests": 45_400,
 }
 
 
