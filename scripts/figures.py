@@ -256,7 +256,8 @@ def elites(options: argparse.Namespace) -> Page:
         )
     axes[0, 0].set(xlabel="generation", ylabel=f"front members in it, mean of {RUNS} runs")
     axes[0, 0].set_ylim(bottom=0)
-    axes[0, 0].legend(frameon=False, loc="lower right", title="dotted: the whole front")
+    title = "dotted: the front"
+    axes[0, 0].legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5), title=title)
     table = pd.DataFrame(columns)
     table.insert(0, "generation", np.arange(1, len(table) + 1))
     table.to_csv(options.out / "generations.csv", index=False)

@@ -311,7 +311,7 @@ BUDGET = {
     "framework": 40_450,
     "algorithms": 32_000,
     "tracking": 7_600,
-    "scripts": 1_780,
+    "scripts": 1_870,
     "tests": 45_400,
 }
 
