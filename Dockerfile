@@ -13,12 +13,13 @@ RUN apt-get update \
 
 WORKDIR /opt/paretolab
 COPY pyproject.toml constraints.txt README.md ./
-COPY scripts/one_package.py scripts/
+COPY scripts/one_package.py scripts/kernels.py scripts/
 COPY framework framework
 COPY algorithms algorithms
 COPY tracking tracking
 COPY configs configs
 RUN pip install --no-cache-dir -c constraints.txt ".[boosting,parquet,plots,pymoo,serve,solvers]" \
+    && python scripts/kernels.py \
     && rm -rf /opt/paretolab
 
 RUN useradd --create-home --uid 1000 paretolab

@@ -4,6 +4,7 @@ BIN := .venv/bin
 RUN := .venv/.run-installed
 TEST := .venv/.test-installed
 DOCS := .venv/.docs-installed
+KERNELS := .venv/.kernels-compiled
 QUICK := -m 'not slow'
 
 .PHONY: help run test test-all docs dist bench promises ui emsco-paper hapens-paper hull-paper pruning-paper \
@@ -24,7 +25,7 @@ help:
 	@echo "make pruning-paper  every experiment of the paper on ensemble pruning; MORE as above"
 	@echo "make clean     remove .venv and what tools left behind (not runs/ and mlflow.db)"
 
-run: $(RUN)
+run: $(RUN) $(KERNELS)
 	$(BIN)/paretolab run configs/quickstart.yaml
 
 # Types need one core for a while and the tests the others: side by side, and both are told.
@@ -54,6 +55,7 @@ docs: $(DOCS)
 dist: $(TEST)
 	rm -rf build dist
 	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/python scripts/kernels.py --wheel dist/*.whl
 	rm -rf build *.egg-info  # entry points of another day, which Python would find here first
 	@ls dist
 
@@ -90,6 +92,7 @@ pruning-paper: $(RUN)
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage htmlcov
+	rm -rf framework/compiled
 	find framework algorithms tracking scripts tests -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps: an environment is made again where one of these files has changed.
@@ -102,6 +105,12 @@ $(BIN)/pip:
 
 $(RUN): pyproject.toml constraints.txt | $(BIN)/pip
 	$(BIN)/pip install -q -c constraints.txt -e '.[all]'
+	@touch $@
+
+# Once for an environment: where a kernel changed since, the run compiles it.
+$(KERNELS): $(RUN)
+	@echo "compiling the kernels, once: about half a minute"
+	$(BIN)/python scripts/kernels.py
 	@touch $@
 
 $(TEST): pyproject.toml constraints.txt | $(BIN)/pip

@@ -8,6 +8,7 @@
 ``pruning``: gap and bound of the strong form, beside the program as printed, on the same pools.
 ``hull``: convex-hull evolution on ZED1, beside the paper's times.
 ``resampling``: what to expect of many designs, beside every design in every resample.
+``start``: commands from their start to their end, beside ``python -c pass``.
 
 The multi-stage data are the Australian credit data of the EMSCO paper (14 features, 690 records,
 k = 4), taken from PARETOLAB_DATA; without them a synthetic set of the same shape stands in, and the
@@ -20,11 +21,14 @@ from __future__ import annotations
 import argparse
 import os
 import pickle
+import resource
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -440,6 +444,46 @@ def printed(problem: PruningProblem, weights: str, seconds: float) -> tuple[floa
 # --- convex hulls -----------------------------------------------------------------------------
 
 PAPER = {100: (360, 2640), 300: (553, 19300), 1000: (1100, 272000)}  # seconds: 3DFCH, 3DCH
+
+
+def bench_start(args: argparse.Namespace) -> None:
+    """Print CPU seconds of whole commands: on a new machine, and later."""
+    command = str(Path(sys.executable).parent / "paretolab")
+    few = [
+        "--set",
+        "budget.evaluations=200",
+        "--workers",
+        "serial",
+        "--no-plots",
+        "--no-mlflow",
+        "--quiet",
+    ]
+    run = [command, "run", "configs/quickstart.yaml"]
+    with TemporaryDirectory() as name:
+        room = Path(name)
+        fresh = {"NUMBA_CACHE_DIR": str(room / "code")}
+        rows = [
+            (title, f"{seconds_of(words, room, variables):.2f}")
+            for title, words, variables in (
+                ("python -c pass", [sys.executable, "-c", "pass"], {}),
+                ("import paretolab", [sys.executable, "-c", "import paretolab"], {}),
+                ("paretolab --help", [command, "--help"], {}),
+                ("quickstart, 200 evaluations: nothing compiled", [*run, *few], fresh),
+                ("the same, compiled by the row above", [*run, *few], fresh),
+                ("the same, with what scripts/kernels.py compiled", [*run, *few], {}),
+                ("quickstart, whole, with plots and MLflow", [*run, "--workers", "serial"], {}),
+            )
+        ]
+    print_table("From start to end: CPU seconds", "command,CPU s", rows)
+
+
+def seconds_of(words: list[str], room: Path, variables: dict[str, str]) -> float:
+    """Return the CPU seconds of a command in a folder, with no fit known from before."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = os.environ | {"PARETOLAB_CACHE": "off"} | variables
+    subprocess.run(words, cwd=room, env=environment, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def bench_hull(args: argparse.Namespace) -> None:

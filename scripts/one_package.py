@@ -174,7 +174,7 @@ def _move_below_one_package(
         for path in content
         if path.endswith(".py")
     }
-    record, metadata = "", {}
+    record, metadata = "", dict[str, bytes]()
     for path in sorted(content):
         place = f"{PACKAGE}/{path}" if path.split("/")[0] in FOLDERS else path
         data = content[path]
@@ -186,10 +186,23 @@ def _move_below_one_package(
             record = path
         else:
             metadata[place] = data
-    metadata |= more
+    _write_wheel(target, {**metadata, **more}, record)
+
+
+def with_files(wheel: Path, more: Mapping[str, bytes]) -> None:
+    """Write a wheel again, in its place, with further files by their places in it."""
+    with zipfile.ZipFile(wheel) as archive:
+        content = {info.filename: archive.read(info) for info in archive.infolist()}
+    record = next(place for place in content if place.endswith(".dist-info/RECORD"))
+    del content[record]
+    _write_wheel(wheel, {**content, **more}, record)
+
+
+def _write_wheel(target: Path, content: Mapping[str, bytes], record: str) -> None:
+    """Write the files of a wheel, and their digests into ``record``."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as wheel:
         lines = []
-        for place, data in metadata.items():
+        for place, data in content.items():
             wheel.writestr(_info(place), data)
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=")
             lines.append(f"{place},sha256={digest.decode()},{len(data)}\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.jit import SHIPPED
+from framework.machine_code import SHIPPED
 
 ROOT = Path(__file__).parents[1]
 
@@ -74,22 +74,22 @@ def _is_kernel(node: ast.AST) -> bool:
 
 def _tables(tree: ast.AST) -> set[str]:
     """Return what is used as an array of two dimensions or more."""
-    found = set()
+    tables = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
-            found.add(ast.unparse(node.value))
+            tables.add(ast.unparse(node.value))
         if (isinstance(node, ast.Subscript) and ast.unparse(node).endswith(".shape[1]")) or (
             isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)
         ):
-            found.add(ast.unparse(node.value).removesuffix(".shape"))
-    return found
+            tables.add(ast.unparse(node.value).removesuffix(".shape"))
+    return tables
 
 
 def array_assignments(source: str) -> list[str]:
     """Return what assigns an array to a slice or a row of another in the kernels of a file."""
     tree = ast.parse(source)
     dotted = {name for name in _tables(tree) if "." in name}
-    found = []
+    assignments = []
     for kernel in filter(_is_kernel, ast.walk(tree)):
         tables = dotted | _tables(kernel)
         for node in ast.walk(kernel):
@@ -104,8 +104,8 @@ def array_assignments(source: str) -> list[str]:
                     part = any(isinstance(i, ast.Slice) for i in index)
                     row = len(index) == 1 and ast.unparse(one.value) in tables
                     if (part or row) and not _is_number(node.value):
-                        found.append(f"{node.lineno}: {ast.unparse(node)}")
-    return found
+                        assignments.append(f"{node.lineno}: {ast.unparse(node)}")
+    return assignments
 
 
 def _is_number(value: ast.expr) -> bool:

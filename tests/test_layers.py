@@ -308,11 +308,11 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # Lines of Python that a reader has to hold, at most: raised only with a reason in the commit.
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
-    "framework": 40_450,
+    "framework": 40_600,
     "algorithms": 32_000,
     "tracking": 7_600,
-    "scripts": 1_870,
-    "tests": 45_400,
+    "scripts": 2_020,
+    "tests": 45_600,
 }
 
 

@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from framework.errors import InputError
-from framework.jit import SHIPPED
 from framework.machine import SAFE_PATH
+from framework.machine_code import SHIPPED
 from framework.parallel.config import ClusterConfig
 from framework.security import is_cluster_trusted
 

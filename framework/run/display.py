@@ -8,6 +8,7 @@ from datetime import timedelta
 from math import inf
 from typing import TYPE_CHECKING, Self
 
+from framework.compiling import COMPILING
 from framework.preparation import PreparationProgress
 from framework.run.driver import Callback, Progress
 
@@ -80,6 +81,7 @@ class Display(Callback):
 
         self._console = make(stderr=True) if console is None else console
         self._every = _LINE_EVERY
+        COMPILING.watched_by(self.message)
         if self._console.is_interactive and not in_notebook():
             self._make_bar(transient)
 

@@ -29,7 +29,7 @@ def check_packages() -> None:
     if (_HERE / PACKAGES[0]).is_dir():
         return  # a wheel: ours lie below this package
     root = _HERE.parents[2]  # of the repository
-    # packages that travelled to a node lie in a folder each: framework.jit.SHIPPED names them
+    # packages that travelled to a node lie in a folder each; SHIPPED names them
     travelled = os.environ.get("PARETOLAB_SHIPPED", "").split()[1:]
     for name in (name for name in PACKAGES if name not in travelled):
         spec = find_spec(name)

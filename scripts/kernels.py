@@ -1,0 +1,92 @@
+"""Compiles what a first search calls, so that no user waits for it.
+
+The machine code goes where :mod:`framework.machine_code` looks for it, with a manifest of its
+digests: of the package that this Python imports, or into a wheel::
+
+    python scripts/kernels.py
+    python scripts/kernels.py --wheel dist/paretolab-0.3.0-py3-none-any.whl
+
+It is for this system, this version of Python and of Numba, and a processor like this one or, with
+AVX2 and FMA, any that has them. Elsewhere it is left alone and kernels are compiled as ever.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from one_package import with_files
+
+SEARCHES = ("quickstart",)
+FEW = ["--set", "budget.evaluations=200", "--workers", "serial", "--no-mlflow", "--no-plots"]
+RUN = "from {package}framework.cli.main import main; import sys; sys.exit(main(sys.argv[1:]))"
+KEEP = """
+import json, shutil, sys
+from pathlib import Path
+from {package}framework.machine_code import FOLDER, MANIFEST, digests
+shutil.rmtree(FOLDER, ignore_errors=True)
+shutil.copytree(sys.argv[1], FOLDER)
+listed = digests(FOLDER)
+(FOLDER / MANIFEST).write_text(json.dumps(listed, indent=1) + "\\n", encoding="utf-8")
+print(f"{{len(listed)}} files of machine code in {{FOLDER}}")
+"""
+
+
+def fill(package: str, below: Path | None = None) -> None:
+    """Compile in processes of their own; put the machine code beside the package.
+
+    Parameters
+    ----------
+    package : str
+        ``paretolab.`` for an installed wheel, empty for a clone.
+    below : Path, optional
+        Where the package lies that is to be imported.
+    """
+    with TemporaryDirectory(prefix="paretolab-kernels-") as name:
+        room = Path(name)
+        places = {"NUMBA_CACHE_DIR": str(room / "code"), "PARETOLAB_CACHE": "off"}
+        environment = os.environ | places | ({"PYTHONPATH": str(below)} if below else {})
+        for search in SEARCHES:
+            words = ["run", f"configs/{search}.yaml", "--out", str(room / search), *FEW, "--quiet"]
+            _python(RUN.format(package=package), words, environment, room)
+        _python(KEEP.format(package=package), [str(room / "code")], environment, None)
+
+
+def _python(code: str, words: list[str], environment: dict[str, str], room: Path | None) -> None:
+    shown = None if room is None else subprocess.DEVNULL
+    command = [sys.executable, "-P", "-c", code, *words]
+    subprocess.run(command, cwd=room, env=environment, stdout=shown, check=True)
+
+
+def into_wheel(wheel: Path) -> None:
+    """Add the machine code of its kernels to a wheel."""
+    with TemporaryDirectory(prefix="paretolab-kernels-") as name:
+        room = Path(name)
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(room)
+        fill("paretolab.", room)
+        code = room / "paretolab" / "framework" / "compiled"
+        paths = sorted(path for path in code.rglob("*") if path.is_file())
+        with_files(wheel, {path.relative_to(room).as_posix(): path.read_bytes() for path in paths})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--wheel", type=Path, help="a wheel that is to bring the machine code")
+    arguments = parser.parse_args()
+    if arguments.wheel is not None:
+        into_wheel(arguments.wheel.resolve())
+        return
+    clone = subprocess.run(
+        [sys.executable, "-P", "-c", "import framework.machine_code"], check=False
+    )
+    fill("paretolab." if clone.returncode else "")
+
+
+if __name__ == "__main__":
+    main()
