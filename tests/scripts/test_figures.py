@@ -17,14 +17,20 @@ from tests.command import small, write
 
 @pytest.mark.parametrize(
     "figure",
-    ["threshold", pytest.param("landscape", marks=pytest.mark.slow), "neighbours", "elites"],
+    [
+        "threshold",
+        pytest.param("landscape", marks=pytest.mark.slow),
+        "neighbours",
+        pytest.param("elites", marks=pytest.mark.slow),
+    ],
 )
 def test_a_figure_is_a_table_a_picture_and_a_page(figure, tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "SPLITS", 2)
     monkeypatch.setattr(figures, "SAMPLE", 200)
     monkeypatch.setattr(figures, "RUNS", 3)
-    write(tmp_path / "small.yaml", small(problem__costs={"by_importance": 2}))
     monkeypatch.setattr(sys, "argv", ["figures.py", figure])
+    config = small(problem__costs={"by_importance": 2}, budget__generations=6)
+    write(tmp_path / "small.yaml", config)
     arguments = [figure, "--config", str(tmp_path / "small.yaml"), "--out", str(tmp_path)]
     assert figures.main(arguments) == 0
     assert len(pd.read_csv(tmp_path / f"{figure}.csv"))

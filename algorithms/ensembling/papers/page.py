@@ -7,6 +7,9 @@ How good are the ensembles that methods build: the indicators of the HAPEns pape
 
 Rows are ensembles of one task (data set) and seed, by method: what each costs, its loss on
 validation (out-of-fold) predictions and on test records, and whether the method itself returns it.
+
+Figures 4 and 5 are no results: they show the data sets and base models of TabRepo, which are not at
+hand. What our libraries have instead is in the ``library.json`` of each.
 """
 
 from __future__ import annotations

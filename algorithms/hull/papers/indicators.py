@@ -1,4 +1,9 @@
-"""Indicators of the convex-hull papers: VAS, Gini, IGD and pure diversity."""
+"""Indicators of the convex-hull papers: VAS, Gini, IGD and pure diversity.
+
+The last three are of objectives scaled to their range in the reference front, the papers' of raw
+ones. On ZED and ZEJD, whose fronts fill [0, 1], that is the same; elsewhere, raw distances are
+those of the objective with the largest numbers, and another unit of it would change who is ahead.
+"""
 
 from __future__ import annotations
 
