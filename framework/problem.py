@@ -85,11 +85,11 @@ class Described:
         """Return a description of the data, for reports.
 
         The keys are ``name``, ``source``, ``fingerprint`` and ``records``, and those of ``train``,
-        ``validation``, ``test``, ``features``, ``models``, ``classes``, ``identifier`` (the
-        column that names the records) and ``notes`` (sentences for the user) that apply. Where
-        candidates are not measured on validation records, ``out_of_fold`` is the number of records
-        instead, ``measured`` says what values are of ("out-of-fold on 576 records"), and
-        ``measure`` how ("cross-validation, 5 folds").
+        ``validation``, ``test``, ``features``, ``models``, ``classes``, ``costs`` (texts on what is
+        paid for what), ``identifier`` (the column that names the records) and ``notes`` (sentences
+        for the user) that apply. Where candidates are not measured on validation records,
+        ``out_of_fold`` is the number of records instead, ``measured`` says what values are of
+        ("out-of-fold on 576 records"), and ``measure`` how ("cross-validation, 5 folds").
         """
         return {}
 

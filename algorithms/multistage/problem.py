@@ -48,7 +48,7 @@ from framework.answering import AnsweringProblem, CertifiedCosts
 from framework.answers import AnswerOutcomes, Answers, Measure, Part, Records, measured
 from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen, row_codes
 from framework.components import BuildCost, Components
-from framework.data.costs import CostGroups
+from framework.data.costs import CostGroups, cost_texts
 from framework.data.datasets import memory_to_load
 from framework.data.error_costs import per_class
 from framework.data.subgroups import Subgroups
@@ -275,7 +275,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         self.sub_classifiers.open_store(self.components_fingerprint, self.component_name)
 
     def describe(self) -> Mapping[str, Any]:
-        return self._about_data
+        costs = self.costs / self.cost_scale
+        return {**self._about_data, "costs": cost_texts(self.feature_names, costs, self.groups)}
 
     def example(self) -> Mapping[str, list[Any]]:
         return self._example

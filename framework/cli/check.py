@@ -100,6 +100,7 @@ def _checked(args: argparse.Namespace) -> Result:
             lines.append(("measured", f"{data['measured']} ({data['measure']})"))
         classes = f"; classes {listed(data['classes'])}" if data.get("classes") else ""
         lines += [(key, f"{data[key]:,}{classes}") for key in ("features", "models") if key in data]
+    lines += [("costs", text) for text in data.get("costs", ())]
     candidates = candidates_of(config, algorithm)
     needs, memory = estimate(problem, algorithm, candidates), problem.memory(candidates)[1]
     notes = [*data.get("notes", ()), memory_warning(needs.more)]

@@ -310,7 +310,7 @@ def _heading(front: Front, name: str) -> str:
 
 def cell(value: Any) -> str:
     """Return a number as tables have it."""
-    number = float(value)
+    number = float(value) + 0.0  # -0.0 is 0
     if number == int(number) and abs(number) < 1e6:
         return f"{int(number)}" if number > 1 else f"{number:.3f}".rstrip("0").rstrip(".")
     if abs(number) < 0.01:

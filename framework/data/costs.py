@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from framework.arrays import FloatArray, IntArray
+from framework.arrays import Array, FloatArray, IntArray
 from framework.components import Components, ComponentStore, is_put_off
 from framework.data.encoding import Encoder
 from framework.data.table_files import read_rows
@@ -30,6 +30,7 @@ _LONGEST_SCALE = 10**6
 _BINARY_SCALE = 2**20
 _LEAST_UNITS = 500  # of a cost that is rounded, so that it stays within a thousandth
 _LARGEST_SUM = 2**62
+_LISTED = 8  # features of a price, or prices, in a line
 
 
 def _form(value: Any) -> str:
@@ -411,6 +412,31 @@ class CostGroups:
         if not (np.isfinite(costs).all() and (costs >= 0).all()):
             raise ValueError("costs of groups")
         return cls(of, costs, names)
+
+
+def cost_texts(names: Sequence[str], costs: FloatArray, groups: CostGroups) -> list[str]:
+    """Return what features cost: by price, what several share, and what a full record costs.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the n features.
+    costs : numpy.ndarray of float64, shape (n,)
+    groups : CostGroups
+    """
+
+    def some(positions: Array) -> str:
+        more = len(positions) - _LISTED
+        rest = f" and {more} more" if more > 0 else ""
+        return listed(names[i] for i in positions[:_LISTED]) + rest
+
+    texts = [f"{price:g}: {some(np.flatnonzero(costs == price))}" for price in np.unique(costs)]
+    if len(texts) > _LISTED:
+        texts = [f"{costs.min():g} to {costs.max():g} for each of {len(costs)} features"]
+    for number, (name, price) in enumerate(zip(groups.names, groups.costs, strict=True)):
+        texts.append(f"{price:g} once for {some(np.flatnonzero(groups.of == number))} ({name})")
+    texts.append(f"{costs.sum() + groups.costs.sum():g} for a full record")
+    return texts
 
 
 def cost_groups(

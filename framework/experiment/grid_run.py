@@ -10,6 +10,7 @@ from typing import Any
 
 from framework.analysis.indicators import indicators_of
 from framework.errors import InputError, NotBuiltError
+from framework.experiment.champions import champions
 from framework.experiment.comparison import (
     compare_grid,
     mean_indicators,
@@ -17,7 +18,7 @@ from framework.experiment.comparison import (
     write_results,
 )
 from framework.experiment.estimate import candidates_of
-from framework.experiment.execute import Options, followed, uid_of
+from framework.experiment.execute import Options, conclude, followed, uid_of
 from framework.experiment.grid import Grid, PlannedRun
 from framework.experiment.many_runs import Problems, has_ended, run_many
 from framework.experiment.options import ProblemOptions
@@ -29,6 +30,7 @@ from framework.experiment.single_run import (
     make_roles,
 )
 from framework.files import write_whole
+from framework.problem import Deployable
 from framework.roles import Metric
 
 
@@ -90,8 +92,21 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
             comparison = compare_grid(grid, out)
             paths = write_results(comparison, out.path)
             summary["indicators"] = mean_indicators(comparison)
+            _write_champions(out, problems, options)
         out.write_summary(summary)
         return summary, paths
+
+
+def _write_champions(out: RunDir, problems: Problems, options: Options) -> None:
+    """Write model, pictures and report of the best run of each case, where it is a model."""
+    try:
+        best = champions(out)
+    except InputError:  # no hypervolume tells which that is
+        return
+    for run in best.values():
+        problem = problems.of(run.config())
+        if isinstance(problem, Deployable) and problem.has_models:
+            conclude(problem, run, run.summary(), options)
 
 
 def _status(out: RunDir, run: PlannedRun) -> str | None:

@@ -147,3 +147,18 @@ def test_every_mistake_is_told_at_once(tmp_path, capsys, cache):
     text = told(tmp_path, capsys, wrong, 2)
     assert "algorithm.kind: expected one that searches this problem" in text
     assert "found 'covrage'" in text
+
+
+def test_what_features_cost(tmp_path, capsys):
+    """By price, what several share, and what a full record costs."""
+    panel = {"blood panel": {"cost": 20, "features": ["f2", "f5"]}}
+    costs = {"values": {"f1": 1, "f3": 1, "f6": 2.5}, "default": 0, "groups": panel}
+    text = told(tmp_path, capsys, small(problem__costs=costs))
+    lines = [
+        "0: f2, f4, f5",
+        "1: f1, f3",
+        "2.5: f6",
+        "20 once for f2, f5 (blood panel)",
+        "24.5 for a full record",
+    ]
+    assert f"costs {' costs '.join(lines)} candidates" in text

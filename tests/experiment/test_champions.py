@@ -63,6 +63,9 @@ def test_sync_registers_the_champion_of_each_case(tmp_path):
     write(tmp_path / "two.yaml", config)
     done = call("experiment", "two.yaml", "--out", "two", cwd=tmp_path)
     assert done.code == 0, done.err
+    models = [path.parent for path in (tmp_path / "two").glob("cells/*/*/*/model")]
+    assert models == [champions(RunDir(tmp_path / "two"))["wine"].path]
+    assert (models[0] / "report.html").is_file()
     done = call("sync", "two", "--register", "best", cwd=tmp_path)
     assert done.code == 0, done.err
     assert "registered as best-wine, version 1" in done.out
@@ -70,7 +73,7 @@ def test_sync_registers_the_champion_of_each_case(tmp_path):
     client = mlflow.MlflowClient(store)
     version = client.get_model_version_by_alias("best-wine", "champion")
     best = champions(RunDir(tmp_path / "two"))["wine"].path
-    assert client.get_run(version.run_id).info.run_name == f"wine/{best.parent.name}/000"
+    assert client.get_run(version.run_id).info.run_name == f"{best.parent.name} 1"
     assert (best / "model" / "model.json").is_file()
     mlflow.set_tracking_uri(store)
     example = pd.read_csv(best / "model" / "example.csv")

@@ -20,6 +20,7 @@ from framework.cli.main import main
 from framework.experiment.config import load_config
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem, make_roles
+from tests.command import small, write
 from tests.tracking import sweeps
 from tracking.mlflow_log.store import UploadState
 from tracking.mlflow_log.tracker import MlflowTracker
@@ -328,6 +329,24 @@ def test_share_of_reference(done, tmp_path, plain):
 
 
 # --- MLflow -----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_best_trial_has_a_model_and_a_report(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = small(
+        sweep={
+            "search_space": {"algorithm.population": {"choices": [20, 30]}},
+            "directions": [{"metric": "hypervolume", "sense": "max"}],
+            "trials": 2,
+        }
+    )
+    write(tmp_path / "sweep.yaml", config)
+    assert main(["sweep", "sweep.yaml", "--out", "out", "--quiet"]) == 0
+    out = RunDir(tmp_path / "out")
+    best = out.path / "trials" / f"{out.summary()['best'][0]['trial']:03d}"
+    assert (best / "model" / "model.json").is_file()
+    assert [*out.path.glob("trials/*/report.html")] == [best / "report.html"]
 
 
 def test_each_trial_is_a_nested_run(tmp_path, store):

@@ -369,7 +369,10 @@ def test_an_experiment_keeps_what_differs_in_data_apart(store, experiment, tmp_p
     assert "Best mean hypervolume: EMSCO on 2 of 2 (pima, heart \\<1\\>)." in note
     assert "| pima | **1.5 (0.25 to 0.75)** | 0.5 (0.25 to 0.75) |" in note
     assert "tables/winners.csv" in artifacts(store, parent, "tables")
+    names = {f"{m} 1 · {slug(c)}" for c in cases for m in methods}
+    assert {child.info.run_name for child in children} == names
     for child in children:
+        assert "plots/front.png" in artifacts(store, child, "plots")
         case = slug(child.data.tags["data"].removeprefix("data of "))
         fronts = {name for name in child.data.metrics if name.startswith("front/")}
         assert fronts == {f"front/{case}/{name}" for name in ("coverage", "accuracy", "cost")}

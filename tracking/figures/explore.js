@@ -203,7 +203,7 @@
     const sure = $("sure");
     sure.disabled = !draws;
     $("sure-note").textContent = draws
-      ? `An approximation: ${draws.count} of the resamples that \`choose --sure\` takes are in this page.`
+      ? `An approximation: ${draws.count} of the resamples that choose --sure takes are in this page.`
       : "Not known: this run has no resamples of its records beside its front.";
     sure.addEventListener("input", () => { state.sure = +sure.value; changed(true); });
     for (const axis of ["x", "y"]) {
@@ -357,7 +357,25 @@
     return { g, w: width, h: height };
   }
   const title = (m) => `${m.label}${m.unit ? ` (${m.unit})` : ""} ${m.sense === "max" ? "↑" : "↓"}`;
-  const P = { l: 64, r: 14, t: 12, b: 40 };
+  const P = { l: 64, r: 14, t: 30, b: 40 };
+  const VIRIDIS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
+  const SHADES = Array.from({ length: 33 }, (_, k) => { // from the worse end to the better one
+    const t = k / 8, a = VIRIDIS[Math.min(3, Math.floor(t))], b = VIRIDIS[Math.min(3, Math.floor(t)) + 1], f = t - Math.min(3, Math.floor(t));
+    return `rgb(${a.map((c, i) => Math.round(c + f * (b[i] - c))).join(",")})`;
+  });
+  const good = (m, v) => (m.sense === "max" ? at(m, v) : 1 - at(m, v)); // 1 is the better end
+  function ticks(m) { // round numbers from the least to the greatest value
+    const span = m.greatest - m.least;
+    if (!(span > 0)) return [m.least];
+    if (m.log) {
+      const found = [], steps = m.greatest / m.least > 200 ? [1] : [1, 2, 5];
+      for (let e = Math.floor(Math.log10(m.least)); e <= Math.log10(m.greatest); e++) for (const s of steps) found.push(s * Math.pow(10, e));
+      return found.filter((v) => v >= m.least && v <= m.greatest);
+    }
+    const unit = Math.pow(10, Math.floor(Math.log10(span / 3))), step = [10, 5, 2.5, 2, 1].map((s) => s * unit).find((s) => span / s >= 3) || unit, found = [];
+    for (let k = Math.ceil(m.least / step - 1e-9); k * step <= m.greatest + 1e-9 * span; k++) found.push(k * step);
+    return found;
+  }
   const place = (box) => {
     const X = M[state.x], Y = M[state.y], pad = 0.03;
     return [(v) => P.l + (pad + (1 - 2 * pad) * at(X, v)) * (box.w - P.l - P.r), (v) => box.h - P.b - (pad + (1 - 2 * pad) * at(Y, v)) * (box.h - P.t - P.b), pad];
@@ -369,13 +387,23 @@
   }
   function drawScatter() {
     const box = prepare(scatter, Math.min(420, Math.max(280, scatter.parentElement.clientWidth * 0.6)));
-    const { g, w, h } = box, [px, py, pad] = place(box), X = M[state.x], Y = M[state.y];
+    const { g, w, h } = box, [px, py] = place(box), X = M[state.x], Y = M[state.y];
     g.strokeStyle = "#E5E7EB"; g.fillStyle = INK; g.textAlign = "center";
-    for (let k = 0; k <= 4; k++) {
-      const x = P.l + (pad + ((1 - 2 * pad) * k) / 4) * (w - P.l - P.r), y = h - P.b - (pad + ((1 - 2 * pad) * k) / 4) * (h - P.t - P.b);
-      g.beginPath(); g.moveTo(x, P.t); g.lineTo(x, h - P.b); g.moveTo(P.l, y); g.lineTo(w - P.r, y); g.stroke();
-      g.textAlign = "center"; g.fillText(digits(+value(X, k / 4).toPrecision(3)), x, h - P.b + 15);
-      g.textAlign = "right"; g.fillText(digits(+value(Y, k / 4).toPrecision(3)), P.l - 6, y + 4);
+    for (const v of ticks(X)) {
+      g.beginPath(); g.moveTo(px(v), P.t); g.lineTo(px(v), h - P.b); g.stroke();
+      g.fillText(digits(v), px(v), h - P.b + 15);
+    }
+    g.textAlign = "right";
+    for (const v of ticks(Y)) {
+      g.beginPath(); g.moveTo(P.l, py(v)); g.lineTo(w - P.r, py(v)); g.stroke();
+      g.fillText(digits(v), P.l - 6, py(v) + 4);
+    }
+    const third = objectives.find((j) => j !== state.x && j !== state.y), C = third === undefined ? null : M[third];
+    if (C) { // a third objective is the colour
+      const wide = 90, left = w - P.r - wide - 52, ends = C.sense === "max" ? [C.least, C.greatest] : [C.greatest, C.least];
+      SHADES.forEach((shade, k) => { g.fillStyle = shade; g.fillRect(left + (k * wide) / 33, 6, wide / 33 + 1, 10); });
+      g.fillStyle = INK; g.textAlign = "right"; g.fillText(`${title(C)}  ${digits(ends[0])}`, left - 5, 15);
+      g.textAlign = "left"; g.fillText(digits(ends[1]), left + wide + 5, 15);
     }
     g.textAlign = "center"; g.fillText(title(X), P.l + (w - P.l - P.r) / 2, h - 6);
     g.save(); g.translate(11, P.t + (h - P.t - P.b) / 2); g.rotate(-Math.PI / 2); g.fillText(title(Y), 0, 0); g.restore();
@@ -385,6 +413,7 @@
       for (let i = 0; i < n; i++) {
         if (pass[i] !== on) continue;
         const x = px(X.values[i]), y = py(Y.values[i]);
+        if (on && C) g.fillStyle = SHADES[Math.round(32 * good(C, C.values[i])) || 0];
         if (on || n > 3000) g.fillRect(x - r, y - r, 2 * r, 2 * r); else g.strokeRect(x - r + 0.5, y - r + 0.5, 2 * r - 1, 2 * r - 1);
       }
     }
@@ -399,7 +428,7 @@
   }
   const Q = { t: 46, b: 26 };
   const axisX = (k, w) => 34 + (axes.length > 1 ? (k * (w - 68)) / (axes.length - 1) : (w - 68) / 2);
-  const up = (m, v, h) => { const t = at(m, v); return h - Q.b - t * (h - Q.t - Q.b); };
+  const up = (m, v, h) => h - Q.b - good(m, v) * (h - Q.t - Q.b); // the better end is at the top
   function line(g, i, w, h) {
     for (let k = 0; k < axes.length; k++) {
       const m = M[axes[k]], x = axisX(k, w), y = up(m, m.values[i], h);
@@ -424,7 +453,8 @@
       const tx = k === 0 ? Math.max(2, x - 30) : k === last ? Math.min(w - 2, x + 30) : x;
       const room = Math.max(10, Math.floor((2 * (w / axes.length)) / 6.6)), t = title(m);
       g.fillText(t.length > room ? `${t.slice(0, room - 1)}…` : t, tx, k % 2 ? 27 : 12);
-      g.fillText(digits(m.greatest), tx, Q.t - 5); g.fillText(digits(m.least), tx, h - Q.b + 15);
+      const [top, bottom] = m.sense === "max" ? [m.greatest, m.least] : [m.least, m.greatest];
+      g.fillText(digits(top), tx, Q.t - 5); g.fillText(digits(bottom), tx, h - Q.b + 15);
     };
     g.fillStyle = INK; axes.forEach(heading);
     const over = () => {
@@ -433,8 +463,8 @@
         const m = M[j], x = axisX(k, w);
         g.beginPath(); g.moveTo(x, Q.t); g.lineTo(x, h - Q.b); g.stroke();
         if (state.lo[j] > -Infinity || state.hi[j] < Infinity) {
-          const top = Math.max(Q.t, up(m, Math.min(state.hi[j], m.greatest), h));
-          const low = Math.min(h - Q.b, up(m, Math.max(state.lo[j], m.least), h));
+          const ends = [up(m, Math.min(state.hi[j], m.greatest), h), up(m, Math.max(state.lo[j], m.least), h)];
+          const top = Math.max(Q.t, Math.min(...ends)), low = Math.min(h - Q.b, Math.max(...ends));
           g.strokeStyle = ORANGE; g.strokeRect(x - 6, top, 12, Math.max(2, low - top)); g.strokeStyle = "#777";
         }
       });
@@ -462,6 +492,7 @@
       $("sure-value").textContent = state.sure ? `${state.sure}% of them${limited().length ? "" : "; set a limit first"}` : "off";
       $("weights").hidden = state.rule !== "weights"; $("costs").hidden = state.rule !== "costs";
       panel(); list(); draw(left.length <= QUICK);
+      for (const box of document.querySelectorAll(".wide")) box.classList.toggle("scrolls", box.scrollWidth > box.clientWidth + 1);
       clearTimeout(timer);
       if (left.length > QUICK) timer = setTimeout(() => drawParallel(true), 250);
     });
@@ -502,7 +533,8 @@
   function brushAxis(d, e) {
     const [, , w, h] = where(parallel, e), j = axisAt(d.x, w);
     if (j < 0) return;
-    between(j, (h - Q.b - d.y) / (h - Q.t - Q.b), (h - Q.b - d.y1) / (h - Q.t - Q.b));
+    const t = (y) => { const up = (h - Q.b - y) / (h - Q.t - Q.b); return M[j].sense === "max" ? up : 1 - up; };
+    between(j, t(d.y), t(d.y1));
     changed(true);
   }
   function brushPlane(d, e) {

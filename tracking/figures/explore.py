@@ -194,7 +194,8 @@ Sure of them in resamples: <span id="sure-value">off</span></label>
 drag over some to set limits.</p>
 <div><canvas id="parallel" role="img" aria-label="A line for each solution over the metrics">
 </canvas></div>
-<p class="note">A line is a solution. Drag along an axis to set limits, click it to lift them.</p>
+<p class="note">A line is a solution; the better end of every axis is at the top.
+Drag along an axis to set limits, click it to lift them.</p>
 <div id="list"></div></section>
 <section id="design" aria-label="The chosen design"><h2>The chosen design</h2>
 <div id="chosen" aria-live="polite"></div><div id="commands"></div></section></main>
@@ -221,7 +222,10 @@ border-radius: 4px; padding: .3rem .5rem; margin: 0 0 1rem; position: relative; 
 .bar { display: flex; height: .5rem; background: #ECEEF1; margin-top: .2rem; } .bar i { display:
 block; } .leaves { background: #0072B2; } @media (max-width: 80rem) { main { grid-template-columns:
 17rem minmax(0, 1fr); } #design { grid-column: 1 / -1; } }
-@media (max-width: 46rem) { body { margin: .6rem; } main { display: block; } }
+.scrolls::before { content: "wider than the page: scroll it sideways \\2192"; display: block;
+position: sticky; left: 0; color: #555; font-size: .85rem; }
+@media (max-width: 46rem) { body { margin: .6rem; } main { display: flex; flex-direction: column;
+gap: 0; } #charts { order: -1; } }
 @media print { #controls button, #commands button { display: none; } main { display: block; }
 .leaves, .bar, canvas { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 .stage, table, canvas { break-inside: avoid; } }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,11 @@ document.querySelectorAll("table:not(.text)").forEach((table) => {
     };
   });
 });
+const mark = () => document.querySelectorAll("div").forEach((box) => {
+  box.classList.toggle("scrolls", box.scrollWidth > box.clientWidth + 1);
+});
+mark();
+window.addEventListener("resize", mark);
 </script>"""
 WITHOUT = "Against what one would do without it"
 _DECIMALS = 8  # of a number that is written without an exponent
@@ -56,11 +62,14 @@ table { border-collapse: collapse; margin: .5rem 0; } td, th { padding: .2rem .7
 text-align: right; border-bottom: 1px solid #e5e7eb; white-space: nowrap; }
 td:first-child, th:first-child, .text td, .text th { text-align: left; }
 .text td { white-space: normal; }
-div { overflow-x: auto; } td.best { font-weight: bold; }
+div { overflow-x: auto; }
+.scrolls::before { content: "wider than the page: scroll it sideways \\2192";
+position: sticky; left: 0; color: #555; font-size: .85rem; }
+td.best { font-weight: bold; }
 h1, h2, p { overflow-wrap: anywhere; } pre { overflow-x: auto; }
 @media (max-width: 40rem) { body { margin: .6rem; } td, th { padding: .2rem .4rem; }
 th { white-space: normal; } td:first-child, th:first-child { position: sticky; left: 0;
-background: #fff; } }
+background: #fff; white-space: normal; min-width: 6rem; } }
 .paper { color: #777; } abbr { text-decoration: none; cursor: help; }
 th button { all: inherit; display: inline; padding: 0; border: 0; cursor: pointer; }
 th button:focus-visible { outline: 2px solid #0072b2; }
@@ -116,10 +125,19 @@ def write_figures_page(
 ) -> None:
     """Write a page of plotly's figures, each with a heading and a text."""
     sections = [
-        section(heading, text, figure_html(figure, first=i == 0))
+        section(heading, text, _scrolling(figure, figure_html(figure, first=i == 0)))
         for i, (heading, text, figure) in enumerate(figures)
     ]
-    write_page(path, title, subtitle, sections)
+    style = ".narrow { display: none; } @media (max-width: 40rem) { .narrow { display: block; } }\n"
+    write_page(path, title, subtitle, sections, style=style)
+
+
+def _scrolling(figure: Any, body: str) -> str:
+    """Return a figure in a box that scrolls, as wide as its ``meta`` says, in pixels, or wider."""
+    width = int(figure.layout.meta or 0)
+    note = '<p class="narrow">scroll the figure sideways &rarr;</p>' if width else ""
+    inner = f'<div style="min-width: {width}px">{body}</div>'
+    return f'{note}<div style="overflow-x: auto">{inner}</div>'
 
 
 def figure_html(figure: Any, *, first: bool = True) -> str:
@@ -151,7 +169,12 @@ def _as_text(content: Any) -> Any:
 
 def section(title: str, text: str, body: str) -> str:
     """Return a section: a heading, a text, and what stands below it as HTML."""
-    return f"<h2>{html.escape(title)}</h2><p>{html.escape(text)}</p>{body}"
+    return f"<h2>{html.escape(title)}</h2><p>{_prose(text)}</p>{body}"
+
+
+def _prose(text: str) -> str:
+    """Return a plain text as HTML; what stands in backticks is code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
 def picture(path: Path, title: str) -> str:
@@ -170,7 +193,7 @@ def as_table(headings: list[str], rows: list[list[str]], *, text: bool = False) 
 
 def as_list(sentences: Sequence[str]) -> str:
     """Return plain sentences one below the other; nothing where there are none."""
-    items = "".join(f"<li>{html.escape(sentence)}</li>\n" for sentence in sentences)
+    items = "".join(f"<li>{_prose(sentence)}</li>\n" for sentence in sentences)
     return f"<ul>{items}</ul>" if items else ""
 
 
@@ -178,6 +201,7 @@ def digits(value: float) -> str:
     """Return a number to four digits, all of them before the point."""
     if math.isnan(value):
         return "-"
+    value += 0.0  # -0.0 is 0
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 

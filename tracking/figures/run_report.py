@@ -81,6 +81,16 @@ def write_chosen(run_dir: RunDir) -> list[Path]:
     return _drawn(run_dir, drawings)
 
 
+def write_front(run_dir: RunDir) -> list[Path]:
+    """Write ``front.png`` alone, of a run that is one of many; return its path."""
+    from tracking.figures import run_figures
+
+    data = read_run_data(run_dir)
+    if len(data.roles.objectives) < 2 or not len(data.front):
+        return []
+    return _drawn(run_dir, {"front.png": partial(run_figures.front_png, data.reduced())})
+
+
 def _drawn(run_dir: RunDir, drawings: Mapping[str, Callable[[Path], None]]) -> list[Path]:
     """Draw figures by name of file; return their paths."""
     run_dir.plots.mkdir(exist_ok=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.experiment.export import exported_solution
+from framework.experiment.run_dir import slug
 from framework.security import TABLE_BYTES, read_bytes
 
 MODEL = "model"
@@ -21,8 +22,10 @@ _EXAMPLE = "example.csv"
 _REQUIREMENTS = ("paretolab", "numpy", "pandas", "scikit-learn")
 
 
-def log_model(client: Any, run_id: str, directory: Path) -> str:
+def log_model(client: Any, run_id: str, directory: Path, part: bool = False) -> str:
     """Log a model directory as a model of a run; return the id that ``models:/ID`` loads.
+
+    The model is called ``solution-ID``, after the name of the run where that is a ``part``.
 
     Parameters
     ----------
@@ -34,9 +37,11 @@ def log_model(client: Any, run_id: str, directory: Path) -> str:
     """
     from mlflow.entities import LoggedModelOutput
 
-    experiment, solution = client.get_run(run_id).info.experiment_id, exported_solution(directory)
+    info, solution = client.get_run(run_id).info, exported_solution(directory)
     name = MODEL if solution is None else f"solution-{solution}"
-    model_id = str(client.create_logged_model(experiment, name, source_run_id=run_id).model_id)
+    name = f"{slug(info.run_name)}-{name}" if part else name
+    made = client.create_logged_model(info.experiment_id, name, source_run_id=run_id)
+    model_id = str(made.model_id)
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder) / MODEL
         save_model(directory, built, model_id=model_id, run_id=run_id)

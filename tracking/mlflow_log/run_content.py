@@ -7,6 +7,7 @@ import math
 import platform
 import re
 import subprocess
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -27,6 +28,8 @@ from framework.security import TABLE_BYTES, read_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
+
+PARTS = ("repeat", "trial", "cell")  # kinds of runs that are one of many
 
 _LONGEST_VALUE = 500
 _LONGEST_KEY = 250
@@ -205,8 +208,11 @@ def end_metrics(summary: Mapping[str, Any]) -> dict[str, float]:
         key: summary.get(key) for key in ("evaluations", "rows_failed", "wall_s", "front_size")
     }
     flat = figures | flatten(summary.get("indicators") or {})
-    for one in read_alternatives(summary):
-        flat |= {f"gain.{one.name}.{name}": gain.expected for name, gain in one.gains.items()}
+    gains = defaultdict[str, list[float]](list)
+    for one in read_alternatives(summary):  # the least gain, over the strongest of them
+        for name, gain in one.gains.items():
+            gains[f"gain/{name}"].append(gain.expected)
+    flat |= {name: min(each) for name, each in gains.items()}
     return rounded({key: value for key, value in flat.items() if _is_number(value)})
 
 

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from framework import extras
 from framework.arrays import FloatArray
 from framework.experiment.history import read_progress_log
 from framework.experiment.run_dir import RunDir
@@ -71,14 +72,14 @@ class RunUpload:
     ) -> None:
         self.client, self.run_dir, self.state = client, run_dir, state
         self.started, self.save, self.kind = started, save, kind
-        self._ended: int | None = None
+        self._ended: tuple[int, bool] | None = None
         self._history: History | None = None
         self._fronts_due = time.monotonic() + _FRONTS_EVERY
 
     @property
     def complete(self) -> bool:
-        """Whether this object has ended the MLflow run, and the summary is still the same."""
-        return self._ended is not None and self._ended == self._end()
+        """Whether this object has ended the MLflow run, and nothing was written since."""
+        return self._ended is not None and self._ended == (self._end(), self.run_dir.model.is_dir())
 
     def log_generations(self) -> None:
         """Send the metrics of every complete generation that MLflow does not have."""
@@ -130,6 +131,7 @@ class RunUpload:
     def log_files(self) -> None:
         """Send the files of the directory that are new or have changed, and the model."""
         self._log_config()
+        self._draw_front()
         for pattern in _FILES:
             for path in sorted(self.run_dir.path.glob(pattern)):
                 name = path.relative_to(self.run_dir.path).as_posix()
@@ -138,6 +140,16 @@ class RunUpload:
                     folder = name.rpartition("/")[0] or None
                     self.client.log_artifact(self.state.run_id, str(path), folder)
                     self._arrived(name, signature)
+
+    def _draw_front(self) -> None:
+        """Draw the front of one of many runs, which draws nothing itself."""
+        picture = self.run_dir.plots / "front.png"
+        if self.kind not in run_content.PARTS or picture.exists() or extras.absent("plots"):
+            return
+        if self.run_dir.front_file.is_file():
+            from tracking.figures.run_report import write_front
+
+            write_front(self.run_dir)
 
     def finish(self) -> bool:
         """Send what the summary says and end the MLflow run; return whether there is a summary."""
@@ -152,7 +164,7 @@ class RunUpload:
             self.client.set_terminated(self.state.run_id, status, ended)
             self.state.status = status
             self.save()
-        self._ended = ended
+        self._ended = ended, self.run_dir.model.is_dir()
         return True
 
     def set_status(self, status: str) -> None:
@@ -289,7 +301,8 @@ class RunUpload:
         signature = [_signature(path) for path in files]
         if files and self.state.artifacts.get("model") != signature:
             run_id = self.state.run_id
-            self.state.artifacts["model_id"] = log_model(self.client, run_id, model)
+            part = self.kind in run_content.PARTS
+            self.state.artifacts["model_id"] = log_model(self.client, run_id, model, part)
             self._arrived("model", signature)
         model_id, now = self.state.artifacts.get("model_id"), int(time.time() * 1000)
         self._send_metrics(

@@ -295,7 +295,12 @@ class Uploader:
         if name == PARENT and self._kind != "run":
             return config.name
         if self._part == "cell":
-            return name
+            place = run_content.place_of(run_dir, "cell")
+            if not place:
+                return name
+            several = len(run_content.cases_of(self.run_dir)) > 1
+            case = f" · {place['case']}" if several else ""
+            return f"{self._subject(run_dir, 'cell').method} {place['repeat']}{case}"
         subject = self._subject(run_dir, self._kind if name == PARENT else self._part)
         part = "" if name == PARENT else f"{self._part} {name} · "
         seeds = f"{config.repeats} seeds" if config.repeats > 1 else f"seed {config.seed}"

@@ -6,6 +6,7 @@ import argparse
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -219,6 +220,13 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> Result:
     if plan.sweep.sampler != "grid":  # which is gone through
         more = f"{program()} resume {directory} --set sweep.trials={2 * summary['trials']}"
         steps.append(("more trials", more))
+    if plan.sweep.storage is None:
+        from framework.security import sqlite_uri
+
+        database = shlex.quote(sqlite_uri(out.path / "optuna.db"))
+        pages = f"optuna-dashboard {database}"
+        install = "" if find_spec("optuna_dashboard") else "pip install optuna-dashboard && "
+        steps.append(("Optuna's pages", install + pages))
     if plan.config.tracking is not None and not args.no_mlflow:
         steps.append(("MLflow pages", f"{program()} ui"))
     return result.add(table, steps)

@@ -10,12 +10,12 @@ import optuna
 
 from framework.cli.results import Table
 from framework.errors import ParetolabError
-from framework.experiment.execute import Options, followed, uid_of
+from framework.experiment.execute import Options, conclude, followed, uid_of
 from framework.experiment.many_runs import Problems, RunExecutor
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, make_roles
 from framework.files import write_whole
-from framework.problem import Problem
+from framework.problem import Deployable, Problem
 from framework.roles import Roles
 from framework.security import sqlite_uri
 from tracking.sweep.config import SweepPlan
@@ -100,6 +100,11 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
             incidents=dict(executor.incidents()),
         )
         write_sweep_figures(plan, out, study)
+        if status == DONE and summary["best"]:
+            best = RunDir(out.trials / f"{summary['best'][0]['trial']:03d}")
+            problem = problems.of(best.config())
+            if isinstance(problem, Deployable) and problem.has_models:
+                conclude(problem, best, best.summary(), options)
         return summary, top_table(plan, study)
 
 

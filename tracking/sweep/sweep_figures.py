@@ -30,6 +30,7 @@ from tracking.sweep.report import PAGE, ranked, short, shown_value, violation
 from tracking.sweep.study import INTERVALS, SweepStudy, importances
 
 _TICKS = 5  # of an axis of numbers
+_AXIS = 130  # pixels, on a page that is narrow
 
 _HISTORY = (
     "One point per trial in the order of asking; the line is the best so far; star: best trial."
@@ -171,7 +172,9 @@ def write_sweep_page(data: SweepData, study: SweepStudy, path: Path) -> None:
         slices = optuna.visualization.plot_slice(
             study.study, keys, target=target, target_name=label
         )
-        sections.append((f"{name.capitalize()} by key", _SLICE, _laid_out(slices, 380)))
+        sections.append(
+            (f"{name.capitalize()} by key", _SLICE, _laid_out(slices, 380, 1 + len(keys)))
+        )
         if of_metric:
             bars = _importances_html(of_metric)
             sections.append((f"Importance for {name}", _IMPORTANCE, bars))
@@ -183,7 +186,7 @@ def write_sweep_page(data: SweepData, study: SweepStudy, path: Path) -> None:
             light_is_better = {"colorscale": "Viridis", "reversescale": direction.sense == "min"}
             contour.update_traces(**light_is_better, selector={"type": "contour"})
             heading = f"Contour of {name} over {first} and {second}"
-            sections.append((heading, _CONTOUR, _laid_out(contour, 520).update_layout(width=820)))
+            sections.append((heading, _CONTOUR, _laid_out(contour, 520)))
     write_figures_page(path, data.title, data.subtitle, sections)
 
 
@@ -241,7 +244,8 @@ def _parallel_html(data: SweepData) -> Any:
         "colorbar": {"title": {"text": data.labels()[0], "side": "right"}},
     }
     figure = go.Figure(go.Parcoords(line=line, dimensions=dimensions, labelangle=-12))
-    return _laid_out(figure, 460).update_layout(margin={"t": 110, "b": 30, "l": 90, "r": 30})
+    figure = _laid_out(figure, 460, 1 + len(dimensions))
+    return figure.update_layout(margin={"t": 110, "b": 30, "l": 90, "r": 30})
 
 
 def _vertical_axis(key: str, axis: KeyAxis) -> dict[str, Any]:
@@ -286,9 +290,15 @@ def _importances_html(shares: Mapping[str, float]) -> Any:
     return _laid_out(go.Figure(bars), 120 + 40 * len(keys)).update_layout(xaxis_tickformat=".0%")
 
 
-def _laid_out(figure: Any, height: int) -> Any:
+def _laid_out(figure: Any, height: int, axes: int = 0) -> Any:
+    """Return a figure with its height in pixels; so many ``axes`` side by side need a width."""
     return figure.update_layout(
-        template="plotly_white", showlegend=False, title=None, margin={"t": 20}, height=height
+        template="plotly_white",
+        showlegend=False,
+        title=None,
+        margin={"t": 20},
+        height=height,
+        meta=_AXIS * axes,
     )
 
 
