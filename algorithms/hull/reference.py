@@ -39,7 +39,7 @@ class ReferencePoints(Protocol):
 
     corners: int
 
-    def normalised(self, shares: FloatArray) -> tuple[Array, BoolArray]:
+    def normalised(self, losses: FloatArray) -> tuple[Array, BoolArray]:
         """Return losses, shape (n, m), as points of the hull's cube, and which may be vertices."""
         ...
 
@@ -58,6 +58,8 @@ class ExactReference:
         capped by the cube's corners beyond the plane, whose share of its volume is taken off.
     steps : sequence of int
         Steps of each objective where its values are whole multiples of one; 0 where they are not.
+    bounds : numpy.ndarray, shape (3, 2), optional
+        Best and worst loss of each objective; 0 and 1 if None.
 
     Attributes
     ----------
@@ -73,7 +75,12 @@ class ExactReference:
         R is flat, inside out, outside the cube, or a part of a section.
     """
 
-    def __init__(self, points: Sequence[Sequence[float]], steps: Sequence[int] = (0, 0, 0)) -> None:
+    def __init__(
+        self,
+        points: Sequence[Sequence[float]],
+        steps: Sequence[int] = (0, 0, 0),
+        bounds: FloatArray | None = None,
+    ) -> None:
         shares = np.asarray(points, dtype=np.float64)
         if shares.ndim != 2 or shares.shape[1] != 3 or not ((shares >= 0) & (shares <= 1)).all():
             raise InputError(
@@ -85,13 +92,14 @@ class ExactReference:
         caps, self._cap_volume = _caps(corners, _whole(self.steps))
         self.corners = len(corners)
         self.fixed: IntArray = np.array([*corners, *caps], dtype=np.int64)
+        self._low, self._span = _low_and_span(bounds, 3)
 
-    def normalised(self, shares: FloatArray) -> tuple[IntArray, BoolArray]:
+    def normalised(self, losses: FloatArray) -> tuple[IntArray, BoolArray]:
         """Return losses, shape (n, 3), as whole points, and which may be vertices.
 
         Points that are worse than the worst value lie outside the cube: they are not.
         """
-        return _whole_points(np.ascontiguousarray(shares, dtype=np.float64), self.steps)
+        return _whole_points(np.ascontiguousarray(losses), self._low, self._span, self.steps)
 
     def share(self, volume6: int) -> float:
         """Return VAS (Equation 6) of six times the volume of a hull that has ``fixed`` in it."""
@@ -118,7 +126,7 @@ def exact_reference(roles: Roles, points: Sequence[Sequence[float]] | None) -> E
         0 if moved else roles.metrics[name].steps
         for name, moved in zip(roles.names, worst, strict=True)
     ]
-    return ExactReference(points or THREE_CLASSES, steps)
+    return ExactReference(points or THREE_CLASSES, steps, roles.bounds())
 
 
 class FloatReference:
@@ -132,6 +140,8 @@ class FloatReference:
         hyperplane, or in it, are never vertices.
     losses : int
         m.
+    bounds : numpy.ndarray, shape (m, 2), optional
+        Best and worst loss of each objective; 0 and 1 if None.
 
     Attributes
     ----------
@@ -146,7 +156,9 @@ class FloatReference:
         ideal point, or around it.
     """
 
-    def __init__(self, points: Sequence[Sequence[float]], losses: int) -> None:
+    def __init__(
+        self, points: Sequence[Sequence[float]], losses: int, bounds: FloatArray | None = None
+    ) -> None:
         if any(len(point) != losses for point in points):
             raise InputError(
                 f"reference: expected points of {losses} numbers, one an objective, found "
@@ -157,10 +169,11 @@ class FloatReference:
             raise InputError("reference: expected numbers from 0 (best) to 1 (worst), found others")
         self.corners = len(self.fixed)
         self._normal, self._offset = self._plane()
+        self._low, self._span = _low_and_span(bounds, losses)
 
-    def normalised(self, shares: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Return losses, shape (n, m), and which may be vertices: in the cube, better than R."""
-        points = np.ascontiguousarray(shares, dtype=np.float64)
+    def normalised(self, losses: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Return losses (n, m) as shares, and which may be vertices: in the cube, better than R."""
+        points = np.ascontiguousarray((losses - self._low) / self._span)
         usable = np.asarray(((points >= 0) & (points <= 1)).all(axis=1))
         if self._normal is not None:
             usable = usable & (points @ self._normal < self._offset - NEAR)
@@ -210,7 +223,7 @@ def float_reference(roles: Roles, points: Sequence[Sequence[float]] | None) -> F
             f"objectives: a hull search needs two or more to be minimised or maximised, found {m}"
         )
     check_bounded(roles)
-    return FloatReference(points or (1.0 - np.eye(m)).tolist(), m)
+    return FloatReference(points or (1.0 - np.eye(m)).tolist(), m, roles.bounds())
 
 
 def check_bounded(roles: Roles) -> None:
@@ -223,17 +236,27 @@ def check_bounded(roles: Roles) -> None:
         )
 
 
+def _low_and_span(bounds: FloatArray | None, m: int) -> tuple[FloatArray, FloatArray]:
+    """Return the best loss of each objective, and how far it is to the worst."""
+    if bounds is None:
+        return np.zeros(m), np.ones(m)
+    return bounds[:, 0].copy(), bounds[:, 1] - bounds[:, 0]
+
+
 @njit
-def _whole_points(scaled: FloatArray, steps: IntArray) -> tuple[IntArray, BoolArray]:
-    points = np.zeros(scaled.shape, dtype=np.int64)
-    usable = np.ones(len(scaled), dtype=np.bool_)
-    for r in range(len(scaled)):
+def _whole_points(
+    losses: FloatArray, low: FloatArray, span: FloatArray, steps: IntArray
+) -> tuple[IntArray, BoolArray]:
+    points = np.zeros(losses.shape, dtype=np.int64)
+    usable = np.ones(len(losses), dtype=np.bool_)
+    place = np.empty(3)
+    for r in range(len(losses)):
         for j in range(3):
-            step = np.rint(scaled[r, j] * steps[j])
-            usable[r] &= 0.0 <= step <= steps[j]
+            place[j] = np.rint((losses[r, j] - low[j]) / span[j] * steps[j])
+            usable[r] &= 0.0 <= place[j] <= steps[j]
         for j in range(3):
             if usable[r]:
-                points[r, j] = np.int64(np.rint(scaled[r, j] * steps[j]))
+                points[r, j] = np.int64(place[j])
     return points, usable
 
 

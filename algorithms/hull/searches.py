@@ -106,8 +106,6 @@ class HullSearch(SteadyState, Generic[R]):
                 "algorithm.population: expected at least as many as R has points "
                 f"({self.reference.corners}), found {population}"
             )
-        low, high = roles.bounds().T
-        self._low, self._span = low, high - low
         self._starts = problem.starts()
 
     def propose(self) -> Array | None:
@@ -136,10 +134,7 @@ class HullSearch(SteadyState, Generic[R]):
     def scored(self, batch: Evaluated) -> tuple[Evaluated, Array, BoolArray]:
         """Return the evaluations that succeeded, their points, and which may be vertices."""
         rows = batch.take(batch.ok) if batch.errors else batch
-        losses = self.roles.losses(rows.values)
-        losses -= self._low
-        losses /= self._span
-        points, usable = self.reference.normalised(losses)
+        points, usable = self.reference.normalised(self.roles.losses(rows.values))
         if self.roles.constraints:
             usable &= self.roles.violation(rows.values) == 0.0
         return rows, points, usable
@@ -346,7 +341,7 @@ class FCHEMOA(_FastHullSearch[ExactReference]):
             self.population,
             self._mode,
             self.genomes,
-            np.ascontiguousarray(rows.X),
+            rows.X,
             points,
             usable,
             rows.ids,
