@@ -6,6 +6,8 @@
 ``multistage``: exact fronts, beside a loop over candidates in numpy on the same bits.
 ``ensembling``: ROC AUC of ensembles and HAPEns, beside numpy and scikit-learn.
 ``pruning``: gap and bound of the strong form, beside the program as printed, on the same pools.
+``nsga2``: what searches take beside the evaluations, beside pymoo's own NSGA-II.
+``defaults``: how good our default search is, beside pymoo's own NSGA-II and Optuna's.
 ``hull``: convex-hull evolution on ZED1, beside the paper's times.
 ``resampling``: what to expect of many designs, beside every design in every resample.
 ``start``: commands from their start to their end, beside ``python -c pass``.
@@ -32,6 +34,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import peers
 from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
@@ -58,7 +61,7 @@ from framework.analysis.front_expectations import expect_front
 from framework.analysis.resamples import Resamples
 from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated
-from framework.front import Front
+from framework.front import Front, volume
 from framework.libraries.library import Cost, Library, load_library
 from framework.problem import Problem
 from framework.problems.functions import FunctionProblem
@@ -116,6 +119,7 @@ def asked(algorithm: Algorithm) -> Array:
 
 POPULATION = 300
 COSTS = [2, 2, 2, 1, 2, 1, 2, 3, 1, 2, 1, 1, 1, 2]
+PIMA_COSTS = [1, 3, 2, 2, 3, 2, 2, 1]
 HEART_COSTS = [1, 2, 2, 2, 2, 2, 2, 1, 2, 2, 1, 1]
 OBJECTIVES = [Objective("coverage", "max"), Objective("accuracy", "max"), Objective("cost", "min")]
 
@@ -134,10 +138,13 @@ def credit() -> dict[str, Any]:
     return source("australian", 690, 14, 8)
 
 
-def stages(dataset: dict[str, Any], costs: list[int], most: int) -> MultiStageProblem:
+def stages(
+    dataset: dict[str, Any], costs: list[int], most: int, seed: int = 0
+) -> MultiStageProblem:
     """Return the problem of a data set as in the paper, with so many stages at most."""
     section = {
         "dataset": dataset,
+        "split": {"seed": seed},
         "costs": {"classes": costs, "factor": 10},
         "threshold": 0.75,
         "max_stages": most,
@@ -305,6 +312,103 @@ def bench_resampling(args: argparse.Namespace) -> None:
     ]
     title = f"{len(X):,} designs, {outcomes.records} records, {resamples.count} resamples"
     print_rates(title, [(name, rate(work, 1, args.repeats)) for name, work in works])
+
+
+# --- searches ---------------------------------------------------------------------------------
+
+DEFAULT = {"kind": "local_search", "neighbours": 10}
+"""The search of the template, the quickstart and ``ParetoMultiStage``."""
+
+TEN = ["breast_w", "german", "heart_statlog", "liver_bupa", "parkinsons", "ionosphere", "vote"]
+TEN += ["breast_cancer", "wine", "heart_failure"]
+"""Data sets of problems as the template has them."""
+
+
+def bench_nsga2(args: argparse.Namespace) -> None:
+    """Print CPU microseconds of searches a candidate, evaluation left out, and hypervolumes."""
+    problem = stages(source("heart_failure", 299, 12, 6), HEART_COSTS, 4)
+    roles = Roles(problem.metrics, OBJECTIVES)
+    works: list[tuple[str, Callable[..., peers.Searched]]] = [
+        ("pymoo's own NSGA-II", peers.pymoo_nsga2),
+        ("nsga2", partial(peers.ours, {"kind": "nsga2", "population": 100})),
+        ("emsco", partial(peers.ours, {"kind": "emsco"})),
+        ("the default search", partial(peers.ours, DEFAULT)),
+    ]
+    rows, first = [], 0.0
+    for name, work in works:
+        work(problem, roles, 0, args.evaluations)  # compiles, and trains sub-classifiers
+        runs = [work(problem, roles, seed, args.evaluations) for seed in range(1, args.repeats + 1)]
+        each = min(run.seconds for run in runs) / args.evaluations * 1e6
+        first = first or each
+        covered = np.mean([volume(run.losses, roles) for run in runs])
+        rows.append((name, f"{each:.1f}", f"{first / each:.1f}", f"{covered:.4f}"))
+    title = f"{args.evaluations:,} candidates of heart, k = 4, populations of 100"
+    print_table(title, "search,us each,times the first,hypervolume", rows)
+
+
+def bench_defaults(args: argparse.Namespace) -> None:
+    """Print hypervolumes at equal evaluations, Optuna's at the first number alone."""
+    heads = "problem,evaluations,default,pymoo,lead,Optuna,lead"
+    rows = []
+    for name, problem in problems_of_defaults(args.only):
+        roles = Roles(problem.metrics, OBJECTIVES)
+        best = exact_volume(problem, roles)
+        shares: dict[tuple[str, int], FloatArray] = {}
+        for search_name, work, seeds, marks in (
+            ("default", partial(peers.ours, DEFAULT), args.seeds, args.evaluations),
+            ("pymoo", peers.pymoo_nsga2, args.seeds, args.evaluations),
+            ("Optuna", peers.optuna_nsga2, args.optuna_seeds, args.evaluations[:1]),
+        ):
+            runs = [work(problem, roles, seed, max(marks)).losses for seed in range(seeds)]
+            for mark in marks:
+                volumes = [volume(losses[:mark], roles) for losses in runs]
+                shares[search_name, mark] = np.array(volumes)
+        best = best or max(float(values.max()) for values in shares.values() if len(values))
+        for mark in args.evaluations:
+            row = [name, f"{mark:,}", f"{shares['default', mark].mean() / best:.2%}"]
+            for peer in ("pymoo", "Optuna"):
+                row += beside(shares["default", mark], shares.get((peer, mark)), best)
+            rows.append(row)
+    print_table("Hypervolume, as a share of the best known", heads, rows)
+
+
+def beside(default: FloatArray, peer: FloatArray | None, best: float) -> list[str]:
+    """Return a peer's mean, and by how much the default leads, with a 95% margin over seeds."""
+    if peer is None or not len(peer):
+        return ["", ""]
+    lead = (default[: len(peer)] - peer) / best
+    margin = 1.96 * lead.std(ddof=1) / np.sqrt(len(lead)) if len(lead) > 1 else np.nan
+    return [f"{peer.mean() / best:.2%}", f"{lead.mean():+.2%} ± {margin:.2%}"]
+
+
+def problems_of_defaults(only: Sequence[str]) -> Iterable[tuple[str, MultiStageProblem]]:
+    """Yield nine problems with exact fronts, and ten as the template has them, holdout."""
+    exact = {"heart_failure": HEART_COSTS, "pima": PIMA_COSTS, "australian": COSTS}
+    for name, costs in exact.items():
+        for seed in (10, 11, 12):
+            label = f"{name} {seed}"
+            if not only or label in only:
+                yield label, stages({"name": name}, costs, 4, seed)
+    for name in TEN:
+        if not only or name in only:
+            path = Path(os.environ.get("PARETOLAB_DATA", "."), f"{name}.csv")
+            table = {"path": str(path), "target": "target"}
+            section = {
+                "dataset": {"sklearn": name} if name in ("breast_cancer", "wine") else table,
+                "max_stages": 4,
+                "remove_features": True,
+                "measure": {"kind": "holdout"},
+            }
+            config = MultiStageConfig.model_validate(section)
+            yield name, MultiStageProblem.from_config(config)
+
+
+def exact_volume(problem: MultiStageProblem, roles: Roles) -> float:
+    """Return the hypervolume of the exact front; 0 where designs have further genes."""
+    if problem.space.levels or problem.space.removal:
+        return 0.0
+    X = asked(Exact(problem, roles, seed=0))
+    return volume(roles.losses(problem.evaluate(X)), roles)
 
 
 # --- ensembles --------------------------------------------------------------------------------
@@ -531,6 +635,11 @@ def main() -> int:
         of[name].add_argument("--repeats", type=int, default=3, help="the fastest counts")
     of["emsco"].add_argument("--generations", type=int, default=500)
     of["resampling"].add_argument("--designs", type=int, default=50000)
+    of["nsga2"].add_argument("--evaluations", type=int, default=15000)
+    of["defaults"].add_argument("--evaluations", type=int, nargs="+", default=[2000, 10000])
+    of["defaults"].add_argument("--seeds", type=int, default=20)
+    of["defaults"].add_argument("--optuna-seeds", type=int, default=5)
+    of["defaults"].add_argument("--only", nargs="*", default=[], help="names of problems")
     of["hull"].add_argument("--evaluations", type=int, default=30000)
     of["hull"].add_argument("--populations", type=int, nargs="+", default=[100, 300, 1000])
     of["pruning"].add_argument("libraries", nargs="*", help="folders; a made-up pool if none")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import bench
 import numpy as np
+import peers
 import pytest
 
 from algorithms.ensembling.ranks import rank_table
 from algorithms.pruning.problem import PruningProblem
+from framework.front import volume
+from framework.roles import Roles
+from framework.space import Partition
 from framework.streams import CandidateStreams
 
 
@@ -35,3 +41,22 @@ def test_both_forms_of_pruning_are_solved_for_as_long():
         value, bound, seconds = solve(problem, "accuracy", 20.0)
         assert value == bound == pytest.approx(value), solve
         assert 0.0 <= seconds < 20.0
+
+
+def test_peers_have_as_many_evaluations_and_never_beat_the_exact_front():
+    source = {"synthetic": {"samples": 200, "features": 5, "informative": 3}}
+    problem = bench.stages(source, [1, 2, 3, 1, 2], 3)
+    roles = Roles(problem.metrics, bench.OBJECTIVES)
+    best = bench.exact_volume(problem, roles)
+    for work in (partial(peers.ours, bench.DEFAULT), peers.pymoo_nsga2, peers.optuna_nsga2):
+        losses, seconds = work(problem, roles, 0, 150)
+        assert len(losses) == 150
+        assert seconds > 0
+        assert 0.8 * best < volume(losses, roles) <= best + 1e-12
+
+
+def test_what_peers_propose_becomes_a_design_of_the_space():
+    space = Partition(4, 3, removal=True, levels=2, values=5)
+    X = peers.repaired(space, np.array([[-1, -1, -1, -1, 4, 4], [2, 2, 0, -1, 1, 3]]))
+    assert X.tolist() == [[0, -1, -1, -1, 0, 0], [1, 1, 0, -1, 1, 0]]
+    assert space.contains(X.astype(space.dtype)).all()
