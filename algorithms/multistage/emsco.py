@@ -70,7 +70,21 @@ class EMSCO(SteadyState):
 
     Notes
     -----
-    Where the paper leaves room:
+    Algorithm 3, line by line, and where it stands here::
+
+        G_0 <- init()                                  first
+        while not converged():                         _check_end
+            rank(G_h), sort(G_h, by f)                 _form: pareto_layers, log_fitness
+            elite size <- max(ceil(b |G*_h|), |E*_0|)  _elite_of
+            G_{h+1} <- G*_h[0 : elite size]            _form: _elite
+            while |G_{h+1}| < |G|:                     propose
+                P_A, P_B <- select()                   _offspring: partitions.breed
+                C <- mutate(recombine(P_A, P_B))       the same
+                append C to G_{h+1}                    learn
+        return N(G_h)                                  outcome
+
+    G*_h has the distinct candidates of generation h, and E*_0 those of rank 0. Where the paper
+    leaves room:
 
     - Algorithm 3 appends children to G_h; they go to G_{h+1}.
     - The elite are the best distinct candidates, ``max(ceil(b |G*|), |E0*|)`` of them; Table 1

@@ -81,6 +81,20 @@ def breed(
 
     Notes
     -----
+    For each child (HAPEns, Section 3 and Algorithm 1; r is a vector of counts)::
+
+        with P(crossover):                                    crossed
+            r_a, r_b <- two parents                           parents
+            I <- the models with a count in either            merge: union
+            if |I| >= 3: r <- two-point crossover over I      crossing, inherit
+            if |I| < 3 or r = 0: r <- ceil((r_a + r_b) / 2)   inherit
+            with P(mutation): r <- mutated r
+        else:
+            r <- one parent, mutated                          mutate: r[j] += step, j uniform
+        if r was proposed before: reject it and try again     insert_code
+        after ``retries`` rejected mutants: step += 1         the emergency brake
+        after as many rejected crosses: P(mutation) <- 1
+
     Two ensembles are the same where their counts divided by the greatest common divisor are.
     After ``plan.retries`` rejected mutants the step of mutation grows by one; after as many
     rejected crosses every cross is mutated too; both for the rest of the batch. Fewer than n rows

@@ -1,4 +1,14 @@
-"""Populations of the exact hull searches: a hull and a queue (3DFCH-EMOA), layers (3DCH-EMOA)."""
+"""Populations of the exact hull searches: a hull and a queue (3DFCH-EMOA), layers (3DCH-EMOA).
+
+The paper's symbols, and what they are here:
+
+- CH, the convex hull of R and the frontal members: ``Population.hull``
+- FS-set, the frontal members: the members that are vertices of the hull
+- AgingQueue, which stores the non-FS-set: ``queue``, the oldest first
+- RV(q), the vertices that share a facet with q (Equation 7): ``around``
+- CH.p.contribution, by Fast dVAS (CH, p, r): ``lost[p]``, exact (Equation 8)
+- n: ``size``
+"""
 
 from __future__ import annotations
 
@@ -91,6 +101,22 @@ def absorb(
 
     ``genomes`` has one row per slot. What is not ``usable`` never becomes a vertex. ``draws`` has
     one number in [0, 1) per candidate for ``RANDOM``, which alone reads them.
+
+    Notes
+    -----
+    Lines 10 to 21, for each q_t that was evaluated::
+
+        if q_t is inside CH:                    _join
+            add q_t to the end of AgingQueue
+        else:
+            add q_t to CH (Algorithm 5)
+        if AgingQueue is not empty:             _shrink
+            delete its first element (Algorithm 2)
+        else:
+            delete the q of least contribution from CH (Algorithm 6)
+
+    The first n candidates join in the same way and cost no member, which leaves what lines 1 to 7
+    make of P_0.
     """
     first = len(pop.hull.facet_of) - size - 1
     for r in range(len(ids)):
@@ -106,7 +132,16 @@ def absorb(
 
 @njit_lean
 def _join(pop: Population, slot: int, first: int, usable: bool) -> None:
-    """Add a member: a vertex (Algorithm 5), or at the end of the queue."""
+    """Add a member: a vertex (Algorithm 5), or at the end of the queue.
+
+    Algorithm 5 with q = ``slot``::
+
+        CH <- add q to CH                                  hull3d.insert
+        for each p of FS-set that is no vertex any more:   hull.gone
+            add p to the end of AgingQueue                 _enqueue
+        q.contribution <- dVAS(q)                          _weigh_around
+        for each p of RV(q): p.contribution <- dVAS(p)
+    """
     pop.members[pop.counts[_MEMBERS]] = slot
     pop.position[slot] = pop.counts[_MEMBERS]
     pop.counts[_MEMBERS] += 1
@@ -168,7 +203,15 @@ def _weigh(pop: Population, n: int, first: int) -> None:
 
 @njit_lean
 def _shrink(pop: Population, first: int, mode: int, draw: float) -> None:
-    """Delete a member: from the queue (Algorithm 2), else the least contributor (Algorithm 6)."""
+    """Delete a member: from the queue (Algorithm 2), else the least contributor (Algorithm 6).
+
+    Algorithm 6, where AgingQueue is empty::
+
+        q <- the vertex of least contribution              _least
+        RV <- the related vertices of q                    _take_link
+        rebuild CH without q                               hull3d.delete: its hole is closed
+        for each p of RV: p.contribution <- dVAS(p)        _weigh
+    """
     pop.counts[_STEPS] += 1
     if pop.counts[_QUEUE] > 0:
         pop.counts[_BY_QUEUE] += 1
