@@ -316,7 +316,7 @@ def bench_resampling(args: argparse.Namespace) -> None:
 
 # --- searches ---------------------------------------------------------------------------------
 
-DEFAULT = {"kind": "local_search", "neighbours": 10}
+DEFAULT = {"kind": "local_search", "neighbours": 10, "batch": 100}
 """The search of the template, the quickstart and ``ParetoMultiStage``."""
 
 TEN = ["breast_w", "german", "heart_statlog", "liver_bupa", "parkinsons", "ionosphere", "vote"]
