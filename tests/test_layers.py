@@ -311,7 +311,7 @@ BUDGET = {
     "framework": 40_600,
     "algorithms": 32_000,
     "tracking": 7_750,
-    "scripts": 2_020,
+    "scripts": 2_270,
     "tests": 45_600,
 }
 
