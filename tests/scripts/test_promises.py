@@ -13,7 +13,7 @@ import pytest
 def row():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(promises, "FRESH", 300)
-        yield promises.measured("noise", "gaussian_nb", 3, 40)
+        yield promises.measured("noise", "gaussian_nb", 3, 40, False)
 
 
 def test_a_row_has_what_members_promise_and_are_worth(row):
@@ -38,8 +38,9 @@ def test_a_call_goes_on_where_one_was_stopped(row, tmp_path, monkeypatch, capsys
     file = tmp_path / "rows.jsonl"
     line = json.dumps(row)
     file.write_text(f"{line}\n{line[:50]}\n")
-    assert len(promises.read_rows(file, 40)) == 1
-    assert promises.read_rows(file, 300) == []
+    assert len(promises.read_rows(file, 40, False)) == 1
+    assert promises.read_rows(file, 300, False) == []
+    assert promises.read_rows(file, 40, True) == []
     monkeypatch.setattr(promises, "measured", lambda *task: pytest.fail(f"measured again: {task}"))
     words = ["--seeds", "1", "--first", "3", "--evaluations", "40", "--data", "noise"]
     assert promises.main([*words, "--classifiers", "gaussian_nb", "--out", str(tmp_path)]) == 0
