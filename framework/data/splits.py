@@ -362,11 +362,18 @@ def measure_folds(
     assert measure.repeats is not None
     counts = np.bincount(labels, minlength=len(classes))
     least = int(counts.argmin())
-    if counts[least] < measure.folds:
+    rare = counts < measure.folds
+    if rare.any():
+        helps = counts[rare].sum() >= measure.folds and not rare.all()
+        merge = (
+            f"merge rare classes with merge_rare: {measure.folds}"
+            if helps
+            else "remove its records"
+        )
         raise InputError(
             f"{where}.folds: expected at most the {counts[least]} training and validation records "
             f"of class {classes[least]!r}, found {measure.folds}; lower folds, or split.test, or "
-            f"merge rare classes with merge_rare: {measure.folds}"
+            f"{merge}"
         )
     fold_of = np.empty((measure.repeats, len(labels)), dtype=np.int64)
     for repeat in range(measure.repeats):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.data.splits import SplitConfig, split_records
+from framework.data.splits import MeasureConfig, SplitConfig, measure_folds, split_records
 from framework.errors import InputError
 from framework.experiment.config import check
 
@@ -78,3 +78,21 @@ def test_mistakes():
         split_records(np.arange(6) % 2, config(train=0.98, validation=0.01, test=0.01))
     with pytest.raises(InputError, match=r"of every class, found none of class 1 \(counted from 0"):
         split_records(labels, config(train=0.1, validation=0.5, test=0.4))
+
+
+@pytest.mark.parametrize(
+    ("counts", "advice"),
+    [
+        ([40, 30, 3, 3], "merge rare classes with merge_rare: 5"),
+        ([40, 30, 3], "remove its records"),
+        ([4, 3], "remove its records"),
+    ],
+)
+def test_advice_on_folds_helps(counts, advice):
+    labels = np.repeat(np.arange(len(counts)), counts)
+    measure = MeasureConfig(kind="cross_validation", folds=5)
+    with pytest.raises(InputError, match=f"or {advice}$"):
+        measure_folds(labels, measure, 0, list("abcd")[: len(counts)])
+    merged = np.where(np.array(counts)[labels] < 5, len(counts), labels)
+    helps = min(np.unique(merged, return_counts=True)[1]) >= 5 and len(set(merged)) > 1
+    assert helps == advice.startswith("merge")
