@@ -83,7 +83,9 @@ def main() -> None:
         into_wheel(arguments.wheel.resolve())
         return
     clone = subprocess.run(
-        [sys.executable, "-P", "-c", "import framework.machine_code"], check=False
+        [sys.executable, "-P", "-c", "import framework.machine_code"],
+        capture_output=True,
+        check=False,
     )
     fill("paretolab." if clone.returncode else "")
 
