@@ -317,7 +317,7 @@ def bench_resampling(args: argparse.Namespace) -> None:
 # --- searches ---------------------------------------------------------------------------------
 
 DEFAULT = {"kind": "local_search", "neighbours": 10, "batch": 100}
-"""The search of the template, the quickstart and ``ParetoMultiStage``."""
+"""The search of template, quickstart and ``ParetoMultiStage``, in batches for few evaluations."""
 
 TEN = ["breast_w", "german", "heart_statlog", "liver_bupa", "parkinsons", "ionosphere", "vote"]
 TEN += ["breast_cancer", "wine", "heart_failure"]

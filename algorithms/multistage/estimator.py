@@ -42,7 +42,7 @@ from framework.models.classifiers import (
     make_estimator,
 )
 
-_LOCAL_SEARCH = {"kind": "local_search", "neighbours": 10, "batch": 100}
+_LOCAL_SEARCH = {"kind": "local_search", "neighbours": 10}
 _OBJECTIVES, _BY_COST = ("coverage", "accuracy", "cost"), ("risk", "cost")
 _PLACE = "ParetoMultiStage"
 _CELL_BYTES = 16  # of a value in the table, and encoded
@@ -71,7 +71,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         coverage, accuracy and cost, or with a decision by costs risk and cost.
     algorithm
         A search over partitions: ``local_search``, ``emsco``, ``exact``, ``nsga2``, ... None: local
-        search, ten neighbours at a time, in batches of 100.
+        search, ten neighbours at a time.
     costs : mapping of feature name to float, Series, or sequence of float, optional
         What it costs to acquire each feature: by name, or in the order of the columns. The
         features of an array are called ``x0``, ``x1``, ... None: 1 each.
