@@ -187,6 +187,10 @@ def execute(
     """
     with run_dir.owned():
         problem = make_problem(config, options.address) if problem is None else problem
+        if isinstance(problem, Deployable) and problem.has_models:
+            from framework.models.store import check_target  # it needs data frames
+
+            check_target(run_dir.model)  # before anything is changed
         about = {
             "uid": uid_of(run_dir),
             "data": dict(problem.describe()),
@@ -254,7 +258,7 @@ def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any], options
 
     The model is that of the solution which the user chose before, else the recommended one.
     """
-    if not summary["front_size"]:
+    if not summary.get("front_size"):  # repeats on splits of their own have none
         return
     front = run_dir.front()
     chosen = run_dir.choice()

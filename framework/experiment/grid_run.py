@@ -104,7 +104,7 @@ def _write_champions(out: RunDir, problems: Problems, options: Options) -> None:
     except InputError:  # no hypervolume tells which that is
         return
     for run in best.values():
-        problem = problems.of(run.config())
+        problem = problems.of(run.config(checked=True))
         if isinstance(problem, Deployable) and problem.has_models:
             conclude(problem, run, run.summary(), options)
 

@@ -122,7 +122,7 @@ def save_model(
             f"{type(model).__name__}"
         )
     target = Path(directory).absolute()
-    _check_target(target)
+    check_target(target)
     with ExitStack() as stack:
         try:
             folder = stack.enter_context(whole_folder(target))
@@ -184,7 +184,14 @@ def _description(folder: Path) -> dict[str, Any]:
     return dict(plain)
 
 
-def _check_target(target: Path) -> None:
+def check_target(target: Path) -> None:
+    """Check that a model can be written there: nothing but another model is replaced.
+
+    Raises
+    ------
+    InputError
+        Something else is there.
+    """
     if target.is_dir():
         if not any(target.iterdir()) or (target / MODEL_FILE).is_file():
             return

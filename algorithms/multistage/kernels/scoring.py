@@ -204,7 +204,8 @@ def _prices(x: Array, charges: Charges, begun: IntArray, price: IntArray) -> Non
     """Fill ``price`` (stages,) with what entering each stage costs; ``begun`` (groups,) is room."""
     costs, group_of, group_costs, of_stage = charges
     d = len(x)
-    price[:] = of_stage
+    for j in range(len(price)):
+        price[j] = of_stage
     for i in range(d):
         if x[i] >= 0:
             price[x[i]] += costs[i]
