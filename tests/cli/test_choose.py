@@ -77,10 +77,11 @@ FOUND_OR_NOT = "where features tell classes only together, a tree may find that 
     [
         ({"classifier": {"kind": "decision_tree", "max_depth": 2}}, None, FOUND_OR_NOT),
         ({}, None, None),
-        (
+        pytest.param(
             {"kind": "network", "hidden": [2], "training": {"epochs": 2}},
             "random",
             "masks fit the records finely",
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["trees", "regression", "masks"],

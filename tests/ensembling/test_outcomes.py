@@ -42,7 +42,7 @@ def test_laws(classes):
 
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("classes", SCORES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_whole_weights_are_records_repeated(classes, ties, data):
     problem = EnsembleProblem(library_of(classes, ties=ties), score=SCORES[classes])

@@ -50,7 +50,7 @@ def config(workers):
     return check(RunConfig, raw, Path("zdt1.yaml"))
 
 
-@pytest.mark.parametrize("workers", ["serial", 1])
+@pytest.mark.parametrize("workers", ["serial", pytest.param(1, marks=pytest.mark.slow)])
 def test_every_evaluator_scores_and_leaves_nothing_running(workers):
     problem, lines = FunctionProblem("zdt1", 3), []
     X = problem.space.sample(np.random.default_rng(0), 8)

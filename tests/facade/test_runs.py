@@ -69,7 +69,7 @@ print(paretolab.resume(folder, ["budget.generations=3"], quiet=True, plots=False
 """
 
 
-@pytest.mark.parametrize("way", ["mapping", "checked"])
+@pytest.mark.parametrize("way", ["mapping", pytest.param("checked", marks=pytest.mark.slow)])
 def test_a_result_reads_again_what_its_program_read(tmp_path: Path, way: str) -> None:
     data, work = tmp_path / "data" / "d.csv", tmp_path / "work"
     data.parent.mkdir()

@@ -175,6 +175,7 @@ def test_latency_needs_models_that_are_measured() -> None:
         config(latency=True, measured=False)
 
 
+@pytest.mark.slow
 def test_memory_is_what_a_model_takes(tmp_path: Path) -> None:
     """A model with an array of 40 MB in it takes that much, one with nothing almost nothing."""
     from skops import io

@@ -27,6 +27,7 @@ Y = (X[:, 0] > 0).astype(int)
 FRAME = pd.DataFrame(X, columns=[f"f{i}" for i in range(10)])
 
 
+@pytest.mark.slow
 def test_no_model_is_charged_for_the_first_use_of_pandas() -> None:
     """The same model, asked about an array and about frames; the library alone takes megabytes."""
     on_array = measured_costs({"a": LogisticRegression().fit(X, Y)}, X)["memory"].values

@@ -352,6 +352,7 @@ def drips(client):
         return False
 
 
+@pytest.mark.slow
 def test_who_does_not_read_an_answer_is_cut(monkeypatch):
     monkeypatch.setattr(services, "SECONDS", 2.0)
     with serving(fitted()[0]) as service:

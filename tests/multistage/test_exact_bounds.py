@@ -236,6 +236,7 @@ def test_bounds_are_under_the_laws(hard, little_known, law):
     law(AlgorithmCase(make, hard, three(hard), deterministic=True))
 
 
+@pytest.mark.slow
 def test_the_command_writes_bounds_and_says_that_they_are_not_exact(tmp_path, capsys):
     objectives = [{"metric": m, "sense": "min" if m == "cost" else "max"} for m in METRICS]
     raw = {

@@ -19,7 +19,10 @@ FOLDS = {"kind": "cross_validation", "folds": 4}
     "more",
     [
         {},
-        {"classifier": {"kind": "gaussian_nb"}, "calibration": "sigmoid"},
+        pytest.param(
+            {"classifier": {"kind": "gaussian_nb"}, "calibration": "sigmoid"},
+            marks=pytest.mark.slow,
+        ),
         {"measure": {**FOLDS, "repeats": 2}, "dataset": {"positive": "high"}},
         {"rates": ["precision:high", "matthews"], "dataset": {"positive": "high"}},
     ],

@@ -45,6 +45,7 @@ def test_auto_stays_serial_for_little_work() -> None:
     assert said[0].startswith("scored in this process")
 
 
+@pytest.mark.slow
 def test_auto_moves_to_ray_within_the_first_batch(make: Make) -> None:
     problem, X = Sphere(seconds=0.05, noise=0.1), genomes(500)
     evaluator, said = auto(problem, lambda: make(Sphere(noise=0.1)), 1.0)

@@ -176,6 +176,7 @@ def test_workers_that_are_killed_before_they_are_ready_end_nothing(make: Make) -
     assert_same(score(make(Unborn()), X), score(SerialEvaluator(Sphere(), 7), X))
 
 
+@pytest.mark.slow
 def test_no_room_is_told_and_a_slow_start_is_not(
     make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -190,6 +191,7 @@ def test_no_room_is_told_and_a_slow_start_is_not(
     assert [record.message[: len(told)] for record in caplog.records] == [told]
 
 
+@pytest.mark.slow
 def test_workers_that_cannot_load_the_problem_are_an_error(make: Make) -> None:
     ray = make(Orphan())
     ray.submit(np.arange(3), genomes(3))

@@ -88,6 +88,7 @@ def test_one_that_is_killed_loses_nothing(tmp_path, plan):
     assert len(trials) == 6
 
 
+@pytest.mark.slow
 def test_an_interrupted_process_leaves_its_trial_to_others(tmp_path, plan):
     """Also one that has no values yet: its retry gets those that it would have had."""
     start = [{"problem.noise": 0.125}]
