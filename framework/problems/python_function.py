@@ -115,7 +115,7 @@ class PythonFunction(Problem):
         one list: ``function([0.3, "rbf"])``. ``(0.0, 1.0)`` stands for real numbers, ``(1, 10)``
         for whole ones, both bounds included, ``(1e-3, 1e3, "log")`` for real numbers that are
         spread evenly by their logarithm, a list for choices.
-    objectives : sequence of str, or mapping of str to {'min', 'max'}
+    objectives : str, sequence of str, or mapping of str to {'min', 'max'}
         Names, minimised unless said.
     vectorised : bool
         The function takes arrays of n values, and returns arrays of shape (n,). A value must not
@@ -145,12 +145,13 @@ class PythonFunction(Problem):
         self,
         function: Callable[..., Any],
         space: Mapping[str, Any] | Sequence[Any],
-        objectives: Sequence[str] | Mapping[str, Sense],
+        objectives: str | Sequence[str] | Mapping[str, Sense],
         *,
         vectorised: bool = False,
     ) -> None:
         self.vectorised, self.by_name = vectorised, isinstance(space, Mapping)
         named = space if isinstance(space, Mapping) else {f"x{j}": s for j, s in enumerate(space)}
+        objectives = [objectives] if isinstance(objectives, str) else objectives
         senses: Mapping[str, Sense] = (
             objectives
             if isinstance(objectives, Mapping)

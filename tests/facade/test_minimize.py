@@ -52,7 +52,7 @@ def test_goes_on_with_more_evaluations_and_refuses_another_function(tmp_path):
         return v[0] ** 2 + v[1]
 
     whole = search(first, [(-1.0, 1.0), (0, 3)], ["f"], budget=500, out=tmp_path / "whole")
-    search(first, [(-1.0, 1.0), (0, 3)], ["f"], budget=200, out=tmp_path / "parts")
+    search(first, [(-1.0, 1.0), (0, 3)], "f", budget=200, out=tmp_path / "parts")
     found = search(first, [(-1.0, 1.0), (0, 3)], ["f"], budget=500, out=tmp_path / "parts")
     assert np.array_equal(found.front.X, whole.front.X)
     with pytest.raises(InputError, match="no fewer than the 500 evaluations"):

@@ -53,7 +53,7 @@ class Minimized(RunResult):
 def minimize(
     function: Callable[..., Any],
     space: Mapping[str, Any] | Sequence[Any],
-    objectives: Sequence[str] | Mapping[str, Sense],
+    objectives: str | Sequence[str] | Mapping[str, Sense],
     *,
     budget: int | Mapping[str, Any] = 1_000,
     algorithm: str | Mapping[str, Any] = _SEARCH,
@@ -82,8 +82,8 @@ def minimize(
         ``{"x": (0.0, 1.0), "n": (1, 10), "c": (1e-3, 1e3, "log"), "kernel": ["rbf", "linear"]}``:
         real numbers, whole numbers, numbers spread by their logarithm, choices. Parameters are
         passed by name; those of a sequence, which have no names, as one list.
-    objectives : sequence of str, or mapping of str to {'min', 'max'}
-        Names of the values; they are minimised unless said.
+    objectives : str, sequence of str, or mapping of str to {'min', 'max'}
+        Names of the values, a single one by itself; they are minimised unless said.
     budget : int or mapping
         Number of evaluations, or a section ``budget``: ``{"generations": 50}``.
     algorithm : str or mapping

@@ -164,7 +164,8 @@ class RunResult:
 
     def __repr__(self) -> str:
         status = self.summary.get("status", "unfinished")
-        return f"RunResult({str(self.directory)!r}, {status}, {len(self.front)} solutions)"
+        front = "1 solution" if len(self.front) == 1 else f"{len(self.front)} solutions"
+        return f"RunResult({str(self.directory)!r}, {status}, {front})"
 
 
 def run(
