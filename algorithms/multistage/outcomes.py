@@ -2,14 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.metrics import COST, LOSS, HeldOutRecords
-from framework.answers import NO_ANSWER, Answers, Records
+from algorithms.multistage.records import StageData
+from framework.answers import NO_ANSWER, Answers, Part, Records
 from framework.arrays import Array, BoolArray, IntArray
+from framework.data.subgroups import Subgroups
 
 _ANSWERED, _RIGHT, _CALLED = range(3)  # planes of record_outcomes()
+
+
+def parts_of(
+    data: StageData,
+    classes: tuple[Any, ...],
+    counts: Sequence[IntArray],
+    groups: Sequence[Subgroups],
+) -> dict[Part, Records | None]:
+    """Return the records of the search and the test records, as answers are about them.
+
+    Parameters
+    ----------
+    data : StageData
+    classes : tuple
+        Labels, by class code.
+    counts : sequence of numpy.ndarray of int64, shape (records,)
+        How often each record counts, by part; none where each counts once.
+    groups : sequence of Subgroups
+        By part; none where there are no subgroups.
+    """
+    cut = data.n_validation
+
+    def records(part: Part, labels: IntArray, **more: Any) -> Records:
+        at = int(part == "test")
+        return Records(
+            labels,
+            classes,
+            data.positive,
+            weights=counts[at] if counts else None,
+            groups=groups[at].codes if groups else None,
+            group_names=groups[at].names if groups else (),
+            part=part,
+            **more,
+        )
+
+    searched = records("search", data.y_held[:cut], units=data.units, refitted=bool(data.folds))
+    return {"search": searched, "test": records("test", data.y_held[cut:]) if data.n_test else None}
 
 
 def answers_of(

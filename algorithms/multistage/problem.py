@@ -40,7 +40,7 @@ from algorithms.multistage.metrics import (
     measure,
     measures_of,
 )
-from algorithms.multistage.outcomes import answers_of
+from algorithms.multistage.outcomes import answers_of, parts_of
 from algorithms.multistage.records import FeatureCosts, Source, StageData
 from algorithms.multistage.refits import AllRecords
 from algorithms.multistage.stage_classifiers import restore
@@ -195,7 +195,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         k = len(self.classes)
         about = k, data.positive, self.cost_scale, self.error_costs
         self.measures = each_once([*measures_of(of_family, *about), *rates])
-        self._answered = self._parts(subgroups)
+        self._answered = parts_of(data, self.classes, self.counts, subgroups)
         answers = [  # all that decides what a sub-classifier answers
             COMPONENTS_FORMAT,
             source.fingerprint,
@@ -228,29 +228,6 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         self.fingerprint = digest([self.components_fingerprint, *design])
         self._all_records: AllRecords | None = None
         self._start_empty()
-
-    def _parts(self, groups: Sequence[Subgroups]) -> dict[Part, Records | None]:
-        """Return the records of each part as answers are about them."""
-        data, cut = self.data, self.data.n_validation
-
-        def records(part: Part, labels: IntArray, **more: Any) -> Records:
-            at = int(part == "test")
-            return Records(
-                labels,
-                self.classes,
-                data.positive,
-                weights=self.counts[at] if self.counts else None,
-                groups=groups[at].codes if groups else None,
-                group_names=groups[at].names if groups else (),
-                part=part,
-                **more,
-            )
-
-        refitted, tested = bool(data.folds), data.n_test > 0
-        return {
-            "search": records("search", data.y_held[:cut], units=data.units, refitted=refitted),
-            "test": records("test", data.y_held[cut:]) if tested else None,
-        }
 
     Config = MultiStageConfig
 
