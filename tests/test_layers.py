@@ -309,7 +309,7 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
     "framework": 40_650,
-    "algorithms": 32_000,
+    "algorithms": 32_050,
     "tracking": 7_750,
     "scripts": 2_270,
     "tests": 45_600,

@@ -20,6 +20,8 @@ from framework.jit import njit
 NEVER = np.iinfo(np.int64).max
 """What is paid where nothing attains a cell."""
 
+_NEXT, _LEVEL, _GAINED, _SAVED = range(4)  # of a node of the lists
+
 
 class Sweeps(NamedTuple):
     """One chain as a row of sweeps: each lets the records above a level leave.
@@ -96,31 +98,40 @@ def attained(
 
     Notes
     -----
-    No recursion: compiled recursive functions that allocate fail when loaded from a cache.
+    Of each record at each sweep, ``node`` has in one line of the cache who follows in the list of
+    the sweep, its level, what is gained where it leaves there and not at the end, and what is saved
+    by that; place N is the head of each list. In short, with sweeps from 0::
+
+        policies of sweep d, of the records in its list:
+            if sweep d may let nobody leave: policies of sweep d + 1
+            for each level, from the highest:
+                take the records of that level out of the lists of all later sweeps
+                policies of sweep d + 1, unless nobody is left: that is a shorter chain
+            put them all back, the last one first
+
+    The last sweep needs no lists: each level that it comes to is a policy. There is no recursion,
+    since compiled recursive functions that allocate fail when they are loaded from a cache.
     """
     m, n = level.shape
     best = np.full(rows * width, np.iinfo(np.int64).max, dtype=np.int64)
     levels = np.zeros((rows * width, m), dtype=np.int32)
-    # of each record at each sweep, in one line of the cache: who follows, the level, what is gained
-    # by leaving there and not at the end, and what is saved
     node = np.zeros((m, n + 1, 4), dtype=np.int64)
     for r in range(n):
         saved = 0
         for d in range(m - 1, -1, -1):
             saved += cost[d + 1, r]
-            node[d, r, 1] = level[d, r]
-            node[d, r, 2] = gain[d, r] - gain[m, r]
-            node[d, r, 3] = saved
+            node[d, r, _LEVEL] = level[d, r]
+            node[d, r, _GAINED] = gain[d, r] - gain[m, r]
+            node[d, r, _SAVED] = saved
     preceding = np.zeros((m, n + 1), dtype=np.int32)
     highest = np.zeros(m, dtype=np.int64)
     for d in range(m):
-        order = np.argsort(-level[d], kind="mergesort")
         before = n
-        for r in order:
-            node[d, before, 0] = r
+        for r in np.argsort(-level[d], kind="mergesort"):
+            node[d, before, _NEXT] = r
             preceding[d, r] = before
             before = r
-        node[d, before, 0] = n
+        node[d, before, _NEXT] = n
         preceding[d, n] = before
         highest[d] = level[d].max()
     total_gain, total_cost, total_answered = 0, 0, answered[m] * n
@@ -130,77 +141,89 @@ def attained(
             total_cost += cost[i, r]
     cut = np.zeros(m, dtype=np.int64)
     cursor = np.zeros(m, dtype=np.int64)
-    fresh = np.zeros(m, dtype=np.bool_)
-    left = np.zeros((m, n), dtype=np.int32)  # who left, in order
+    at_start = np.zeros(m, dtype=np.bool_)
+    out = np.zeros((m, n), dtype=np.int32)  # who left at a sweep, in order
     count = np.zeros(m, dtype=np.int64)
     last = m - 1
     d = 0
-    cursor[0], fresh[0], count[0] = node[0, n, 0], True, 0
+    cursor[0], at_start[0] = node[0, n, _NEXT], True
     while d >= 0:
+        r = cursor[d]
         if d == last:
             g, c, a = total_gain, total_cost, total_answered
-            gains_answer = answered[d] - answered[m]
-            r = node[d, n, 0]
             if nobody[d] and r != n:
                 cell = g + (a * width if rows > 1 else 0)
                 if c < best[cell]:
-                    best[cell] = c
-                    for i in range(last):
-                        levels[cell, i] = cut[i]
-                    levels[cell, last] = highest[d] + 1
+                    _note(best, levels, cell, c, cut, highest[d] + 1)
             while r != n:
-                g += node[d, r, 2]
-                c -= node[d, r, 3]
-                a += gains_answer
-                after = node[d, r, 0]
-                if node[d, after, 1] != node[d, r, 1] and (after != n or everybody):
+                g += node[d, r, _GAINED]
+                c -= node[d, r, _SAVED]
+                a += answered[d] - answered[m]
+                following = node[d, r, _NEXT]
+                whole = node[d, following, _LEVEL] != node[d, r, _LEVEL]  # all of this level
+                if whole and (following != n or everybody):
                     cell = g + (a * width if rows > 1 else 0)
                     if c < best[cell]:
-                        best[cell] = c
-                        for i in range(last):
-                            levels[cell, i] = cut[i]
-                        levels[cell, last] = node[d, r, 1]
-                r = after
+                        _note(best, levels, cell, c, cut, node[d, r, _LEVEL])
+                r = following
             d -= 1
             continue
-        descend = False
-        if fresh[d]:
-            fresh[d] = False
-            if nobody[d]:
-                cut[d] = highest[d] + 1
-                descend = True
-        if not descend:
-            r = cursor[d]
-            if r != n:
-                cut[d] = level[d, r]
-                while r != n and level[d, r] == cut[d]:
-                    total_gain += node[d, r, 2]
-                    total_cost -= node[d, r, 3]
-                    total_answered += answered[d] - answered[m]
-                    for i in range(d + 1, m):
-                        node[i, preceding[i, r], 0] = node[i, r, 0]
-                        preceding[i, node[i, r, 0]] = preceding[i, r]
-                    left[d, count[d]] = r
-                    count[d] += 1
-                    r = node[d, r, 0]
-                cursor[d] = r
-                descend = r != n  # else nobody is left: a shorter chain
-            if r == n:
-                while count[d] > 0:  # put back, the last one first
-                    count[d] -= 1
-                    r = left[d, count[d]]
-                    total_gain -= node[d, r, 2]
-                    total_cost += node[d, r, 3]
-                    total_answered -= answered[d] - answered[m]
-                    for i in range(m - 1, d, -1):
-                        node[i, preceding[i, r], 0] = r
-                        preceding[i, node[i, r, 0]] = r
-                d -= 1
-                continue
-        if descend:
+        if at_start[d] and nobody[d]:
+            cut[d] = highest[d] + 1
+        elif r != n:
+            cut[d] = level[d, r]
+            while r != n and level[d, r] == cut[d]:
+                total_gain += node[d, r, _GAINED]
+                total_cost -= node[d, r, _SAVED]
+                total_answered += answered[d] - answered[m]
+                _take_out(node, preceding, d, r)
+                out[d, count[d]] = r
+                count[d] += 1
+                r = node[d, r, _NEXT]
+            cursor[d] = r
+        at_start[d] = False
+        if r != n:  # there are records for the next sweep
             d += 1
-            cursor[d], fresh[d], count[d] = node[d, n, 0], True, 0
+            cursor[d], at_start[d] = node[d, n, _NEXT], True
+            continue
+        while count[d] > 0:
+            count[d] -= 1
+            r = out[d, count[d]]
+            total_gain -= node[d, r, _GAINED]
+            total_cost += node[d, r, _SAVED]
+            total_answered -= answered[d] - answered[m]
+            _put_back(node, preceding, d, r)
+        d -= 1
     return best, levels
+
+
+@njit
+def _note(
+    best: IntArray, levels: Array, cell: int, cost: int, cut: IntArray, last_level: int
+) -> None:
+    """Note the cheapest policy of a cell so far."""
+    best[cell] = cost
+    last = levels.shape[1] - 1
+    for i in range(last):
+        levels[cell, i] = cut[i]
+    levels[cell, last] = last_level
+
+
+@njit
+def _take_out(node: IntArray, preceding: Array, sweep: int, record: int) -> None:
+    """Take a record out of the lists of all sweeps after one."""
+    for i in range(sweep + 1, len(node)):
+        following = node[i, record, _NEXT]
+        node[i, preceding[i, record], _NEXT] = following
+        preceding[i, following] = preceding[i, record]
+
+
+@njit
+def _put_back(node: IntArray, preceding: Array, sweep: int, record: int) -> None:
+    """Put the record that was taken out last back into the lists of all sweeps after one."""
+    for i in range(len(node) - 1, sweep, -1):
+        node[i, preceding[i, record], _NEXT] = record
+        preceding[i, node[i, record, _NEXT]] = record
 
 
 def best_of(sweeps: Sweeps, chain: tuple[int, ...], by_answers: bool) -> list[Point]:

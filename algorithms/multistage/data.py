@@ -118,31 +118,12 @@ def prepare_table(
     thresholds, grid = _thresholds(config, table, f"{where}.threshold")
     n = 0 if crossed else len(split.validation)
     held = split.test if crossed else np.concatenate([split.validation, split.test])
-    names = [str(name) for name in table.features.columns]
-    place = f"{where}.costs"
-    # in a cross-validation of all its records: a design has one cost, whoever answers
-    records, y = table.features.iloc[training], table.labels[training]
-    costs = feature_costs(config.costs, names, records, y, place, table.left_out)
-    groups = cost_groups(config.costs, names, place, table.left_out)
-    priced = [costs, groups.costs, np.array([config.stage_cost])]
-    weighed = None
-    if config.decision is not None:
-        each = None if weights is None else weights[training]
-        weighed = decision_of(config.decision, table.classes, y, f"{where}.decision", each)
-        priced += [weighed[0].errors.ravel(), np.array([weighed[0].no_answer])]
-    # one scale for all costs, so that they can be added
-    most = max(len(division.repeats) * len(training) if crossed else n, len(split.test))
     counts = None if weights is None else whole_weights(weights)
+    most = max(len(division.repeats) * len(training) if crossed else n, len(split.test))
     if counts is not None:
         most = max(len(division.repeats), 1) * int(counts.sum())
-    units, scale = exact_costs(np.concatenate(priced), most)
-    marks = [len(costs), len(costs) + len(groups)]
-    of_features, shared, (of_stage, *rest) = np.split(units, marks)
-    decision, rule = None, decisions.by_confidence(grid)
-    if weighed is not None and config.decision is not None:
-        errors = np.array(rest[:-1]).reshape(weighed[0].errors.shape)
-        decision = StageDecision(*weighed, config.decision.per_stage, errors, int(units[-1]))
-        rule = decision.risk_rule()
+    costs, decision = _priced(config, table, training, weights, most, where)
+    rule = decisions.by_confidence(grid) if decision is None else decision.risk_rule()
     together = None if copies is None and _codes(division.units) is None else division.units
     weight = config.classifier.parameters.get("class_weight")
     if isinstance(weight, Mapping):
@@ -173,7 +154,7 @@ def prepare_table(
         refuse_unweighted(config.classifier, f"{where}.classifier")
     return {
         "data": data,
-        "costs": FeatureCosts(of_features, scale, groups, shared, int(of_stage)),
+        "costs": costs,
         "source": source,
         "error_costs": _error_costs(config.error_costs, table, f"{where}.error_costs"),
         "decision": decision,
@@ -182,11 +163,61 @@ def prepare_table(
         "subgroups": compared,
         "counts": () if counts is None else (counts[scored], counts[division.split.test]),
         "missing": config.missing,
-        "max_stages": _max_stages(config, len(names), f"{where}.max_stages"),
+        "max_stages": _max_stages(config, table.features.shape[1], f"{where}.max_stages"),
         "remove_features": config.remove_features,
         "classifier": config.classifier,
         "calibration": config.calibration,
     }
+
+
+def _priced(
+    config: MultiStageSettings,
+    table: Table,
+    training: IntArray,
+    weights: FloatArray | None,
+    most: int,
+    where: str,
+) -> tuple[FeatureCosts, StageDecision | None]:
+    """Return what features and stages cost, and what stages decide by, where that is costs.
+
+    All are whole numbers on one scale, so that they can be added. In a cross-validation they follow
+    from all its records: a design has one cost, whoever answers.
+
+    Parameters
+    ----------
+    training : numpy.ndarray of int64
+        Records that costs by importance and by shares of classes follow from.
+    weights : numpy.ndarray of float64, shape (n,), optional
+        How much each record of the table counts.
+    most : int
+        Records whose costs are summed, at most.
+
+    Raises
+    ------
+    InputError
+        Costs that do not fit the features or the classes.
+    """
+    names = [str(name) for name in table.features.columns]
+    records, y = table.features.iloc[training], table.labels[training]
+    place = f"{where}.costs"
+    costs = feature_costs(config.costs, names, records, y, place, table.left_out)
+    groups = cost_groups(config.costs, names, place, table.left_out)
+    parts = [costs, groups.costs, np.array([config.stage_cost])]
+    asked, weighed = config.decision, None
+    if asked is not None:
+        of_training = None if weights is None else weights[training]
+        weighed = decision_of(asked, table.classes, y, f"{where}.decision", of_training)
+        parts += [weighed[0].errors.ravel(), np.array([weighed[0].no_answer])]
+    units, scale = exact_costs(np.concatenate(parts), most)
+    of_features, of_groups, of_stage, *of_decision = np.split(
+        units, np.cumsum([len(part) for part in parts])[:-1]
+    )
+    decision = None
+    if asked is not None and weighed is not None:
+        errors, no_answer = of_decision
+        errors = errors.reshape(weighed[0].errors.shape)
+        decision = StageDecision(*weighed, asked.per_stage, errors, int(no_answer[0]))
+    return FeatureCosts(of_features, scale, groups, of_groups, int(of_stage[0])), decision
 
 
 def column_weights(table: Table, name: str) -> FloatArray:

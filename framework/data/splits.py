@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field, model_validator
 
-from framework.arrays import FloatArray, IntArray, frozen
+from framework.arrays import BoolArray, FloatArray, IntArray, frozen
 from framework.errors import InputError
 from framework.settings import Section
 
@@ -192,40 +192,54 @@ def _dealt(
 ) -> IntArray:
     """Return the part (n,) of each record; no unit is in two.
 
-    Units of several records come first, larger ones before smaller ones and in random order among
-    those of about one size. Each goes where its strata lack most; single records fill up.
+    Units of several records come first, then single records fill up what each part lacks.
     """
-    part_of = np.full(len(units), -1, dtype=np.int64)
-    _, strata = np.unique(strata, return_inverse=True)
-    strata = strata.ravel()
-    totals = np.bincount(strata)
-    lack = shares[:, None] * totals
+    strata = np.unique(strata, return_inverse=True)[1].ravel()
     sizes = np.bincount(units)
-    several = np.flatnonzero(sizes > 1)
-    if len(several):
-        parts = np.full(len(sizes), -1, dtype=np.int64)
-        row = np.full(len(sizes), -1, dtype=np.int64)
-        row[several] = np.arange(len(several))
-        members = row[units] >= 0
-        content = np.zeros((len(several), len(totals)))
-        np.add.at(content, (row[units[members]], strata[members]), 1.0)
-        order = rng.permutation(len(several))
-        magnitude = np.frexp(sizes[several][order])[1]
-        for i in order[np.argsort(-magnitude, kind="stable")]:
-            gain = np.round((lack * content[i] / totals**2).sum(axis=1), 12)
-            part = int(np.where(shares > 0, gain, -np.inf).argmax())
-            lack[part] -= content[i]
-            parts[several[i]] = part
-        part_of = parts[units]
+    lack = shares[:, np.newaxis] * np.bincount(strata)  # records by part and stratum
+    together = sizes[units] > 1
+    part_of = np.full(len(units), -1, dtype=np.int64)
+    if together.any():
+        part_of[together] = _dealt_together(strata, units, together, shares, lack, rng)
     lag = np.zeros(len(shares))
-    for code in range(len(totals)):
-        single = np.flatnonzero((strata == code) & (part_of < 0))
-        room = np.maximum(lack[:, code], 0.0) if len(several) else shares
-        room = room / room.sum() if len(several) and len(single) else room
+    for stratum in range(lack.shape[1]):
+        single = np.flatnonzero((strata == stratum) & ~together)
+        room = shares
+        if together.any():
+            room = np.maximum(lack[:, stratum], 0.0)
+            room = room / room.sum() if len(single) else room
         counts = _sizes(len(single), room, lag)
         lag += room * len(single) - counts
         part_of[rng.permutation(single)] = np.repeat(np.arange(len(shares)), counts)
     return part_of
+
+
+def _dealt_together(
+    strata: IntArray,
+    units: IntArray,
+    together: BoolArray,
+    shares: FloatArray,
+    lack: FloatArray,
+    rng: np.random.Generator,
+) -> IntArray:
+    """Return the parts of the records that are not alone in their unit; take them off ``lack``.
+
+    Larger units come before smaller ones, and in random order among those of about one size, that
+    is of one power of two. Each goes where its strata lack most, in shares of a stratum.
+    """
+    totals = np.bincount(strata)
+    several, unit = np.unique(units[together], return_inverse=True)
+    content = np.zeros((len(several), len(totals)))  # records by unit and stratum
+    np.add.at(content, (unit, strata[together]), 1.0)
+    part_of_unit = np.empty(len(several), dtype=np.int64)
+    order = rng.permutation(len(several))
+    magnitude = np.frexp(content.sum(axis=1)[order])[1]
+    for i in order[np.argsort(-magnitude, kind="stable")]:
+        gain = np.round((lack * content[i] / totals**2).sum(axis=1), 12)
+        part = int(np.where(shares > 0, gain, -np.inf).argmax())
+        lack[part] -= content[i]
+        part_of_unit[i] = part
+    return part_of_unit[unit.ravel()]
 
 
 def _sizes(count: int, shares: FloatArray, lag: FloatArray) -> IntArray:
