@@ -311,8 +311,8 @@ BUDGET = {
     "framework": 40_650,
     "algorithms": 32_050,
     "tracking": 7_750,
-    "scripts": 2_270,
-    "tests": 45_600,
+    "scripts": 2_370,
+    "tests": 45_700,
 }
 
 

@@ -268,15 +268,21 @@ def tabrepo(folder: Path, fold: int, **more: Any) -> tuple[Library, list[str]]:
 
 
 def write_tabrepo(
-    folder: Path, validation: Any, test: Any, y: Any, y_test: Any, dtype: str = "float32"
+    folder: Path,
+    validation: Any,
+    test: Any,
+    y: Any,
+    y_test: Any,
+    dtype: str = "float32",
+    dataset: str = "adult",
 ) -> list[str]:
-    """Write a context of one data set and fold in TabRepo's layout; the last model has no time."""
+    """Add a data set and fold to a context in TabRepo's layout; the last model has no time."""
     models = [f"Model_c{i}_BAG_L1" for i in range(len(validation))]
-    place = folder / "model_predictions" / "adult" / "1"
+    place = folder / "model_predictions" / dataset / "1"
     place.mkdir(parents=True)
     meta = {
         "models": models,
-        "dataset": "adult",
+        "dataset": dataset,
         "fold": 1,
         "dtype": dtype,
         "pred_val_shape": validation.shape,
@@ -289,7 +295,7 @@ def write_tabrepo(
         pd.Series(labels, index=rows, name="class").to_csv(place / f"label-{part}.csv.zip")
     timed = pd.DataFrame(
         {
-            "dataset": "adult",
+            "dataset": dataset,
             "fold": 1,
             "framework": models[:-1],
             "time_infer_s": np.arange(1.0, len(models)),
@@ -297,7 +303,9 @@ def write_tabrepo(
         }
     )
     elsewhere = timed.assign(dataset="other", time_infer_s=99.0)
-    pd.concat([elsewhere, timed]).to_parquet(folder / "configs.parquet")
+    metrics = folder / "configs.parquet"
+    before = [pd.read_parquet(metrics)] if metrics.exists() else []
+    pd.concat([*before, elsewhere, timed]).to_parquet(metrics)
     return models
 
 
