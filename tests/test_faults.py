@@ -161,7 +161,7 @@ def test_interrupted_before_anything_is_made(place):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", [70_000, 130_000])
+@pytest.mark.parametrize("room", [40_000, 70_000])
 def test_full_disk(place, reference, room):
     """No file may grow beyond ``room`` bytes: the journal meets that in the midst of the run."""
 
