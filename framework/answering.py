@@ -20,9 +20,10 @@ from framework.answers import (
     measured,
 )
 from framework.arrays import Array, IntArray
+from framework.capabilities import Alternative, TrivialClassifier
 from framework.measures import Ratio, samples_of
 from framework.outcomes import Sample
-from framework.problem import Alternative, Deployable, Problem, TrivialClassifier
+from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.streams import CandidateStreams
 

@@ -42,6 +42,7 @@ from framework.answers import (
     measured,
 )
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
+from framework.capabilities import Alternative, TrivialClassifier
 from framework.data.columns import Label
 from framework.data.splits import MeasureConfig
 from framework.data.subgroups import Subgroups
@@ -62,7 +63,7 @@ from framework.libraries.selection import (
     reported_costs,
 )
 from framework.measures import Tables, each_once
-from framework.problem import Alternative, Deployable, TrivialClassifier
+from framework.problem import Deployable
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Counts

@@ -17,6 +17,7 @@ from framework.answering import AnsweringProblem
 from framework.answers import Answers, Measure, Part, Size
 from framework.answers import Records as AnsweredRecords
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, row_codes
+from framework.capabilities import Alternative
 from framework.components import Components, ComponentStore
 from framework.data.datasets import memory_to_load
 from framework.data.encoding import Encoder
@@ -24,7 +25,7 @@ from framework.data.subgroups import Subgroups
 from framework.errors import InputError
 from framework.machine import cache_dir
 from framework.measures import Ratio, Tables, each_once, rates
-from framework.problem import Alternative, Deployable
+from framework.problem import Deployable
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Bits, Integers, Space

@@ -16,11 +16,11 @@ from framework.analysis.ranges import Spread, gain_share, moments, promised
 from framework.answering import AnsweringProblem
 from framework.answers import Answers, Measure, Part, Records, Size
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.capabilities import TrivialClassifier
 from framework.errors import InputError
 from framework.front import Promise
 from framework.measures import Ratio, Tables
 from framework.outcomes import resample_weights
-from framework.problem import TrivialClassifier
 from framework.roles import Metric
 from framework.space import Integers
 from framework.streams import CandidateStreams, resample_stream

@@ -47,6 +47,7 @@ from algorithms.multistage.stage_classifiers import restore
 from framework.answering import AnsweringProblem, CertifiedCosts
 from framework.answers import AnswerOutcomes, Answers, Measure, Part, Records, measured
 from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen, row_codes
+from framework.capabilities import Alternative
 from framework.components import BuildCost, Components
 from framework.data.costs import CostGroups, cost_texts
 from framework.data.datasets import memory_to_load
@@ -56,7 +57,7 @@ from framework.errors import InputError
 from framework.measures import each_once
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.outcomes import RecordOutcomes, Refits
-from framework.problem import Alternative, Deployable
+from framework.problem import Deployable
 from framework.registry import nearest
 from framework.roles import Metric
 from framework.space import Partition

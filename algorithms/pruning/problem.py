@@ -29,6 +29,7 @@ from algorithms.pruning.votes import (
 from framework.answering import AnsweringProblem
 from framework.answers import Answers, Measure, Part, Records, Size, measured
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
+from framework.capabilities import Alternative
 from framework.data.columns import Label
 from framework.data.splits import MeasureConfig
 from framework.data.subgroups import Subgroups
@@ -50,7 +51,7 @@ from framework.libraries.selection import (
     reported_costs,
 )
 from framework.measures import Tables, each_once
-from framework.problem import Alternative, Deployable
+from framework.problem import Deployable
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Counts, Integers

@@ -23,8 +23,8 @@ from framework.analysis.ranges import NORMAL, gain_share, moments
 from framework.analysis.resample_fronts import ResampleFronts, least_deep, spans
 from framework.analysis.resamples import Resamples, nearest_of
 from framework.arrays import Array, FloatArray, IntArray
+from framework.capabilities import Alternative
 from framework.front import Front
-from framework.problem import Alternative
 from framework.roles import Roles
 
 _RESAMPLES = 200

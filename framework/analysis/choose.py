@@ -16,9 +16,9 @@ import numpy as np
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
+from framework.capabilities import TrivialClassifier
 from framework.errors import InputError
 from framework.front import Front
-from framework.problem import TrivialClassifier
 from framework.registry import nearest
 from framework.roles import Roles
 

@@ -17,6 +17,7 @@ from framework.analysis.choose import (
 )
 from framework.analysis.hulls import recommend
 from framework.analysis.mixtures import Mixture, mix
+from framework.capabilities import TrivialClassifier
 from framework.cli.arguments import finished, program, rarely
 from framework.cli.results import Part, Result, Table, json_argument, model_of, records, solution
 from framework.cli.tables import (
@@ -35,7 +36,7 @@ from framework.experiment.expected import Sure, mixture_expectation
 from framework.experiment.export import export, export_mixture, export_trivial
 from framework.experiment.run_dir import RunDir
 from framework.front import Front, Promise
-from framework.problem import Problem, TrivialClassifier
+from framework.problem import Problem
 from framework.security import say
 
 _NOT_WITH_MIX = (

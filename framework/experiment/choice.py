@@ -16,6 +16,7 @@ import numpy as np
 
 from framework.analysis.choose import Condition, ExpectedCost, Margin, choose, with_trivial
 from framework.analysis.expectations import Expectation
+from framework.capabilities import TrivialClassifier
 from framework.errors import InputError, ParetolabError
 from framework.experiment.config import check
 from framework.experiment.expected import (
@@ -33,7 +34,7 @@ from framework.experiment.options import ProblemOptions
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem, make_roles
 from framework.front import Front
-from framework.problem import Problem, TrivialClassifier
+from framework.problem import Problem
 from framework.roles import Roles
 from framework.security import say
 

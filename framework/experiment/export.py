@@ -11,13 +11,14 @@ import numpy as np
 
 from framework.analysis.hulls import recommend
 from framework.analysis.mixtures import Mixture
+from framework.capabilities import TrivialClassifier
 from framework.errors import InputError
 from framework.experiment.config import check
 from framework.experiment.options import ProblemOptions
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.front import Front, Promise
-from framework.problem import Deployable, Problem, TrivialClassifier
+from framework.problem import Deployable, Problem
 from framework.security import read_object, received
 
 _MODEL_FILE = "model.json"

@@ -17,7 +17,7 @@ from framework.analysis.alternatives import (
     worth_of,
 )
 from framework.analysis.resamples import Resamples
-from framework.problem import Alternative
+from framework.capabilities import Alternative
 from framework.roles import Objective, Roles
 from tests.analysis.test_expectations import METRICS, ROLES, MadeUp, front_of
 

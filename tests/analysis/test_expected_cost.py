@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from framework.analysis.choose import ExpectedCost, choose, lower_envelope, with_trivial
 from framework.batch import Evaluated
+from framework.capabilities import TrivialClassifier
 from framework.errors import InputError
 from framework.front import Front
-from framework.problem import TrivialClassifier
 from framework.roles import Constraint, Metric, Objective, Roles
 
 NAMES = ("false_positive_rate", "false_negative_rate", "complexity")

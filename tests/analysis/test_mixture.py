@@ -16,11 +16,11 @@ from framework.analysis.mixtures import expect_mixture, mix
 from framework.analysis.ranges import Spread, promised
 from framework.analysis.resamples import Resamples
 from framework.batch import Evaluated
+from framework.capabilities import TrivialClassifier
 from framework.errors import InputError
 from framework.front import Front
 from framework.outcomes import RecordOutcomes, weighted_sums
 from framework.pareto import nondominated
-from framework.problem import TrivialClassifier
 from framework.roles import Metric, Objective, Roles
 from tests.command import call
 from tests.conftest import examples
