@@ -27,6 +27,8 @@ EXTRAS = {
     "cvxpy": "solvers",
     "pyscipopt": "scip",
     "lightgbm": "boosting",
+    "xgboost": "xgboost",
+    "catboost": "catboost",
     "pyarrow": "parquet",
     "pymoo": "pymoo",
     "shtab": "completion",
@@ -36,6 +38,8 @@ EXTRAS = {
     "onnxruntime": "onnx",
 }
 """The extra of ``pyproject.toml`` that brings each optional package."""
+
+_NOT_IN_ALL = ("cmaes", "gp", "scip", "onnx", "xgboost", "catboost")
 
 
 def installed(package: str) -> bool:
@@ -83,7 +87,8 @@ def missing(error: ImportError) -> InputError | None:
 
 
 def _sentence(package: str) -> InputError:
+    extra = EXTRAS[package]
     return InputError(
         f"expected the package {package}, found that it is not installed: pip install "
-        f"'paretolab[{EXTRAS[package]}]' (or 'paretolab[all]')"
+        f"'paretolab[{extra}]'" + ("" if extra in _NOT_IN_ALL else " (or 'paretolab[all]')")
     )

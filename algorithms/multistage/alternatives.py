@@ -10,7 +10,7 @@ import numpy as np
 from algorithms.multistage.bit_planes import pack
 from algorithms.multistage.decision import CONFIDENCES
 from algorithms.multistage.records import StageData
-from algorithms.multistage.stage_classifiers import out_of_fold, restore, train
+from algorithms.multistage.stage_classifiers import fitted, out_of_fold
 from framework.arrays import FloatArray, IntArray
 from framework.errors import InputError
 from framework.models.calibration import CONFIDENCE_SLACK
@@ -63,8 +63,7 @@ def on_all_features(
     In a cross-validation each of the scored ones has it from the classifiers of the other folds.
     None where one cannot be trained.
     """
-    everything = np.ones(data.n_features, dtype=bool)
-    key, base = pack(everything), data.refit if data.folds else data
+    key, base = pack(np.ones(data.n_features, dtype=bool)), data.refit if data.folds else data
     P = np.zeros((0, len(classes)))
     if data.folds:
         try:
@@ -72,10 +71,10 @@ def on_all_features(
         except InputError:
             return None
     if len(base.y_held):
-        fitted = train(base, kind, parameters, key[None], calibration, keep_all=True)
-        if fitted.errors:
+        try:
+            one = fitted(base, kind, parameters, key, calibration, classes)
+        except InputError:
             return None
-        one = restore(fitted.models[0], base, kind, calibration, classes, everything)
         P = np.concatenate([P, one.predict_proba(base.held.T)])
     return P
 

@@ -13,12 +13,12 @@ import numpy as np
 from algorithms.multistage.bit_planes import ComponentTable, StageTables, features_of, words_for
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.records import StageData
-from algorithms.multistage.stage_classifiers import build_cost, train
+from algorithms.multistage.stage_classifiers import build_cost, fitted, restore, train
 from framework.arrays import Array, IntArray, WordArray
 from framework.components import BuildCost, Components, ComponentStore
 from framework.errors import InputError
 from framework.machine import cache_dir
-from framework.models.classifiers import CalibrationMethod
+from framework.models.classifiers import CalibrationMethod, Prototype
 
 _CHUNK = 4096  # trained at a time where all of them are
 
@@ -113,8 +113,8 @@ class SubClassifiers:
                 return f"sub-classifier on {', '.join(names)}: {self.table.errors[number]}"
         return None
 
-    def models(self, keys: WordArray) -> list[bytes]:
-        """Return the models of some keys (m, words): from the disk, else trained (again).
+    def classifiers(self, keys: WordArray, classes: Sequence[Any]) -> list[Any]:
+        """Return the classifiers of some keys (m, words): from the disk, else trained (again).
 
         Raises
         ------
@@ -127,19 +127,23 @@ class SubClassifiers:
             by_key = {k.tobytes(): m for k, m in zip(stored.keys, stored.models, strict=True)}
         crossed = len(self._data.folds) > 0
         data = self._data.refit if crossed else self._data
-        models = []
+        kind, parameters = self._classifier
+        classifiers = []
         for key in keys:
             model = by_key.get(key.tobytes())
+            setting = kind, parameters, key, self._calibration
+            if isinstance(parameters, Prototype):  # never bytes
+                classifiers.append(fitted(data, *setting, classes))
+                continue
             if not model:
-                setting = *self._classifier, key[None], self._calibration
-                trained = train(data, *setting, keep_all=True)
+                trained = train(data, kind, parameters, key[None], self._calibration, keep_all=True)
                 if trained.errors:
                     raise InputError(f"problem.classifier: {trained.errors[0]}")
                 model = trained.models[0]
                 if not crossed:  # what was fitted again says nothing of the folds
                     self.add(trained)
-            models.append(model)
-        return models
+            classifiers.append(restore(model, data, kind, self._calibration, classes, key))
+        return classifiers
 
     def missing_sets(self) -> WordArray:
         """Return the feature sets whose sub-classifier :meth:`stage_tables` would have to train.

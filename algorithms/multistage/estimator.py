@@ -38,6 +38,7 @@ from framework.models.checks import (
 from framework.models.classifiers import (
     LOGISTIC_REGRESSION,
     ClassifierConfig,
+    PythonClassifier,
     holds_records_back,
     make_estimator,
 )
@@ -93,9 +94,10 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
     remove_features : bool
         Whether a design may leave features out for good; else every design has a stage for each,
         which few records reach.
-    classifier : str or mapping
-        What is trained for each stage: ``logistic_regression``, ``random_forest``, ..., or with
-        parameters ``{"kind": "logistic_regression", "C": 0.1}``; as in a configuration.
+    classifier : str, mapping, or estimator
+        What is trained for each stage: ``logistic_regression``, ``xgboost``, ..., or with
+        parameters ``{"kind": "logistic_regression", "C": 0.1}``, as in a configuration; or any
+        estimator of scikit-learn's kind with ``predict_proba``, such as a ``Pipeline``.
     calibration : {'none', 'sigmoid', 'isotonic', 'softmax'}, optional
         How the probabilities of each stage are calibrated, by cross-validation within the
         training records. None: softmax with a decision by costs, else none.
@@ -168,7 +170,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
     decision: Mapping[str, Any] | None = None
     max_stages: int | None = None
     remove_features: bool = False
-    classifier: str | Mapping[str, Any] = "logistic_regression"
+    classifier: Any = "logistic_regression"
     calibration: str | None = None
     budget: int | Mapping[str, Any] = 10_000
     validation: float = 0.3
@@ -239,6 +241,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
             section = problem.with_prices(section, prices)
         if errors is not None:
             section = problem.with_errors(section, errors)
+        section["classifier"] = self._settings_of_fit.classifier
         settings = check(MultiStageSettings, section, _PLACE)
         made = MultiStageProblem(**self._prepare(settings))
         if made.components_fingerprint == problem.components_fingerprint:
@@ -290,6 +293,10 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         if self.split and not named:
             raise InputError("split: expected a data frame with the columns that it names")
         classifier, measure = self.classifier, self.measure
+        if isinstance(classifier, str):
+            classifier = {"kind": classifier}
+        elif not isinstance(classifier, Mapping):
+            classifier = PythonClassifier.of(classifier)
         if isinstance(measure, str):
             measure = {"kind": measure}
             if measure["kind"] == "cross_validation":
@@ -313,7 +320,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
             "stage_cost": self.stage_cost,
             "max_stages": self.max_stages,
             "remove_features": self.remove_features,
-            "classifier": {"kind": classifier} if isinstance(classifier, str) else classifier,
+            "classifier": classifier,
         }
         if self.calibration is not None:
             raw["calibration"] = self.calibration

@@ -43,7 +43,6 @@ from algorithms.multistage.metrics import (
 from algorithms.multistage.outcomes import answers_of, parts_of
 from algorithms.multistage.records import FeatureCosts, Source, StageData
 from algorithms.multistage.refits import AllRecords
-from algorithms.multistage.stage_classifiers import restore
 from framework.answering import AnsweringProblem, CertifiedCosts
 from framework.answers import AnswerOutcomes, Answers, Measure, Part, Records, measured
 from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen, row_codes
@@ -545,28 +544,24 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         from algorithms.multistage.model import MultiStageClassifier
         from framework.data.encoding import Encoder
 
-        models = self.sub_classifiers.models(np.array(self._keys(x)))
+        classifiers = self.sub_classifiers.classifiers(np.array(self._keys(x)), self.classes)
         x, levels = x[: self.space.n], x[self.space.n :]
         decision = None
         if self.decision is not None:
-            stops = self.decision.stops(levels, len(models))
+            stops = self.decision.stops(levels, len(classifiers))
             decision = self.decision.costs.to_json(self.classes) | {"thresholds": stops.tolist()}
-        setting = self.data, self.kind, self.calibration, self.classes
         chosen = self.confidences
         return MultiStageClassifier.from_fitted(
             encoder=Encoder.from_json(self.encoder),
-            stages=[np.flatnonzero(x == stage) for stage in range(len(models))],
-            classifiers=[
-                restore(model, *setting, (x >= 0) & (x <= stage))
-                for stage, model in enumerate(models)
-            ],
+            stages=[np.flatnonzero(x == stage) for stage in range(len(classifiers))],
+            classifiers=classifiers,
             classes=self.classes,
             costs=self.costs / self.cost_scale,
             cost_groups=self.groups if len(self.groups) else None,
             missing=self.missing,
             threshold=class_threshold(self.data.thresholds, self.classes)
             if chosen is None
-            else chosen.of_model(levels, len(models)),
+            else chosen.of_model(levels, len(classifiers)),
             reject_label=INCONCLUSIVE,
             decision=decision,
             stage_cost=self.charges.of_stage / self.cost_scale,

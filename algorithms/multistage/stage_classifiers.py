@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,20 @@ import numpy as np
 from algorithms.multistage.bit_planes import features_of, pack, unpack, words_for
 from algorithms.multistage.kernels import decisions, logistic
 from algorithms.multistage.records import MOST_COLUMNS, StageData, with_intercept
-from framework.arrays import BoolArray, FloatArray, IntArray, WordArray
+from framework.arrays import FloatArray, IntArray, WordArray
 from framework.components import BuildCost, Components
 from framework.errors import InputError
+from framework.models.boosted import BoostedTrees, as_plain
 from framework.models.calibration import CONFIDENCE_SLACK
-from framework.models.classifiers import LOGISTIC_REGRESSION, CalibrationMethod, make_estimator
+from framework.models.classifiers import (
+    LOGISTIC_REGRESSION,
+    CalibrationMethod,
+    Prototype,
+    make_estimator,
+)
+from framework.security import array_of
 
+_ARRAY = b"\x93NUMPY"  # how an array in numpy's format begins
 LARGEST_MODEL = 65536  # bytes; of a larger model only the bits are kept
 _NOT_CONVERGED = "logistic regression did not converge; lower C"
 _ANSWERS = 2**24  # bytes of answers that are unpacked at a time
@@ -34,9 +43,9 @@ _MOST = 4e9  # work of a step of the first fit: some tenths of a second
 _OF_MANY = 0.35  # of the time that steps on all of many records would take
 _WARM = 0.7  # steps of a fit that starts at the classifier on all columns, of those from zero
 
-Fitted = tuple[FloatArray, FloatArray | None, bytes]
+Fitted = tuple[FloatArray, FloatArray | None, Any]
 """Probabilities (held-out records, classes); those of each training record by fits that have not
-seen it, where they are asked for; the stored classifier."""
+seen it, where they are asked for; the classifier, or what :func:`restore` makes it of."""
 
 
 def train(
@@ -68,7 +77,8 @@ def train(
     -------
     Components
         A model is, for ``logistic_regression``, the coefficients as little-endian float64,
-        (free directions, D + 1); else the estimator in skops's format. With calibration it is
+        (free directions, D + 1); of XGBoost and CatBoost an array; of other kinds the estimator
+        in skops's format; of an estimator of the user's nothing. With calibration it is
         what :func:`framework.models.calibration.join` makes of that. A model of more than
         ``LARGEST_MODEL`` bytes is left out, empty: it is sooner trained again than thousands are
         kept. In a cross-validation it is the one fitted on all records, and left out where there
@@ -135,17 +145,46 @@ def out_of_fold(
     InputError
         One of them cannot be trained.
     """
-    acquired = np.isin(np.arange(data.n_features), list(features_of(key, data.n_features)))
     P = np.zeros((data.n_validation, len(classes)))
     for fold in data.folds:
-        setting = fold.data, kind, parameters, key[None], calibration
-        trained = train(*setting, keep_all=True)
-        if trained.errors:
-            raise InputError(f"problem.classifier: {trained.errors[0]}")
-        classifier = restore(trained.models[0], fold.data, kind, calibration, classes, acquired)
+        classifier = fitted(fold.data, kind, parameters, key, calibration, classes)
         columns = columns_of(fold.data.first, key)
         P[fold.rows] = classifier.predict_proba(fold.data.held[columns].T)
     return P
+
+
+def fitted(
+    data: StageData,
+    kind: str,
+    parameters: dict[str, Any],
+    key: WordArray,
+    calibration: CalibrationMethod,
+    classes: Sequence[Any],
+) -> Any:
+    """Return the classifier of one feature set, trained on all training records.
+
+    Raises
+    ------
+    InputError
+        It cannot be trained.
+    """
+    if not isinstance(parameters, Prototype):
+        trained = train(data, kind, parameters, key[None], calibration, keep_all=True)
+        if trained.errors:
+            raise InputError(f"problem.classifier: {trained.errors[0]}")
+        return restore(trained.models[0], data, kind, calibration, classes, key)
+    from framework.models.calibration import CalibratedProbability, fit_calibration, folds_of
+
+    folds = None if calibration == "none" else folds_of(data.y, data.copy_of)
+    columns = columns_of(data.first, key)
+    try:
+        _, unseen, classifier = _fit_estimator(data, kind, parameters, folds, columns)
+    except Exception as error:  # whatever an estimator raises
+        raise InputError(f"classifier: {type(error).__name__}: {error}") from error
+    if unseen is None:
+        return classifier
+    curves = fit_calibration(calibration, unseen, data.y, data.sample_weights)
+    return CalibratedProbability(classifier, curves, np.asarray(classes))
 
 
 def _logistic(data: StageData, C: float, keys: WordArray, bits: WordArray) -> Components:
@@ -186,17 +225,19 @@ def _one_by_one(
         fit, threads = partial(_fit_logistic, data, float(parameters.get("C", 1.0)), folds), None
     else:
         make_estimator(kind, parameters)  # loads the library whose threads are limited
-        fit, threads = partial(_fit_estimator, data, kind, parameters, folds, stored), 1
+        fit, threads = partial(_fit_estimator, data, kind, parameters, folds), 1
+    stored = stored and not isinstance(parameters, Prototype)
     errors: dict[int, str] = {}
     models: list[bytes] = []
     with threadpool_limits(threads):  # some sums over records depend on the number of threads
         for i, key in enumerate(keys):
             try:
-                P, unseen, model = fit(columns_of(data.first, key))
+                P, unseen, classifier = fit(columns_of(data.first, key))
+                model = _stored(classifier) if stored else b""
                 if unseen is not None:
                     each = data.sample_weights
                     calibration = fit_calibration(method, unseen, data.y, each)
-                    P, model = calibration.apply(P), join(model, calibration)
+                    P, model = calibration.apply(P), join(model, calibration) if stored else b""
                 if not np.isfinite(P).all():
                     raise ValueError("predict_proba gave NaN")
             except _NotConvergedError:
@@ -237,27 +278,37 @@ def _fit_estimator(
     kind: str,
     parameters: dict[str, Any],
     folds: IntArray | None,
-    stored: bool,
     columns: IntArray,
 ) -> Fitted:
-    import skops.io
-
     X = data.design[columns].T
     each = data.sample_weights
-    estimator = make_estimator(kind, parameters).fit(X, data.y, **_weighted(each))
+    estimator = as_plain(make_estimator(kind, parameters).fit(X, data.y, **_weighted(each)))
     P = np.zeros((0, len(data.thresholds)))
     if len(data.y_held):  # estimators refuse no records
         P = np.asarray(estimator.predict_proba(data.held[columns].T), dtype=np.float64)
-    model = skops.io.dumps(estimator) if stored else b""
     if folds is None:
-        return P, None, model
+        return P, None, estimator
     unseen = np.empty((len(data.y), P.shape[1]))
     for fold in range(folds.max() + 1):
         others = folds != fold
         sample_weight = _weighted(None if each is None else each[others])
-        estimator = make_estimator(kind, parameters).fit(X[others], data.y[others], **sample_weight)
-        unseen[~others] = estimator.predict_proba(X[~others])
-    return P, unseen, model
+        other = make_estimator(kind, parameters).fit(X[others], data.y[others], **sample_weight)
+        unseen[~others] = as_plain(other).predict_proba(X[~others])
+    return P, unseen, estimator
+
+
+def _stored(classifier: Any) -> bytes:
+    """Return a classifier as bytes, of which :func:`restore` makes it again."""
+    if isinstance(classifier, bytes):
+        return classifier
+    if isinstance(classifier, BoostedTrees):
+        file = BytesIO()
+        np.save(file, classifier.to_array(), allow_pickle=False)
+        return file.getvalue()
+    import skops.io
+
+    content: bytes = skops.io.dumps(classifier)
+    return content
 
 
 def _weighted(weights: FloatArray | None) -> dict[str, FloatArray]:
@@ -288,7 +339,7 @@ def restore(
     kind: str,
     calibration: CalibrationMethod,
     classes: Sequence[Any],
-    acquired: BoolArray,
+    key: WordArray,
 ) -> Any:
     """Return the classifier of a stage, ready to predict, from its stored model.
 
@@ -300,7 +351,7 @@ def restore(
     kind, calibration : as of :func:`train`
     classes : sequence
         Labels, by class code.
-    acquired : numpy.ndarray of bool, shape (features,)
+    key : numpy.ndarray of uint64, shape (words,)
         The feature set that it was trained on.
     """
     labels = np.asarray(classes)
@@ -308,9 +359,11 @@ def restore(
         from framework.models.calibration import CalibratedProbability, split
 
         base, curves = split(model)
-        plain = restore(base, data, kind, "none", classes, acquired)
+        plain = restore(base, data, kind, "none", classes, key)
         return CalibratedProbability(plain, curves, labels)
     if kind != LOGISTIC_REGRESSION:
+        if model.startswith(_ARRAY):
+            return BoostedTrees(labels, array_of(model))
         from framework.models.classifiers import load_classifier
 
         return load_classifier(model, f"sub-classifier {kind}")
@@ -320,7 +373,7 @@ def restore(
     weights: FloatArray = basis @ np.frombuffer(model, dtype="<f8").reshape(basis.shape[1], -1)
     if len(labels) == 2:  # the second class alone has scores
         weights = weights[1:]
-    columns = columns_of(data.first, pack(acquired))
+    columns = columns_of(data.first, key)
     return LinearProbability(labels, weights[:, columns], weights[:, -1])
 
 

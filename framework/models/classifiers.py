@@ -13,12 +13,14 @@ from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import ConfigDict, field_validator, model_validator
+from pydantic import ConfigDict, PrivateAttr, field_validator, model_validator
 from scipy.special import expit, softmax
 
 from framework import registry
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError, first_line
+from framework.extras import missing
+from framework.models.boosted import ALWAYS, PARAMETERS, BoostedTrees
 from framework.models.calibration import CalibratedProbability, Calibration
 from framework.models.files import ModelFiles
 from framework.security import load_estimator, trusted
@@ -29,6 +31,7 @@ CalibrationMethod = Literal["none", "isotonic", "sigmoid", "softmax"]
 
 KNOWN = {
     "adaboost": "sklearn.ensemble.AdaBoostClassifier",
+    "catboost": "catboost.CatBoostClassifier",
     "decision_tree": "sklearn.tree.DecisionTreeClassifier",
     "extra_trees": "sklearn.ensemble.ExtraTreesClassifier",
     "gaussian_nb": "sklearn.naive_bayes.GaussianNB",
@@ -40,6 +43,7 @@ KNOWN = {
     "mlp": "sklearn.neural_network.MLPClassifier",
     "qda": "sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis",
     "random_forest": "sklearn.ensemble.RandomForestClassifier",
+    "xgboost": "xgboost.XGBClassifier",
 }
 _MORE = (
     "sklearn.dummy.DummyClassifier",
@@ -59,6 +63,7 @@ PATHS = {**KNOWN, **{path: path for path in (*KNOWN.values(), *_MORE)}}
 """Where each classifier is that may be named, by short name and by dotted path."""
 
 _ARRAY, _CALIBRATED, _SKOPS = ".npy", ".calibrated.json", ".skops"  # ends of files
+_TREES = ".trees.npy"
 _WORD = re.compile(r"[\w.+-]*")  # LightGBM reads further parameters after a blank
 _LONGEST = 1000  # numbers or words in a parameter
 _MANY = 10_000  # records above which early_stopping="auto" of scikit-learn means yes
@@ -67,7 +72,7 @@ _MANY = 10_000  # records above which early_stopping="auto" of scikit-learn mean
 class ClassifierConfig(Section):
     """``{kind: logistic_regression, C: 1.0}``, or a known classifier with probabilities.
 
-    kind : a known classifier, such as ``random_forest``, or the dotted path of one
+    kind : a known classifier, such as ``random_forest`` or ``xgboost``, or the dotted path of one
         (``sklearn.svm.SVC``); all further keys are its parameters.
 
     ``kind`` is ``logistic_regression`` (l2, our own solver), a name of ``PATHS``, one registered
@@ -118,6 +123,60 @@ class ClassifierConfig(Section):
         if isinstance(weights, Mapping):
             by_name["class_weight"] = {str(label): weight for label, weight in weights.items()}
         return by_name
+
+
+class Prototype(dict[str, Any]):
+    """An estimator of scikit-learn's kind in the place of parameters: copies of it are fitted.
+
+    As a mapping it has the words of the estimator, so that another one is another problem.
+
+    Raises
+    ------
+    InputError
+        It is none that can be copied and fitted, or has no ``predict_proba``.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        name = type(estimator).__name__
+        if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+            raise InputError(
+                "classifier: expected a name, a mapping, or an estimator such as "
+                f"RandomForestClassifier(), found {estimator!r}"
+            )
+        if not (hasattr(estimator, "fit") and hasattr(estimator, "predict_proba")):
+            raise InputError(
+                f"classifier: expected an estimator with fit and predict_proba, found {name} "
+                "without; CalibratedClassifierCV gives probabilities to a classifier"
+            )
+        self.estimator, parameters = estimator, sorted(estimator.get_params().items())
+        super().__init__({"estimator": name, "parameters": str(parameters)})
+
+    def copy_of(self) -> Any:
+        """Return an unfitted copy; what is random in it starts at 0 unless it says otherwise."""
+        from sklearn.base import clone
+
+        copy: Any = clone(self.estimator)
+        states = [k for k in copy.get_params() if k.rpartition("__")[2] == "random_state"]
+        unset = {key: 0 for key in states if copy.get_params()[key] is None}
+        return copy.set_params(**unset) if unset else copy
+
+
+class PythonClassifier(ClassifierConfig):
+    """An estimator of Python's; no configuration can name one."""
+
+    _prototype: Prototype = PrivateAttr()
+
+    @classmethod
+    def of(cls, estimator: Any) -> PythonClassifier:
+        """Return the section that an estimator takes the place of."""
+        section = cls.model_construct(kind=type(estimator).__name__)
+        section._prototype = Prototype(estimator)
+        return section
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The estimator itself."""
+        return self._prototype
 
 
 def _check_class_weight(value: Any) -> None:
@@ -173,6 +232,8 @@ def classifier_class(kind: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
+        if isinstance(error, ImportError) and (absent := missing(error)):
+            raise absent from error
         raise InputError(f"expected a class at {path!r}, found none ({error})") from error
 
 
@@ -202,9 +263,12 @@ def make_estimator(kind: str, parameters: Mapping[str, Any]) -> Any:
     InputError
         No such class, no ``predict_proba``, or an unknown parameter or value.
     """
-    cls = classifier_class(kind)
+    if isinstance(parameters, Prototype):
+        return parameters.copy_of()
+    cls, path = classifier_class(kind), PATHS.get(kind, kind)
     name, arguments = cls.__name__, inspect.signature(cls).parameters.values()
     accepted = [p.name for p in arguments if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    accepted = PARAMETERS.get(path, accepted)
     for key, value in parameters.items():
         if key not in accepted:
             raise InputError(
@@ -218,7 +282,7 @@ def make_estimator(kind: str, parameters: Mapping[str, Any]) -> Any:
     if "random_state" in accepted:
         parameters = {"random_state": 0, **parameters}
     try:
-        estimator = cls(**parameters)
+        estimator = cls(**{**ALWAYS.get(path, {}), **parameters})
     except (TypeError, ValueError) as error:
         raise InputError(f"expected parameters that {name} takes, found: {error}") from error
     if not hasattr(estimator, "predict_proba"):
@@ -317,8 +381,9 @@ class LinearProbability:
 def write_classifier(files: ModelFiles, stem: str, classifier: Any) -> str:
     """Write a classifier; return the name of its file, which begins with ``stem``.
 
-    ``STEM.npy`` are the coefficients of a :class:`LinearProbability`, ``STEM.calibrated.json`` a
-    calibration and the name of another file, ``STEM.skops`` any estimator that is trusted.
+    ``STEM.npy`` are the coefficients of a :class:`LinearProbability`, ``STEM.trees.npy`` those of
+    :class:`~framework.models.boosted.BoostedTrees`, ``STEM.calibrated.json`` a calibration and the
+    name of another file, ``STEM.skops`` any estimator that is trusted.
 
     Raises
     ------
@@ -333,6 +398,9 @@ def write_classifier(files: ModelFiles, stem: str, classifier: Any) -> str:
     if isinstance(classifier, LinearProbability):
         files.write_array(stem + _ARRAY, classifier.to_array())
         return stem + _ARRAY
+    if isinstance(classifier, BoostedTrees):
+        files.write_array(stem + _TREES, classifier.to_array())
+        return stem + _TREES
     files.write_estimator(stem + _SKOPS, classifier)
     return stem + _SKOPS
 
@@ -345,6 +413,8 @@ def read_classifier(files: ModelFiles, name: str, classes: Any) -> Any:
     InputError
         It is damaged, was changed, holds types that are not trusted, or is no classifier.
     """
+    if name.endswith(_TREES):
+        return BoostedTrees(np.asarray(classes), files.read_array(name))
     if name.endswith(_ARRAY):
         return LinearProbability.from_array(classes, files.read_array(name))
     if name.endswith(_CALIBRATED):

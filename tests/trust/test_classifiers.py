@@ -24,6 +24,7 @@ class Mine(GaussianNB):
 
 @pytest.mark.parametrize("kind", PATHS)
 def test_the_table_is_right(kind):
+    pytest.importorskip(PATHS[kind].partition(".")[0])
     assert hasattr(classifier_class(kind), "fit")
 
 

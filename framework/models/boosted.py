@@ -1,0 +1,246 @@
+"""Boosted trees of XGBoost and CatBoost as plain numbers, and how they answer.
+
+What is fitted by one of these libraries is turned into an array at once, and all that follows asks
+the array: a model measured in a search answers the same to the bit when it is exported, and needs
+no library where it is served. No parser of compiled code ever reads such a file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logit, softmax
+
+from framework.arrays import Array, FloatArray, IntArray
+from framework.errors import InputError
+
+PARAMETERS = {
+    path: re.findall(r"\w+", names)
+    for path, names in {
+        "xgboost.XGBClassifier": """
+            base_score colsample_bylevel colsample_bynode colsample_bytree gamma grow_policy
+            learning_rate max_bin max_delta_step max_depth max_leaves min_child_weight
+            n_estimators n_jobs num_parallel_tree random_state reg_alpha reg_lambda
+            scale_pos_weight subsample tree_method""",
+        "catboost.CatBoostClassifier": """
+            auto_class_weights bagging_temperature boost_from_average boosting_type bootstrap_type
+            depth iterations l2_leaf_reg leaf_estimation_iterations leaf_estimation_method
+            learning_rate max_bin max_depth min_data_in_leaf n_estimators random_state
+            random_strength rsm scale_pos_weight subsample""",
+    }.items()
+}
+"""What a configuration may set: the libraries hide it, or take names of files beside it."""
+
+ALWAYS: dict[str, dict[str, Any]] = {
+    "xgboost.XGBClassifier": {"n_jobs": 1},
+    "catboost.CatBoostClassifier": {
+        "allow_writing_files": False,
+        "logging_level": "Silent",
+        "thread_count": 1,
+    },
+}
+"""What is set unless the configuration says otherwise."""
+
+_FEATURE, _THRESHOLD, _LEFT, _RIGHT, _ROOT, _VALUES = range(6)  # columns of the array
+_CELLS = 2**22  # records times trees that are walked at a time
+
+
+class BoostedTrees:
+    """A sum of trees for each class, or for the second one of two, and what it makes likely.
+
+    Parameters
+    ----------
+    classes : (K,)
+    array : float64 (1 + nodes, 5 + outputs)
+        There is one output for two classes, else K. The first row has the number of features,
+        four zeros, and what is added to each output. Each further row is a node: its feature, or -1
+        of a leaf; the float32 below which a value goes left; the rows of its children; whether it
+        is a root; what a leaf adds to each output.
+
+    Raises
+    ------
+    InputError
+        An array that is none of trees: children come after their parent, and features are there.
+    """
+
+    def __init__(self, classes: Array, array: FloatArray) -> None:
+        self.classes_, self._array = np.asarray(classes), np.asarray(array)
+        outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
+        self._check(outputs)
+        self.n_features_in_ = int(array[0, _FEATURE])
+        self._base, self._values = array[0, _VALUES:], array[:, _VALUES:]
+        leaf = array[:, _FEATURE] < 0
+        place = np.arange(len(array))
+        self._feature: IntArray = np.where(leaf, 0, array[:, _FEATURE]).astype(np.int64)
+        self._threshold = array[:, _THRESHOLD].astype(np.float32)
+        self._left: IntArray = np.where(leaf, place, array[:, _LEFT]).astype(np.int64)
+        self._right: IntArray = np.where(leaf, place, array[:, _RIGHT]).astype(np.int64)
+        self._roots: IntArray = np.flatnonzero(array[:, _ROOT])
+
+    def _check(self, outputs: int) -> None:
+        array = self._array
+        fits = array.dtype == np.float64 and array.ndim == 2 and len(array) > 1
+        fits = fits and array.shape[1] == _VALUES + outputs and bool(np.isfinite(array).all())
+        if fits:
+            nodes, row = array[1:], np.arange(1, len(array))
+            feature, inner = nodes[:, _FEATURE], nodes[:, _FEATURE] >= 0
+            children = nodes[:, [_LEFT, _RIGHT]][inner]
+            later = (children > row[inner, None]) & (children < len(array))
+            whole = nodes[:, [_FEATURE, _LEFT, _RIGHT]]
+            fits = bool(
+                (whole == np.rint(whole)).all()
+                and array[0, _FEATURE] == np.rint(array[0, _FEATURE])
+                and ((feature >= -1) & (feature < array[0, _FEATURE])).all()
+                and later.all()
+                and np.isin(array[:, _ROOT], (0, 1)).all()
+                and array[0, _ROOT] == 0
+                and nodes[:, _ROOT].any()
+            )
+        if not fits:
+            raise InputError(
+                f"boosted trees: expected an array of trees for {len(self.classes_)} classes, "
+                f"found another one ({array.dtype}, {' x '.join(map(str, array.shape))})"
+            )
+
+    def predict_proba(self, X: FloatArray) -> FloatArray:
+        """Return the probability (n, K) of each class for encoded records (n, D)."""
+        X = np.asarray(X)
+        if X.ndim != 2 or X.shape[1] != self.n_features_in_:
+            raise InputError(
+                f"expected {self.n_features_in_} columns, found an array of shape {X.shape}"
+            )
+        step = max(1, _CELLS // len(self._roots))
+        parts = [self._sums(X[i : i + step]) for i in range(0, len(X), step)]
+        sums = np.concatenate([np.zeros((0, len(self._base))), *parts])
+        if len(self.classes_) == 2:
+            second = expit(sums[:, 0])
+            return np.column_stack([1 - second, second])
+        return np.asarray(softmax(sums, axis=1), dtype=np.float64)
+
+    def _sums(self, X: FloatArray) -> FloatArray:
+        values = X.astype(np.float32)  # as the libraries compare them
+        rows = np.arange(len(X))[:, None]
+        at = np.repeat(self._roots[None], len(X), axis=0)
+        while True:
+            below = values[rows, self._feature[at]] < self._threshold[at]
+            below_it = np.where(below, self._left[at], self._right[at])
+            if np.array_equal(below_it, at):
+                break
+            at = below_it
+        outputs = (self._values[:, k][at].sum(axis=1) for k in range(len(self._base)))
+        return np.column_stack(list(outputs)) + self._base
+
+    def predict(self, X: FloatArray) -> Array:
+        """Return the most likely class (n,)."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def to_array(self) -> FloatArray:
+        """Return the array of the constructor."""
+        return self._array
+
+
+def as_plain(estimator: Any) -> Any:
+    """Return a fitted estimator, one of XGBoost or CatBoost as :class:`BoostedTrees`.
+
+    One that has other than trees of plain numbers and one probability for each class stays as it
+    is.
+    """
+    library = type(estimator).__module__.partition(".")[0]
+    if library == "xgboost":
+        return _of_xgboost(estimator) or estimator
+    if library == "catboost":
+        return _of_catboost(estimator) or estimator
+    return estimator
+
+
+def _of_xgboost(estimator: Any) -> BoostedTrees | None:
+    learner = json.loads(estimator.get_booster().save_raw("json"))["learner"]
+    booster, objective = learner["gradient_booster"], learner["objective"]["name"]
+    likely = objective in ("binary:logistic", "multi:softprob")
+    if booster["name"] != "gbtree" or not likely or hasattr(estimator, "best_iteration"):
+        return None
+    parameters, classes = learner["learner_model_param"], estimator.classes_
+    outputs = 1 if len(classes) == 2 else len(classes)
+    base = np.asarray(json.loads(parameters["base_score"]), dtype=np.float64)
+    if objective == "binary:logistic":
+        base = logit(base)
+    rows = _Rows(int(parameters["num_feature"]), np.broadcast_to(base, outputs))
+    trees = zip(booster["model"]["trees"], booster["model"]["tree_info"], strict=True)
+    for tree, output in trees:
+        if tree["categories"] or tree["tree_param"]["size_leaf_vector"] not in ("0", "1"):
+            return None
+        left = np.asarray(tree["left_children"])
+        number = np.asarray(tree["split_conditions"], dtype=np.float32)
+        values = np.zeros((len(left), outputs))
+        values[:, output] = np.where(left < 0, number, 0)
+        right = np.asarray(tree["right_children"])
+        feature = np.where(left < 0, -1, tree["split_indices"])
+        rows.add(feature, np.where(left < 0, 0, number), left, right, values)
+    return BoostedTrees(classes, rows.array())
+
+
+def _of_catboost(estimator: Any) -> BoostedTrees | None:
+    with TemporaryDirectory() as folder:  # the library writes to files alone
+        path = Path(folder, "model.json")
+        estimator.save_model(str(path), format="json")
+        model = json.loads(path.read_text(encoding="utf-8"))
+    classes = estimator.classes_
+    outputs = 1 if len(classes) == 2 else len(classes)
+    scale, bias = model["scale_and_bias"]
+    loss = estimator.get_all_params()["loss_function"]
+    features = len(model["features_info"].get("float_features", []))
+    known = loss in ("Logloss", "MultiClass") and features == estimator.n_features_in_
+    if "oblivious_trees" not in model or not known:
+        return None
+    rows = _Rows(features, np.broadcast_to(np.asarray(bias, dtype=np.float64), outputs))
+    for tree in model["oblivious_trees"]:
+        splits = tree["splits"] or []
+        if any(split["split_type"] != "FloatFeature" for split in splits):
+            return None
+        depth = len(splits)
+        # a whole tree, row after row: the first split decides the lowest bit of a leaf's number
+        turns, leaf = np.arange(2**depth), np.zeros(2**depth, dtype=np.int64)
+        for bit in range(depth):
+            leaf |= (turns >> (depth - 1 - bit) & 1) << bit
+        inner, nodes = 2**depth - 1, np.arange(2 ** (depth + 1) - 1)
+        level = np.log2(nodes[:inner] + 1).astype(np.int64)
+        borders = np.array([split["border"] for split in splits], dtype=np.float32)
+        of_split = np.array([split["float_feature_index"] for split in splits], dtype=np.int64)
+        feature, threshold = np.full(len(nodes), -1), np.zeros(len(nodes))
+        feature[:inner] = of_split[level]
+        threshold[:inner] = np.nextafter(borders, np.float32(np.inf))[level]  # above it is right
+        values = np.zeros((len(nodes), outputs))
+        values[inner:] = scale * np.reshape(tree["leaf_values"], (2**depth, outputs))[leaf]
+        rows.add(feature, threshold, 2 * nodes + 1, 2 * nodes + 2, values)
+    return BoostedTrees(classes, rows.array())
+
+
+class _Rows:
+    """The array of :class:`BoostedTrees`, tree after tree."""
+
+    def __init__(self, features: int, base: FloatArray) -> None:
+        self._parts = [np.concatenate([[features, 0, 0, 0, 0], base])[None]]
+        self._count = 1
+
+    def add(
+        self,
+        feature: IntArray,
+        threshold: FloatArray,
+        left: IntArray,
+        right: IntArray,
+        values: FloatArray,
+    ) -> None:
+        """Add a tree whose first node is its root."""
+        inner, root = feature >= 0, np.arange(len(feature)) == 0
+        children = [np.where(inner, child + self._count, 0) for child in (left, right)]
+        self._parts.append(np.column_stack([feature, threshold, *children, root, values]))
+        self._count += len(feature)
+
+    def array(self) -> FloatArray:
+        """Return all rows."""
+        return np.concatenate(self._parts).astype(np.float64)
