@@ -194,8 +194,8 @@ def _of_catboost(estimator: Any) -> BoostedTrees | None:
     scale, bias = model["scale_and_bias"]
     loss = estimator.get_all_params()["loss_function"]
     features = len(model["features_info"].get("float_features", []))
-    known = loss in ("Logloss", "MultiClass") and features == estimator.n_features_in_
-    if "oblivious_trees" not in model or not known:
+    plain = loss in ("Logloss", "MultiClass") and features == estimator.n_features_in_
+    if "oblivious_trees" not in model or not plain:
         return None
     rows = _Rows(features, np.broadcast_to(np.asarray(bias, dtype=np.float64), outputs))
     for tree in model["oblivious_trees"]:
