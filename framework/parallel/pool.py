@@ -54,11 +54,17 @@ class WorkerSlot:
     exclusive: bool = False  # its task is long, or may kill the worker
     done: set[str] = field(default_factory=set)  # kinds of tasks that it has answered
 
-    def accepts(self, exclusive: bool) -> bool:
-        """Return whether to send it a request; an exclusive one shares no worker with others."""
+    def accepts(self, exclusive: bool, seconds: float) -> bool:
+        """Return whether to send it a request; an exclusive one shares no worker with others.
+
+        ``seconds`` is what an item takes. A worker with a request that waits has enough: what is
+        held back is sent in fewer requests.
+        """
         if self.pid is None or not self.requests:
             return self.pid is not None
-        return not (exclusive or self.exclusive) and len(self.requests) < _REQUESTS
+        queued = seconds * sum(len(task) for _, task in self.requests)
+        few = len(self.requests) < _REQUESTS and queued < 2 * CHUNK_SECONDS
+        return few and not (exclusive or self.exclusive)
 
 
 class WorkerPool:
@@ -81,6 +87,8 @@ class WorkerPool:
     copied : sequence of str
         Kinds that an idle worker may repeat when another one is late: those that leave no trace
         but their result.
+    joined : sequence of str
+        Kinds whose columns are arrays: short tasks that wait become one request.
     """
 
     def __init__(
@@ -93,6 +101,7 @@ class WorkerPool:
         config: ClusterConfig,
         timed: Sequence[str] = (),
         copied: Sequence[str] = (),
+        joined: Sequence[str] = (),
     ) -> None:
         import ray
 
@@ -100,6 +109,7 @@ class WorkerPool:
         self._owner, self._workers, self._config = owner, workers, config
         self._timed = frozenset(timed) if config.row_timeout is not None else frozenset()
         self._copied = frozenset(copied) if config.copies else frozenset()
+        self._joined = frozenset(joined)
         self._class: Any = ray.remote(max_restarts=0, max_task_retries=0)(Worker)
         self._held = ray.put(held)
         self._nodes = Nodes(config.resources)
@@ -272,25 +282,35 @@ class WorkerPool:
         n = len(self.ready)
         for kind, queue in self._queues.items():
             cost = self._costs[kind]
+            waiting = sum(map(len, queue)) if kind in self._joined else 0
             while queue:
-                size = cost.chunk(len(queue[0]), n)
-                seconds = size * (cost.per_item or 1.0)
+                size, each = cost.chunk(waiting or len(queue[0]), n), cost.per_item or 0.0
                 # no request waits behind a long one, and a task that has killed a worker must not
                 # take the results of others along
-                exclusive = bool(queue[0].attempts) or seconds > 2 * CHUNK_SECONDS
-                slot = self._least_busy(exclusive)
+                long = not cost.per_item or size * each > 2 * CHUNK_SECONDS
+                exclusive = bool(queue[0].attempts) or long
+                slot = self._least_busy(exclusive, each)
                 if slot is None:
                     break
-                task = queue.popleft()
-                if len(task) > size:
-                    queue.appendleft(task.slice(size, len(task)))
-                    task = task.slice(0, size)
+                task = self._next(queue, size)
+                waiting = max(0, waiting - len(task))
                 slot.exclusive = exclusive
                 self._send(slot, task)
 
-    def _least_busy(self, exclusive: bool) -> WorkerSlot | None:
+    def _next(self, queue: deque[Task], size: int) -> Task:
+        """Take a task of so many items at most out of a queue; shorter ones are joined."""
+        task = queue.popleft()
+        if len(task) > size:
+            queue.appendleft(task.slice(size, len(task)))
+            return task.slice(0, size)
+        if task.kind in self._joined and task.is_new:
+            while queue and queue[0].is_new and len(task) + len(queue[0]) <= size:
+                task = task.joined(queue.popleft())
+        return task
+
+    def _least_busy(self, exclusive: bool, seconds: float) -> WorkerSlot | None:
         """Return the worker with the fewest requests among those that accept another."""
-        free = [slot for slot in self._slots if slot.accepts(exclusive)]
+        free = [slot for slot in self._slots if slot.accepts(exclusive, seconds)]
         return min(
             free,
             key=lambda slot: (self._nodes.failures(slot.node), len(slot.requests)),

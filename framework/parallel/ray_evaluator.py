@@ -77,6 +77,7 @@ class RayEvaluator(Evaluator):
             config=config or ClusterConfig(),
             timed=("score",),
             copied=("score", "build", "map"),
+            joined=("score",),
         )
 
     def submit(self, ids: IntArray, X: Array) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, Protocol
 
+import numpy as np
+
 _SPLIT = 8  # pieces of a task whose worker died
 
 
@@ -44,6 +46,16 @@ class Task:
         """Return the task of some of the items."""
         columns = tuple(column[start:stop] for column in self.columns)
         return Task(self.kind, columns, list(self.attempts), list(self.failed_on))
+
+    def joined(self, other: Task) -> Task:
+        """Return the task of the items of both, whose columns are arrays; neither was tried."""
+        columns = map(np.concatenate, zip(self.columns, other.columns, strict=True))
+        return Task(self.kind, tuple(columns))
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no worker and no node has failed at it."""
+        return not (self.attempts or self.failed_on)
 
     def split(self) -> list[Task]:
         """Return the same task in a few pieces."""
@@ -104,7 +116,7 @@ class DispatchCost:
         return request_size(items, workers, max(self._seconds / self._items, 1e-9))
 
 
-CHUNK_SECONDS = 0.05  # work in a request: a hundred times what sending it costs
+CHUNK_SECONDS = 0.1  # work in a request: a hundred times what sending it costs
 _SMALL_SECONDS = 0.005  # less work than this is never divided
 _LATE_SECONDS = 2.0  # from which a request may be late,
 _LATE_TIMES = 3.0  # and how many times what it should take

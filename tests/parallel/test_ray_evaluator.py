@@ -406,12 +406,29 @@ def test_a_piece_that_kills_its_workers_is_an_error(make: Make) -> None:
 # Chunks ---------------------------------------------------------------------------------------
 
 
+def test_short_batches_that_wait_become_one_request(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray, serial = make(Sphere()), SerialEvaluator(Sphere(), 7)
+    X, sizes = genomes(60), []
+    score(ray, X[:20])  # what an evaluation takes is known then
+    send = ray.pool._send
+    monkeypatch.setattr(
+        ray.pool, "_send", lambda slot, task: (sizes.append(len(task)), send(slot, task))
+    )
+    for i in range(20, 60):
+        ray.submit(np.arange(i, i + 1), X[i : i + 1])
+    assert_same(collect_all(ray, 40), score(serial, X[20:], 20))
+    assert sum(sizes) == 40
+    assert len(sizes) < 20
+
+
 def test_chunks_follow_the_measured_cost() -> None:
     cost = DispatchCost()
     assert cost.chunk(300, 2) == 1  # a probe
     cost.add(0.001, 1)
     assert cost.chunk(3, 2) == 3  # too little to divide
-    assert cost.chunk(1000, 2) == 50  # 50 ms
+    assert cost.chunk(1000, 2) == 100  # 100 ms
     assert cost.chunk(30, 2) == 15  # a share for each worker
     assert cost.chunk(30, 64) == 5  # but no crumbs
     for _ in range(40):
