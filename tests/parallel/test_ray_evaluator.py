@@ -24,8 +24,9 @@ from framework.batch import Evaluated
 from framework.errors import ClusterError
 from framework.front import Front
 from framework.parallel.config import ClusterConfig, Resources
+from framework.parallel.pool import WorkerSlot
 from framework.parallel.ray_evaluator import RayEvaluator
-from framework.parallel.tasks import DispatchCost
+from framework.parallel.tasks import DispatchCost, Task
 from framework.parallel.worker import build_each
 from framework.run.driver import search
 from framework.run.evaluator import Evaluator, SerialEvaluator
@@ -410,12 +411,15 @@ def test_short_batches_that_wait_become_one_request(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ray, serial = make(Sphere()), SerialEvaluator(Sphere(), 7)
-    X, sizes = genomes(60), []
+    X, sizes = genomes(60), list[int]()
     score(ray, X[:20])  # what an evaluation takes is known then
     send = ray.pool._send
-    monkeypatch.setattr(
-        ray.pool, "_send", lambda slot, task: (sizes.append(len(task)), send(slot, task))
-    )
+
+    def counted(slot: WorkerSlot, task: Task) -> None:
+        sizes.append(len(task))
+        send(slot, task)
+
+    monkeypatch.setattr(ray.pool, "_send", counted)
     for i in range(20, 60):
         ray.submit(np.arange(i, i + 1), X[i : i + 1])
     assert_same(collect_all(ray, 40), score(serial, X[20:], 20))
