@@ -22,6 +22,7 @@ from framework.front import Front
 from framework.registry import nearest
 from framework.roles import Roles
 
+_OUTLYING = 6.0  # times the median; an exponential tail of a hundred solutions ends about there
 FALSE_POSITIVES, FALSE_NEGATIVES = "false_positive_rate", "false_negative_rate"
 Values = Mapping[str, Array]  # by metric
 
@@ -140,7 +141,8 @@ def choose(
         Rule: the best value of this metric. Ties are broken by the objectives, in their order.
     knee : bool
         Rule: the least Euclidean distance, in normalised losses, to the ideal point, which has
-        every objective at its best. It applies where no other rule is given.
+        every objective at its best. It applies where no other rule is given. Amounts, such as
+        costs, have few outliers in it: see :class:`Rule`.
     weights : mapping of str to float, optional
         Rule: the least weighted sum of normalised losses.
     expected : ExpectedCost, optional
@@ -248,15 +250,19 @@ class Rule:
     ) -> Callable[[Values], FloatArray]:
         """Return the distance to the ideal point of the front, or a weighted sum of losses.
 
-        Losses are scaled: 0 is the best of the solutions that pass, 1 their worst. Where none
-        passes, all count: some may yet pass in a resample.
+        Losses are scaled: 0 is the best of the solutions that pass, 1 their worst. For the distance
+        an amount such as a cost is 1 at six times what half of them exceed the best by, where that
+        is less: one design that costs a lot does not make all others look cheap. Where none passes,
+        all count: some may yet pass in a resample.
         """
         among = self.passing if self.passing.any() else np.ones(len(front), dtype=bool)
         scales = {}
         for name in names:
             losses = loss_of(front, name, "weights")[among]
-            low, high = losses.min(), losses.max()
-            scales[name] = low, (high - low if high > low else 1.0)
+            low, span = losses.min(), np.ptp(losses)
+            if weights is None and front.roles.metrics[name].kind == "ratio":
+                span = min(span, _OUTLYING * np.median(losses - low)) or span
+            scales[name] = low, span or 1.0
 
         def score(values: Values) -> FloatArray:
             total: FloatArray = np.zeros(next(iter(values.values())).shape)

@@ -31,6 +31,16 @@ ROWS = Evaluated(np.array([3, 5, 8, 13, 21]), np.zeros((5, 2), dtype=np.int8), V
 FRONT = Front(ROWS, ROLES, ("x", "y"), test=VALUES)
 
 
+def test_one_dear_design_does_not_make_all_others_look_cheap():
+    """Of a cost only: a low coverage counts in full, and without an outlier nothing changes."""
+    coverage, accuracy = np.array([0.6, 0.7, 0.826, 0.91, 0.92]), np.full(5, 0.9)
+    for costs, pick in (((5, 10, 31, 199, 667), 2), ((5, 150, 160, 199, 667), 3)):
+        values = {"coverage": coverage, "accuracy": accuracy, "cost": np.array(costs, float)}
+        rows = Evaluated(ROWS.ids, ROWS.X, values)
+        roles = Roles(METRICS[:3], ROLES.objectives)
+        assert choose(Front(rows, roles, ("x", "y")), knee=True) == pick
+
+
 @pytest.mark.parametrize(
     ("text", "condition"),
     [
