@@ -34,6 +34,7 @@ EXTRAS = {
     "shtab": "completion",
     "fastapi": "serve",
     "uvicorn": "serve",
+    "h11": "serve",  # comes with uvicorn
     "skl2onnx": "onnx",
     "onnxruntime": "onnx",
 }

@@ -96,6 +96,7 @@ def check_names(needed: Iterable[str], names: Collection[str]) -> None:
         if name not in names_before:
             raise RecordsError(
                 f"data: expected a column {name!r}, found none of that name{nearest(name, names)}"
+                "; all records need it, its cells may be empty"
             )
 
 

@@ -42,11 +42,11 @@ class Init:
             return _known(kinds, everything=args.all)
         if args.kind in kinds:
             folder = Path(args.out or args.kind)
-            _write({entry.name: entry.read_bytes() for entry in kinds[args.kind].iterdir()}, folder)
+            contents = {entry.name: entry.read_bytes() for entry in kinds[args.kind].iterdir()}
             file = folder / f"{args.kind}.yaml"
         elif (source := Path(config_path(args.kind or ""))).is_file():
             folder = Path(args.out or source.stem)
-            _write({source.name: source.read_bytes()}, folder)
+            contents = {source.name: source.read_bytes()}
             file = folder / source.name
         else:
             near = nearest(args.kind, [*kinds, *map(str, _configurations())])
@@ -54,10 +54,11 @@ class Init:
                 f"init: expected one of {', '.join(kinds)}, or a configuration that `{program()} "
                 f"init --list` names, found {args.kind!r}{near}"
             )
+        _write(contents, folder)
         main, command = shlex.quote(str(file)), _command_of(file)
         then = f"{program()} {command} {main}"
         lines = [
-            ("written", ", ".join(sorted(path.name for path in folder.iterdir()))),
+            ("written", ", ".join(sorted(contents))),
             ("change", f"{main}, where it says <-" if args.kind in kinds else main),
             ("then", then),
         ]
