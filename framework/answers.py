@@ -7,7 +7,7 @@ shares of the classes, trivial classifiers and certificates need nothing else of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
@@ -22,6 +22,7 @@ Part = Literal["search", "test"]
 NO_ANSWER = -1
 _CELLS = 1 << 23  # sums that are held at a time: 64 MiB
 _HELD = 1 << 28  # bytes of answers that are kept rather than asked for again
+_TOGETHER = 1 << 22  # answers that are asked for together where they are not kept
 
 
 @dataclass(frozen=True)
@@ -136,32 +137,68 @@ class Answers:
 Cells = Literal["outcomes", "outcomes_of_class", "counts"]
 
 
-class Sums:
-    """Sums over the records of answers, each made when a measure first asks for it.
+class DrawnRecords:
+    """Records, and how often each of them is drawn.
 
     Parameters
     ----------
-    answers : Answers
+    records : Records
     weights : numpy.ndarray, shape (N, b), optional
         How often each record is drawn, once per column; whole numbers. Once if None.
 
     Attributes
     ----------
-    answers
+    records
     weights : numpy.ndarray, shape (N, b)
         How often each record counts.
     total : numpy.ndarray of float64, shape (b,)
         How many records there are.
     """
 
-    def __init__(self, answers: Answers, weights: Array | None = None) -> None:
-        of_records = answers.records.weights
-        drawn = np.ones((len(answers.records), 1), dtype=np.float32) if weights is None else weights
-        self.answers = answers
-        self.weights = (
-            drawn if of_records is None else drawn.astype(np.float64) * of_records[:, np.newaxis]
-        )
+    def __init__(self, records: Records, weights: Array | None = None) -> None:
+        drawn = np.ones((len(records), 1), dtype=np.float32) if weights is None else weights
+        counted = records.weights
+        self.records = records
+        self.weights = drawn if counted is None else drawn.astype(float) * counted[:, np.newaxis]
         self.total: FloatArray = self.weights.sum(axis=0, dtype=np.float64)
+        self._parts: dict[Any, tuple[IntArray | slice, Array]] = {}
+
+    def part(
+        self, group: int | None = None, code: int | None = None
+    ) -> tuple[IntArray | slice, Array]:
+        """Return which records are of a subgroup and a class, or all, and how often each counts.
+
+        A copy of many weights takes as long as their sums, so each is made once.
+        """
+        if (group, code) not in self._parts:
+            labels, groups = self.records.labels, self.records.groups
+            there = np.ones(len(labels), dtype=bool) if code is None else labels == code
+            if group is not None and groups is not None:
+                there &= groups == group
+            rows = slice(None) if there.all() else np.flatnonzero(there)
+            self._parts[group, code] = rows, self.weights[rows]
+        return self._parts[group, code]
+
+
+class Sums:
+    """Sums over the records of answers, each made when a measure first asks for it.
+
+    Parameters
+    ----------
+    answers : Answers
+    drawn : DrawnRecords, optional
+        How often each record is drawn; once if None.
+
+    Attributes
+    ----------
+    answers
+    weights, total
+        Of :class:`DrawnRecords`.
+    """
+
+    def __init__(self, answers: Answers, drawn: DrawnRecords | None = None) -> None:
+        self.answers, self._drawn = answers, drawn or DrawnRecords(answers.records)
+        self.weights, self.total = self._drawn.weights, self._drawn.total
         self._made: dict[Any, Any] = {}
 
     def cells(self, kind: Cells, group: int | None = None) -> FloatArray:
@@ -174,7 +211,7 @@ class Sums:
             true class, (K, 3, n, b). ``counts``: by true class and the class that they are
             called, (K, K + 1, n, b), where the last column has those without an answer.
         """
-        return self.once((kind, group), lambda: self._added(kind, self._rows(group)))
+        return self.once((kind, group), lambda: self._added(kind, group))
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
         """Return what several measures read, made when the first one asks for it."""
@@ -194,42 +231,39 @@ class Sums:
 
     def paid(self, name: str, group: int | None = None) -> FloatArray:
         """Return the sum of what was paid for records, in units, shape (n, b)."""
-        units, rows = self.answers.paid[name], self._rows(group)
+        units, (rows, weights) = self.answers.paid[name], self._drawn.part(group)
         if units.shape[1] == 1:
-            total: FloatArray = self.weights[rows].sum(axis=0, dtype=np.float64)
+            total: FloatArray = weights.sum(axis=0, dtype=np.float64)
             return np.asarray(units.astype(np.float64) * total)
-        return weighted_sums(units if group is None else units[:, rows], self.weights[rows])
+        return weighted_sums(units[:, rows], weights)
 
     def present(self, classes: BoolArray, group: int | None = None) -> BoolArray:
         """Return where there are records of some classes, (K,), in each column of weights, (b,)."""
-        rows = self._rows(group)
-        rows = rows[classes[self.answers.records.labels[rows]]]
-        return np.asarray(self.weights[rows].sum(axis=0, dtype=np.float64) > 0)
+        parts = [self._drawn.part(group, int(code))[1] for code in np.flatnonzero(classes)]
+        there: BoolArray = np.any([(part > 0).any(axis=0) for part in parts], axis=0)
+        return there | np.zeros(len(self.total), dtype=bool)  # of no class too
 
-    def _rows(self, group: int | None) -> IntArray:
-        records = self.answers.records
-        if group is None or records.groups is None:
-            return np.arange(len(records))
-        return np.flatnonzero(records.groups == group)
-
-    def _added(self, kind: Cells, rows: IntArray) -> FloatArray:
-        if kind == "outcomes":
-            return self._outcomes(rows)
+    def _added(self, kind: Cells, group: int | None) -> FloatArray:
+        codes = range(len(self.answers.records.classes))
+        if kind == "outcomes" and not codes:
+            return self._outcomes(group, None)
+        if kind == "outcomes":  # whole numbers: their sum is the same to the bit
+            by_class: FloatArray = self.cells("outcomes_of_class", group).sum(axis=0)
+            return by_class
         cells = self._outcomes if kind == "outcomes_of_class" else self._counts
-        labels, classes = self.answers.records.labels[rows], self.answers.records.classes
-        return np.stack([cells(rows[labels == code]) for code in range(len(classes))])
+        return np.stack([cells(group, code) for code in codes])
 
-    def _outcomes(self, rows: IntArray) -> FloatArray:
+    def _outcomes(self, group: int | None, code: int | None) -> FloatArray:
+        rows, weights = self._drawn.part(group, code)
         codes, labels = self.answers.codes[:, rows], self.answers.records.labels[rows]
-        weights = self.weights[rows]
         right = weighted_sums(codes == labels, weights)
         answered = weighted_sums(codes >= 0, weights)
         return np.stack([right, answered - right, weights.sum(axis=0, dtype=float) - answered])
 
-    def _counts(self, rows: IntArray) -> FloatArray:
-        codes, weights = self.answers.codes[:, rows], self.weights[rows]
-        classes = range(len(self.answers.records.classes))
-        called = [weighted_sums(codes == code, weights) for code in classes]
+    def _counts(self, group: int | None, code: int) -> FloatArray:
+        rows, weights = self._drawn.part(group, code)
+        codes, classes = self.answers.codes[:, rows], range(len(self.answers.records.classes))
+        called = [weighted_sums(codes == other, weights) for other in classes]
         none = weights.sum(axis=0, dtype=float) - np.sum(called, axis=0)
         return np.stack([*called, none])
 
@@ -284,12 +318,19 @@ def measured(
     mapping of str to numpy.ndarray of float64, shape (n, b)
         NaN of candidates that failed.
     """
-    columns = 1 if weights is None else weights.shape[1]
+    drawn = DrawnRecords(answers.records, weights)
+    return _measured(answers, measures, drawn)
+
+
+def _measured(
+    answers: Answers, measures: Sequence[Measure], drawn: DrawnRecords
+) -> dict[str, FloatArray]:
+    columns = len(drawn.total)
     k, groups = len(answers.records.classes), max(len(answers.records.group_names), 1)
     step = max(1, _CELLS // (columns * max(k, 1) * (k + 1) * groups))
     pieces = []
     for start in range(0, max(len(answers), 1), step):
-        sums = Sums(answers.take(slice(start, start + step)), weights)
+        sums = Sums(answers.take(slice(start, start + step)), drawn)
         pieces.append({measure.metric.name: measure.of(sums) for measure in measures})
     values = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
     if answers.failed is not None and answers.failed.any():
@@ -321,7 +362,7 @@ class AnswerOutcomes(RecordOutcomes):
         names = [measure.metric.name for measure in measures]
         super().__init__(len(X), len(records), names, records.units)
         self.refitted, self.counted = records.refitted, records.weights
-        self._measures, self._answers, self._X = measures, answers, X
+        self._measures, self._answers, self._X, self._records = measures, answers, X, records
         self._held: Answers | None = None
 
     @classmethod
@@ -342,6 +383,13 @@ class AnswerOutcomes(RecordOutcomes):
             return self._held.take(candidates)
         return answers
 
+    def _blocks(self, candidates: slice | IntArray) -> Iterator[Answers]:
+        """Yield the answers of candidates, of so few at a time that they take little memory."""
+        chosen = np.arange(self.candidates)[candidates]
+        step = max(_TOGETHER // max(self.records, 1), 1)
+        for start in range(0, max(len(chosen), 1), step):
+            yield self.answers(chosen[start : start + step])
+
     def metrics(
         self,
         weights: Array,
@@ -350,17 +398,32 @@ class AnswerOutcomes(RecordOutcomes):
     ) -> Mapping[str, FloatArray]:
         wanted = set(self.names if names is None else names)
         measures = [measure for measure in self._measures if measure.metric.name in wanted]
-        return measured(self.answers(candidates), measures, weights)
+        drawn = DrawnRecords(self._records, weights)
+        pieces = [_measured(block, measures, drawn) for block in self._blocks(candidates)]
+        return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
     def shares(
         self, weights: Array, candidates: slice | IntArray = slice(None)
     ) -> Mapping[str, FloatArray]:
-        sums = Sums(self.answers(candidates), weights)
-        return {m.metric.name: m.share(sums) for m in self._measures if isinstance(m, Share)}
+        drawn = DrawnRecords(self._records, weights)
+        shares = [m for m in self._measures if isinstance(m, Share)]
+        pieces = []
+        for block in self._blocks(candidates):
+            sums = Sums(block, drawn)
+            pieces.append({m.metric.name: m.share(sums) for m in shares})
+        return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
     def ends(
         self, candidates: slice | IntArray = slice(None)
     ) -> Mapping[str, tuple[FloatArray, FloatArray]]:
-        answers = self.answers(candidates)
-        by_name = {m.metric.name: m.ends(answers) for m in self._measures if isinstance(m, Share)}
-        return {name: ends for name, ends in by_name.items() if ends is not None}
+        pieces = []
+        for block in self._blocks(candidates):
+            of = {m.metric.name: m.ends(block) for m in self._measures if isinstance(m, Share)}
+            pieces.append({name: ends for name, ends in of.items() if ends is not None})
+        return {
+            name: (
+                np.concatenate([piece[name][0] for piece in pieces]),
+                np.concatenate([piece[name][1] for piece in pieces]),
+            )
+            for name in pieces[0]
+        }

@@ -229,7 +229,8 @@ def weighted_sums(plane: Array, weights: Array) -> FloatArray:
     the product is one of int64. One thread multiplies: the matrices are small, and threads that
     wait for each other took three times the processor time.
     """
-    highest = int(plane.max(initial=0)) * int(weights.sum(axis=0, dtype=np.float64).max(initial=0))
+    greatest = 1 if plane.dtype == bool else int(plane.max(initial=0))
+    highest = greatest * int(weights.sum(axis=0, dtype=np.float64).max(initial=0))
     if highest >= _LARGEST:
         raise InputError(
             "costs: expected sums over all records below 2^63 of the units that they are counted "

@@ -83,6 +83,12 @@ def test_blocks_candidates_and_names_are_looked_at_alone(monkeypatch):
     some = outcomes.metrics(np.ones((40, 1)), np.array([3, 0]), ["cost"])
     assert list(some) == ["cost"]
     assert np.array_equal(some["cost"][:, 0], whole["cost"][[3, 0], 0])
+    monkeypatch.setattr("framework.answers._TOGETHER", 80)  # two candidates at a time
+    once = np.ones((40, 1))
+    for name, column in outcomes.metrics(once).items():
+        assert np.array_equal(column[:, 0], whole[name][:, 0], equal_nan=True)
+    assert [len(share) for share in outcomes.shares(once).values()] == [5] * 5
+    assert all(len(end) == 5 for ends in outcomes.ends().values() for end in ends)
 
 
 def test_it_matters_which_class_was_said_only_where_a_measure_asks():

@@ -89,11 +89,12 @@ def answers_of(
     else:
         others = [code for code in range(held.classes) if code != held.positive]
         alike = tuple(others) if held.classes > 2 else ()
-        wrong = np.where(held.labels == others[0], others[-1], others[0])
-        codes = np.where(planes[_RIGHT], held.labels, wrong).astype(np.int16)
+        labels = held.labels.astype(np.int16)  # as narrow as codes: these are many
+        wrong = np.where(labels == others[0], others[-1], others[0]).astype(np.int16)
+        codes = np.where(planes[_RIGHT].view(bool), labels, wrong)
         if held.positive >= 0:
             codes[planes[_CALLED] > 0] = held.positive
-    codes[planes[_ANSWERED] == 0] = NO_ANSWER
+    codes = np.where(planes[_ANSWERED].view(bool), codes, np.int16(NO_ANSWER))
     columns = {COST: paid}
     rule = table.rule
     if rule.by_cost:

@@ -25,7 +25,6 @@ _FAR = 4.0  # standard errors behind the winners, or beyond a limit, from which 
 _VALUES = 1 << 17  # of a metric in memory at a time: they stay in the processor's cache
 _FEWEST = 200  # candidates that are looked at whatever they take
 _WORK = 4e9  # candidates x records x resamples of one call: about a second of one core
-_TOGETHER = 16  # resamples whose picks are scored at once
 
 
 class Pool(NamedTuple):
@@ -80,12 +79,6 @@ class Resamples:
         more.weights = resample_weights(self.outcomes.units, self.count, rng, self.weights)
         more._of = self.weights
         return more
-
-    def _whole(self, columns: slice) -> Array:
-        """Return the weights of what resamples are of: all records, unless they are resamples."""
-        if self._of is None:
-            return np.ones((self.outcomes.records, 1), dtype=np.float32)
-        return self._of[:, columns]
 
     def claimed(self, candidates: IntArray, names: Collection[str] | None = None) -> Values:
         """Return metrics on all records, shape (candidates,)."""
@@ -169,16 +162,14 @@ class Resamples:
             NaN where there is no pick.
         """
         gains = {name: np.full(picks.shape, np.nan) for name in names}
-        for start in range(0, self.count, _TOGETHER):
-            columns = slice(start, start + _TOGETHER)
-            rules, resamples = np.nonzero(picks[:, columns] >= 0)
-            picked, row = np.unique(picks[:, columns][rules, resamples], return_inverse=True)
-            drawn = self.outcomes.metrics(self.weights[:, columns], picked, names)
-            whole = self.outcomes.metrics(self._whole(columns), picked, names)
-            for name in names:
-                before = np.broadcast_to(whole[name], drawn[name].shape)[row, resamples]
-                gained = drawn[name][row, resamples] - before
-                gains[name][:, columns][rules, resamples] = gained
+        rules, resamples = np.nonzero(picks >= 0)
+        picked, row = np.unique(picks[rules, resamples], return_inverse=True)
+        whole = np.ones((self.outcomes.records, 1), np.float32) if self._of is None else self._of
+        drawn = self.outcomes.metrics(self.weights, picked, names)
+        before = self.outcomes.metrics(whole, picked, names)
+        for name in names:
+            gained = drawn[name] - before[name]
+            gains[name][rules, resamples] = gained[row, resamples]
         return gains
 
 

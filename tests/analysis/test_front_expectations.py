@@ -108,7 +108,6 @@ def test_the_same_figures_whatever_part_is_looked_at_at_a_time(monkeypatch):
     front, resamples = front_of(outcomes), Resamples(outcomes, 0, 64)
     want = known(outcomes, front, resamples).columns
     monkeypatch.setattr("framework.analysis.resamples._VALUES", 640)
-    monkeypatch.setattr("framework.analysis.resamples._TOGETHER", 5)
     found = known(outcomes, front, resamples).columns
     assert all(np.array_equal(column, found[name]) for name, column in want.items())
 

@@ -414,8 +414,10 @@ def record_outcomes(
                     answered = bits[component, p, first_word + w]
                     done[p, w] = (done[p, w] & ~leaving) | (answered & leaving)
         for p in range(outputs):
-            for at in range(records):
-                planes[p, r, at] = done[p, at >> 6] >> np.uint64(at & 63) & np.uint64(1)
+            for w in range(words):
+                word = done[p, w]
+                for at in range(64 * w, min(64 * w + 64, records)):
+                    planes[p, r, at] = word >> np.uint64(at & 63) & np.uint64(1)
     return planes, paid, stages, broken
 
 
