@@ -216,7 +216,7 @@ def kill_and_compare(name, kills, seed, place, run, whole, seconds, *options):
 @pytest.mark.parametrize(
     ("kills", "seed", "name"),
     [
-        (2, 0, "multistage"),
+        pytest.param(2, 0, "multistage", marks=pytest.mark.slow),
         (2, 0, "experiment"),
         *(pytest.param(25, 1, name, marks=pytest.mark.slow) for name in SCENARIOS),
     ],
