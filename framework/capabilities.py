@@ -219,14 +219,15 @@ class OnRecords:
 
 
 class Repriced:
-    """The same designs under other costs of errors, or with other prices of features."""
+    """The same designs under other costs of errors, or with other prices of features.
+
+    Genomes mean the same under both, so that designs can be scored again.
+    """
 
     def with_errors(
         self, section: Mapping[str, Any], errors: Mapping[str, float]
     ) -> dict[str, Any]:
         """Return the section ``problem`` of a configuration with other costs of errors, by class.
-
-        Genomes mean the same under both, so that designs can be scored again.
 
         Raises
         ------
@@ -242,8 +243,6 @@ class Repriced:
         self, section: Mapping[str, Any], prices: Mapping[str, float]
     ) -> dict[str, Any]:
         """Return the section ``problem`` of a configuration with other prices of some features.
-
-        Genomes mean the same under both, so that designs can be scored again.
 
         Raises
         ------

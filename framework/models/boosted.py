@@ -48,6 +48,7 @@ ALWAYS: dict[str, dict[str, Any]] = {
 
 _FEATURE, _THRESHOLD, _LEFT, _RIGHT, _ROOT, _VALUES = range(6)  # columns of the array
 _CELLS = 2**22  # records times trees that are walked at a time
+_DEEPEST = 1_024  # steps of a walk: a received file that asks for more would not end
 
 
 class BoostedTrees:
@@ -65,7 +66,8 @@ class BoostedTrees:
     Raises
     ------
     InputError
-        An array that is none of trees: children come after their parent, and features are there.
+        An array that is none of trees: children come after their one parent, within 1,024 steps
+        of a root, and features are there.
     """
 
     def __init__(self, classes: Array, array: FloatArray) -> None:
@@ -100,12 +102,26 @@ class BoostedTrees:
                 and np.isin(array[:, _ROOT], (0, 1)).all()
                 and array[0, _ROOT] == 0
                 and nodes[:, _ROOT].any()
+                and self._is_shallow(children.astype(np.int64), row[inner])
             )
         if not fits:
             raise InputError(
                 f"boosted trees: expected an array of trees for {len(self.classes_)} classes, "
                 f"found another one ({array.dtype}, {' x '.join(map(str, array.shape))})"
             )
+
+    def _is_shallow(self, children: IntArray, parents: IntArray) -> bool:
+        """Return whether no node (children, 2) has two parents, or is too far from its root."""
+        entered = np.bincount(children.ravel(), minlength=len(self._array))
+        if (entered + self._array[:, _ROOT] > 1).any():
+            return False
+        of_node = np.zeros((len(self._array), 2), dtype=np.int64)
+        of_node[parents] = children
+        level, steps = np.flatnonzero(self._array[:, _ROOT]), 0
+        while len(level) and steps <= _DEEPEST:
+            below = of_node[level].ravel()
+            level, steps = below[below > 0], steps + 1
+        return not len(level)
 
     def predict_proba(self, X: FloatArray) -> FloatArray:
         """Return the probability (n, K) of each class for encoded records (n, D)."""

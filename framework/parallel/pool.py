@@ -303,10 +303,12 @@ class WorkerPool:
         if len(task) > size:
             queue.appendleft(task.slice(size, len(task)))
             return task.slice(0, size)
+        tasks, left = [task], size - len(task)
         if task.kind in self._joined and task.is_new:
-            while queue and queue[0].is_new and len(task) + len(queue[0]) <= size:
-                task = task.joined(queue.popleft())
-        return task
+            while queue and queue[0].is_new and len(queue[0]) <= left:
+                tasks.append(queue.popleft())
+                left -= len(tasks[-1])
+        return Task.joined(tasks) if len(tasks) > 1 else task
 
     def _least_busy(self, exclusive: bool, seconds: float) -> WorkerSlot | None:
         """Return the worker with the fewest requests among those that accept another."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, Protocol
@@ -47,10 +47,11 @@ class Task:
         columns = tuple(column[start:stop] for column in self.columns)
         return Task(self.kind, columns, list(self.attempts), list(self.failed_on))
 
-    def joined(self, other: Task) -> Task:
-        """Return the task of the items of both, whose columns are arrays; neither was tried."""
-        columns = map(np.concatenate, zip(self.columns, other.columns, strict=True))
-        return Task(self.kind, tuple(columns))
+    @staticmethod
+    def joined(tasks: Sequence[Task]) -> Task:
+        """Return the task of the items of new tasks of a kind, whose columns are arrays."""
+        columns = zip(*(task.columns for task in tasks), strict=True)
+        return Task(tasks[0].kind, tuple(map(np.concatenate, columns)))
 
     @property
     def is_new(self) -> bool:

@@ -79,6 +79,25 @@ def test_forged_trees_are_refused(name):
         BoostedTrees([0, 1], array)
 
 
+def chain(depth, share=False):
+    """Return a tree that is one path, or one whose two children are the same at each step."""
+    array = np.zeros((2 + 2 * depth, 6))
+    array[0, 0] = 1
+    array[1:, 0] = -1
+    for step in range(depth):
+        node = 1 + 2 * step
+        array[node, :4] = 0, 0.5, node + 2, node + 2 if share else node + 1
+    array[1, 4] = 1
+    return array
+
+
+def test_walks_without_end_are_refused():
+    assert BoostedTrees([0, 1], chain(1_000)).predict_proba(np.zeros((2, 1))).shape == (2, 2)
+    for array in (chain(1_100), chain(20, share=True)):
+        with pytest.raises(InputError, match=r"^boosted trees: expected an array of trees"):
+            BoostedTrees([0, 1], array)
+
+
 @pytest.mark.parametrize("array", [TREES[:, :-1], TREES[:1], TREES[0], TREES.astype(int)])
 def test_what_is_no_array_of_trees_is_refused(array):
     with pytest.raises(InputError, match=r"^boosted trees: expected an array of trees"):
