@@ -83,24 +83,38 @@ def load(group: Group, name: str) -> Any:
         ) from error
 
 
-def check_names(needed: Iterable[str], names: Collection[str]) -> None:
+def require_columns(needed: Iterable[str], columns: Collection[str], where: object = None) -> None:
     """Check that a table has the columns that are needed.
+
+    Parameters
+    ----------
+    needed : iterable of str
+    columns : collection of str
+        Those of the table.
+    where : path or str, optional
+        Where the table lies; without it these are records for a model, and cells may be empty.
 
     Raises
     ------
     RecordsError
-        One is missing; the name most like it is suggested.
+        Some are missing: all are named, and a column most like each of the first few.
     """
-    names_before = set(names)
-    for name in needed:
-        if name not in names_before:
-            raise RecordsError(
-                f"data: expected a column {name!r}, found none of that name{nearest(name, names)}"
-                "; all records need it, its cells may be empty"
-            )
+    needed, there = dict.fromkeys(needed), set(columns)
+    lacking = [name for name in needed if name not in there]
+    if lacking:
+        *most, last = map(repr, lacking)
+        text = f"columns {', '.join(most)} and {last}" if most else f"a column {last}"
+        others = [name for name in columns if name not in needed]
+        like = "".join(dict.fromkeys(nearest(name, others) for name in lacking[:9]))
+        raise RecordsError(
+            f"{where or 'data'}: expected {text}, found none of "
+            f"{'those names' if most else 'that name'}{like}"
+            f"{'' if where else '; add what is missing, cells may be empty'}"
+        )
 
 
 def nearest(word: str, words: Any) -> str:
-    """Return '; did you mean X?' for the known word nearest to ``word``, or nothing."""
-    close = get_close_matches(str(word), [str(k) for k in words], n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    """Return '; did you mean X?' for the known word nearest to ``word`` in any case, or nothing."""
+    spelled = {text.casefold(): text for text in map(str, words)}
+    close = get_close_matches(str(word).casefold(), spelled, n=1)
+    return f"; did you mean {spelled[close[0]]!r}?" if close else ""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from framework.libraries.library import Cost
 from framework.libraries.members import shaped
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
+from framework.registry import require_columns
 
 
 class CascadePolicy(DeployableModel):
@@ -73,6 +75,7 @@ class CascadePolicy(DeployableModel):
             ``confidence``, ``model`` and ``calls``, the models asked.
         """
         policy = self.policy
+        self.check_columns(frame.columns)
         columns = {name: self._columns(name, frame) for name in policy.models}
         plain = policy.to_json()
         rows = []
@@ -89,23 +92,24 @@ class CascadePolicy(DeployableModel):
         names = ["label", "confidence", "model", "calls"]
         return pd.DataFrame(rows, columns=names, index=frame.index)
 
-    def _columns(self, name: str, frame: pd.DataFrame) -> list[list[Any]]:
+    def check_columns(self, names: Collection[str]) -> None:
+        """Check that there are the columns of each model, an answer or whether it is right."""
+        needed = [self._needed(model, names) for model in self.policy.models]
+        require_columns(chain(*needed), names)
+
+    def _needed(self, name: str, names: Collection[str]) -> list[str]:
         if self.policy.answer == "cumulative_mean":
-            wanted = [f"{name}:probability:{label}" for label in self.policy.classes]
-        else:
-            said = f"{name}:answer" if f"{name}:answer" in frame.columns else f"{name}:correct"
-            wanted = [said, f"{name}:confidence"]
-        for column in wanted:
-            if column not in frame.columns:
-                instead = f" or {name}:answer" if column == f"{name}:correct" else ""
-                raise InputError(f"data: expected a column {column}{instead}, found none")
+            return [f"{name}:probability:{label}" for label in self.policy.classes]
+        answer, right = f"{name}:answer", f"{name}:correct"
+        return [right if right in names and answer not in names else answer, f"{name}:confidence"]
+
+    def _columns(self, name: str, frame: pd.DataFrame) -> list[list[Any]]:
+        wanted = self._needed(name, frame.columns)
         first = 0 if self.policy.answer == "cumulative_mean" else 1
         texts = [frame[column].tolist() for column in wanted[:first]]
         return texts + [self._numbers(column, frame) for column in wanted[first:]]
 
     def _numbers(self, column: str, frame: pd.DataFrame) -> list[float]:
-        if column not in frame.columns:
-            raise InputError(f"data: expected a column {column}, found none")
         try:
             return frame[column].astype(np.float64).tolist()  # None is NaN: the call failed
         except (TypeError, ValueError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,7 +33,7 @@ from framework.models.checks import (
 )
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
-from framework.registry import check_names
+from framework.registry import require_columns
 
 
 @dataclass(eq=False, repr=False)
@@ -292,7 +293,9 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         if not self.encoder_.named:
             super().check_columns(names)
         elif self.missing == "impute":
-            check_names((self.encoder_.feature_names[i] for i in self.stages_[0]), names)
+            needed = [[self.encoder_.feature_names[i] for i in stage] for stage in self.stages_]
+            if not set(needed[0]) <= set(names):  # then those of later stages are named as well
+                require_columns(chain(*needed), names)
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Predict records of a table, whatever else is in it.

@@ -26,7 +26,7 @@ from framework.data.columns import (
     unusable,
 )
 from framework.errors import CellsError, InputError
-from framework.registry import check_names, nearest
+from framework.registry import nearest, require_columns
 
 _DAY = 86_400.0  # seconds
 _YEAR = 365.2425  # days
@@ -319,6 +319,7 @@ class Encoder:
         """
         numbers = self._transform_numbers(data, range(len(self.features)), None)
         if numbers is None:
+            self._require(data, range(len(self.features)), None)
             numbers = np.empty((len(data), len(self.features)))
             for i, (kind, name) in enumerate(zip(self.features, self.feature_names, strict=True)):
                 numbers[:, i] = kind.identity(self._read(data, i, None), name)
@@ -353,6 +354,7 @@ class Encoder:
         numbers = self._transform_numbers(data, positions, records)
         if numbers is not None:
             return numbers
+        self._require(data, positions, records)
         blocks = [
             self.features[i].encode(self._read(data, i, records), self.feature_names[i])
             for i in positions
@@ -410,30 +412,33 @@ class Encoder:
     def _read(self, data: pd.DataFrame | Array, i: int, records: IntArray | None) -> pd.Series[Any]:
         """Return the values of a feature, texts read as what they stand for."""
         name = self.feature_names[i]
-        if records is not None and isinstance(data, pd.DataFrame) and self.named:
-            self._check_there(name, data, records)
         column = self._find(data, i)
         if records is not None:
             column = column.iloc[records]
         return self.readings[name].read(column, name) if name in self.readings else column
 
-    def _check_there(self, name: str, data: pd.DataFrame, records: IntArray) -> None:
-        """Check that a table has the column that some of its records are asked for.
+    def _require(
+        self, data: pd.DataFrame | Array, positions: Iterable[int], records: IntArray | None
+    ) -> None:
+        """Check that a table has the columns that all or some of its records are asked for.
 
         Raises
         ------
-        CellsError
+        InputError
+            A :class:`~framework.errors.CellsError` if it is some of them.
         """
+        if not (isinstance(data, pd.DataFrame) and self.named):
+            return
         try:
-            check_names([name], data.columns)
+            require_columns((self.feature_names[i] for i in positions), data.columns)
         except InputError as error:
+            if records is None:
+                raise
             raise CellsError(dict.fromkeys(data.index[records], str(error))) from error
 
     def _find(self, data: pd.DataFrame | Array, i: int) -> pd.Series[Any]:
         name = self.feature_names[i]
         if isinstance(data, pd.DataFrame) and self.named:
-            if name not in data.columns:
-                check_names([name], data.columns)
             return data[name]
         if data.shape[1] != len(self.feature_names):
             raise InputError(

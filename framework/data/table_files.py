@@ -19,7 +19,7 @@ import pandas as pd
 
 from framework.errors import InputError, first_line
 from framework.extras import needed
-from framework.registry import nearest
+from framework.registry import require_columns
 from framework.security import (
     TABLE_BYTES,
     TABLE_CELLS,
@@ -116,11 +116,7 @@ def _wanted(columns: Sequence[str] | None, names: Sequence[str], path: Path) -> 
     """Return the columns to read, in the file's order."""
     if columns is None:
         return list(names)
-    for name in columns:
-        if name not in names:
-            raise InputError(
-                f"{path}: expected a column {name!r}, found none of that name{nearest(name, names)}"
-            )
+    require_columns(columns, names, path)
     return [name for name in names if name in columns]
 
 

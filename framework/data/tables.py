@@ -24,7 +24,7 @@ from framework.data.columns import (
 )
 from framework.data.encoding import Encoder
 from framework.errors import InputError, listed
-from framework.registry import nearest
+from framework.registry import require_columns
 
 _MOSTLY = 0.5  # a text column with a larger share of numbers is a numeric one gone wrong
 _EXAMPLES = 5
@@ -218,12 +218,7 @@ def _check(frame: pd.DataFrame, place: str, named: Mapping[str, Sequence[str]]) 
         raise InputError(f"{place}: expected records, found none")
     columns = [str(c) for c in frame.columns]
     for key, names in named.items():
-        for name in names:
-            if name not in columns:
-                raise InputError(
-                    f"{place}: expected the column {name!r} ({key}), found none of that name"
-                    f"{nearest(name, columns)}"
-                )
+        require_columns(names, columns, f"{place}: {key}")
 
 
 def _labelled(raw: Raw, options: TableOptions) -> tuple[Raw, tuple[str, ...]]:

@@ -19,6 +19,7 @@ import pandas as pd
 from framework.data.table_files import read_frame
 from framework.errors import InputError
 from framework.libraries.calls import CallTable
+from framework.registry import require_columns
 
 CallFormat = Literal["wide", "long"]
 
@@ -127,12 +128,8 @@ def _columns(frame: pd.DataFrame) -> dict[str, dict[str, str]]:
 
 
 def _all_have(parts: Mapping[str, Mapping[str, str]], what: str, where: str) -> None:
-    lacks = [model for model, columns in parts.items() if what not in columns]
-    if lacks:
-        raise InputError(
-            f"{where}: expected a column {lacks[0]}:{what}, found none; the models are told by "
-            f"columns MODEL:NAME"
-        )
+    columns = [column for columns in parts.values() for column in columns.values()]
+    require_columns([f"{model}:{what}" for model in parts], columns, where)
 
 
 def _stacked(
@@ -165,9 +162,7 @@ def _texts(column: pd.Series[Any]) -> Any:
 
 def _widened(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
     """Return a long table as a wide one; a call that is not there becomes NaN."""
-    for column in (_RECORD, _MODEL):
-        if column not in frame.columns:
-            raise InputError(f"{path}: expected a column {column!r}, found none")
+    require_columns([_RECORD, _MODEL], frame.columns, path)
     pairs = frame[[_RECORD, _MODEL]]
     if pairs.duplicated().any():
         record, model = pairs[pairs.duplicated()].iloc[0]

@@ -37,6 +37,7 @@ from framework.libraries.prediction_files import (
     read_costs,
     spelled_as_classes,
 )
+from framework.registry import require_columns
 from framework.security import (
     ESTIMATOR_BYTES,
     TooManyBytes,
@@ -389,8 +390,7 @@ def _model_files(folder: Path) -> dict[str, Path]:
 
 def _records(path: Path, target: str) -> tuple[pd.DataFrame, Array]:
     frame = read_frame(path)
-    if target not in frame.columns:
-        raise InputError(f"{path}: expected the column {target!r} (target), found none")
+    require_columns([target], frame.columns, f"{path}: target")
     return frame.drop(columns=target), frame[target].to_numpy()
 
 

@@ -29,6 +29,7 @@ from framework.errors import InputError
 from framework.libraries.config import ArraysConfig, TabRepoConfig
 from framework.libraries.library import Cost, Library, open_array
 from framework.libraries.measure import UNITS
+from framework.registry import require_columns
 from framework.security import (
     JSON_BYTES,
     TABLE_BYTES,
@@ -98,9 +99,7 @@ def _predictions(path: Path, ids: Sequence[str], classes: Sequence[Any] | None) 
 
 
 def _numbers_of(frame: pd.DataFrame, columns: list[str], path: Path) -> Array:
-    for column in columns:
-        if column not in frame.columns:
-            raise InputError(f"{path}: expected a column {column!r}, found none of that name")
+    require_columns(columns, frame.columns, path)
     try:
         return frame[columns].to_numpy(dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -148,8 +147,7 @@ def read_costs(
     if path is None:
         return list(ids or ()), {}
     frame = read_frame(path)
-    if _ID not in frame.columns:
-        raise InputError(f"{path}: expected a column {_ID!r} with the models' ids, found none")
+    require_columns([_ID], frame.columns, path)
     names = [name for name in frame.columns if name != _ID]
     values = _numbers_of(frame, names, path)
     listed = [str(name) for name in frame[_ID]]

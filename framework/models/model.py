@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from framework.errors import CellsError, InputError, RecordsError
 from framework.models.files import ModelFiles
-from framework.registry import check_names
+from framework.registry import require_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,7 +117,7 @@ class DeployableModel(ABC):
         """
         needed = getattr(self, "feature_names_in_", None)
         if needed is not None:
-            check_names(needed, names)
+            require_columns(needed, names)
         elif len(names) != (width := getattr(self, "n_features_in_", len(names))):
             raise RecordsError(
                 f"data: expected {width} columns, the features in their order, found {len(names)}"

@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 from algorithms.cascade import reference
 from algorithms.cascade.calling import CalledModel
 from algorithms.cascade.estimator import ParetoCascade
-from algorithms.cascade.model import CascadeClassifier
+from algorithms.cascade.model import CascadeClassifier, CascadePolicy
 from algorithms.cascade.policy import Policy
 from algorithms.cascade.problem import CascadeProblem
 from framework.analysis.resamples import Resamples
@@ -50,6 +50,12 @@ def deployed(problem, x, models, classes):
     bare = problem.policy(x)
     chosen = {name: models[name] for name in bare.policy.models}
     return CascadeClassifier.of_policy(chosen, bare.policy, classes, cases=bare.cases)
+
+
+def test_all_missing_columns_of_a_table_of_calls_are_named():
+    policy = CascadePolicy(Policy(tuple("abc"), (0.7, 0.8, -np.inf), (None, 0.4, None)))
+    with pytest.raises(InputError, match="columns 'a:confidence', 'c:answer' and 'c:confidence'"):
+        policy.predict_table(pd.DataFrame(columns=["a:correct", "b:answer", "b:confidence"]))
 
 
 @pytest.mark.parametrize("classes", [2, 3])

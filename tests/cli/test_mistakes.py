@@ -211,7 +211,7 @@ def on_table(place, refuse_here):
 def test_target_that_is_not_in_the_table(place, on_table):
     csv_of(place)
     said = on_table("labels")
-    assert "expected the column 'labels' (target), found none of that name" in said
+    assert "target: expected a column 'labels', found none of that name" in said
     assert "did you mean 'label'?" in said
     assert "table.csv" in said
 

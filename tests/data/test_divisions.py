@@ -189,7 +189,7 @@ def two(values):
         ({"g": 1}, {"group": "g"}, "group: expected two groups or more in 'g', found one, "),
         ({"g": two([1, 2])}, {"group": "g"}, "expected a group for each of 3 parts, found 2 in"),
         ({"g": two(range(4))}, {"group": "g"}, "folds: expected at most the"),
-        ({}, {"group": "gruppe"}, "expected the column 'gruppe' (split.group), found none"),
+        ({}, {"group": "gruppe"}, "split.group: expected a column 'gruppe', found none"),
         ({"target": 1}, {"group": "target"}, "expected another column than the target"),
         (
             {"t": two(["x", "y"])},

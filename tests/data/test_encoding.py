@@ -112,7 +112,12 @@ def test_arrays_go_by_position(frame):
         (
             lambda f: f.rename(columns={"age": "agee"}),
             "data: expected a column 'age', found none of that name; did you mean 'agee'?; "
-            "all records need it, its cells may be empty",
+            "add what is missing, cells may be empty",
+        ),
+        (
+            lambda f: f[["same", "kind"]],
+            "data: expected columns 'age' and 'sex', found none of those names; "
+            "add what is missing, cells may be empty",
         ),
         (
             lambda f: f.assign(age=["1", "2", "old", None]),

@@ -35,16 +35,17 @@ def test_finds_the_front_of_mixed_parameters(tmp_path):
 
 
 def test_arrays_and_single_calls_give_one_front(tmp_path):
-    def circle(x, y):
-        return {"f": x**2 + y**2, "g": -((x - 1) ** 2) - y**2}
+    def circle(x, g):
+        return {"f": x**2 + g**2, "g": -((x - 1) ** 2) - g**2}
 
-    space, objectives = {"x": (-1.0, 2.0), "y": (-1.0, 1.0)}, {"f": "min", "g": "max"}
-    fronts = [
-        search(circle, space, objectives, vectorised=v, budget=600, out=tmp_path / str(v)).front
+    space, objectives = {"x": (-1.0, 2.0), "g": (-1.0, 1.0)}, {"f": "min", "g": "max"}
+    single, arrays = (
+        search(circle, space, objectives, vectorised=v, budget=600, out=tmp_path / str(v))
         for v in (False, True)
-    ]
-    assert np.array_equal(fronts[0].X, fronts[1].X)
-    assert 0 < fronts[0].hypervolume() < 1
+    )
+    assert np.array_equal(single.front.X, arrays.front.X)
+    assert 0 < single.front.hypervolume() < 1
+    assert list(single.table) == ["f", "g", "x", "g (parameter)"]
 
 
 def test_goes_on_with_more_evaluations_and_refuses_another_function(tmp_path):

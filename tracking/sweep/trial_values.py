@@ -28,7 +28,7 @@ from framework.errors import InputError, ParetolabError
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED
 from framework.front import Front, volume
-from framework.registry import nearest
+from framework.registry import nearest, require_columns
 from framework.roles import Roles, Sense
 from tracking.sweep.config import SweepConfig
 
@@ -140,9 +140,7 @@ def _read_reference(path: Path, roles: Roles, where: str) -> FloatArray:
         frame = read_frame(path)
     except InputError as error:
         raise InputError(f"{where}.reference: {error}") from error
-    missing = [name for name in roles.names if name not in frame]
-    if missing:
-        raise InputError(f"{place}: expected a column {missing[0]!r}, found none")
+    require_columns(roles.names, frame.columns, place)
     if frame.empty:
         raise InputError(f"{place}: expected at least one solution, found none")
     return roles.losses({name: frame[name].to_numpy() for name in roles.names})

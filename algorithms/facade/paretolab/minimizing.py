@@ -45,9 +45,9 @@ class Minimized(RunResult):
 
         rows = self.front.rows
         values = pd.DataFrame(dict(rows.values), index=pd.Index(rows.ids, name="id"))
-        return values.join(
-            pd.DataFrame(self.parameters, index=values.index), rsuffix=" (parameter)"
-        )
+        parameters = pd.DataFrame(self.parameters, index=values.index)
+        twice = {name: f"{name} (parameter)" for name in values.columns}
+        return values.join(parameters.rename(columns=twice))
 
 
 def minimize(

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from paretolab import Card, DeployableModel, InputError
+from paretolab import Card, DeployableModel
 
 
 class Voter(DeployableModel):
@@ -11,7 +11,7 @@ class Voter(DeployableModel):
     kind = "voter"
 
     def __init__(self, columns):
-        self.columns = columns
+        self.columns = self.feature_names_in_ = columns
 
     def save_into(self, files):
         return {"columns": self.columns}
@@ -21,9 +21,7 @@ class Voter(DeployableModel):
         return cls([str(name) for name in description["columns"]])
 
     def predict_table(self, frame):
-        lacking = [name for name in self.columns if name not in frame.columns]
-        if lacking:
-            raise InputError(f"data: expected a column {lacking[0]!r}, found none; add it")
+        self.check_columns(frame.columns)
         yes = 2 * frame[self.columns].sum(axis=1) > len(self.columns)
         return pd.DataFrame({"label": yes.astype(int)}, index=frame.index)
 
