@@ -245,11 +245,9 @@ class Sums:
 
     def _added(self, kind: Cells, group: int | None) -> FloatArray:
         codes = range(len(self.answers.records.classes))
-        if kind == "outcomes" and not codes:
-            return self._outcomes(group, None)
-        if kind == "outcomes":  # whole numbers: their sum is the same to the bit
-            by_class: FloatArray = self.cells("outcomes_of_class", group).sum(axis=0)
-            return by_class
+        if kind == "outcomes":  # whole numbers: a sum of those by class is the same to the bit
+            by_class = self._made.get(("outcomes_of_class", group))
+            return self._outcomes(group, None) if by_class is None else by_class.sum(axis=0)
         cells = self._outcomes if kind == "outcomes_of_class" else self._counts
         return np.stack([cells(group, code) for code in codes])
 

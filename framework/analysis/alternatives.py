@@ -134,14 +134,14 @@ class Compared:
         )
 
 
-def compare_alternative(
+def compare_alternatives(
     resamples: Resamples,
     front: Front,
     positions: IntArray,
     claimed: Mapping[str, Array],
-    alternative: Alternative,
-) -> Compared:
-    """Return an alternative beside a front.
+    alternatives: Sequence[Alternative],
+) -> list[Compared]:
+    """Return each alternative beside a front.
 
     Parameters
     ----------
@@ -152,19 +152,32 @@ def compare_alternative(
         Where its solutions are among the designs.
     claimed : mapping of str to numpy.ndarray, shape (designs,)
         The metrics of all designs on all records.
-    alternative : Alternative
-        Its outcomes are of the same records, in the same order.
+    alternatives : sequence of Alternative
+        Their outcomes are of the same records, in the same order.
     """
-    roles, drawn = front.roles, resamples.first(_RESAMPLES)
-    points = _points(roles, alternative, drawn)
-    losses = losses_of(roles, claimed)
-    solutions = losses[:, positions]
+    drawn, losses = resamples.first(_RESAMPLES), losses_of(front.roles, claimed)
+    span = spans(losses[:, positions])
     most = max(int(_WORK / (drawn.outcomes.records * _RESAMPLES)), _FEWEST, len(positions))
-    pool = least_deep(losses, np.arange(losses.shape[1]), positions, spans(solutions), most)
+    pool = least_deep(losses, positions, span, most).candidates
+    fronts = ResampleFronts.of(drawn, front.roles, pool)
+    return [_compared(drawn, front, positions, losses, fronts, one) for one in alternatives]
+
+
+def _compared(
+    drawn: Resamples,
+    front: Front,
+    positions: IntArray,
+    losses: FloatArray,
+    fronts: ResampleFronts,
+    alternative: Alternative,
+) -> Compared:
+    """Return an alternative beside a front; ``fronts`` are those of ``drawn``, the resamples."""
+    roles, solutions = front.roles, losses[:, positions]
+    points = _points(roles, alternative, drawn)
     # what the search offers for each point and objective: on all records, and in each resample
     whole = ResampleFronts(solutions.T[np.newaxis], positions[np.newaxis], np.array([len(front)]))
     offered = whole.best_within(points.claimed[:, np.newaxis])[0][..., 0]
-    picks, reached = ResampleFronts.of(drawn, roles, pool.candidates).best_within(points.drawn)
+    picks, reached = fronts.best_within(points.drawn)
     comparable = (offered >= 0) & (picks >= 0).any(axis=2)
     values = roles.natural(points.claimed)
     gains = {}
@@ -231,13 +244,12 @@ def _points(roles: Roles, alternative: Alternative, resamples: Resamples) -> _Po
     test = {name: np.asarray(column) for name, column in (alternative.test or {}).items()}
     names = tuple(alternative.points)
 
-    def losses(weights: Array, points: slice | IntArray) -> FloatArray:
+    def losses(weights: Array, points: slice | IntArray = slice(None)) -> FloatArray:
         """Return losses (points, columns of weights, objectives)."""
         return np.moveaxis(losses_of(roles, outcomes.metrics(weights, points, roles.names)), 0, -1)
 
     if not alternative.best:
-        every = slice(None)
-        claimed, drawn = losses(once, every), losses(weights, every)
+        claimed, drawn = losses(once), losses(weights)
         taken = np.broadcast_to(claimed, drawn.shape)
         return _Points(names, claimed[:, 0], drawn, drawn, taken, test)
     by = next((name for name in alternative.best if name in roles.names), alternative.best[0])

@@ -17,13 +17,7 @@ import numpy as np
 
 from framework.analysis.choose import Values, constraints_of, losses_of, meets
 from framework.analysis.ranges import NORMAL, promised, spreads
-from framework.analysis.resample_fronts import (
-    ResampleFronts,
-    depths,
-    landmarks,
-    least_deep,
-    spans,
-)
+from framework.analysis.resample_fronts import ResampleFronts, depths, landmarks, least_deep, spans
 from framework.analysis.resamples import PILOT, Pool, Resamples, nearest_of, standard_errors
 from framework.arrays import Array, FloatArray, IntArray
 from framework.front import FIRM, GROUP, Front, expected_columns
@@ -151,8 +145,7 @@ def _pool(
     than two standard errors. Where too many are left, the least deep are kept.
     """
     pilot, records = resamples.first(PILOT), resamples.outcomes.records
-    every = np.arange(resamples.outcomes.candidates)
-    shallow = least_deep(losses, every, positions, span, int(_WORK / (records * PILOT)))
+    shallow = least_deep(losses, positions, span, int(_WORK / (records * PILOT)))
     members = losses_of(roles, pilot.metrics(landmarks(positions), roles.names))
     depth = [
         standard_errors(depths(losses_of(roles, values), members, span))

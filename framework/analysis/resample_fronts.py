@@ -114,26 +114,24 @@ class ResampleFronts(NamedTuple):
         return picks, losses
 
 
-def least_deep(
-    losses: FloatArray, candidates: IntArray, positions: IntArray, span: FloatArray, most: int
-) -> Pool:
+def least_deep(losses: FloatArray, positions: IntArray, span: FloatArray, most: int) -> Pool:
     """Return so many candidates at most, those that are least deep below a front on all records.
 
     Parameters
     ----------
-    losses : numpy.ndarray of float64, shape (objectives, all candidates)
-    candidates : numpy.ndarray of int64, shape (n,)
+    losses : numpy.ndarray of float64, shape (objectives, candidates)
     positions : numpy.ndarray of int64, shape (solutions,)
         The candidates that are the front; these stay.
     span : numpy.ndarray of float64, shape (objectives,)
         The scales of the losses.
     most : int
     """
+    candidates = np.arange(losses.shape[1])
     if len(candidates) <= most:
         return Pool(candidates, whole=True)
-    members = losses[:, landmarks(positions), np.newaxis]
-    depth = depths(losses[:, candidates, np.newaxis], members, span)[:, 0]
-    return nearest_of(candidates, np.where(np.isin(candidates, positions), -1.0, depth), most)
+    depth = depths(losses[..., np.newaxis], losses[:, landmarks(positions), np.newaxis], span)[:, 0]
+    depth[positions] = -1.0
+    return nearest_of(candidates, depth, most)
 
 
 def landmarks(positions: IntArray) -> IntArray:

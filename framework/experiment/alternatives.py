@@ -8,7 +8,7 @@ from typing import Any
 from framework.analysis.alternatives import (
     Compared,
     Worth,
-    compare_alternative,
+    compare_alternatives,
     verdict,
     verdict_of_runs,
     worth_of,
@@ -40,10 +40,9 @@ def with_alternatives(
         if alternatives[0].outcomes.records > _MOST_RECORDS:
             raise InputError(f"expected at most {_MOST_RECORDS:,} records to resample, found more")
         positions = resampled.positions(front.ids)
-        compared = [
-            compare_alternative(resampled.resamples, front, positions, resampled.values, one)
-            for one in alternatives
-        ]
+        compared = compare_alternatives(
+            resampled.resamples, front, positions, resampled.values, alternatives
+        )
     except ParetolabError as error:
         report(f"the front is not compared with what one would do without a search: {error}")
         return {}

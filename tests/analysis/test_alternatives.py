@@ -11,7 +11,7 @@ from framework.analysis.alternatives import (
     Compared,
     Gain,
     Worth,
-    compare_alternative,
+    compare_alternatives,
     verdict,
     verdict_of_runs,
     worth_of,
@@ -44,7 +44,7 @@ def compared(outcomes, points, count=500, seed=3, best=()):
         "a guess", [f"point {i}" for i in range(points.candidates)], points, best=best
     )
     claimed = resamples.claimed(np.arange(outcomes.candidates))
-    return compare_alternative(resamples, front, front.ids, claimed, one), resamples, front
+    return *compare_alternatives(resamples, front, front.ids, claimed, [one]), resamples, front
 
 
 def test_gains_are_those_of_choosing_anew_in_each_resample():
@@ -240,7 +240,7 @@ def test_one_objective_is_compared_too():
     front, resamples = front_of(outcomes, roles=roles), Resamples(outcomes, 3, 30)
     one = Alternative("a guess", ["a", "b", "c"], points)
     claimed = resamples.claimed(np.arange(40))
-    found = compare_alternative(resamples, front, front.ids, claimed, one)
+    (found,) = compare_alternatives(resamples, front, front.ids, claimed, [one])
     theirs = points.metrics(np.ones((60, 1)))["accuracy"][:, 0]
     assert found.gains["accuracy"].claimed == pytest.approx(
         claimed["accuracy"].max() - theirs.mean()
