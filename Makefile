@@ -4,7 +4,6 @@ BIN := .venv/bin
 RUN := .venv/.run-installed
 TEST := .venv/.test-installed
 DOCS := .venv/.docs-installed
-KERNELS := .venv/.kernels-compiled
 QUICK := -m 'not slow'
 
 .PHONY: help run test test-all docs dist bench promises ui emsco-paper hapens-paper hull-paper pruning-paper \
@@ -25,7 +24,7 @@ help:
 	@echo "make pruning-paper  every experiment of the paper on ensemble pruning; MORE as above"
 	@echo "make clean     remove .venv and what tools left behind (not runs/ and mlflow.db)"
 
-run: $(RUN) $(KERNELS)
+run: $(RUN)
 	$(BIN)/paretolab run configs/quickstart.yaml
 
 # Types need one core for a while and the tests the others: side by side, and both are told.
@@ -105,12 +104,6 @@ $(BIN)/pip:
 
 $(RUN): pyproject.toml constraints.txt | $(BIN)/pip
 	$(BIN)/pip install -q -c constraints.txt -e '.[all]'
-	@touch $@
-
-# Once for an environment: where a kernel changed since, the run compiles it.
-$(KERNELS): $(RUN)
-	@echo "compiling the kernels, once: about half a minute"
-	$(BIN)/python scripts/kernels.py
 	@touch $@
 
 $(TEST): pyproject.toml constraints.txt | $(BIN)/pip
