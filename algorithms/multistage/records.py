@@ -11,10 +11,11 @@ import numpy as np
 
 from algorithms.multistage.bit_planes import words_for
 from algorithms.multistage.kernels import decisions, logistic
+from algorithms.multistage.kernels.starts import Start, mean_products
 from framework.arrays import FloatArray, IntArray, frozen
 from framework.data.costs import CostGroups
 
-MOST_COLUMNS = 200  # of a table where a fit on all columns pays as a start for the others
+MOST_COEFFICIENTS = 1000  # of a fit on all columns that pays as a start for the others
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,7 @@ class StageData:
     class_weights: tuple[float, ...] = ()
     codes: int = 0
     sample_weights: FloatArray | None = None
-    _starts: dict[float, FloatArray] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    _starts: dict[float, Start] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # As arrays come out of Ray's object store: kernels are compiled once for both.
@@ -116,19 +115,23 @@ class StageData:
         of_records = 1.0 if self.sample_weights is None else self.sample_weights
         return frozen(each[self.y] * of_records)
 
-    def start(self, C: float) -> FloatArray:
-        """Return where logistic regressions on subsets start: the one on all columns.
+    def start(self, C: float) -> Start:
+        """Return what logistic regressions on subsets start from: the one on all columns.
 
-        Shape (free directions, D + 1), the intercept last; zeros where it does not converge or
-        there are very many columns. Of the data alone, and fitted once.
+        Zeros where it does not converge, nothing where there are very many columns. Of the data
+        alone, and fitted once.
         """
         if C not in self._starts:
-            basis, S = logistic.class_basis(len(self.thresholds)), with_intercept(self.design)
-            theta = np.zeros((basis.shape[1], len(S)))
-            few = len(self.design) <= MOST_COLUMNS
-            if not (few and logistic.fit(S, self.y, self.weights, basis, C, theta)):
-                theta[:] = 0.0
-            self._starts[C] = theta
+            basis, products = logistic.class_basis(len(self.thresholds)), np.zeros((0, 0))
+            theta = np.zeros((basis.shape[1], len(self.design) + 1))
+            along = products
+            if theta.size <= MOST_COEFFICIENTS:
+                S = with_intercept(self.design)
+                if not logistic.fit(S, self.y, self.weights, basis, C, theta):
+                    theta[:] = 0.0
+                products = mean_products(S, self.weights)
+                along = np.einsum("ab,jb->ja", products, theta)
+            self._starts[C] = Start(theta, products, along)
         return self._starts[C]
 
     @cached_property

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from algorithms.multistage.bit_planes import features_of, pack, unpack, words_for
-from algorithms.multistage.kernels import decisions, logistic
-from algorithms.multistage.records import MOST_COLUMNS, StageData, with_intercept
+from algorithms.multistage.kernels import binary, decisions, logistic
+from algorithms.multistage.records import MOST_COEFFICIENTS, StageData, with_intercept
 from framework.arrays import FloatArray, IntArray, WordArray
 from framework.components import BuildCost, Components
 from framework.errors import InputError
@@ -41,7 +41,7 @@ _TIMES = 4  # as many the next one has
 _LONG = 0.05  # seconds after which a fit tells enough
 _MOST = 4e9  # work of a step of the first fit: some tenths of a second
 _OF_MANY = 0.35  # of the time that steps on all of many records would take
-_WARM = 0.7  # steps of a fit that starts at the classifier on all columns, of those from zero
+_WARM = 0.4  # of the time of a fit from zero, that of one that starts from all columns
 
 Fitted = tuple[FloatArray, FloatArray | None, Any]
 """Probabilities (held-out records, classes); those of each training record by fits that have not
@@ -418,7 +418,8 @@ def build_cost(
         step = max(1, step // _TIMES)
     one = work(data, kind, widths[middle].sum(), n / step)
     total = float(work(data, kind, columns, n).sum())
-    if kind == LOGISTIC_REGRESSION and calibration == "none" and widths.sum() <= MOST_COLUMNS:
+    coefficients = (len(data.thresholds) - 1) * (widths.sum() + 1)
+    if kind == LOGISTIC_REGRESSION and calibration == "none" and coefficients <= MOST_COEFFICIENTS:
         # each starts at the classifier on all columns; so did the one timed, and was there
         total = _WARM * total + float(work(data, kind, widths.sum(), n))
     return BuildCost(took * total / float(one), stored, _bytes_of_a_fit(data, kind))
@@ -427,7 +428,7 @@ def build_cost(
 def work(data: StageData, kind: str, columns: Any, records: float) -> Any:
     """Return to what the time of a fit is proportional; of Newton's method, that of a step.
 
-    A step makes the Hessian and solves for it; see :mod:`~algorithms.multistage.kernels.logistic`.
+    A step makes the Hessian and solves for it; see :mod:`~algorithms.multistage.kernels.newton`.
     The unit is a multiplication in the sums over records, of which several are done at once; the
     other numbers are what else takes beside it, as measured with 3 to 100 classes.
     """
@@ -436,7 +437,7 @@ def work(data: StageData, kind: str, columns: Any, records: float) -> Any:
     classes = len(data.thresholds)
     free, d = classes - 1, columns + 1.0
     sums = free**2 * records * (d**2 / 2 + 4.5 * d + 3.3 * classes)
-    if records >= logistic.LARGE:
+    if records >= binary.LARGE:
         sums = _OF_MANY * sums
     return sums + 10 * (free * d) ** 3 / 3
 

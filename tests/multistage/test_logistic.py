@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from algorithms.multistage.kernels import logistic, sums
+from algorithms.multistage.kernels import binary, logistic, starts, sums
 from algorithms.multistage.records import StageData
 from algorithms.multistage.stage_classifiers import train
 from framework.arrays import frozen
@@ -143,9 +143,12 @@ def test_subsets_are_fitted_and_scored_each_alone(seed, classes, sets, n_validat
     words = -(-n_validation // 64), -(-(70 - n_validation) // 64)
     bits = np.zeros((len(sets), 3, sum(words)), dtype=np.uint64)
     models = np.zeros((len(sets), classes - 1, X.shape[1] + 1))
-    start = scale * np.random.default_rng(seed).normal(size=models.shape[1:])
+    theta = scale * np.random.default_rng(seed).normal(size=models.shape[1:])
     seen = frozen(np.ascontiguousarray(X[train].T)), frozen(y[train])  # types as in a search
     ones = frozen(np.ones(len(y[train])))
+    S = np.vstack([X[train].T, ones])
+    products = starts.mean_products(S, ones) if seed % 2 else np.empty((0, 0))
+    start = starts.Start(theta, products, theta @ products if seed % 2 else products)
     training = logistic.Fit(*seen, ones, frozen(first), basis, 1.0, start)
     unseen = frozen(np.ascontiguousarray(X[held].T)), frozen(y[held])
     scored = logistic.HeldOut(*unseen, n_validation, frozen(thresholds), 1, 1e-9)
@@ -202,12 +205,12 @@ def test_blocked_sums_are_sums(seed, d, n):
     S, t, theta = rng.normal(size=(d, n)), rng.normal(size=n), rng.normal(size=d)
     out, z = np.full(d, np.nan), np.full(n, np.nan)
     for count in range(d + 1):
-        sums.dots(t, S, count, out)
+        sums.dots(t, S, np.arange(d), count, out)
         np.testing.assert_allclose(out[:count], S[:count] @ t, atol=1e-12)
-    sums.combine(S, theta, z)
+    sums.combine(S, np.arange(d), theta, z)
     np.testing.assert_allclose(z, theta @ S, atol=1e-12)
     P = np.empty((2, n))
-    logistic.binary_probabilities(S, 20.0 * theta, P)
+    binary.binary_probabilities(S, np.arange(d), 20.0 * theta, P)
     expected = 1.0 / (1.0 + np.exp(-20.0 * (theta @ S)))
     np.testing.assert_allclose(P[1], expected, rtol=1e-12)
     np.testing.assert_allclose(P[0], 1.0 / (1.0 + np.exp(20.0 * (theta @ S))), rtol=1e-12)

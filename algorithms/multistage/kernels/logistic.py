@@ -4,19 +4,18 @@ The model is scikit-learn's ``LogisticRegression``: minimise ``C * sum of log lo
 with an unpenalised intercept; sigmoid for two classes, softmax for more. Every fit ends when no
 component of the gradient of that sum exceeds 1e-9 (or what rounding leaves of it, where C times the
 number of records is in the millions), so that no solver's tolerance decides a prediction. It starts
-at zero, or where it is one of many at the coefficients of the classifier on all columns (two of
-six or seven iterations less): either way it depends on its own columns and the data alone, not on
-what was fitted before.
+at zero, or where it is one of many at what the classifier on all columns lets expect (see
+:mod:`~algorithms.multistage.kernels.starts`): either way it depends on its own columns and the data
+alone, not on what was fitted before.
 
-Two classes have a method of their own with as little work as it needs: one exponential per record
-and iteration gives the probability, its slope and the residual. The general one for several classes
-takes two and builds its Hessian from both. Softmax is fitted in ``K - 1`` free directions that span
-the weights summing to zero, where the optimum lies (the penalty is least there); that leaves a
-smaller and regular Hessian.
+Two classes have a method of their own, :mod:`~algorithms.multistage.kernels.binary`; the general
+one, :mod:`~algorithms.multistage.kernels.softmax`, takes two exponentials and builds its Hessian
+from both.
 
 Design matrices are passed with one row per column of the data (``(D, N)``), so that the sums over
-records run along contiguous memory. The order of those sums is left to the compiler (two to three
-times faster); what that changes is far below the tolerance and the slack that decisions have.
+records run along contiguous memory, and with the rows that a fit uses. The order of those sums is
+left to the compiler (two to three times faster); what that changes is far below the tolerance and
+the slack that decisions have.
 """
 
 from __future__ import annotations
@@ -26,25 +25,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from algorithms.multistage.kernels.binary import LARGE, binary_newton, binary_probabilities
 from algorithms.multistage.kernels.decisions import (
     BY_CONFIDENCE,
     RiskRule,
     decide,
     decide_by_risk,
 )
-from algorithms.multistage.kernels.sums import combine, dot, dots, exponential, solve_in_place
+from algorithms.multistage.kernels.softmax import softmax, softmax_newton
+from algorithms.multistage.kernels.starts import Start, expected_start
 from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen
 from framework.jit import copy, njit
 
 GRADIENT_TOLERANCE = 1e-9
 ROUNDING = 2.0**-52
-MAX_ITERATIONS = 200
-BLOCK = 4096  # records at a time
-LARGE = 65536  # records from which a part of them gives the start and the first Hessian
-START_PART = 16  # every so many records,
-HESSIAN_PART = 4  # and every so many blocks
-KEPT = 0.1  # of a gradient that a step may leave where the Hessian stays
-PATIENCE = 4  # steps without a smaller gradient, as full steps may go to and fro for ever
+START_PART = 16  # every so many of ``LARGE`` records or more give the start of a fit on all
 
 
 def class_basis(n_classes: int) -> FloatArray:
@@ -62,145 +57,12 @@ def class_basis(n_classes: int) -> FloatArray:
     return basis
 
 
-@njit
-def binary_probabilities(S: Array, theta: Array, P: Array, start: int = 0) -> None:
-    """Fill ``P`` (2, m) with the probabilities of two classes; ``S`` (d, N), ``theta`` (d,).
-
-    They are those of the ``m`` records from ``start`` on.
-    """
-    n = P.shape[1]
-    first, second = P[0], P[1]
-    power = np.empty(n)
-    combine(S, theta, first, start)
-    for i in range(n):
-        first[i] = -first[i]
-    exponential(first, power)
-    for i in range(n):
-        second[i] = 1.0 / (1.0 + first[i])
-        first[i] *= second[i]
-
-
-@njit
-def binary_newton(
-    S: Array, y: Array, weights: Array, C: float, tolerance: float, theta: Array
-) -> bool:
-    """Minimise ``C * sum of log losses + |weights|^2 / 2`` of two classes by full Newton steps.
-
-    Parameters
-    ----------
-    S : numpy.ndarray of float64, shape (d, N)
-        The last row is all ones; its weight is not penalised.
-    y : numpy.ndarray of int64, shape (N,)
-        0 or 1.
-    weights : numpy.ndarray of float64, shape (N,)
-        How much each record counts.
-    C : float
-    tolerance : float
-        Greatest component of the gradient at the end.
-    theta : numpy.ndarray of float64, shape (d,)
-        Where to start; where it ended.
-
-    Returns
-    -------
-    bool
-        False where the gradient grew or did not fall, the Hessian was singular or 200 steps were
-        not enough.
-
-    Notes
-    -----
-    Of ``LARGE`` records or more, a part gives the start and the Hessian, which stays while each
-    step leaves at most ``KEPT`` of the gradient; the gradient is that of all records always.
-    """
-    d, n = S.shape
-    slope, g, H, L = np.empty(n), np.empty(d), np.empty((d, d)), np.empty((d, d))
-    large, made = n >= LARGE, 0
-    before, least, idle = np.inf, np.inf, 0
-    for _ in range(MAX_ITERATIONS):
-        worst = _binary_gradient(S, y, weights, C, theta, slope, g)
-        if worst < tolerance:
-            return True
-        if math.isnan(worst):
-            return False
-        idle = 0 if worst < least else idle + 1
-        if worst > 2.0 * before or idle == PATIENCE:
-            return False
-        if not large or not made or worst > KEPT * before:
-            made += 1
-            _binary_hessian(S, slope, C, HESSIAN_PART if large and made == 1 else 1, H)
-        before, least = worst, min(worst, least)
-        for a in range(d):
-            copy(H[a], L[a])
-        if not solve_in_place(L, g, d):
-            return False
-        for a in range(d):
-            theta[a] -= g[a]
-    return False
-
-
-@njit
-def _binary_gradient(
-    S: Array, y: Array, weights: Array, C: float, theta: Array, slope: Array, g: Array
-) -> float:
-    """Fill ``slope`` (N,) and ``g`` (d,); return the largest component of ``g``, or NaN."""
-    d, n = S.shape
-    P, piece = np.empty((2, min(n, BLOCK))), np.empty(d)
-    g[:] = 0.0
-    for start in range(0, n, BLOCK):  # a block of all columns stays in the cache
-        stop = min(n, start + BLOCK)
-        if stop - start < P.shape[1]:
-            P = np.empty((2, stop - start))
-        binary_probabilities(S, theta, P, start)
-        first, second = P[0], P[1]
-        s, w, t = slope[start:stop], weights[start:stop], y[start:stop]
-        for i in range(len(s)):
-            s[i] = first[i] * (second[i] * w[i])
-            second[i] = (second[i] - t[i]) * w[i]  # the residual
-        dots(second, S, d, piece, start)
-        for a in range(d):
-            g[a] += piece[a]
-    worst = 0.0
-    for a in range(d):
-        g[a] *= C
-        if a < d - 1:  # the intercept, last, is not penalised
-            g[a] += theta[a]
-        if math.isnan(g[a]):
-            return math.nan
-        worst = max(worst, abs(g[a]))
-    return worst
-
-
-@njit
-def _binary_hessian(S: Array, slope: Array, C: float, every: int, H: Array) -> None:
-    """Fill the lower triangle of ``H`` from every so many blocks of the records."""
-    d, n = S.shape
-    t, row = np.empty(min(n, BLOCK)), np.empty(d)
-    H[:] = 0.0
-    seen = 0
-    for start in range(0, n, BLOCK * every):
-        stop = min(n, start + BLOCK)
-        seen += stop - start
-        part = t[: stop - start]
-        for a in range(d):
-            s, column = slope[start:stop], S[a][start:stop]
-            for i in range(len(part)):
-                part[i] = C * s[i] * column[i]
-            dots(part, S, a + 1, row, start)
-            for b in range(a + 1):
-                H[a, b] += row[b]
-    for a in range(d):
-        if seen < n:
-            for b in range(a + 1):
-                H[a, b] *= n / seen
-        if a < d - 1:
-            H[a, a] += 1.0
-
-
 def probabilities(S: Array, theta: Array, basis: FloatArray, P: Array) -> None:
     """Fill ``P`` (classes, N) with class probabilities.
 
     ``S`` is (d, N), its last row all ones; ``theta`` is (free directions, d).
     """
-    _probabilities(S, theta, _several(basis), P)
+    _probabilities(S, np.arange(len(S)), theta, _several(basis), P)
 
 
 def _several(basis: FloatArray) -> FloatArray | None:
@@ -212,128 +74,11 @@ def _several(basis: FloatArray) -> FloatArray | None:
 
 
 @njit
-def _probabilities(S: Array, theta: Array, basis: Array | None, P: Array) -> None:
+def _probabilities(S: Array, rows: Array, theta: Array, basis: Array | None, P: Array) -> None:
     if basis is None:
-        binary_probabilities(S, theta[0], P)
+        binary_probabilities(S, rows, theta[0], P)
     else:
-        _softmax(S, theta, basis, P)
-
-
-@njit
-def _softmax(S: Array, theta: Array, basis: Array, P: Array) -> None:
-    k, free = basis.shape
-    n = S.shape[1]
-    P[:] = 0.0
-    z, top, power = np.empty(n), np.empty(n), np.empty(n)
-    for j in range(free):
-        combine(S, theta[j], z)
-        for c in range(k):
-            w = basis[c, j]
-            if w != 0.0:
-                for i in range(n):
-                    P[c, i] += w * z[i]
-    copy(P[0], top)
-    for c in range(1, k):
-        for i in range(n):
-            top[i] = max(top[i], P[c, i])
-    z[:] = 0.0
-    for c in range(k):
-        for i in range(n):
-            P[c, i] -= top[i]
-        exponential(P[c], power)
-        for i in range(n):
-            z[i] += P[c, i]
-    for c in range(k):
-        for i in range(n):
-            P[c, i] /= z[i]
-
-
-@njit
-def _loss(P: Array, y: Array, weights: Array, theta: Array, C: float) -> float:
-    total = 0.0
-    for i in range(len(y)):
-        total -= weights[i] * math.log(max(P[y[i], i], 1e-300))
-    penalty = 0.0
-    d = theta.shape[1]
-    for j in range(theta.shape[0]):
-        for a in range(d - 1):
-            penalty += theta[j, a] * theta[j, a]
-    return C * total + 0.5 * penalty
-
-
-@njit
-def _gradient(
-    S: Array,
-    P: Array,
-    y: Array,
-    weights: Array,
-    basis: Array,
-    theta: Array,
-    C: float,
-    g: Array,
-    r: Array,
-) -> float:
-    """Fill ``g`` (free * d) and return its largest absolute component; ``r`` is (N,) scratch."""
-    d, n = S.shape
-    k, free = basis.shape
-    worst = 0.0
-    for j in range(free):
-        for i in range(n):
-            r[i] = -basis[y[i], j]
-        for c in range(k):
-            w = basis[c, j]
-            if w != 0.0:
-                for i in range(n):
-                    r[i] += w * P[c, i]
-        for i in range(n):
-            r[i] *= weights[i]
-        piece = g[j * d : (j + 1) * d]
-        dots(r, S, d, piece)
-        for a in range(d):
-            value = C * piece[a]
-            if a < d - 1:
-                value += theta[j, a]
-            piece[a] = value
-            if math.isnan(value):
-                return math.inf
-            worst = max(worst, abs(value))
-    return worst
-
-
-@njit
-def _hessian(
-    S: Array, P: Array, weights: Array, basis: Array, C: float, H: Array, T: Array
-) -> None:
-    """Fill the lower triangle of ``H`` (free * d square); ``T`` is (4, N) scratch.
-
-    Block (p, q) is ``C * S diag(m) S'`` with ``m_i = b_p' (diag(P_i) - P_i P_i') b_q`` times
-    the weight of the record, symmetric in the columns too, so each block costs half.
-    """
-    d, n = S.shape
-    k, free = basis.shape
-    m, left, right, t = T[0], T[1], T[2], T[3]
-    row = np.empty(d)
-    for p in range(free):
-        for q in range(p + 1):  # the lower triangle is all that the solver reads
-            m[:], left[:], right[:] = 0.0, 0.0, 0.0
-            for c in range(k):
-                u, v = basis[c, p], basis[c, q]
-                if u != 0.0 or v != 0.0:
-                    for i in range(n):
-                        m[i] += u * v * P[c, i]
-                        left[i] += u * P[c, i]
-                        right[i] += v * P[c, i]
-            for i in range(n):
-                m[i] = C * (m[i] - left[i] * right[i]) * weights[i]
-            for a in range(d):
-                for i in range(n):
-                    t[i] = m[i] * S[a, i]
-                dots(t, S, a + 1, row)
-                for b in range(a + 1):
-                    H[p * d + a, q * d + b] = row[b]
-                    H[p * d + b, q * d + a] = row[b]
-        for a in range(d - 1):
-            H[p * d + a, p * d + a] += 1.0
+        softmax(S, rows, theta, basis, P)
 
 
 def fit(S: Array, y: Array, weights: Array, basis: FloatArray, C: float, theta: Array) -> bool:
@@ -361,13 +106,22 @@ def fit(S: Array, y: Array, weights: Array, basis: FloatArray, C: float, theta: 
     -----
     O(iterations * free^2 * N d^2 / 2); four to six iterations are usual.
     """
-    data = S, y, weights
-    done = _fit(*data, _several(basis), C, theta)
-    return done or (len(basis) == 2 and _fit(*data, basis, C, theta))
+    data, unknown = (S, np.arange(len(S)), y, weights), np.empty((0, 0))
+    done = _fit(*data, _several(basis), C, unknown, theta)
+    return done or (len(basis) == 2 and _fit(*data, basis, C, unknown, theta))
 
 
 @njit
-def _fit(S: Array, y: Array, weights: Array, basis: Array | None, C: float, theta: Array) -> bool:
+def _fit(
+    S: Array,
+    rows: Array,
+    y: Array,
+    weights: Array,
+    basis: Array | None,
+    C: float,
+    products: Array,
+    theta: Array,
+) -> bool:
     """Do as :func:`fit` does: two classes without a line search, or with a basis only with it."""
     # the loss is convex: a start decides how many steps it takes, not where they end
     done = False
@@ -389,11 +143,13 @@ def _fit(S: Array, y: Array, weights: Array, basis: Array | None, C: float, thet
                 continue
             if attempt > 0:
                 theta[:] = 0.0
+            tolerance = _tolerance(strength, counts)
             if basis is None:
-                tolerance = _tolerance(strength, counts)
-                done = binary_newton(few, classes, counts, strength, tolerance, theta[0])
+                setting = few, rows, classes, counts, strength, tolerance, products
+                done = binary_newton(*setting, theta[0])
             else:
-                done = _newton(few, classes, counts, basis, strength, theta, attempt == 2)
+                several = few, rows, classes, counts, basis, strength, tolerance, products
+                done = softmax_newton(*several, theta, attempt == 2)
             if done:
                 break
     return done
@@ -405,54 +161,6 @@ def _tolerance(C: float, weights: Array) -> float:
     for weight in weights:
         greatest = max(greatest, weight)
     return max(GRADIENT_TOLERANCE, ROUNDING * C * greatest * len(weights))
-
-
-@njit
-def _newton(
-    S: Array, y: Array, weights: Array, basis: Array, C: float, theta: Array, careful: bool
-) -> bool:
-    d, n = S.shape
-    k, free = basis.shape
-    size = free * d
-    P, g, r = np.empty((k, n)), np.empty(size), np.empty(n)
-    H, T = np.zeros((size, size)), np.empty((4, n))
-    old, step = np.empty((free, d)), np.empty(size)
-    _softmax(S, theta, basis, P)
-    loss = _loss(P, y, weights, theta, C) if careful else 0.0
-    before, least, idle = np.inf, np.inf, 0
-    tolerance = _tolerance(C, weights)
-    for _ in range(MAX_ITERATIONS):
-        worst = _gradient(S, P, y, weights, basis, theta, C, g, r)
-        if worst < tolerance:
-            return True
-        idle = 0 if worst < least else idle + 1
-        if not careful and (worst > 2.0 * before or idle == PATIENCE):
-            return False
-        before, least = worst, min(worst, least)
-        _hessian(S, P, weights, basis, C, H, T)
-        copy(g, step)
-        if not solve_in_place(H, step, size):
-            return False
-        slope = dot(g, step)
-        for j in range(free):
-            copy(theta[j], old[j])
-        length = 1.0
-        while True:
-            for j in range(free):
-                for a in range(d):
-                    theta[j, a] = old[j, a] - length * step[j * d + a]
-            _softmax(S, theta, basis, P)
-            if not careful:
-                break
-            new = _loss(P, y, weights, theta, C)
-            # near the optimum the decrease drowns in rounding; the full step is right there
-            if new <= loss - 1e-4 * length * slope or slope <= 1e-10 * (1.0 + abs(loss)):
-                loss = new
-                break
-            length *= 0.5
-            if length < 1e-10:
-                return False
-    return False
 
 
 def out_of_fold(
@@ -508,8 +216,8 @@ class Fit(NamedTuple):
         See :func:`class_basis`.
     C : float
         Inverse strength of the penalty.
-    start : shape (free, D + 1)
-        Coefficients on all columns to start from, the intercept last; zeros for none.
+    start : Start
+        What all columns tell of where to start.
     """
 
     design: FloatArray
@@ -518,7 +226,7 @@ class Fit(NamedTuple):
     first: IntArray
     basis: FloatArray
     C: float
-    start: FloatArray
+    start: Start
 
 
 class HeldOut(NamedTuple):
@@ -593,14 +301,20 @@ def _fit_subsets(
     models: FloatArray,
 ) -> IntArray:
     """Do as :func:`fit_subsets` does, by :func:`_fit`; ``rule`` is None where thresholds decide."""
-    first, start, cut = training.first, training.start, held.n_validation
+    first, cut = training.first, held.n_validation
     n_features, n_columns = len(first) - 1, len(training.design)
     k, free = training.basis.shape  # of two classes too
     n_held = held.design.shape[1]
     words = (cut + 63) // 64
-    chosen = np.empty(n_columns, dtype=np.int64)
-    room = np.empty((n_columns + 1, len(training.y)))
-    room_held = np.empty((n_columns + 1, n_held))
+    chosen = np.empty(n_columns + 1, dtype=np.int64)
+    S = np.ones((n_columns + 1, len(training.y)))
+    E = np.ones((n_columns + 1, n_held))
+    for a in range(n_columns):
+        copy(training.design[a], S[a])
+        copy(held.design[a], E[a])
+    strength = 0.0
+    for weight in training.weights:
+        strength += training.C * weight
     failed = np.zeros(len(keys), dtype=np.int64)
     for m in range(len(keys)):
         d = 0
@@ -609,20 +323,14 @@ def _fit_subsets(
                 for c in range(first[i], first[i + 1]):
                     chosen[d] = c
                     d += 1
-        S, E = room[: d + 1], room_held[: d + 1]
-        for a in range(d):
-            copy(training.design[chosen[a]], S[a])
-            copy(held.design[chosen[a]], E[a])
-        S[d], E[d] = 1.0, 1.0
-        theta, P = np.empty((free, d + 1)), np.empty((k, n_held))
-        for j in range(free):
-            for a in range(d):
-                theta[j, a] = start[j, chosen[a]]
-            theta[j, d] = start[j, -1]
-        if not _fit(S, training.y, training.weights, basis, training.C, theta):
+        chosen[d] = n_columns
+        rows, P = chosen[: d + 1], np.empty((k, n_held))
+        theta = expected_start(training.start, rows, k, strength)
+        data = S, rows, training.y, training.weights
+        if not _fit(*data, basis, training.C, training.start.products, theta):
             failed[m] = 1
             continue
-        _probabilities(E, theta, basis, P)
+        _probabilities(E, rows, theta, basis, P)
         limits, positive, slack = held.thresholds, held.positive, held.slack
         if rule is None:
             grid = held.rule.limits

@@ -47,44 +47,45 @@ def _dot_two(t: Array, a: Array, b: Array) -> tuple[float, ...]:
 
 
 @njit
-def dots(t: Array, S: Array, count: int, out: Array, start: int = 0) -> None:
-    """Fill ``out[:count]`` with the scalar products of ``t`` (m,) and the first rows of ``S``.
+def dots(t: Array, S: Array, rows: Array, count: int, out: Array, start: int = 0) -> None:
+    """Fill ``out[:count]`` with the scalar products of ``t`` (m,) and the first ``rows`` of ``S``.
 
     Of the rows it takes the ``m`` entries from ``start`` on.
     """
     stop = start + len(t)
     a = 0
     while a + 3 < count:  # four at a time: t is read once for all of them
-        out[a], out[a + 1], out[a + 2], out[a + 3] = _dot_four(
-            t, S[a][start:stop], S[a + 1][start:stop], S[a + 2][start:stop], S[a + 3][start:stop]
-        )
+        s0, s1 = S[rows[a]][start:stop], S[rows[a + 1]][start:stop]
+        s2, s3 = S[rows[a + 2]][start:stop], S[rows[a + 3]][start:stop]
+        out[a], out[a + 1], out[a + 2], out[a + 3] = _dot_four(t, s0, s1, s2, s3)
         a += 4
     if a + 1 < count:
-        out[a], out[a + 1] = _dot_two(t, S[a][start:stop], S[a + 1][start:stop])
+        s0, s1 = S[rows[a]][start:stop], S[rows[a + 1]][start:stop]
+        out[a], out[a + 1] = _dot_two(t, s0, s1)
         a += 2
     if a < count:
-        out[a] = dot(t, S[a][start:stop])
+        out[a] = dot(t, S[rows[a]][start:stop])
 
 
 @njit_sum
-def combine(S: Array, theta: Array, z: Array, start: int = 0) -> None:
-    """Fill ``z`` (m,) with the sum of the rows of ``S`` (d, N), weighted by ``theta`` (d,).
+def combine(S: Array, rows: Array, theta: Array, z: Array, start: int = 0) -> None:
+    """Fill ``z`` (m,) with the sum of some rows of ``S``, weighted by ``theta`` (d,).
 
     Of the rows it takes the ``m`` entries from ``start`` on.
     """
-    d, n = len(S), len(z)
+    d, n = len(rows), len(z)
     stop = start + n
     z[:] = 0.0
     a = 0
     while a + 3 < d:
         t0, t1, t2, t3 = theta[a], theta[a + 1], theta[a + 2], theta[a + 3]
-        s0, s1 = S[a][start:stop], S[a + 1][start:stop]
-        s2, s3 = S[a + 2][start:stop], S[a + 3][start:stop]
+        s0, s1 = S[rows[a]][start:stop], S[rows[a + 1]][start:stop]
+        s2, s3 = S[rows[a + 2]][start:stop], S[rows[a + 3]][start:stop]
         for i in range(n):
             z[i] += t0 * s0[i] + t1 * s1[i] + t2 * s2[i] + t3 * s3[i]
         a += 4
     while a < d:
-        t, s = theta[a], S[a][start:stop]
+        t, s = theta[a], S[rows[a]][start:stop]
         for i in range(n):
             z[i] += t * s[i]
         a += 1
@@ -123,12 +124,9 @@ def exponential(x: Array, power: Array) -> None:
         x[i] *= power[i]
 
 
-@njit
-def solve_in_place(H: Array, g: Array, m: int) -> bool:
-    """Solve ``H x = g`` for positive definite H (lower triangle used); x replaces g.
-
-    False where H is not positive definite.
-    """
+@njit_sum
+def factor(H: Array, m: int) -> bool:
+    """Replace the lower triangle of ``H`` by Cholesky's factor; False where there is none."""
     for j in range(m):
         s = H[j, j]
         for p in range(j):
@@ -142,14 +140,18 @@ def solve_in_place(H: Array, g: Array, m: int) -> bool:
             for p in range(j):
                 t -= H[i, p] * H[j, p]
             H[i, j] = t / root
+    return True
+
+
+@njit_sum
+def solve(L: Array, g: Array, m: int) -> None:
+    """Replace ``g`` by the solution of ``L L' x = g``, ``L`` as of :func:`factor`."""
     for i in range(m):
         t = g[i]
         for p in range(i):
-            t -= H[i, p] * g[p]
-        g[i] = t / H[i, i]
+            t -= L[i, p] * g[p]
+        g[i] = t / L[i, i]
     for i in range(m - 1, -1, -1):
-        t = g[i]
-        for p in range(i + 1, m):
-            t -= H[p, i] * g[p]
-        g[i] = t / H[i, i]
-    return True
+        g[i] /= L[i, i]
+        for p in range(i):
+            g[p] -= L[i, p] * g[i]

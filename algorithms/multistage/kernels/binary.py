@@ -1,0 +1,212 @@
+"""The logistic regression of two classes: as little work as it needs.
+
+One exponential per record and gradient gives the probability, its slope and the residual.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from algorithms.multistage.kernels import newton
+from algorithms.multistage.kernels.sums import combine, dots, exponential, factor
+from framework.arrays import Array
+from framework.jit import copy, njit
+
+BLOCK = 512  # records at a time: their columns stay in the cache
+LARGE = 65536  # records from which a part of them gives the start and the first Hessian
+HESSIAN_PART = 4  # every so many blocks
+
+
+@njit
+def binary_probabilities(S: Array, rows: Array, theta: Array, P: Array, start: int = 0) -> None:
+    """Fill ``P`` (2, m) with the probabilities of two classes; ``S`` (D, N), ``theta`` (d,).
+
+    They are those of the ``m`` records from ``start`` on.
+    """
+    n = P.shape[1]
+    first, second = P[0], P[1]
+    power = np.empty(n)
+    combine(S, rows, theta, first, start)
+    for i in range(n):
+        first[i] = -first[i]
+    exponential(first, power)
+    for i in range(n):
+        second[i] = 1.0 / (1.0 + first[i])
+        first[i] *= second[i]
+
+
+@njit
+def binary_newton(
+    S: Array,
+    rows: Array,
+    y: Array,
+    weights: Array,
+    C: float,
+    tolerance: float,
+    products: Array,
+    theta: Array,
+) -> bool:
+    """Minimise ``C * sum of log losses + |weights|^2 / 2`` of two classes by full Newton steps.
+
+    Parameters
+    ----------
+    S : numpy.ndarray of float64, shape (D, N)
+    rows : numpy.ndarray of int64, shape (d,)
+        The columns of the fit; the last one is all ones, its weight is not penalised.
+    y : numpy.ndarray of int64, shape (N,)
+        0 or 1.
+    weights : numpy.ndarray of float64, shape (N,)
+        How much each record counts.
+    C : float
+    tolerance : float
+        Greatest component of the gradient at the end.
+    products : numpy.ndarray of float64, shape (D, D)
+        Mean products of the rows of ``S``, by weight; (0, 0) where they are not known.
+    theta : numpy.ndarray of float64, shape (d,)
+        Where to start; where it ended.
+
+    Returns
+    -------
+    bool
+        False where the gradient grew or did not fall, the Hessian was singular or 200 steps were
+        not enough.
+
+    Notes
+    -----
+    Of ``LARGE`` records or more, a part gives the start and the first Hessian; the gradient is that
+    of all records always.
+    """
+    d, n = len(rows), S.shape[1]
+    slope, g, H = np.empty(n), np.empty(d), np.empty((d, d))
+    large, made, stays = n >= LARGE, 0, n >= LARGE or d > newton.FEW
+    rough = stays and len(products) > 0
+    before, least, idle, pairs = np.inf, np.inf, 0, 0
+    step, last = np.empty(d), np.empty(d)
+    steps, changes = np.empty((newton.MEMORY, d)), np.empty((newton.MEMORY, d))
+    for _ in range(newton.MAX_ITERATIONS):
+        worst = _gradient(S, rows, y, weights, C, theta, slope, g)
+        if worst < tolerance:
+            return True
+        if math.isnan(worst):
+            return False
+        idle = 0 if worst < least else idle + 1
+        if worst > 2.0 * before or idle == newton.PATIENCE:
+            return False
+        if not stays or not made or worst > newton.REST * before:
+            if rough and not made:
+                _expected_hessian(rows, theta, weights, C, products, H)
+            else:
+                every = HESSIAN_PART if large and made == (1 if rough else 0) else 1
+                _hessian(S, rows, slope, C, every, H)
+            made, pairs = made + 1, 0
+            if not factor(H, d):
+                return False
+        elif stays:
+            pairs = newton.add(steps, changes, pairs, step, last, g)
+        before, least = worst, min(worst, least)
+        copy(g, last)
+        newton.direct(H, steps, changes, pairs, g)
+        for a in range(d):
+            step[a] = -g[a]
+            theta[a] += step[a]
+    return False
+
+
+@njit
+def _gradient(
+    S: Array, rows: Array, y: Array, weights: Array, C: float, theta: Array, slope: Array, g: Array
+) -> float:
+    """Fill ``slope`` (N,) and ``g`` (d,); return the largest component of ``g``, or NaN."""
+    d, n = len(rows), S.shape[1]
+    P, piece = np.empty((2, min(n, BLOCK))), np.empty(d)
+    g[:] = 0.0
+    for start in range(0, n, BLOCK):  # a block of all columns stays in the cache
+        stop = min(n, start + BLOCK)
+        if stop - start < P.shape[1]:
+            P = np.empty((2, stop - start))
+        binary_probabilities(S, rows, theta, P, start)
+        first, second = P[0], P[1]
+        s, w, t = slope[start:stop], weights[start:stop], y[start:stop]
+        for i in range(len(s)):
+            s[i] = first[i] * (second[i] * w[i])
+            second[i] = (second[i] - t[i]) * w[i]  # the residual
+        dots(second, S, rows, d, piece, start)
+        for a in range(d):
+            g[a] += piece[a]
+    worst = 0.0
+    for a in range(d):
+        g[a] *= C
+        if a < d - 1:  # the intercept, last, is not penalised
+            g[a] += theta[a]
+        if math.isnan(g[a]):
+            return math.nan
+        worst = max(worst, abs(g[a]))
+    return worst
+
+
+@njit
+def _expected_hessian(
+    rows: Array, theta: Array, weights: Array, C: float, products: Array, H: Array
+) -> None:
+    """Fill the lower triangle of ``H`` as if the columns ``x`` were normally distributed.
+
+    By Stein's lemma the mean of ``s(z) x x'``, ``z = theta' x``, is ``a G + b G theta (G theta)'``
+    with ``G`` the mean of ``x x'``; the means of ``s(z)`` and of ``s(z) z^2`` give ``a`` and ``b``.
+
+    Notes
+    -----
+    O(d^2): no record is read.
+    """
+    d, total, square = len(rows), 0.0, 0.0
+    along = np.zeros(d)
+    for weight in weights:
+        total += weight
+    for a in range(d):
+        for b in range(d):
+            along[a] += products[rows[a], rows[b]] * theta[b]
+        square += theta[a] * along[a]
+    center = along[d - 1]  # the mean of z, as the last column is all ones
+    spread = math.sqrt(max(square - center * center, 0.0))
+    mass, slope, bent = 0.0, 0.0, 0.0
+    for k in range(-30, 31):  # a trapezoidal rule is exact to many digits here
+        z, weight = center + spread * k / 5.0, math.exp(-0.02 * k * k)
+        p = 1.0 / (1.0 + math.exp(-min(max(z, -700.0), 700.0)))
+        mass += weight
+        slope += weight * p * (1.0 - p)
+        bent += weight * p * (1.0 - p) * z * z
+    slope, bent = slope / mass, bent / mass
+    beside = (bent - slope * square) / (square * square) if square > 0.0 else 0.0
+    for a in range(d):
+        for b in range(a + 1):
+            plain = slope * products[rows[a], rows[b]]
+            H[a, b] = C * total * (plain + beside * along[a] * along[b])
+        if a < d - 1:
+            H[a, a] += 1.0
+
+
+@njit
+def _hessian(S: Array, rows: Array, slope: Array, C: float, every: int, H: Array) -> None:
+    """Fill the lower triangle of ``H`` from every so many blocks of the records."""
+    d, n = len(rows), S.shape[1]
+    t, row = np.empty(min(n, BLOCK)), np.empty(d)
+    H[:] = 0.0
+    seen = 0
+    for start in range(0, n, BLOCK * every):
+        stop = min(n, start + BLOCK)
+        seen += stop - start
+        part = t[: stop - start]
+        for a in range(d):
+            s, column = slope[start:stop], S[rows[a]][start:stop]
+            for i in range(len(part)):
+                part[i] = C * s[i] * column[i]
+            dots(part, S, rows, a + 1, row, start)
+            for b in range(a + 1):
+                H[a, b] += row[b]
+    for a in range(d):
+        if seen < n:
+            for b in range(a + 1):
+                H[a, b] *= n / seen
+        if a < d - 1:
+            H[a, a] += 1.0
