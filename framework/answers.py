@@ -39,9 +39,9 @@ class Records:
         Code of the positive class; -1 for none.
     weights : numpy.ndarray of int64, shape (N,), optional
         How often each record counts; once if None.
-    groups : numpy.ndarray of int64, shape (N,), optional
+    subgroups : numpy.ndarray of int64, shape (N,), optional
         Codes of subgroups.
-    group_names : tuple of str
+    subgroup_names : tuple of str
         Their names, by code.
     units : numpy.ndarray of int64, shape (N,), optional
         What a resample draws together, as codes from 0; each record on its own if None.
@@ -56,8 +56,8 @@ class Records:
     classes: tuple[Any, ...]
     positive: int = -1
     weights: IntArray | None = None
-    groups: IntArray | None = None
-    group_names: tuple[str, ...] = ()
+    subgroups: IntArray | None = None
+    subgroup_names: tuple[str, ...] = ()
     units: IntArray | None = None
     refitted: bool = False
     part: Part = "search"
@@ -68,7 +68,7 @@ class Records:
 
     def take(self, rows: IntArray) -> Records:
         """Return some records, in this order; a record may be there more than once."""
-        columns = {name: getattr(self, name) for name in ("labels", "weights", "groups", "units")}
+        columns = {n: getattr(self, n) for n in ("labels", "weights", "subgroups", "units")}
         some = {name: column[rows] for name, column in columns.items() if column is not None}
         return replace(self, rows=rows if self.rows is None else self.rows[rows], **some)
 
@@ -164,20 +164,20 @@ class DrawnRecords:
         self._parts: dict[Any, tuple[IntArray | slice, Array]] = {}
 
     def part(
-        self, group: int | None = None, code: int | None = None
+        self, subgroup: int | None = None, code: int | None = None
     ) -> tuple[IntArray | slice, Array]:
         """Return which records are of a subgroup and a class, or all, and how often each counts.
 
         A copy of many weights takes as long as their sums, so each is made once.
         """
-        if (group, code) not in self._parts:
-            labels, groups = self.records.labels, self.records.groups
+        if (subgroup, code) not in self._parts:
+            labels, subgroups = self.records.labels, self.records.subgroups
             there = np.ones(len(labels), dtype=bool) if code is None else labels == code
-            if group is not None and groups is not None:
-                there &= groups == group
+            if subgroup is not None and subgroups is not None:
+                there &= subgroups == subgroup
             rows = slice(None) if there.all() else np.flatnonzero(there)
-            self._parts[group, code] = rows, self.weights[rows]
-        return self._parts[group, code]
+            self._parts[subgroup, code] = rows, self.weights[rows]
+        return self._parts[subgroup, code]
 
 
 class Sums:
@@ -201,7 +201,7 @@ class Sums:
         self.weights, self.total = self._drawn.weights, self._drawn.total
         self._made: dict[Any, Any] = {}
 
-    def cells(self, kind: Cells, group: int | None = None) -> FloatArray:
+    def cells(self, kind: Cells, subgroup: int | None = None) -> FloatArray:
         """Return how many records, of a subgroup or all, are answered in each way.
 
         Returns
@@ -211,7 +211,7 @@ class Sums:
             true class, (K, 3, n, b). ``counts``: by true class and the class that they are
             called, (K, K + 1, n, b), where the last column has those without an answer.
         """
-        return self.once((kind, group), lambda: self._added(kind, group))
+        return self.once((kind, subgroup), lambda: self._added(kind, subgroup))
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
         """Return what several measures read, made when the first one asks for it."""
@@ -229,37 +229,37 @@ class Sums:
         np.add.at(weights, rows, self.weights)
         return weights
 
-    def paid(self, name: str, group: int | None = None) -> FloatArray:
+    def paid(self, name: str, subgroup: int | None = None) -> FloatArray:
         """Return the sum of what was paid for records, in units, shape (n, b)."""
-        units, (rows, weights) = self.answers.paid[name], self._drawn.part(group)
+        units, (rows, weights) = self.answers.paid[name], self._drawn.part(subgroup)
         if units.shape[1] == 1:
             total: FloatArray = weights.sum(axis=0, dtype=np.float64)
             return np.asarray(units.astype(np.float64) * total)
         return weighted_sums(units[:, rows], weights)
 
-    def present(self, classes: BoolArray, group: int | None = None) -> BoolArray:
+    def present(self, classes: BoolArray, subgroup: int | None = None) -> BoolArray:
         """Return where there are records of some classes, (K,), in each column of weights, (b,)."""
-        parts = [self._drawn.part(group, int(code))[1] for code in np.flatnonzero(classes)]
+        parts = [self._drawn.part(subgroup, int(code))[1] for code in np.flatnonzero(classes)]
         there: BoolArray = np.any([(part > 0).any(axis=0) for part in parts], axis=0)
         return there | np.zeros(len(self.total), dtype=bool)  # of no class too
 
-    def _added(self, kind: Cells, group: int | None) -> FloatArray:
+    def _added(self, kind: Cells, subgroup: int | None) -> FloatArray:
         codes = range(len(self.answers.records.classes))
         if kind == "outcomes":  # whole numbers: a sum of those by class is the same to the bit
-            by_class = self._made.get(("outcomes_of_class", group))
-            return self._outcomes(group, None) if by_class is None else by_class.sum(axis=0)
+            by_class = self._made.get(("outcomes_of_class", subgroup))
+            return self._outcomes(subgroup, None) if by_class is None else by_class.sum(axis=0)
         cells = self._outcomes if kind == "outcomes_of_class" else self._counts
-        return np.stack([cells(group, code) for code in codes])
+        return np.stack([cells(subgroup, code) for code in codes])
 
-    def _outcomes(self, group: int | None, code: int | None) -> FloatArray:
-        rows, weights = self._drawn.part(group, code)
+    def _outcomes(self, subgroup: int | None, code: int | None) -> FloatArray:
+        rows, weights = self._drawn.part(subgroup, code)
         codes, labels = self.answers.codes[:, rows], self.answers.records.labels[rows]
         right = weighted_sums(codes == labels, weights)
         answered = weighted_sums(codes >= 0, weights)
         return np.stack([right, answered - right, weights.sum(axis=0, dtype=float) - answered])
 
-    def _counts(self, group: int | None, code: int) -> FloatArray:
-        rows, weights = self._drawn.part(group, code)
+    def _counts(self, subgroup: int | None, code: int) -> FloatArray:
+        rows, weights = self._drawn.part(subgroup, code)
         codes, classes = self.answers.codes[:, rows], range(len(self.answers.records.classes))
         called = [weighted_sums(codes == other, weights) for other in classes]
         none = weights.sum(axis=0, dtype=float) - np.sum(called, axis=0)
@@ -324,8 +324,8 @@ def _measured(
     answers: Answers, measures: Sequence[Measure], drawn: DrawnRecords
 ) -> dict[str, FloatArray]:
     columns = len(drawn.total)
-    k, groups = len(answers.records.classes), max(len(answers.records.group_names), 1)
-    step = max(1, _CELLS // (columns * max(k, 1) * (k + 1) * groups))
+    k, subgroups = len(answers.records.classes), max(len(answers.records.subgroup_names), 1)
+    step = max(1, _CELLS // (columns * max(k, 1) * (k + 1) * subgroups))
     pieces = []
     for start in range(0, max(len(answers), 1), step):
         sums = Sums(answers.take(slice(start, start + step)), drawn)

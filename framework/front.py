@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 GENE_PREFIX, _SETTING_PREFIX = "gene_", "setting_"
-FIRM, GROUP = "firm", "group"  # columns of what resamples say of a member
+FIRM, TIED = "firm", "tied_with"  # columns of what resamples say of a member
 _SORTED_TOGETHER = 256  # evaluations added to an archive before they are sorted in
 _MOST_BYTES = 10**9  # of a CSV file
 _JOINED = 256  # batches added to an archive before they are made one
@@ -426,8 +426,8 @@ def expected_columns(metrics: Iterable[str]) -> dict[str, tuple[str, str, str]]:
 
     They are ``expected_METRIC``, ``METRIC_low`` and ``METRIC_high``, the ends of a 95% range. A
     metric has none where another one has such a name. Beside them are ``firm``, the share of
-    resamples in which a solution is non-dominated, and ``group``, the id of the firmest one among
-    those that it is not told apart from.
+    resamples in which a solution is non-dominated, and ``tied_with``, the id of the firmest one
+    among those that it is not told apart from.
     """
     by_metric = {name: (f"expected_{name}", f"{name}_low", f"{name}_high") for name in metrics}
     return {
@@ -440,7 +440,7 @@ def _expected_of(columns: Mapping[str, Array], roles: Roles) -> dict[str, Array]
     wanted = expected_columns(roles.metrics)
     whole = [names for names in wanted.values() if all(name in columns for name in names)]
     expected = {name: columns[name].astype(np.float64) for names in whole for name in names}
-    for name, kind in ((FIRM, np.float64), (GROUP, np.int64)):
+    for name, kind in ((FIRM, np.float64), (TIED, np.int64)):
         if expected and name in columns and name not in roles.metrics:
             expected[name] = columns[name].astype(kind)
     return expected or None

@@ -72,15 +72,15 @@ class Ratio:
         scale = sums.answers.scale.get(self.paid[0], 1.0) if self.paid else 1.0
         return self.value(*self.parts(sums), scale)
 
-    def parts(self, sums: Sums, group: int | None = None) -> tuple[FloatArray, FloatArray]:
+    def parts(self, sums: Sums, subgroup: int | None = None) -> tuple[FloatArray, FloatArray]:
         """Return numerator and denominator of a subgroup or all records, in units, (n, b) each."""
         kind, over, under = self._cells
         if kind == "counts":
             self._check_names(sums.answers.alike)
-        cells = sums.cells(kind, group)
+        cells = sums.cells(kind, subgroup)
         above, below = _added(over, cells), _added(under, cells)
         for name in self.paid:
-            above = above + sums.paid(name, group)
+            above = above + sums.paid(name, subgroup)
         return above, below
 
     def value(self, above: FloatArray, below: FloatArray, scale: float = 1.0) -> FloatArray:
@@ -89,9 +89,9 @@ class Ratio:
         np.divide(above * scale, below * self.per, out=share, where=below > 0)
         return 1.0 - share if self.complement else share
 
-    def share(self, sums: Sums, group: int | None = None) -> FloatArray:
+    def share(self, sums: Sums, subgroup: int | None = None) -> FloatArray:
         """Return about which share of the records, of a subgroup or all, it is, shape (n, b)."""
-        below = _added(self._cells[2], sums.cells(self._cells[0], group))
+        below = _added(self._cells[2], sums.cells(self._cells[0], subgroup))
         return np.asarray(below / (self.under.max() * np.maximum(sums.total, 1.0)))
 
     def ends(self, answers: Answers) -> tuple[FloatArray, FloatArray] | None:
@@ -180,21 +180,21 @@ class Matthews(NamedTuple):
 
     def of(self, sums: Sums) -> FloatArray:
         """Return its values, shape (n, b)."""
-        return self.of_group(sums)
+        return self.of_subgroup(sums)
 
-    def share(self, sums: Sums, group: int | None = None) -> FloatArray:
+    def share(self, sums: Sums, subgroup: int | None = None) -> FloatArray:
         """Return the share of the records, of a subgroup or all, with an answer, shape (n, b)."""
-        answered = sums.cells("outcomes", group)[:2].sum(axis=0)
+        answered = sums.cells("outcomes", subgroup)[:2].sum(axis=0)
         return np.asarray(answered / np.maximum(sums.total, 1.0))
 
     def ends(self, answers: Answers) -> None:
         """Return nothing: it is no mean."""
 
-    def of_group(self, sums: Sums, group: int | None = None) -> FloatArray:
+    def of_subgroup(self, sums: Sums, subgroup: int | None = None) -> FloatArray:
         """Return its values for the records of a subgroup, or all."""
         if sums.answers.alike:
             raise ValueError(f"{self.metric.name}: expected answers that name their class")
-        answered = sums.cells("counts", group)[:, :-1]
+        answered = sums.cells("counts", subgroup)[:, :-1]
         called, true = answered.sum(axis=0), answered.sum(axis=1)
         total, right = true.sum(axis=0), np.trace(answered)
         top = right * total - (called * true).sum(axis=0)
@@ -240,7 +240,7 @@ class OverClasses:
         """Return nothing: it is no mean."""
 
 
-class BetweenGroups(NamedTuple):
+class BetweenSubgroups(NamedTuple):
     """The greatest difference of a rate between two subgroups, or the value of the worst one.
 
     A subgroup without records that the rate is about has no part in it.
@@ -252,27 +252,27 @@ class BetweenGroups(NamedTuple):
 
     def of(self, sums: Sums) -> FloatArray:
         """Return its values, shape (n, b)."""
-        groups = range(len(sums.answers.records.group_names))
+        codes = range(len(sums.answers.records.subgroup_names))
         every = np.ones(len(sums.answers.records.classes), dtype=bool)
         about = self.rate.about if isinstance(self.rate, Ratio) else every
-        there = np.stack([sums.present(about, group) for group in groups])[:, np.newaxis]
+        there = np.stack([sums.present(about, code) for code in codes])[:, np.newaxis]
         if isinstance(self.rate, Matthews):
-            return self._extremes(np.stack([self.rate.of_group(sums, g) for g in groups]), there)
-        parts = [self.rate.parts(sums, group) for group in groups]
+            return self._extremes(np.stack([self.rate.of_subgroup(sums, g) for g in codes]), there)
+        parts = [self.rate.parts(sums, code) for code in codes]
         above, below = (np.stack(part) for part in zip(*parts, strict=True))
         if self.worst:
             return self._extremes(self.rate.value(above, below), there)
         below = np.where(below > 0, below, 1.0)
         widest = np.zeros(above.shape[1:])
-        for a, b in permutations(groups, 2):  # rounded once, as exact methods count
+        for a, b in permutations(codes, 2):  # rounded once, as exact methods count
             wide = (above[a] * below[b] - above[b] * below[a]) / (below[a] * below[b])
             widest = np.where(there[a] & there[b], np.maximum(widest, wide), widest)
         return widest
 
     def share(self, sums: Sums) -> FloatArray:
         """Return the least of the subgroups' shares of the records, shape (n, b)."""
-        groups = range(len(sums.answers.records.group_names))
-        return _fewest([self.rate.share(sums, group) for group in groups])
+        subgroups = range(len(sums.answers.records.subgroup_names))
+        return _fewest([self.rate.share(sums, subgroup) for subgroup in subgroups])
 
     def ends(self, answers: Answers) -> None:
         """Return nothing: it is no mean."""
@@ -338,7 +338,7 @@ def rates(
     names: Sequence[str],
     classes: Sequence[Any],
     positive: int = -1,
-    groups: Sequence[str] = (),
+    subgroups: Sequence[str] = (),
     *,
     abstains: bool = False,
     where: str = "problem.rates",
@@ -347,7 +347,7 @@ def rates(
 
     With subgroups there are also, for coverage, accuracy and the rates of errors (of several
     classes: the recall of each) and for each rate asked for, the greatest difference of two
-    subgroups (``NAME_difference``) and the value of the worst one (``worst_group_NAME``).
+    subgroups (``NAME_difference``) and the value of the worst one (``worst_subgroup_NAME``).
 
     Parameters
     ----------
@@ -358,7 +358,7 @@ def rates(
         Labels, by class code.
     positive : int
         Code of the positive class; -1 for none.
-    groups : sequence of str
+    subgroups : sequence of str
         Names of the subgroups, by code.
     abstains : bool
         Whether there are records without an answer.
@@ -381,7 +381,7 @@ def rates(
         return tables.ratio(Metric(name, sense, text=text.format(label)), kind, code)
 
     chosen = [measure(name, *_named(name, labels, positive, where)) for name in names]
-    if not groups:
+    if not subgroups:
         return tuple(chosen)
     usual = ["coverage"] if abstains else []
     usual += ["accuracy"]
@@ -396,7 +396,7 @@ def rates(
         compared[name] = measure(name, kind, code)
     compared |= {rate.metric.name: rate for rate in chosen}
     differences = [_difference(rate) for rate in compared.values()]
-    return (*chosen, *differences, *(_worst_group(rate) for rate in compared.values()))
+    return (*chosen, *differences, *(_worst_subgroup(rate) for rate in compared.values()))
 
 
 def _named(name: str, labels: Sequence[str], positive: int, where: str) -> tuple[str, int]:
@@ -425,20 +425,20 @@ def _named(name: str, labels: Sequence[str], positive: int, where: str) -> tuple
     return kind, labels.index(as_name(label))
 
 
-def _difference(rate: Ratio | Matthews) -> BetweenGroups:
+def _difference(rate: Ratio | Matthews) -> BetweenSubgroups:
     metric = Metric(
         _with(rate.metric.name, "{}_difference"),
         "min",
         high=2.0 if isinstance(rate, Matthews) else 1.0,
         text=f"greatest difference of two subgroups: {rate.metric.text}",
     )
-    return BetweenGroups(metric, rate, worst=False)
+    return BetweenSubgroups(metric, rate, worst=False)
 
 
-def _worst_group(rate: Ratio | Matthews) -> BetweenGroups:
-    name = _with(rate.metric.name, "worst_group_{}")
+def _worst_subgroup(rate: Ratio | Matthews) -> BetweenSubgroups:
+    name = _with(rate.metric.name, "worst_subgroup_{}")
     text = f"worst subgroup: {rate.metric.text}"
-    return BetweenGroups(rate.metric._replace(name=name, text=text), rate, worst=True)
+    return BetweenSubgroups(rate.metric._replace(name=name, text=text), rate, worst=True)
 
 
 def samples_of(
@@ -467,7 +467,7 @@ def samples_of(
 
 def need_classes(measures: Sequence[Measure]) -> bool:
     """Return whether it matters which class a wrong answer says."""
-    rates = [m.rate if isinstance(m, BetweenGroups) else m for m in measures]
+    rates = [m.rate if isinstance(m, BetweenSubgroups) else m for m in measures]
     return any(isinstance(m, Matthews) or (isinstance(m, Ratio) and m.needs_classes) for m in rates)
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import yaml
 
-from framework.front import FIRM, GROUP, expected_columns
+from framework.front import FIRM, TIED, expected_columns
 
 ROOT = Path(__file__).resolve().parents[1]
 SHORTENED = {"large": ["budget.generations=1"]}  # hours otherwise
@@ -59,7 +59,7 @@ def digests(path: Path, room: Path) -> dict[str, str]:
     if done.returncode:
         return {f"exit code {done.returncode}": " ".join(done.stderr.split())[-300:]}
     names = [metric["name"] for metric in json.loads((out / "about.json").read_text())["metrics"]]
-    estimated = {FIRM, GROUP} - set(names)
+    estimated = {FIRM, TIED} - set(names)
     estimated |= {
         column for columns_of in expected_columns(names).values() for column in columns_of
     }

@@ -100,7 +100,7 @@ def cascade(
     thresholds: Sequence[float],
     costs: Sequence[Fraction],
     positive: int,
-    groups: Sequence[tuple[set[int], int]] = (),
+    panels: Sequence[tuple[set[int], int]] = (),
     of_stage: int = 0,
 ) -> dict[str, Fraction]:
     """Send records through the stages one at a time (EMSCO paper, Section 2.2).
@@ -112,7 +112,7 @@ def cascade(
     seen: list[tuple[int, int]] = []
     for record, label in enumerate(labels):
         for stage, features in enumerate(feature_sets(genome)):
-            cost += paid_at(stage, genome, costs, groups) + of_stage
+            cost += paid_at(stage, genome, costs, panels) + of_stage
             p = probabilities[features][record].tolist()
             answer = p.index(max(p))
             if p[answer] >= thresholds[answer] - 1e-9:
@@ -157,10 +157,10 @@ def class_metrics(
     }
 
 
-def paid_at(stage, genome, costs, groups=()):
-    """Return what a stage costs: its features, and the groups that have none before it."""
+def paid_at(stage, genome, costs, panels=()):
+    """Return what a stage costs: its features, and the panels that have none before it."""
     paid = sum(c for c, s in zip(costs, genome, strict=True) if s == stage)
-    for members, cost in groups:
+    for members, cost in panels:
         stages = [genome[i] for i in members if genome[i] >= 0]
         if stages and min(stages) == stage:
             paid += cost
@@ -182,10 +182,10 @@ def chain_vectors(
     genomes: Sequence[Sequence[int]],
     answers: Mapping[frozenset[int], Sequence[bool | None]],
     costs: Sequence[int],
-    groups: Sequence[tuple[set[int], int]] = (),
+    panels: Sequence[tuple[set[int], int]] = (),
     of_stage: int = 0,
 ) -> dict[tuple[int, int, int], list[tuple[int, ...]]]:
-    """Group genomes by records answered, answered rightly, and cost, each record on its own.
+    """Sort genomes by records answered, answered rightly, and cost, each record on its own.
 
     ``answers`` has, for each feature set, whether each record is answered rightly; None = not
     answered.
@@ -195,7 +195,7 @@ def chain_vectors(
         answered = right = cost = 0
         for record in range(len(next(iter(answers.values())))):
             for stage, features in enumerate(feature_sets(genome)):
-                cost += paid_at(stage, genome, costs, groups) + of_stage
+                cost += paid_at(stage, genome, costs, panels) + of_stage
                 answer = answers[features][record]
                 if answer is not None:
                     answered, right = answered + 1, right + answer
@@ -328,10 +328,10 @@ def range_of_half(
     elif low < claimed < high:
         changed = (expected - low) * (high - expected) / ((claimed - low) * (high - claimed))
         each = max(each, each * changed)
-    groups = [(max(about / 2, 2.0), expected, each), (1.0, low, 0.0), (1.0, high, 0.0)]
-    total = sum(count for count, _, _ in groups)
-    mean = sum(count * value for count, value, _ in groups) / total
-    spread = sum(count * (own + (value - mean) ** 2) for count, value, own in groups) / total
+    pieces = [(max(about / 2, 2.0), expected, each), (1.0, low, 0.0), (1.0, high, 0.0)]
+    total = sum(count for count, _, _ in pieces)
+    mean = sum(count * value for count, value, _ in pieces) / total
+    spread = sum(count * (own + (value - mean) ** 2) for count, value, own in pieces) / total
     half = 1.96 * math.sqrt(spread / total + more)
     return max(mean - half, low), min(mean + half, high)
 

@@ -87,8 +87,8 @@ def test_examples_in_docstrings(module: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_parse(page: Path) -> None:
-    for groups in COMMAND.findall(page.read_text(encoding="utf-8")):
-        words = shlex.split("".join(groups).partition("|")[0].replace("\n", " "))[1:]
+    for parts in COMMAND.findall(page.read_text(encoding="utf-8")):
+        words = shlex.split("".join(parts).partition("|")[0].replace("\n", " "))[1:]
         if len(words) == 1 and words[0] not in {"list", "schema", "ui"}:
             words.append("DIR")  # a command mentioned by its name
         try:

@@ -150,13 +150,13 @@ def test_what_to_expect_is_read_back_and_files_without_it_are_read(tmp_path):
     rng, path = np.random.default_rng(2), tmp_path / "front.csv"
     names = expected_columns([m.name for m in METRICS])
     expected = {column: rng.random(4) for own in names.values() for column in own}
-    expected |= {"firm": np.array([1.0, 0.0, 1.0, 1.0]), "group": np.array([3, 3, 5, 6])}
+    expected |= {"firm": np.array([1.0, 0.0, 1.0, 1.0]), "tied_with": np.array([3, 3, 5, 6])}
     rows = Evaluated(np.arange(3, 7), rng.random((4, 2)), {m.name: rng.random(4) for m in METRICS})
     for test in (None, {m.name: rng.random(4) for m in METRICS}):
         front = Front(rows, roles(2), ("x", "y"), test, expected)
         front.save(path)
         header = path.read_text().partition("\n")[0].split(",")
-        assert header[-5:] == ["d_high", "firm", "group", "gene_x", "gene_y"]
+        assert header[-5:] == ["d_high", "firm", "tied_with", "gene_x", "gene_y"]
         for read in (Front.load(path, front.roles), front.as_loaded()):
             assert list(read.expected) == list(expected)
             for name, column in expected.items():

@@ -14,10 +14,10 @@ from algorithms.hull.data import NetworkConfig
 from algorithms.hull.network import NetworkProblem
 from algorithms.pruning.problem import PruningConfig, PruningProblem
 from framework.answers import Answers, Records, measured
-from framework.data.subgroups import Subgroups, subgroups
+from framework.data.subgroups import Subgroups, subgroups_in
 from framework.errors import InputError
 from framework.experiment.config import check
-from framework.libraries.selection import groups_of
+from framework.libraries.selection import subgroups_of
 from framework.measures import rates
 from tests.made_up_libraries import made_up
 from tests.multistage.data import genomes, problem_of
@@ -58,7 +58,7 @@ def about(kind, of, frame):
 
 
 def expected(names, classes, positive, frame):
-    """Return all metrics by name; ``frame`` has true, said, group, w."""
+    """Return all metrics by name; ``frame`` has true, said, subgroup, w."""
     kinds = {}
     for name in names:
         kind, _, label = name.partition(":")
@@ -70,11 +70,11 @@ def expected(names, classes, positive, frame):
     else:
         usual |= {f"recall:{c.replace(' ', '_')}": ("recall", i) for i, c in enumerate(classes)}
     for name, (kind, of) in (usual | kinds).items():
-        values = [rate(kind, of, g) for _, g in frame.groupby("group") if about(kind, of, g)]
+        values = [rate(kind, of, g) for _, g in frame.groupby("subgroup") if about(kind, of, g)]
         stem, colon, label = name.partition(":")
         worse = max if kind.startswith("false") else min
         found[f"{stem}_difference{colon}{label}"] = max(values) - min(values)
-        found[f"worst_group_{stem}{colon}{label}"] = worse(values)
+        found[f"worst_subgroup_{stem}{colon}{label}"] = worse(values)
     return found
 
 
@@ -86,20 +86,20 @@ def test_rates_of_weighted_records_are_those_of_scikit_learn(k):
     positive = 1 if k == 2 else -1
     if k == 2:
         names += ["precision", "recall"]
-    truth, groups = rng.integers(0, k, n), rng.integers(0, 3, n)
-    truth[groups == 2] = 0  # a subgroup of one class
+    truth, codes = rng.integers(0, k, n), rng.integers(0, 3, n)
+    truth[codes == 2] = 0  # a subgroup of one class
     said = rng.integers(-1, k, (3, n))
-    said[1] = np.where(groups == 1, -1, truth)
+    said[1] = np.where(codes == 1, -1, truth)
     said[2] = -1
     weights = np.stack([np.ones(n), rng.integers(0, 4, n)], axis=1)
     measures = rates(names, classes, positive, list("abc"), abstains=True)
-    records = Records(truth, tuple(classes), positive, groups=groups, group_names=tuple("abc"))
+    records = Records(truth, tuple(classes), positive, subgroups=codes, subgroup_names=tuple("abc"))
     found = measured(Answers(records, said), measures, weights)
     assert list(found) == [measure.metric.name for measure in measures]
     for i in range(3):
         for b in range(2):
             frame = pd.DataFrame(
-                {"true": truth, "said": said[i], "group": groups, "w": weights[:, b]}
+                {"true": truth, "said": said[i], "subgroup": codes, "w": weights[:, b]}
             )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -133,15 +133,15 @@ def test_what_cannot_be_a_rate_is_said():
 )
 def test_subgroups_that_cannot_be_compared_are_refused(values, text):
     with pytest.raises(InputError, match=text):
-        subgroups(pd.Series(values, name="sex"))
+        subgroups_in(pd.Series(values, name="sex"))
 
 
-def agree(problem, X, said, truth, groups, names):
+def agree(problem, X, said, truth, subgroups, names):
     """Compare the metrics of test records with those of answers that something else gave."""
     found = problem.evaluate_test(X, None)
     records = problem.records("test")
     for i, row in enumerate(said):
-        frame = pd.DataFrame({"true": truth, "said": row, "group": groups, "w": 1})
+        frame = pd.DataFrame({"true": truth, "said": row, "subgroup": subgroups, "w": 1})
         twin = expected(names, [str(c) for c in records.classes], records.positive, frame)
         for name, value in twin.items():
             if name in problem.metric_names:
@@ -166,13 +166,13 @@ def halves(n, seed=0):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_ensembles(classes):
     library = made_up(k=5, n=60, m=50, classes=classes, seed=classes)
-    groups = [Subgroups(("a", "b"), halves(n, n)) for n in (60, 50)]
+    subgroups = [Subgroups(("a", "b"), halves(n, n)) for n in (60, 50)]
     names = ["precision:no", "f1:yes", "matthews"]
-    problem = EnsembleProblem(library, score=["accuracy"], rates=names, groups=groups)
+    problem = EnsembleProblem(library, score=["accuracy"], rates=names, subgroups=subgroups)
     X = problem.space.sample(np.random.default_rng(0), 8)
     P = np.einsum("nk,k...->n...", X / X.sum(axis=1, keepdims=True), library.test.astype(float))
     said = (P > 0.5).astype(int) if classes == 2 else P.argmax(axis=2)
-    agree(problem, X, said, library.y_test, groups[1].codes, names)
+    agree(problem, X, said, library.y_test, subgroups[1].codes, names)
     X[0] = 0
     assert np.isnan(problem.evaluate(X)["matthews"]).tolist() == [True] + [False] * 7
 
@@ -180,15 +180,15 @@ def test_ensembles(classes):
 @pytest.mark.parametrize("positive", ["no", "yes"])
 def test_prunings(positive):
     library = made_up(k=5, n=60, m=50)
-    groups = [Subgroups(("a", "b"), halves(n, n)) for n in (60, 50)]
+    subgroups = [Subgroups(("a", "b"), halves(n, n)) for n in (60, 50)]
     names = ["precision", "f1", "matthews"]
-    problem = PruningProblem(library, positive=positive, rates=names, groups=groups)
+    problem = PruningProblem(library, positive=positive, rates=names, subgroups=subgroups)
     X = problem.space.sample(np.random.default_rng(0), 8)
     code = library.classes.index(positive)
     votes = (library.test > 0.5) == (code == 1)
     called = X[:, :-1] @ votes > X[:, -1:]
     said = np.where(called, code, 1 - code)
-    agree(problem, X, said, library.y_test, groups[1].codes, names)
+    agree(problem, X, said, library.y_test, subgroups[1].codes, names)
     X[0, :-1] = 0
     assert np.isnan(problem.evaluate(X)["matthews"][0])
 
@@ -215,7 +215,7 @@ def stages_of(file, label="label", **more):
         "target": label,
         "drop": ["side", {"label": "two"}.get(label, "label")],
     }
-    return problem_of(file, dataset=dataset, split={"part": "part"}, group="side", **more)
+    return problem_of(file, dataset=dataset, split={"part": "part"}, subgroup="side", **more)
 
 
 def check_stages(problem, file, rates, label="label"):
@@ -224,8 +224,8 @@ def check_stages(problem, file, rates, label="label"):
     codes = {str(name): code for code, name in enumerate(problem.classes)}
     X, names = genomes(problem, 4), list(problem.feature_names)
     said = [[codes.get(str(s), -1) for s in problem.decode(x).predict(frame[names])] for x in X]
-    groups = frame["side"].map({"left": 0, "middle": 1, "right": 2}).to_numpy()
-    agree(problem, X, np.array(said), frame[label].map(codes).to_numpy(), groups, rates)
+    subgroups = frame["side"].map({"left": 0, "middle": 1, "right": 2}).to_numpy()
+    agree(problem, X, np.array(said), frame[label].map(codes).to_numpy(), subgroups, rates)
 
 
 @pytest.mark.parametrize(
@@ -264,19 +264,19 @@ def test_networks(tmp_path):
         "training": {"epochs": 10},
         "thresholds": 8,
         "rates": ["precision", "f1:x", "matthews"],
-        "group": "sex",
+        "subgroup": "sex",
         "split": {"train": 0.3, "validation": 0.3, "test": 0.4},
     }
     problem = NetworkProblem.from_config(check(NetworkConfig, raw, "problem"))
     X = problem.space.sample(np.random.default_rng(0), 6)
     called = problem._answers(X, problem.test)
     truth = problem.test.positive.astype(int)  # the classes are x and n
-    agree(problem, X, called.astype(int), truth, problem.records("test").groups, raw["rates"])
+    agree(problem, X, called.astype(int), truth, problem.records("test").subgroups, raw["rates"])
     assert problem.design.shape[1] == 5  # the subgroup is a feature, of two columns
 
 
-def test_a_group_of_a_library_is_a_column_of_the_data_that_it_is_built_of():
-    raw = {"library": {"path": "somewhere"}, "group": "sex"}
+def test_a_subgroup_of_a_library_is_a_column_of_the_data_that_it_is_built_of():
+    raw = {"library": {"path": "somewhere"}, "subgroup": "sex"}
     config = check(PruningConfig, raw, "problem")
     with pytest.raises(InputError, match=r"expected together with problem.library.build"):
-        groups_of(config.library, config.group)
+        subgroups_of(config.library, config.subgroup)

@@ -55,12 +55,12 @@ from framework.libraries.selection import (
     cost_table,
     describe,
     each_name_once,
-    groups_of,
     known_records,
     positive_code,
     positive_label,
     rates_of,
     reported_costs,
+    subgroups_of,
 )
 from framework.measures import Tables, each_once
 from framework.problem import Deployable
@@ -100,8 +100,8 @@ class EnsembleConfig(Section):
         that of the data set of ``library.build``, else the library's second class.
     rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
         ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
-    group : column of the data set of ``library.build`` that tells subgroups apart; metrics compare
-        them.
+    subgroup : column of the data set of ``library.build`` that tells subgroups apart; metrics
+        compare them.
     """
 
     library: LibrarySection
@@ -111,7 +111,7 @@ class EnsembleConfig(Section):
     costs: tuple[str, ...] | None = None
     positive: Label | None = None
     rates: tuple[str, ...] = ()
-    group: str | None = None
+    subgroup: str | None = None
 
     @field_validator("score", "costs", mode="before")
     @classmethod
@@ -152,7 +152,7 @@ class EnsembleProblem(AnsweringProblem, Deployable):
         Label of the positive class of two, for scores of one class; the second one if None.
     rates : sequence of str
         Further metrics; see :func:`framework.measures.rates`.
-    groups : sequence of Subgroups
+    subgroups : sequence of Subgroups
         Of the validation records and of the test records; none unless given.
 
     Raises
@@ -179,7 +179,7 @@ class EnsembleProblem(AnsweringProblem, Deployable):
         costs: Sequence[str] | None = None,
         positive: Any = None,
         rates: Sequence[str] = (),
-        groups: Sequence[Subgroups] = (),
+        subgroups: Sequence[Subgroups] = (),
     ) -> None:
         self.library, self.max_count = library, max_count
         self.space: Counts = Counts(len(library), max_count, empty=False)
@@ -190,14 +190,14 @@ class EnsembleProblem(AnsweringProblem, Deployable):
         self.positive = positive_code(library, positive)
         self.costs = reported_costs(library, costs)
         two = self._classes == 2
-        self._records = answered_records(library, self.positive if two else -1, groups)
+        self._records = answered_records(library, self.positive if two else -1, subgroups)
         self._validation = self._scores(library.validation, library.y_validation)
         self._test: Scores | None = None
         self._table = cost_table(library, self.costs)
         self._alike = self._similarities()
         self._own = self._own_metrics()
         self._own_names = tuple(metric.name for metric in self._own)
-        names = groups[0].names if groups else ()
+        names = subgroups[0].names if subgroups else ()
         self._rates = rates_of(library, rates, self.positive if two else -1, names)
         self.measures = self._measures(self.scores, self._losses)
         content = [VERSION, fingerprint_of(library), max_count, self.score, self.costs]
@@ -205,7 +205,7 @@ class EnsembleProblem(AnsweringProblem, Deployable):
             content.append("positive: first")
         if set(self.score) & MEANS_OF_LOSSES:
             content.append("losses: in order")  # other last bits than before
-        content += [list(rates), *([*of.names, of.codes.tolist()] for of in groups)]
+        content += [list(rates), *([*of.names, of.codes.tolist()] for of in subgroups)]
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     Config = EnsembleConfig
@@ -231,7 +231,7 @@ class EnsembleProblem(AnsweringProblem, Deployable):
             costs=config.costs,
             positive=positive_label(config.library, library, config.positive),
             rates=config.rates,
-            groups=groups_of(section, config.group),
+            subgroups=subgroups_of(section, config.subgroup),
         )
         problem.built = section.build
         return problem

@@ -15,7 +15,7 @@ from framework.data.datasets import DatasetConfig, load_table
 from framework.data.divisions import about_folds, divide
 from framework.data.encoding import Encoder
 from framework.data.splits import MeasureConfig, SplitConfig
-from framework.data.subgroups import Subgroups, subgroups
+from framework.data.subgroups import Subgroups, subgroups_in
 from framework.errors import InputError, listed
 from framework.settings import Section
 
@@ -63,7 +63,7 @@ class NetworkConfig(Section):
         with ``gates: magnitude``.
     rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
         ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
-    group : column that tells subgroups apart; metrics compare them. It stays a feature if it is
+    subgroup : column that tells subgroups apart; metrics compare them. It stays a feature if it is
         one.
     measure : what designs are measured on; a cross-validation with ``gates: magnitude`` unless
         given, else the validation records alone, as a free mask belongs to one trained network.
@@ -78,7 +78,7 @@ class NetworkConfig(Section):
     training: TrainingConfig = TrainingConfig()
     finetune: int = Field(default=0, ge=0)
     rates: tuple[str, ...] = ()
-    group: str | None = None
+    subgroup: str | None = None
     measure: MeasureConfig = _HOLDOUT
 
     @model_validator(mode="before")
@@ -104,7 +104,7 @@ class NetworkConfig(Section):
 
     def settings(self) -> str:
         """Return all but the data as JSON; keys of later versions only where they change values."""
-        usual = {"thresholds": 0, "measure": _HOLDOUT, "rates": (), "group": None}
+        usual = {"thresholds": 0, "measure": _HOLDOUT, "rates": (), "subgroup": None}
         new = {key for key, value in usual.items() if getattr(self, key) == value}
         return self.model_dump_json(exclude={"kind", "dataset", *new}, exclude_none=True)
 
@@ -136,7 +136,7 @@ def load(config: NetworkConfig) -> dict[str, Any]:
     InputError
         Other than two classes, or no validation records.
     """
-    table = load_table(config.dataset, aside=config.split.columns, group=config.group)
+    table = load_table(config.dataset, aside=config.split.columns, subgroup=config.subgroup)
     code = table.positive
     if code is None or len(table.classes) != 2:
         raise InputError(
@@ -172,14 +172,14 @@ def load(config: NetworkConfig) -> dict[str, Any]:
             folds.append(Fold(design, positive[training[fold.train]], held))
         scored = training[np.concatenate([fold.held_out for fold in asked])]
         counts = about_folds(division, config.split, config.measure)
-    groups: tuple[Subgroups, ...] = ()
-    if config.group is not None:
-        names, codes = subgroups(table.aside[config.group])
-        groups = tuple(Subgroups(names, codes[rows]) for rows in (scored, split.test))
+    subgroups: tuple[Subgroups, ...] = ()
+    if config.subgroup is not None:
+        names, codes = subgroups_in(table.aside[config.subgroup])
+        subgroups = tuple(Subgroups(names, codes[rows]) for rows in (scored, split.test))
     encoder, design, (validation, test) = encoded(training, scored, split.test)
     fingerprints = [table.fingerprint, str(code), config.settings(), division.fingerprint]
-    if config.rates or groups:
-        compared = [[*of.names, of.codes.tolist()] for of in groups]
+    if config.rates or subgroups:
+        compared = [[*of.names, of.codes.tolist()] for of in subgroups]
         fingerprints.append(json.dumps([config.rates, compared]))
     return {
         "design": design,
@@ -203,6 +203,6 @@ def load(config: NetworkConfig) -> dict[str, Any]:
             },
         },
         "folds": folds,
-        "groups": groups,
+        "subgroups": subgroups,
         "units": np.unique(division.units[scored], return_inverse=True)[1].ravel(),
     }

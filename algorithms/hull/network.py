@@ -79,7 +79,7 @@ class NetworkProblem(AnsweringProblem, Deployable):
         on ``design``.
     units : int64 (records searched,), optional
         See :class:`~framework.outcomes.RecordOutcomes`.
-    groups : sequence of Subgroups
+    subgroups : sequence of Subgroups
         Of the validation records and of the test records; none unless given.
 
     Raises
@@ -122,7 +122,7 @@ class NetworkProblem(AnsweringProblem, Deployable):
         about: Mapping[str, Any],
         folds: Sequence[Fold] = (),
         units: IntArray | None = None,
-        groups: Sequence[Subgroups] = (),
+        subgroups: Sequence[Subgroups] = (),
     ) -> None:
         self.design, self.positive = np.ascontiguousarray(design), np.ascontiguousarray(positive)
         self.validation, self.test, self.config = validation, test, config
@@ -147,23 +147,25 @@ class NetworkProblem(AnsweringProblem, Deployable):
                     f"{name}, stratify, or choose another seed"
                 )
         self._records = {
-            "search": self._answered(validation, groups[:1], units=units, refitted=bool(folds)),
-            "test": self._answered(test, groups[1:], part="test") if len(test) else None,
+            "search": self._answered(validation, subgroups[:1], units=units, refitted=bool(folds)),
+            "test": self._answered(test, subgroups[1:], part="test") if len(test) else None,
         }
-        self.measures = self._measures(groups[0].names if groups else ())
-        self._plain = not (config.rates or groups)  # whether counts of errors are all it takes
+        self.measures = self._measures(subgroups[0].names if subgroups else ())
+        self._plain = not (config.rates or subgroups)  # whether counts of errors are all it takes
         self.fingerprint = fingerprint
         self._network: FloatArray | None = None  # weights, then biases
         self._failed = ""
         self._store: ComponentStore | None = None
 
-    def _answered(self, of: Records, groups: Sequence[Subgroups], **more: Any) -> AnsweredRecords:
+    def _answered(
+        self, of: Records, subgroups: Sequence[Subgroups], **more: Any
+    ) -> AnsweredRecords:
         """Return the records of a part as answers are about them."""
-        codes, names = (groups[0].codes, groups[0].names) if groups else (None, ())
+        codes, names = (subgroups[0].codes, subgroups[0].names) if subgroups else (None, ())
         labels, classes = of.positive.astype(np.int64), tuple(self.about["classes"])
-        return AnsweredRecords(labels, classes, 1, groups=codes, group_names=names, **more)
+        return AnsweredRecords(labels, classes, 1, subgroups=codes, subgroup_names=names, **more)
 
-    def _measures(self, groups: Sequence[str]) -> tuple[Measure, ...]:
+    def _measures(self, subgroups: Sequence[str]) -> tuple[Measure, ...]:
         """Return how the metrics follow from answers."""
         ones, n = int(self.validation.positive.sum()), len(self.validation)
         steps, tables = (n - ones, ones, self.connections, n, self.connections), Tables(2)
@@ -180,7 +182,7 @@ class NetworkProblem(AnsweringProblem, Deployable):
                 Size(complexity),
                 Ratio(accuracy, wrong, tables.everyone, every, complement=True),
                 Size(connections._replace(high=float(self.connections))),
-                *rates(self.config.rates, self.about["classes"], 1, groups),
+                *rates(self.config.rates, self.about["classes"], 1, subgroups),
             ]
         )
 

@@ -62,7 +62,7 @@ class MultiStageSettings(RecordsConfig):
         expected cost, and stops where that is low enough.
     rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
         ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
-    group : column that tells subgroups apart; metrics compare them. It stays a feature if it is
+    subgroup : column that tells subgroups apart; metrics compare them. It stays a feature if it is
         one.
     weights : column of numbers, how much each record counts, in training and in every metric; no
         feature. Records of weight 0 are left out.
@@ -82,7 +82,7 @@ class MultiStageSettings(RecordsConfig):
     error_costs: dict[Label, Annotated[float, Field(ge=0)]] | None = None
     decision: StageDecisionConfig | None = None
     rates: tuple[str, ...] = ()
-    group: str | None = None
+    subgroup: str | None = None
     weights: str | None = None
     missing: MissingPolicy = "impute"
     classifier: ClassifierConfig = ClassifierConfig()

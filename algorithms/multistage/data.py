@@ -23,13 +23,13 @@ from algorithms.multistage.records import FeatureCosts, Fold, Source, StageData
 from framework.answers import Measure
 from framework.arrays import FloatArray, IntArray
 from framework.data.columns import is_numeric, to_numbers
-from framework.data.costs import cost_groups, exact_costs, feature_costs
+from framework.data.costs import exact_costs, feature_costs, panels_of
 from framework.data.datasets import load_table
 from framework.data.divisions import Division, FoldRows, about_folds, divide
 from framework.data.encoding import Encoder
 from framework.data.error_costs import per_class
 from framework.data.splits import Split, SplitConfig
-from framework.data.subgroups import Subgroups, subgroups
+from framework.data.subgroups import Subgroups, subgroups_in
 from framework.data.tables import Table
 from framework.errors import InputError
 from framework.measures import need_classes
@@ -62,10 +62,10 @@ def load(config: MultiStageConfig) -> dict[str, Any]:
     """
     aside = dict(config.split.columns)
     if config.weights is None:
-        table = load_table(config.dataset, aside=aside, group=config.group)
+        table = load_table(config.dataset, aside=aside, subgroup=config.subgroup)
         return prepare_table(table, config)
     aside["weights"] = config.weights
-    table = load_table(config.dataset, aside=aside, group=config.group)
+    table = load_table(config.dataset, aside=aside, subgroup=config.subgroup)
     weights = column_weights(table, config.weights)
     fingerprint = f"{table.fingerprint} {digest(weights.tolist())}"
     table = replace(table.only(weights > 0), fingerprint=fingerprint)
@@ -128,7 +128,7 @@ def prepare_table(
     weight = config.classifier.parameters.get("class_weight")
     if isinstance(weight, Mapping):
         weight = per_class(weight, table.classes, 1.0, f"{where}.classifier.class_weight")
-    rates, groups_of = _rates(config, table, where)
+    rates, subgroups = _rates(config, table, where)
     several = len(table.classes) > 2 and need_classes(rates)
     codes = (len(table.classes) - 1).bit_length() if several else 0
     answers = _Answers(thresholds, rule, weight, codes, weights)
@@ -139,9 +139,9 @@ def prepare_table(
         data, scored = _with_folds(data, training, division.repeats, table.labels, encode)
     data = replace(data, units=_codes(division.units[scored]))
     compared: tuple[Subgroups, ...] = ()
-    if groups_of is not None:
+    if subgroups is not None:
         parts = scored, division.split.test
-        compared = tuple(Subgroups(groups_of.names, groups_of.codes[rows]) for rows in parts)
+        compared = tuple(Subgroups(subgroups.names, subgroups.codes[rows]) for rows in parts)
     source = source_of(table, config.split, division)
     source = replace(source, encoder={**encoder.to_json(), "named": named})
     if crossed:
@@ -201,15 +201,15 @@ def _priced(
     records, y = table.features.iloc[training], table.labels[training]
     place = f"{where}.costs"
     costs = feature_costs(config.costs, names, records, y, place, table.left_out)
-    groups = cost_groups(config.costs, names, place, table.left_out)
-    parts = [costs, groups.costs, np.array([config.stage_cost])]
+    panels = panels_of(config.costs, names, place, table.left_out)
+    parts = [costs, panels.costs, np.array([config.stage_cost])]
     asked, weighed = config.decision, None
     if asked is not None:
         of_training = None if weights is None else weights[training]
         weighed = decision_of(asked, table.classes, y, f"{where}.decision", of_training)
         parts += [weighed[0].errors.ravel(), np.array([weighed[0].no_answer])]
     units, scale = exact_costs(np.concatenate(parts), most)
-    of_features, of_groups, of_stage, *of_decision = np.split(
+    of_features, of_panels, of_stage, *of_decision = np.split(
         units, np.cumsum([len(part) for part in parts])[:-1]
     )
     decision = None
@@ -217,7 +217,7 @@ def _priced(
         errors, no_answer = of_decision
         errors = errors.reshape(weighed[0].errors.shape)
         decision = StageDecision(*weighed, asked.per_stage, errors, int(no_answer[0]))
-    return FeatureCosts(of_features, scale, groups, of_groups, int(of_stage[0])), decision
+    return FeatureCosts(of_features, scale, panels, of_panels, int(of_stage[0])), decision
 
 
 def column_weights(table: Table, name: str) -> FloatArray:
@@ -267,13 +267,13 @@ def _rates(
     config: MultiStageSettings, table: Table, where: str
 ) -> tuple[tuple[Measure, ...], Subgroups | None]:
     """Return the further metrics, and the subgroup of each record where they are asked for."""
-    groups = None
-    if config.group is not None:
-        groups = subgroups(table.aside[config.group], f"{where}.group")
+    subgroups = None
+    if config.subgroup is not None:
+        subgroups = subgroups_in(table.aside[config.subgroup], f"{where}.subgroup")
     positive = -1 if table.positive is None else table.positive
-    names = () if groups is None else groups.names
+    names = () if subgroups is None else subgroups.names
     of = config.rates, table.classes, positive, names
-    return rates_of(*of, abstains=True, where=f"{where}.rates"), groups
+    return rates_of(*of, abstains=True, where=f"{where}.rates"), subgroups
 
 
 @dataclass(frozen=True)
@@ -326,7 +326,7 @@ def _encoded(
         held=np.ascontiguousarray(encoder.transform(table.features.iloc[held]).T),
         y_held=table.labels[held],
         n_validation=n_validation,
-        first=np.concatenate([[0], np.cumsum([len(group) for group in encoder.groups])]),
+        first=np.concatenate([[0], np.cumsum([len(span) for span in encoder.spans])]),
         thresholds=answers.thresholds,
         rule=answers.rule,
         class_weights=answers.weights_of(y, sample_weights),

@@ -20,7 +20,7 @@ from algorithms.multistage.decision import decision_for, stage_thresholds
 from algorithms.multistage.model_files import card_of, read_model, write_model, write_onnx
 from algorithms.multistage.routing import RoutedRecords, acquired, next_step, route
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.data.costs import CostGroups
+from framework.data.costs import Panels
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.models.checks import (
@@ -61,7 +61,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
     reject_label : label, optional
         What ``predict`` returns for records that no stage is confident about. None: the most
         likely class.
-    cost_groups : CostGroups, optional
+    panels : Panels, optional
         Features that are paid for together, once, with the first of them.
     missing : {'impute', 'ask', 'inconclusive'}
         What ``predict_table`` does where a value is missing in a stage that is reached: take the
@@ -103,7 +103,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
     threshold: Threshold | Sequence[float] = 0.75
     classifier: Any = None
     reject_label: Any = None
-    cost_groups: CostGroups | None = None
+    panels: Panels | None = None
     missing: MissingPolicy = "impute"
     decision: Mapping[str, Any] | None = None
     stage_cost: float = 0.0
@@ -152,7 +152,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         costs: Sequence[float] | FloatArray | None,
         threshold: Threshold | Sequence[float],
         reject_label: Any = None,
-        cost_groups: CostGroups | None = None,
+        panels: Panels | None = None,
         missing: MissingPolicy = "impute",
         decision: Mapping[str, Any] | None = None,
         stage_cost: float = 0.0,
@@ -169,7 +169,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
             What is given does not fit together.
         """
         plain = [[f if isinstance(f, str) else int(f) for f in stage] for stage in stages]
-        setting = reject_label, cost_groups, missing, decision, stage_cost
+        setting = reject_label, panels, missing, decision, stage_cost
         model = cls(plain, costs, threshold, None, *setting)
         model.classes_ = np.asarray(classes)
         model.n_features_in_ = len(encoder.feature_names)
@@ -260,14 +260,14 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         return np.cumsum(self.stage_costs())
 
     def stage_costs(self) -> FloatArray:
-        """Return the cost (stages,) of each stage: features, their groups, its classifier."""
+        """Return the cost (stages,) of each stage: features, their panels, its classifier."""
         check_is_fitted(self)
         costs = [self.costs_[stage].sum() + self.stage_cost for stage in self.stages_]
-        if self.cost_groups is not None:
-            begun = self.cost_groups.begun_at(self.stages_)
+        if self.panels is not None:
+            begun = self.panels.begun_at(self.stages_)
             costs = [
-                cost + self.cost_groups.costs[groups].sum()
-                for cost, groups in zip(costs, begun, strict=True)
+                cost + self.panels.costs[panels].sum()
+                for cost, panels in zip(costs, begun, strict=True)
             ]
         return np.array(costs, dtype=np.float64)
 

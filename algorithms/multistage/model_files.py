@@ -12,7 +12,7 @@ import numpy as np
 from algorithms.multistage.config import MissingPolicy
 from algorithms.multistage.routing import Staged, acquired
 from framework.arrays import Array, FloatArray
-from framework.data.costs import CostGroups
+from framework.data.costs import Panels
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.extras import needed
@@ -57,7 +57,7 @@ def write_model(model: Staged, files: ModelFiles) -> dict[str, Any]:
         "thresholds": _alike(model.thresholds_).tolist(),
         "costs": model.costs_.tolist(),
         "missing": model.missing,
-        "cost_groups": None if model.cost_groups is None else model.cost_groups.to_json(),
+        "panels": None if model.panels is None else model.panels.to_json(),
         "stages": [stage.tolist() for stage in model.stages_],
         "classifiers": names,
         "encoder": model.encoder_.to_json(),
@@ -110,7 +110,7 @@ def read_model(cls: Any, files: ModelFiles, plain: Mapping[str, Any]) -> Any:
         A description that is damaged, or that does not fit together.
     """
     classes = stored_labels(plain["classes"])
-    reject_label, groups = plain["reject_label"], plain.get("cost_groups")
+    reject_label, panels = plain["reject_label"], plain.get("panels")
     if reject_label is not None and not is_label(reject_label):
         raise InputError(f"reject_label: expected a label or null, found {reject_label!r}")
     return cls.from_fitted(
@@ -121,7 +121,7 @@ def read_model(cls: Any, files: ModelFiles, plain: Mapping[str, Any]) -> Any:
         plain["costs"],
         _stored_thresholds(plain),
         reject_label,
-        CostGroups.from_json(groups, len(plain["costs"])) if groups else None,
+        Panels.from_json(panels, len(plain["costs"])) if panels else None,
         _policy(plain.get("missing", "impute")),
         _stored_decision(plain.get("decision"), classes),
         float(plain["stage_cost"]),
@@ -164,11 +164,13 @@ def card_of(model: Staged) -> Card:
 
 def _stages(model: Staged) -> str:
     names, total = model.encoder_.feature_names, model.cumulative_costs()
-    g, rows = model.cost_groups or CostGroups.none(len(names)), []
-    begun = g.begun_at(model.stages_)
+    panels, rows = model.panels or Panels.none(len(names)), []
+    begun = panels.begun_at(model.stages_)
     for j, stage in enumerate(model.stages_):
         features = ", ".join(f"{cell(names[i])} ({model.costs_[i]:g})" for i in stage)
-        features += "".join(f", once {cell(g.names[n])} ({g.costs[n]:g})" for n in begun[j])
+        features += "".join(
+            f", once {cell(panels.names[n])} ({panels.costs[n]:g})" for n in begun[j]
+        )
         features += f", its classifier ({model.stage_cost:g})" if model.stage_cost else ""
         rows.append(f"| {j + 1} | {features} | {model.stage_costs()[j]:g} | {total[j]:g} |")
     return "\n".join(rows)

@@ -21,7 +21,7 @@ def parts_of(
     data: StageData,
     classes: tuple[Any, ...],
     counts: Sequence[IntArray],
-    groups: Sequence[Subgroups],
+    subgroups: Sequence[Subgroups],
 ) -> dict[Part, Records | None]:
     """Return the records of the search and the test records, as answers are about them.
 
@@ -32,7 +32,7 @@ def parts_of(
         Labels, by class code.
     counts : sequence of numpy.ndarray of int64, shape (records,)
         How often each record counts, by part; none where each counts once.
-    groups : sequence of Subgroups
+    subgroups : sequence of Subgroups
         By part; none where there are no subgroups.
     """
     cut = data.n_validation
@@ -44,8 +44,8 @@ def parts_of(
             classes,
             data.positive,
             weights=counts[at] if counts else None,
-            groups=groups[at].codes if groups else None,
-            group_names=groups[at].names if groups else (),
+            subgroups=subgroups[at].codes if subgroups else None,
+            subgroup_names=subgroups[at].names if subgroups else (),
             part=part,
             **more,
         )
@@ -112,6 +112,6 @@ def answers_of(
 def _charged(charges: scoring.Charges, acquired: BoolArray) -> IntArray:
     """Return what features (n, d) cost together, in units, (n,)."""
     paid: IntArray = acquired @ charges.of_feature
-    for group, cost in enumerate(charges.of_group):
-        paid = paid + cost * acquired[:, charges.group_of == group].any(axis=1)
+    for panel, cost in enumerate(charges.of_panel):
+        paid = paid + cost * acquired[:, charges.panel_of == panel].any(axis=1)
     return paid

@@ -48,7 +48,7 @@ from framework.answers import AnswerOutcomes, Answers, Measure, Part, Records, m
 from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen, row_codes
 from framework.capabilities import Alternative
 from framework.components import BuildCost, Components
-from framework.data.costs import CostGroups, cost_texts
+from framework.data.costs import Panels, cost_texts
 from framework.data.datasets import memory_to_load
 from framework.data.error_costs import per_class
 from framework.data.subgroups import Subgroups
@@ -164,10 +164,10 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         classifier = classifier or ClassifierConfig()
         self.data = data
         self.costs, self.cost_scale = costs.units, costs.scale
-        self.groups = costs.groups or CostGroups.none(n)
-        charges = costs.units, self.groups.of, costs.group_units
-        of_feature, group_of, of_group = map(frozen, charges)
-        self.charges = scoring.Charges(of_feature, group_of, of_group, costs.stage_units)
+        self.panels = costs.panels or Panels.none(n)
+        charges = costs.units, self.panels.of, costs.panel_units
+        of_feature, panel_of, of_panel = map(frozen, charges)
+        self.charges = scoring.Charges(of_feature, panel_of, of_panel, costs.stage_units)
         self.error_costs = None if error_costs is None else np.asarray(error_costs, np.float64)
         self.missing = missing
         self.kind, self.parameters = classifier.kind, classifier.parameters
@@ -216,8 +216,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         design = [self.costs.tolist(), costs.scale, max_stages, remove_features]
         if self.error_costs is not None:
             design.append(self.error_costs.tolist())
-        if len(self.groups):
-            design += [self.groups.of.tolist(), costs.group_units.tolist()]
+        if len(self.panels):
+            design += [self.panels.of.tolist(), costs.panel_units.tolist()]
         if costs.stage_units:
             design += ["stage cost", costs.stage_units]
         if chosen is not None:
@@ -253,7 +253,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
 
     def describe(self) -> Mapping[str, Any]:
         costs = self.costs / self.cost_scale
-        return {**self._about_data, "costs": cost_texts(self.feature_names, costs, self.groups)}
+        return {**self._about_data, "costs": cost_texts(self.feature_names, costs, self.panels)}
 
     def example(self) -> Mapping[str, list[Any]]:
         return self._example
@@ -489,7 +489,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
     def with_prices(
         self, section: Mapping[str, Any], prices: Mapping[str, float]
     ) -> dict[str, Any]:
-        """Return a configuration's section with other prices; what groups cost stays."""
+        """Return a configuration's section with other prices; what panels cost stays."""
         for name, price in prices.items():
             if name not in self.feature_names:
                 raise InputError(
@@ -500,8 +500,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
                 raise InputError(f"prices: {name}: expected a number from 0, found {price}")
         before = (self.costs / self.cost_scale).tolist()
         values = dict(zip(self.feature_names, before, strict=True)) | dict(prices)
-        groups = (section.get("costs") or {}).get("groups", {})
-        return {**section, "costs": {"values": values, "groups": groups}}
+        panels = (section.get("costs") or {}).get("panels", {})
+        return {**section, "costs": {"values": values, "panels": panels}}
 
     def alternatives(self) -> Sequence[Alternative]:
         """Return one classifier on all features with a reject threshold, and the largest class.
@@ -511,7 +511,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         if self.decision is not None:
             return []
         setting = self.kind, self.parameters, self.calibration, self.classes
-        paid = int(self.costs.sum() + self.charges.of_group.sum()) + self.charges.of_stage
+        paid = int(self.costs.sum() + self.charges.of_panel.sum()) + self.charges.of_stage
         return [
             *(
                 self._alternative(name, answers, paid)
@@ -557,7 +557,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             classifiers=classifiers,
             classes=self.classes,
             costs=self.costs / self.cost_scale,
-            cost_groups=self.groups if len(self.groups) else None,
+            panels=self.panels if len(self.panels) else None,
             missing=self.missing,
             threshold=class_threshold(self.data.thresholds, self.classes)
             if chosen is None

@@ -13,7 +13,7 @@ from algorithms.multistage.bit_planes import words_for
 from algorithms.multistage.kernels import decisions, logistic
 from algorithms.multistage.kernels.starts import Start, mean_products
 from framework.arrays import FloatArray, IntArray, frozen
-from framework.data.costs import CostGroups
+from framework.data.costs import Panels
 
 MOST_COEFFICIENTS = 1000  # of a fit on all columns that pays as a start for the others
 
@@ -207,9 +207,9 @@ class FeatureCosts:
     units : numpy.ndarray of int64, shape (n,)
     scale : int
         A real cost is ``units / scale``.
-    groups : CostGroups, optional
+    panels : Panels, optional
         Features that are paid for together, with the real costs.
-    group_units : numpy.ndarray of int64, shape (m,)
+    panel_units : numpy.ndarray of int64, shape (m,)
         Those costs.
     stage_units : int
         What it costs to ask the classifier of a stage.
@@ -217,19 +217,19 @@ class FeatureCosts:
 
     units: IntArray
     scale: int = 1
-    groups: CostGroups | None = None
-    group_units: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    panels: Panels | None = None
+    panel_units: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     stage_units: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("units", "group_units"):
+        for name in ("units", "panel_units"):
             units = frozen(np.asarray(getattr(self, name), dtype=np.int64))
             object.__setattr__(self, name, units)
 
     @property
     def total(self) -> float:
         """Cost of all features."""
-        return float(self.units.sum() + self.group_units.sum()) / self.scale
+        return float(self.units.sum() + self.panel_units.sum()) / self.scale
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from algorithms.multistage.config import MissingPolicy
 from algorithms.multistage.records import StageData
 from algorithms.multistage.stage_classifiers import out_of_fold
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.data.costs import CostGroups
+from framework.data.costs import Panels
 from framework.data.encoding import Categorical, Encoder
 from framework.data.error_costs import DecisionCosts
 from framework.errors import InputError
@@ -38,7 +38,7 @@ class Staged(Protocol):
     """
 
     reject_label: Any
-    cost_groups: CostGroups | None
+    panels: Panels | None
     stage_cost: float
     missing: MissingPolicy
     encoder_: Encoder
@@ -196,9 +196,9 @@ def _cost(model: Staged, features: Sequence[int]) -> float:
     asked = set(np.concatenate(model.stages_).tolist())
     wanted = [i for i in features if i in asked]
     cost = sum(float(model.costs_[i]) for i in wanted)
-    if model.cost_groups is not None:
-        (begun,) = model.cost_groups.begun_at([wanted])
-        cost += float(model.cost_groups.costs[begun].sum())
+    if model.panels is not None:
+        (begun,) = model.panels.begun_at([wanted])
+        cost += float(model.panels.costs[begun].sum())
     return cost
 
 

@@ -43,12 +43,12 @@ from framework.libraries.selection import (
     cost_table,
     describe,
     each_name_once,
-    groups_of,
     known_records,
     positive_code,
     positive_label,
     rates_of,
     reported_costs,
+    subgroups_of,
 )
 from framework.measures import Tables, each_once
 from framework.problem import Deployable
@@ -107,8 +107,8 @@ class PruningConfig(Section):
     costs : which costs of the library to report; all unless given.
     rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
         ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
-    group : column of the data set of ``library.build`` that tells subgroups apart; metrics compare
-        them.
+    subgroup : column of the data set of ``library.build`` that tells subgroups apart; metrics
+        compare them.
     pair_measure : of diversity: ``failure_credit`` (the paper's), ``disagreement``,
         ``double_fault`` or ``q_statistic``, each from 0 to 1, more being more diverse.
     """
@@ -121,7 +121,7 @@ class PruningConfig(Section):
     pair_measure: PairMeasure = "failure_credit"
     costs: tuple[str, ...] | None = None
     rates: tuple[str, ...] = ()
-    group: str | None = None
+    subgroup: str | None = None
 
     @field_validator("costs", mode="before")
     @classmethod
@@ -159,7 +159,7 @@ class PruningProblem(AnsweringProblem, Deployable):
         Which costs to report; all of them if None.
     rates : sequence of str
         Further metrics; see :func:`framework.measures.rates`.
-    groups : sequence of Subgroups
+    subgroups : sequence of Subgroups
         Of the validation records and of the test records; none unless given.
     pair_measure : str
         See :func:`algorithms.pruning.diversity.pair_table`.
@@ -188,7 +188,7 @@ class PruningProblem(AnsweringProblem, Deployable):
         costs: Sequence[str] | None = None,
         pair_measure: PairMeasure = "failure_credit",
         rates: Sequence[str] = (),
-        groups: Sequence[Subgroups] = (),
+        subgroups: Sequence[Subgroups] = (),
     ) -> None:
         self.library, self.threshold, self.pair_measure = library, threshold, pair_measure
         k = len(library)
@@ -202,12 +202,12 @@ class PruningProblem(AnsweringProblem, Deployable):
         )
         self.costs = reported_costs(library, costs)
         self._set_tables()
-        self._records = answered_records(library, self.positive, groups)
-        self.measures = self._measures(rates, groups[0].names if groups else ())
+        self._records = answered_records(library, self.positive, subgroups)
+        self.measures = self._measures(rates, subgroups[0].names if subgroups else ())
         content = [VERSION, library.fingerprint, threshold, self.positive, self.costs]
         if pair_measure != "failure_credit":  # runs of before know of no other
             content.append(pair_measure)
-        content += [list(rates), *([*of.names, of.codes.tolist()] for of in groups)]
+        content += [list(rates), *([*of.names, of.codes.tolist()] for of in subgroups)]
         if not library.fingerprint:
             content[1] = hashlib.sha256(
                 self.votes.patterns.tobytes() + self.votes.records.tobytes()
@@ -239,7 +239,7 @@ class PruningProblem(AnsweringProblem, Deployable):
             costs=config.costs,
             pair_measure=config.pair_measure,
             rates=config.rates,
-            groups=groups_of(section, config.group),
+            subgroups=subgroups_of(section, config.subgroup),
         )
         problem.built = section.build
         return problem
@@ -408,7 +408,7 @@ class PruningProblem(AnsweringProblem, Deployable):
         above = np.asarray(P) > 0.5 if self.positive == 1 else np.asarray(P) < 0.5
         return above, np.asarray(y) == self.positive
 
-    def _measures(self, asked: Sequence[str], groups: Sequence[str]) -> tuple[Measure, ...]:
+    def _measures(self, asked: Sequence[str], subgroups: Sequence[str]) -> tuple[Measure, ...]:
         """Return how the metrics follow from answers."""
         tables, positive = Tables(2), self.positive
         accuracy, balanced, tpr, tnr, fpr, fnr = _RATES
@@ -430,7 +430,7 @@ class PruningProblem(AnsweringProblem, Deployable):
         ]
         each_name_once([measure.metric for measure in measures])
         self._own = len(measures)
-        return each_once([*measures, *rates_of(self.library, asked, positive, groups)])
+        return each_once([*measures, *rates_of(self.library, asked, positive, subgroups)])
 
     def _measure(self, X: Array, part: Part) -> dict[str, FloatArray]:
         members, thresholds = self.split(X)

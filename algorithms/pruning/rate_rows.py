@@ -19,7 +19,7 @@ from algorithms.pruning.votes import VoteTable, Weights
 from framework.answers import Measure, Records
 from framework.arrays import Array, FloatArray, IntArray
 from framework.errors import InputError
-from framework.measures import BetweenGroups, Matthews, Ratio
+from framework.measures import BetweenSubgroups, Matthews, Ratio
 
 _NOTHING = Weights(0, 0, 0, 0)
 
@@ -114,15 +114,15 @@ class RateRows:
 
     def __init__(self, table: VoteTable, records: Records, measures: Sequence[Measure]) -> None:
         self._positive = records.positive
-        kinds = Ratio, Matthews, BetweenGroups
+        kinds = Ratio, Matthews, BetweenSubgroups
         self._measures = {m.metric.name: m for m in measures if isinstance(m, kinds)}
-        count = max(len(records.group_names), 1)
-        groups = np.zeros(len(records), dtype=np.int64)
-        if records.groups is not None:
-            groups = np.asarray(records.groups)
+        count = max(len(records.subgroup_names), 1)
+        subgroups = np.zeros(len(records), dtype=np.int64)
+        if records.subgroups is not None:
+            subgroups = np.asarray(records.subgroups)
         self._records = np.zeros((len(table.patterns), count, 2), dtype=np.int64)
         is_positive = (records.labels == records.positive).astype(np.int64)
-        np.add.at(self._records, (table.pattern_of, groups, is_positive), 1)
+        np.add.at(self._records, (table.pattern_of, subgroups, is_positive), 1)
         self._totals = self._records.sum(axis=0)  # (G, 2): negative, positive
 
     def knows(self, metric: str) -> bool:
@@ -139,17 +139,19 @@ class RateRows:
         """
         measure, every = self._measures[metric], np.ones(len(self._totals), dtype=np.int64)
         word = "at_most" if sign == 1 else "at_least"
-        rate = measure.rate if isinstance(measure, BetweenGroups) else measure
+        rate = measure.rate if isinstance(measure, BetweenSubgroups) else measure
         if isinstance(rate, Matthews):
             raise self._no_row(metric, word)
-        if not isinstance(measure, BetweenGroups):
+        if not isinstance(measure, BetweenSubgroups):
             return self._of_ratio(rate, every, limit, sign)
         ones = np.eye(len(self._totals), dtype=np.int64)
-        there = [group for group in ones if self._present(rate, group)]
+        there = [subgroup for subgroup in ones if self._present(rate, subgroup)]
         if measure.worst:
             if (rate.metric.sense == "max") == (sign == 1):
                 raise self._no_row(metric, word)
-            return [cap for group in there for cap in self._of_ratio(rate, group, limit, sign)]
+            return [
+                cap for subgroup in there for cap in self._of_ratio(rate, subgroup, limit, sign)
+            ]
         if moves(rate) or sign == -1:
             raise self._no_row(metric, word)
         caps = []
@@ -166,12 +168,12 @@ class RateRows:
             "which this one is not; leave it out, or take another search, such as nsga2"
         )
 
-    def _of_ratio(self, ratio: Ratio, groups: IntArray, limit: float, sign: int) -> list[Cap]:
-        above, below = self._sums(ratio, groups)
+    def _of_ratio(self, ratio: Ratio, subgroups: IntArray, limit: float, sign: int) -> list[Cap]:
+        above, below = self._sums(ratio, subgroups)
         if below.is_constant:
             whole = int(below.constant.sum())
             return self._row(above.times(sign), _last_within(sign * limit, whole))
-        most = int(2 * self._totals[groups > 0].sum())
+        most = int(2 * self._totals[subgroups > 0].sum())
         p, q = _nearest_within(limit, most, sign)
         caps = self._row(above.times(sign * q).plus(below.times(-sign * p)), 0)
         if sign == -1 and limit > 0:  # without a denominator the rate is 0
@@ -187,20 +189,20 @@ class RateRows:
         factor = gcd(*row.tolist()) or 1
         return [Cap(_NOTHING, float(limit // factor), row / factor)]
 
-    def _present(self, ratio: Ratio, groups: IntArray) -> bool:
+    def _present(self, ratio: Ratio, subgroups: IntArray) -> bool:
         """Return whether there are records of subgroups that a rate is about."""
-        counts = groups @ self._totals
+        counts = subgroups @ self._totals
         return bool(counts[[int(code == self._positive) for code in (0, 1)]] @ ratio.about)
 
-    def _sums(self, ratio: Ratio, groups: IntArray) -> tuple[Sum, Sum]:
+    def _sums(self, ratio: Ratio, subgroups: IntArray) -> tuple[Sum, Sum]:
         """Return numerator and denominator of a rate of some subgroups (0 or 1 each, (G,))."""
         negative, positive = 1 - self._positive, self._positive
-        n0, n1 = groups * self._totals[:, 0], groups * self._totals[:, 1]
+        n0, n1 = subgroups * self._totals[:, 0], subgroups * self._totals[:, 1]
         above, below = (
             Sum(
                 table[negative, negative] * n0 + table[positive, negative] * n1,
-                (table[negative, positive] - table[negative, negative]) * groups,
-                (table[positive, positive] - table[positive, negative]) * groups,
+                (table[negative, positive] - table[negative, negative]) * subgroups,
+                (table[positive, positive] - table[positive, negative]) * subgroups,
             )
             for table in (ratio.over, ratio.under)
         )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NUMBERS = ("evaluations", "distinct", "seconds", "solutions")
 """Columns of a comparison that are averaged over runs, besides the indicators."""
 
-Blocks = Literal["auto", "groups", "cases", "runs"]
+Blocks = Literal["auto", "scenarios", "cases", "runs"]
 Paper = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 
@@ -154,7 +154,7 @@ class Case:
         The problem's points of reference, where it names some.
     unit : str
         What it is a fold of: measurements of the folds of a unit are averaged first.
-    group : str
+    scenario : str
         What it is a variant of, such as a data set of which it is one split.
     """
 
@@ -167,7 +167,7 @@ class Case:
     frame: pd.DataFrame
     anchors: FloatArray | None = None
     unit: str = ""
-    group: str = ""
+    scenario: str = ""
 
     def beaten(self) -> int:
         """Return how many vectors of the reference some run dominates; 0 for an exact one.
@@ -201,11 +201,11 @@ class Comparison:
         By indicator, searches in the order of ``methods``; without those that are known of all
         searches in fewer than two blocks.
     blocks : str
-        What a block of the tests is, in the plural: 'groups', 'cases', 'seeds' or 'runs'.
+        What a block of the tests is, in the plural: 'scenarios', 'cases', 'seeds' or 'runs'.
     judged : str
         What is judged of a run, in words.
     paper : mapping
-        Published values, by case or group, method and indicator.
+        Published values, by case or scenario, method and indicator.
     claims : sequence of Claim
         What the paper says, and what holds here.
     wanted_pages : sequence of str
@@ -229,9 +229,9 @@ class Comparison:
     pages: Sequence[Page] = ()
 
     @property
-    def groups(self) -> list[str]:
-        """The groups of the cases, in order; the cases themselves where none has variants."""
-        return list(dict.fromkeys(case.group or case.name for case in self.cases))
+    def scenarios(self) -> list[str]:
+        """The scenarios of the cases, in order; the cases themselves where none has variants."""
+        return list(dict.fromkeys(case.scenario or case.name for case in self.cases))
 
     @property
     def first(self) -> str:
@@ -244,11 +244,11 @@ class Comparison:
         The standard deviation is the sample's over all runs (NaN for a single one).
         """
         numbers = [*NUMBERS, *(name for name in self.indicators if name not in NUMBERS)]
-        groups = self.units.groupby("method", sort=False)[numbers]
+        by_method = self.units.groupby("method", sort=False)[numbers]
         with np.errstate(invalid="ignore"):  # the IGD+ of an empty front is infinite
-            table = groups.agg(["mean", "std"])
+            table = by_method.agg(["mean", "std"])
         table.columns = pd.Index([f"{name}_{how}" for name in numbers for how in ("mean", "std")])
-        table.insert(0, "runs", groups.size())
+        table.insert(0, "runs", by_method.size())
         for name, tests in self.tests.items():
             table[f"{name}_rank"] = pd.Series(tests.ranks, index=self.methods)
         return table.reset_index()
@@ -272,7 +272,7 @@ def compare_case(
     anchors: FloatArray | None = None,
     shown: Sequence[str] | None = None,
     unit: str | None = None,
-    group: str | None = None,
+    scenario: str | None = None,
 ) -> Case:
     """Measure runs on one problem.
 
@@ -293,7 +293,7 @@ def compare_case(
     shown : sequence of str, optional
         Names of indicators or metrics; those that are not only for request by default,
         hypervolume first.
-    unit, group : str, optional
+    unit, scenario : str, optional
         See :class:`Case`; the case itself by default.
 
     Raises
@@ -326,10 +326,10 @@ def compare_case(
     ]
     names = usual_indicators() if shown is None else shown
     by_name = indicators_of(names, roles.metrics.values())
-    unit, group = unit or name, group or name
+    unit, scenario = unit or name, scenario or name
     frame = pd.DataFrame(
         {
-            "group": group,
+            "scenario": scenario,
             "unit": unit,
             "case": name,
             "method": run.method,
@@ -354,7 +354,7 @@ def compare_case(
         frame,
         anchors,
         unit,
-        group,
+        scenario,
     )
 
 
@@ -375,8 +375,8 @@ def compare_cases(
     cases : sequence of Case
     shown : sequence of str, optional
         Names of the indicators, the first counts most; as in :func:`compare_case`.
-    blocks : 'auto', 'groups', 'cases' or 'runs'
-        What tests take as a block: a group of cases or a case, with the mean over its runs, as
+    blocks : 'auto', 'scenarios', 'cases' or 'runs'
+        What tests take as a block: a scenario or a case, with the mean over its runs, as
         Demsar 2006 recommends for data sets; or a seed of a case. ``auto``: cases where there are
         several. The folds of a unit are one case.
     judged : str
@@ -399,7 +399,7 @@ def compare_cases(
     methods = list(dict.fromkeys(whole["method"]))
     several = units["case"].nunique() > 1
     by = ("cases" if several else "runs") if blocks == "auto" else blocks
-    columns = {"groups": ["group"], "cases": ["case"], "runs": ["case", "seed"]}[by]
+    columns = {"scenarios": ["scenario"], "cases": ["case"], "runs": ["case", "seed"]}[by]
     word = "seeds" if by == "runs" and not several else by
     tests = _tests(units, methods, meant, columns)
     return Comparison(
@@ -412,7 +412,7 @@ def _units(frame: pd.DataFrame, meant: Mapping[str, Indicator]) -> pd.DataFrame:
     if (frame["unit"] == frame["case"]).all():
         return frame
     numbers = list(dict.fromkeys([*NUMBERS, *meant]))
-    keys = ["group", "unit", "method", "seed"]
+    keys = ["scenario", "unit", "method", "seed"]
     means = frame.groupby(keys, sort=False)[numbers].mean().reset_index()
     return means.rename(columns={"unit": "case"})
 

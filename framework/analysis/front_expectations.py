@@ -20,7 +20,7 @@ from framework.analysis.ranges import NORMAL, promised, spreads
 from framework.analysis.resample_fronts import ResampleFronts, depths, landmarks, least_deep, spans
 from framework.analysis.resamples import PILOT, Pool, Resamples, nearest_of, standard_errors
 from framework.arrays import Array, FloatArray, IntArray
-from framework.front import FIRM, GROUP, Front, expected_columns
+from framework.front import FIRM, TIED, Front, expected_columns
 from framework.outcomes import Refits
 from framework.roles import Roles
 
@@ -99,11 +99,11 @@ def expect_front(
         ]
         columns |= zip(figures[name], np.array(promises).T[1:].copy(), strict=True)
 
-    if not {FIRM, GROUP} & roles.metrics.keys():
+    if not {FIRM, TIED} & roles.metrics.keys():
         feasible = meets(constraints_of(roles), roles, drawn)
         firm = (feasible & ~fronts.dominated(drawn_losses)).mean(axis=1)
         leaders = _leaders(losses[:, positions], drawn_losses, np.lexsort((ids, -firm)))
-        columns |= {FIRM: firm, GROUP: ids[leaders]}
+        columns |= {FIRM: firm, TIED: ids[leaders]}
     return FrontExpectation(columns, resamples.outcomes.candidates, len(pool), count, whole)
 
 
@@ -115,16 +115,16 @@ def standing_of(front: Front, position: int, expected: Mapping[str, Any]) -> str
     columns, texts = front.expected or {}, []
     if FIRM in columns:
         texts.append(f"on the front in {100 * columns[FIRM][position]:.0f}% of resamples")
-    if GROUP in columns:
-        group = columns[GROUP]
-        alike = int((group == group[position]).sum()) - 1
+    if TIED in columns:
+        tied = columns[TIED]
+        alike = int((tied == tied[position]).sum()) - 1
         others = f"{alike} other solution{'' if alike == 1 else 's'}"
         texts.append(
             f"the records do not tell it apart from {others}"
             if alike
             else "the records tell it apart from all others"
         )
-        texts.append(f"the {len(front):,} solutions are {len(np.unique(group)):,} groups")
+        texts.append(f"they tell {len(np.unique(tied)):,} of the {len(front):,} solutions apart")
     if expected.get("whole") is False:
         texts.append(
             f"of {expected.get('designs', 0):,} designs the {expected.get('resampled', 0):,} "
@@ -163,8 +163,8 @@ def _leaders(losses: FloatArray, drawn: FloatArray, order: IntArray) -> IntArray
     """Return for each solution the first one, in an order, that it is not told apart from.
 
     Two are told apart by an objective where they differ by more than 1.96 standard errors of their
-    difference. The first of the order begins a group, in which is whatever it is not told apart
-    from; the first that is left begins the next one.
+    difference. The first of the order is tied with all that it is not told apart from;
+    so is the first that is left then.
 
     Parameters
     ----------

@@ -50,19 +50,19 @@ def tables(comparison: Comparison) -> dict[str, pd.DataFrame]:
     """Return every table by name.
 
     ``runs`` one row per run; ``seconds`` what depends on the machine, likewise; ``means`` a row for
-    each case, method and indicator; ``groups`` the same over the cases of each group; ``winners``
-    who is best on which case; ``ranks``, ``pairs`` and ``wins`` what tests say. Those that need
-    more methods, or more blocks, or groups, than there are, are left out.
+    each case, method and indicator; ``scenarios`` the same over the cases of each; ``winners`` who
+    is best on which case; ``ranks``, ``pairs`` and ``wins`` what tests say. Those that need
+    more methods, or more blocks, or scenarios, than there are, are left out.
     """
     frame = comparison.frame
-    same = [name for name in ("group", "unit") if (frame[name] == frame["case"]).all()]
+    same = [name for name in ("scenario", "unit") if (frame[name] == frame["case"]).all()]
     by_name = {
         "runs": frame.drop(columns=["seconds", *same]),
         "seconds": frame[["case", "method", "seed", "seconds"]],
         "means": means(comparison),
     }
-    if has_groups(comparison):
-        by_name["groups"] = groups(comparison)
+    if has_scenarios(comparison):
+        by_name["scenarios"] = scenarios(comparison)
     if comparison.tests:
         by_name |= {"ranks": ranks(comparison), "pairs": pairs(comparison)}
     if len(comparison.methods) > 1:
@@ -266,9 +266,9 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_LISTED]) + more
 
 
-def has_groups(comparison: Comparison) -> bool:
+def has_scenarios(comparison: Comparison) -> bool:
     """Return whether cases are variants of fewer ones."""
-    return bool((comparison.units["group"] != comparison.units["case"]).any())
+    return bool((comparison.units["scenario"] != comparison.units["case"]).any())
 
 
 def interval(values: FloatArray) -> tuple[float, float, float]:
@@ -292,11 +292,11 @@ def means(comparison: Comparison) -> pd.DataFrame:
     return _spread(comparison, comparison.units, "case")
 
 
-def groups(comparison: Comparison) -> pd.DataFrame:
-    """Return the same by group, over its cases, each counting with the mean over its runs."""
+def scenarios(comparison: Comparison) -> pd.DataFrame:
+    """Return the same by scenario, over its cases, each counting with the mean over its runs."""
     numbers = list(comparison.indicators)
-    by_case = comparison.units.groupby(["group", "case", "method"], sort=False)[numbers]
-    return _spread(comparison, by_case.mean().reset_index(), "group")
+    by_case = comparison.units.groupby(["scenario", "case", "method"], sort=False)[numbers]
+    return _spread(comparison, by_case.mean().reset_index(), "scenario")
 
 
 def _spread(comparison: Comparison, values: pd.DataFrame, by: str) -> pd.DataFrame:
@@ -359,7 +359,7 @@ def wins(comparison: Comparison) -> pd.DataFrame:
     """Return in how many cases each method wins, draws and loses against each other one.
 
     Whether it does in a case is told by the interval of :func:`lead` over its runs, uncorrected;
-    where cases have one run each, in a group, over its cases.
+    where cases have one run each, in a scenario, over its cases.
     """
     by = _places(comparison) or "case"
     within = "seed" if by == "case" else "case"
@@ -388,15 +388,15 @@ def _verdict(method: pd.Series[float], other: pd.Series[float], better: str) -> 
 
 
 def _places(comparison: Comparison) -> str | None:
-    """Return over what leads are: cases, or groups, of several values each; None if neither."""
-    for by in ("case", "group"):
+    """Return over what leads are: cases, or scenarios, of several values each; None if neither."""
+    for by in ("case", "scenario"):
         if comparison.units.groupby([by, "method"]).size().min() > 1:
             return by
     return None
 
 
 class ClaimConfig(Section):
-    """Something that a paper says of a method, and how it is told from the means by group.
+    """Something that a paper says of a method, and how it is told from the means by scenario.
 
     says : in words.
     paper : what it printed, in words.
@@ -404,7 +404,7 @@ class ClaimConfig(Section):
     method : of whom it is said.
     better_than : the method's mean is at least as good as that of each of these.
     at_least, at_most : the method's mean is within these.
-    groups : those on each of which it must hold; all by default.
+    scenarios : those on each of which it must hold; all by default.
     """
 
     says: str
@@ -414,7 +414,7 @@ class ClaimConfig(Section):
     better_than: list[str] | None = None
     at_least: float | None = None
     at_most: float | None = None
-    groups: list[str] | None = None
+    scenarios: list[str] | None = None
 
     @property
     def methods(self) -> list[str]:
@@ -429,19 +429,19 @@ class ClaimConfig(Section):
 
 
 def judge_claims(comparison: Comparison, claims: Sequence[ClaimConfig]) -> list[Claim]:
-    """Tell which claims hold, from the means by group; one without any value does not."""
+    """Tell which claims hold, from the means by scenario; one without any value does not."""
     if not claims:
         return []
-    table = groups(comparison).set_index(["indicator", "group", "method"])["mean"]
+    table = scenarios(comparison).set_index(["indicator", "scenario", "method"])["mean"]
     return [_judged(comparison, claim, table) for claim in claims]
 
 
 def _judged(comparison: Comparison, claim: ClaimConfig, table: pd.Series[float]) -> Claim:
     sign = -1.0 if comparison.indicators[claim.indicator].better == "high" else 1.0
-    wanted = claim.groups or comparison.groups
+    wanted = claim.scenarios or comparison.scenarios
     held, values = [], []
-    for group in wanted:
-        cells = [table.get((claim.indicator, group, method)) for method in claim.methods]
+    for scenario in wanted:
+        cells = [table.get((claim.indicator, scenario, method)) for method in claim.methods]
         if any(value is None for value in cells):
             continue
         first, *others = [float(value) for value in cells if value is not None]
@@ -449,7 +449,7 @@ def _judged(comparison: Comparison, claim: ClaimConfig, table: pd.Series[float])
         holds &= claim.at_least is None or first >= claim.at_least
         holds &= claim.at_most is None or first <= claim.at_most
         values.append(f"{first:.4g}")
-        held += [group] if holds else []
+        held += [scenario] if holds else []
     where = f"{len(held)} of {len(wanted)}"
     if 0 < len(held) < len(wanted):
         where += f": {', '.join(held)}"

@@ -49,14 +49,14 @@ class RankTests:
     alpha: float
 
     def cliques(self) -> list[tuple[int, int]]:
-        """Return the largest groups of searches that Nemenyi's test does not distinguish.
+        """Return the largest cliques of searches, which Nemenyi's test does not distinguish.
 
-        Each group is a pair (first, last) of positions in the order of mean ranks, both inclusive.
+        Each is a pair (first, last) of positions in the order of mean ranks, both inclusive.
         """
         ordered = np.sort(self.ranks)
         reach = np.searchsorted(ordered, ordered + self.critical_difference, side="right") - 1
-        groups = [(i, int(last)) for i, last in enumerate(reach) if last > i]
-        return [g for g in groups if not any(o[0] < g[0] and o[1] >= g[1] for o in groups)]
+        cliques = [(i, int(last)) for i, last in enumerate(reach) if last > i]
+        return [g for g in cliques if not any(o[0] < g[0] and o[1] >= g[1] for o in cliques)]
 
 
 def rank_tests(table: FloatArray, alpha: float = 0.05) -> RankTests:

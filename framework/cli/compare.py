@@ -54,7 +54,7 @@ class Compare:
         )
         parser.add_argument(
             "--blocks",
-            choices=["groups", "cases", "runs"],
+            choices=["scenarios", "cases", "runs"],
             help="what tests rank over: cases as an experiment names them, problems, or runs "
             "(default: problems where there are several, else seeds)",
         )

@@ -28,7 +28,7 @@ class List:
 
     @staticmethod
     def run(args: argparse.Namespace) -> Result:
-        groups = {
+        listings = {
             "algorithms": _algorithms,
             "problems": lambda: _summaries("problems"),
             "functions": _functions,
@@ -36,7 +36,7 @@ class List:
             "metrics": _metrics,
         }
         result = Result()
-        for name, of in groups.items():
+        for name, of in listings.items():
             if args.what in (None, name):
                 lines = of()
                 fields = [{"name": one, "text": text} for one, text in lines]
@@ -45,11 +45,11 @@ class List:
         return result
 
 
-def _summaries(group: registry.Group) -> list[tuple[str, str]]:
-    """Return each class of a group with the first sentence of its docstring."""
+def _summaries(kind: registry.Group) -> list[tuple[str, str]]:
+    """Return each class of a kind with the first sentence of its docstring."""
     lines = []
-    for name in registry.names(group):
-        doc = (registry.load(group, name).__doc__ or "").strip()
+    for name in registry.names(kind):
+        doc = (registry.load(kind, name).__doc__ or "").strip()
         lines.append((name, doc.split("\n\n")[0].replace("\n    ", " ")))
     return lines
 

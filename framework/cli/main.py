@@ -149,7 +149,7 @@ def command_parser(called: Collection[str] | None = None) -> argparse.ArgumentPa
         prog="paretolab",
         usage="paretolab [-h] [--version] COMMAND ...",
         description="Search the designs of classifier systems for the best trade-offs.",
-        epilog="\n\n".join(_listed(*group) for group in listed),
+        epilog="\n\n".join(_listed(*part) for part in listed),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=version("paretolab"))

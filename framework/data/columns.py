@@ -307,7 +307,7 @@ IN_PYTHON = Advice(
     identifier="keep=['{name}'] takes it",
     dates="convert the column where that is wrong",
     as_numbers="missing={texts} reads it as numbers",
-    most="group them where that loses too much",
+    most="merge them where that loses too much",
     gaps=(
         "where they stand for a missing value, set missing={texts}; where the column holds "
         "categories, set categorical=['{name}']"

@@ -49,7 +49,7 @@ _Costs = Annotated[
 ]
 
 
-class GroupConfig(Section):
+class PanelConfig(Section):
     """Features that come together, and what is paid once for all of them.
 
     cost : what is paid with the first of them, in addition to their own costs.
@@ -72,7 +72,7 @@ class CostsConfig(Section):
     scale, factor : of class T the cost is ``factor * T`` (linear) or ``factor ** T`` (power);
         linear and 10 unless said; only with classes and by_importance.
     default : cost of each feature that the source leaves out, or of all without a source.
-    groups : what is paid once for features that come together, such as one blood draw for five
+    panels : what is paid once for features that come together, such as a blood panel of five
         values, by a name of yours; it is paid with the first of them, beside their own costs.
     """
 
@@ -83,7 +83,7 @@ class CostsConfig(Section):
     scale: Literal["linear", "power"] | None = None
     factor: float | None = Field(default=None, gt=0)
     default: float | None = Field(default=None, ge=0)
-    groups: dict[str, GroupConfig] = Field(default_factory=dict)
+    panels: dict[str, PanelConfig] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -99,7 +99,7 @@ class CostsConfig(Section):
     @model_validator(mode="after")
     def _one_source(self) -> CostsConfig:
         sources = [key for key in _SOURCES if getattr(self, key) is not None]
-        alone = not sources and (self.default is not None or self.groups)
+        alone = not sources and (self.default is not None or self.panels)
         if len(sources) != 1 and not alone:
             raise ValueError(
                 f"expected exactly one of {', '.join(_SOURCES)}; found "
@@ -138,7 +138,7 @@ def feature_costs(
 
     Returns
     -------
-    float64 (n,), finite, not negative; not all zero, unless a group costs something
+    float64 (n,), finite, not negative; not all zero, unless a panel costs something
 
     Raises
     ------
@@ -151,7 +151,7 @@ def feature_costs(
     if not np.isfinite(costs).all():
         name = names[int(np.argmin(np.isfinite(costs)))]
         raise InputError(f"{where}: expected finite costs, found one too large for {name!r}")
-    if not costs.any() and not any(group.cost for group in config.groups.values()):
+    if not costs.any() and not any(panel.cost for panel in config.panels.values()):
         raise InputError(f"{where}: expected a cost above zero, found all {len(names)} zero")
     return costs
 
@@ -290,7 +290,7 @@ def _importances(X: pd.DataFrame, y: IntArray) -> FloatArray:
     store, key = None, np.zeros((1, 1), dtype=np.uint64)
     folder = cache_dir()
     if folder is not None:
-        widths = [len(group) for group in encoder.groups]
+        widths = [len(span) for span in encoder.spans]
         content = hashlib.sha256(f"{_TREES} {version('scikit-learn')} {widths}".encode())
         for array in (design, y):
             content.update(np.ascontiguousarray(array).data)
@@ -301,13 +301,13 @@ def _importances(X: pd.DataFrame, y: IntArray) -> FloatArray:
         if len(stored):
             return np.asarray(stored.bits[0, 0].view(np.float64))
     if is_put_off("the importance of features for their costs (a random forest, kept afterwards)"):
-        return np.zeros(len(encoder.groups))
+        return np.zeros(len(encoder.spans))
     from sklearn.ensemble import RandomForestClassifier
 
     # the number of jobs changes nothing but the time: each tree has a stream of its own
     forest = RandomForestClassifier(n_estimators=_TREES, random_state=0, n_jobs=-1)
     forest.fit(design, y)
-    importances = np.array([forest.feature_importances_[group].sum() for group in encoder.groups])
+    importances = np.array([forest.feature_importances_[span].sum() for span in encoder.spans])
     if store is not None:
         store.put(Components(key, importances.view(np.uint64)[np.newaxis, np.newaxis], [b""]))
     return importances
@@ -359,13 +359,13 @@ def exact_costs(costs: FloatArray, records: int = 1) -> tuple[IntArray, int]:
 
 
 @dataclass(frozen=True)
-class CostGroups:
-    """Groups of features; the cost of a group is paid with the first feature of it.
+class Panels:
+    """Panels of features; the cost of a panel is paid with the first feature of it.
 
     Attributes
     ----------
     of : int64 (n,)
-        The group of each feature, from 0; -1 where it has none.
+        The panel of each feature, from 0; -1 where it has none.
     costs : float64 (m,)
     names : tuple of m str
     """
@@ -378,12 +378,12 @@ class CostGroups:
         return len(self.costs)
 
     @classmethod
-    def none(cls, n: int) -> CostGroups:
-        """Return no groups, of ``n`` features."""
+    def none(cls, n: int) -> Panels:
+        """Return no panels, of ``n`` features."""
         return cls(np.full(n, -1, dtype=np.int64), np.zeros(0))
 
     def begun_at(self, steps: Sequence[Iterable[int]]) -> list[list[int]]:
-        """Return the groups whose first feature is acquired in each step."""
+        """Return the panels whose first feature is acquired in each step."""
         met: set[int] = set()
         begun = []
         for step in steps:
@@ -393,7 +393,7 @@ class CostGroups:
         return begun
 
     def to_json(self) -> dict[str, Any]:
-        """Return the groups as JSON values."""
+        """Return the panels as JSON values."""
         return {
             "of": self.of.tolist(),
             "costs": self.costs.tolist(),
@@ -401,20 +401,20 @@ class CostGroups:
         }
 
     @classmethod
-    def from_json(cls, plain: Mapping[str, Any], n: int) -> CostGroups:
+    def from_json(cls, plain: Mapping[str, Any], n: int) -> Panels:
         """Return what ``to_json`` wrote, of ``n`` features; raises ValueError for others."""
         of, costs = np.asarray(plain["of"]), np.asarray(plain["costs"], dtype=np.float64)
         names = tuple(map(str, plain["names"]))
         if of.dtype != np.int64 or of.shape != (n,) or costs.shape != (len(names),):
-            raise ValueError("groups of features")
+            raise ValueError("panels of features")
         if of.min(initial=-1) < -1 or of.max(initial=-1) >= len(names):
-            raise ValueError("numbers of groups")
+            raise ValueError("numbers of panels")
         if not (np.isfinite(costs).all() and (costs >= 0).all()):
-            raise ValueError("costs of groups")
+            raise ValueError("costs of panels")
         return cls(of, costs, names)
 
 
-def cost_texts(names: Sequence[str], costs: FloatArray, groups: CostGroups) -> list[str]:
+def cost_texts(names: Sequence[str], costs: FloatArray, panels: Panels) -> list[str]:
     """Return what features cost: by price, what several share, and what a full record costs.
 
     Parameters
@@ -422,7 +422,7 @@ def cost_texts(names: Sequence[str], costs: FloatArray, groups: CostGroups) -> l
     names : sequence of str
         Of the n features.
     costs : numpy.ndarray of float64, shape (n,)
-    groups : CostGroups
+    panels : Panels
     """
 
     def some(positions: Array) -> str:
@@ -433,19 +433,19 @@ def cost_texts(names: Sequence[str], costs: FloatArray, groups: CostGroups) -> l
     texts = [f"{price:g}: {some(np.flatnonzero(costs == price))}" for price in np.unique(costs)]
     if len(texts) > _LISTED:
         texts = [f"{costs.min():g} to {costs.max():g} for each of {len(costs)} features"]
-    for number, (name, price) in enumerate(zip(groups.names, groups.costs, strict=True)):
-        texts.append(f"{price:g} once for {some(np.flatnonzero(groups.of == number))} ({name})")
-    texts.append(f"{costs.sum() + groups.costs.sum():g} for a full record")
+    for number, (name, price) in enumerate(zip(panels.names, panels.costs, strict=True)):
+        texts.append(f"{price:g} once for {some(np.flatnonzero(panels.of == number))} ({name})")
+    texts.append(f"{costs.sum() + panels.costs.sum():g} for a full record")
     return texts
 
 
-def cost_groups(
+def panels_of(
     config: CostsConfig | None,
     names: Sequence[str],
     where: str = "problem.costs",
     left_out: Sequence[str] = (),
-) -> CostGroups:
-    """Return the groups that a configuration names.
+) -> Panels:
+    """Return the panels that a configuration names.
 
     Parameters
     ----------
@@ -455,22 +455,22 @@ def cost_groups(
     Raises
     ------
     InputError
-        A group names what is no feature, or a feature is in two groups.
+        A panel names what is no feature, or a feature is in two panels.
     """
-    groups = CostGroups.none(len(names))
-    if config is None or not config.groups:
-        return groups
-    of = groups.of.copy()
-    for number, (name, group) in enumerate(config.groups.items()):
-        place = f"{where}.groups.{name}"
-        taken = [feature for feature in group.features if feature not in left_out]
+    panels = Panels.none(len(names))
+    if config is None or not config.panels:
+        return panels
+    of = panels.of.copy()
+    for number, (name, panel) in enumerate(config.panels.items()):
+        place = f"{where}.panels.{name}"
+        taken = [feature for feature in panel.features if feature not in left_out]
         check_features(taken, names, place)
         for feature in taken:
             at = list(names).index(feature)
             if of[at] >= 0:
                 raise InputError(
-                    f"{place}: expected each feature in one group, found {feature!r} again"
+                    f"{place}: expected each feature in one panel, found {feature!r} again"
                 )
             of[at] = number
-    costs = np.array([group.cost for group in config.groups.values()], dtype=np.float64)
-    return CostGroups(of, costs, tuple(config.groups))
+    costs = np.array([panel.cost for panel in config.panels.values()], dtype=np.float64)
+    return Panels(of, costs, tuple(config.panels))

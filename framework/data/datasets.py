@@ -141,7 +141,7 @@ def load_table(
     config: DatasetConfig,
     where: str = "problem.dataset",
     aside: Mapping[str, str] | None = None,
-    group: str | None = None,
+    subgroup: str | None = None,
 ) -> Table:
     """Load and check the data set of a configuration.
 
@@ -154,7 +154,7 @@ def load_table(
         Columns that are no features but say how records are divided, by the key that names them.
         Of a set NAME of the folder ``PARETOLAB_DATA`` they may be in NAME_groups.csv beside it,
         which has a row for each record.
-    group : str, optional
+    subgroup : str, optional
         A column that tells subgroups apart, kept in ``aside`` too. It stays a feature if it is one.
 
     Raises
@@ -163,7 +163,7 @@ def load_table(
         The data cannot be loaded, or cannot be used.
     """
     roles = dict(aside or {})
-    read = {*roles.values(), *filter(None, [group])}
+    read = {*roles.values(), *filter(None, [subgroup])}
     beside = _beside(config, read, where)
     raw = _raw(config, where, read - set(beside.columns))
     if len(beside.columns):
@@ -173,9 +173,9 @@ def load_table(
                 f"each record of {raw.source}, found {len(beside):,}"
             )
         raw = raw._replace(frame=pd.concat([raw.frame, beside], axis="columns"))
-    if group in beside.columns:
-        roles["group_of_rates"] = str(group)  # no feature of the data set's own
-    return assemble(raw, where, config, roles, group)
+    if subgroup in beside.columns:
+        roles["subgroup"] = str(subgroup)  # no feature of the data set's own
+    return assemble(raw, where, config, roles, subgroup)
 
 
 def load_values(config: DatasetConfig, where: str = "problem.dataset") -> ValueTable:

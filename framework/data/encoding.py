@@ -272,7 +272,7 @@ class Encoder:
         return sum(feature.width for feature in self.features)
 
     @property
-    def groups(self) -> tuple[IntArray, ...]:
+    def spans(self) -> tuple[IntArray, ...]:
         """Encoded columns of each original feature, in order."""
         ends = np.cumsum([feature.width for feature in self.features])
         return tuple(
@@ -292,8 +292,8 @@ class Encoder:
 
     def columns_of(self, features: Iterable[int | str]) -> IntArray:
         """Return the encoded columns (int64) of original features, in the order given."""
-        groups = self.groups
-        chosen = [groups[self.position(f)] for f in features]
+        spans = self.spans
+        chosen = [spans[self.position(f)] for f in features]
         return np.concatenate(chosen) if chosen else np.empty(0, dtype=np.int64)
 
     def transform(self, data: pd.DataFrame | Array) -> FloatArray:

@@ -21,7 +21,7 @@ class Subgroups(NamedTuple):
     codes: IntArray
 
 
-def subgroups(column: pd.Series[Any], where: str = "problem.group") -> Subgroups:
+def subgroups_in(column: pd.Series[Any], where: str = "problem.subgroup") -> Subgroups:
     """Return the subgroups that a column tells apart.
 
     Raises

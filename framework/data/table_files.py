@@ -262,7 +262,7 @@ class _ParquetTable:
 
     @property
     def rows(self) -> int:
-        """Number of rows, as the groups of the files say: those are read, whatever their sum is."""
+        """Number of rows, as the files say of each part: those are read, whatever their sum is."""
         from pyarrow import parquet
 
         count = 0
@@ -331,12 +331,12 @@ def _chunks_of(about: Any, columns: Sequence[str]) -> Iterator[Chunk]:
     Raises ValueError where a column has other numbers of values than there are rows.
     """
     for i in range(about.num_row_groups):
-        group = about.row_group(i)
-        for column in (group.column(j) for j in range(group.num_columns)):
+        rows = about.row_group(i)
+        for column in (rows.column(j) for j in range(rows.num_columns)):
             if column.path_in_schema not in columns:
                 continue
-            if column.num_values != group.num_rows:
-                raise ValueError(f"{column.num_values:,} values in {group.num_rows:,} rows")
+            if column.num_values != rows.num_rows:
+                raise ValueError(f"{column.num_values:,} values in {rows.num_rows:,} rows")
             coded = column.dictionary_page_offset if column.has_dictionary_page else None
             start = min(coded or column.data_page_offset, column.data_page_offset)
             yield Chunk(start, column.total_compressed_size, column.num_values)

@@ -31,7 +31,7 @@ _EXAMPLES = 5
 _LEAST_RECORDS = 3  # of a class: one for each of training, validation and test
 _MERGED = 50  # records: no class of more is advised to be merged
 _OTHER = "other"
-_KEYS = {"weights": "problem.weights", "group_of_rates": "problem.group"}  # of columns aside
+_KEYS = {"weights": "problem.weights", "subgroup": "problem.subgroup"}  # of columns aside
 _STRAY = 8  # texts in a column of numbers that a message lists
 
 
@@ -138,7 +138,7 @@ def assemble(
     where: str,
     options: TableOptions,
     aside: Mapping[str, str] | None = None,
-    group: str | None = None,
+    subgroup: str | None = None,
 ) -> Table:
     """Check a raw frame and turn it into a table for classification.
 
@@ -150,7 +150,7 @@ def assemble(
     options : TableOptions
     aside : mapping, optional
         Columns that are no features but say how records are divided, by the key that names them.
-    group : str, optional
+    subgroup : str, optional
         A column that tells subgroups apart, kept aside though it may be a feature.
 
     Raises
@@ -161,11 +161,13 @@ def assemble(
     """
     place, roles = f"{where}: {raw.source}", dict(aside or {})
     named = options.named() | {_KEYS.get(key, f"split.{key}"): (n,) for key, n in roles.items()}
-    if group is not None:
-        named["problem.group"] = (group,)
+    if subgroup is not None:
+        named["problem.subgroup"] = (subgroup,)
     _check(raw.frame, place, named)
-    if options.target == group:
-        raise InputError(f"problem.group: expected another column than the target, found {group!r}")
+    if options.target == subgroup:
+        raise InputError(
+            f"problem.subgroup: expected another column than the target, found {subgroup!r}"
+        )
     if options.target in roles.values():
         raise InputError(
             f"{place}: expected another column than the target to divide the records by, found "
@@ -178,7 +180,7 @@ def assemble(
         **_features(
             raw, place, options, labels.astype("<i8"), classes, (*notes, *merged), roles.values()
         ),
-        aside={name: raw.frame[name] for name in {*roles.values(), *filter(None, [group])}},
+        aside={name: raw.frame[name] for name in {*roles.values(), *filter(None, [subgroup])}},
         labels=frozen(labels),
         classes=classes,
         positive=_positive(options.positive, classes, where),

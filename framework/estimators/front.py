@@ -208,7 +208,7 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
 
         Its columns are those of ``front.csv``: the metrics on the records of ``fit`` (sizes are
         whole numbers), what to expect of them on new ones (``expected_METRIC``, ``METRIC_low``,
-        ``METRIC_high``, ``firm``, ``group``: see :func:`framework.front.expected_columns`), and
+        ``METRIC_high``, ``firm``, ``tied_with``: see :func:`framework.front.expected_columns`), and
         last what the solution is, its settings (such as ``threshold``) first.
         """
         import pandas as pd

@@ -176,7 +176,7 @@ def _case_of(name: str, runs_of_case: Sequence[PlannedRun], out: RunDir, grid: G
         anchors=first.anchors(),
         shown=section.indicators,
         unit=grid.origins[name].unit,
-        group=grid.origins[name].group,
+        scenario=grid.origins[name].scenario,
     )
 
 

@@ -66,11 +66,11 @@ class GridConfig(Section):
     judge : whether the front of everything that a run evaluated is judged, or what the method
         returns by its own definition (the front where it defines nothing else).
     records : whether solutions are judged by their values on validation or on test records.
-    blocks : what tests take as a block: groups (the cases as given, with the mean over all that
+    blocks : what tests take as a block: scenarios (the cases as given, with the mean over all that
         product and folds make of them), cases, with the mean over their runs (``auto`` where there
         are several), or runs.
     reference : whose front is measured against; that of all runs of a case by default.
-    paper : published values by case or group, method and indicator, shown beside ours.
+    paper : published values by case or scenario, method and indicator, shown beside ours.
     claims : what is said of the methods, and how the means tell whether it holds.
     protocols : by name, dotted keys of the whole file and their values, such as more repeats.
     protocol : which of them is followed; the file as it is if None.
@@ -113,7 +113,7 @@ class GridConfig(Section):
 
 
 def check_names(
-    section: GridConfig, cases: Mapping[str, RunConfig], groups: Iterable[str], where: str
+    section: GridConfig, cases: Mapping[str, RunConfig], scenarios: Iterable[str], where: str
 ) -> None:
     """Check that indicators, and what values and claims are of, exist.
 
@@ -130,7 +130,7 @@ def check_names(
         metrics = [metric.name for metric in problem.known_metrics]
         indicators += [name for name in metrics if name not in indicators]
         listed &= bool(metrics)
-    places, methods = [*dict.fromkeys([*groups, *cases])], list(section.methods)
+    places, methods = [*dict.fromkeys([*scenarios, *cases])], list(section.methods)
     wanted = [(f"{where}.pages", name, registry.names("pages")) for name in section.pages]
     measured = [(f"{where}.indicators.{i}", name) for i, name in enumerate(section.indicators)]
     for case, values_of in section.paper.items():
@@ -141,7 +141,8 @@ def check_names(
     for i, claim in enumerate(section.claims):
         wanted += [(f"{where}.claims.{i}", name, methods) for name in claim.methods]
         wanted += [
-            (f"{where}.claims.{i}.groups", name, list(groups)) for name in claim.groups or ()
+            (f"{where}.claims.{i}.scenarios", name, list(scenarios))
+            for name in claim.scenarios or ()
         ]
         wanted.append((f"{where}.claims.{i}.indicator", claim.indicator, section.indicators))
     wanted += [(place, name, indicators) for place, name in measured if listed]
@@ -191,12 +192,12 @@ class CaseOrigin(NamedTuple):
     ----------
     unit : str
         What it is a fold of; its own name without folds.
-    group : str
+    scenario : str
         The case, as given, that product and folds made it of.
     """
 
     unit: str
-    group: str
+    scenario: str
 
 
 @dataclass(frozen=True)

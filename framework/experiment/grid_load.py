@@ -101,9 +101,9 @@ def _checked_grid(
         cases = _checked_cases(whole, crossed, path, bool(messages))
     methods: dict[str, dict[str, Method]] = {}
     if cases:
-        groups = dict.fromkeys(origin.group for origin in origins.values())
+        scenarios = dict.fromkeys(origin.scenario for origin in origins.values())
         with noting(messages):
-            check_names(grid, cases, groups, f"{path}: experiment")
+            check_names(grid, cases, scenarios, f"{path}: experiment")
         with noting(messages):
             methods = _own_methods(grid, usual, raw, crossed, path)
     if messages:
@@ -317,8 +317,8 @@ def _crossed(grid: GridConfig, name: str) -> dict[str, _Crossed]:
             unit = " ".join([*words, *text(chosen)]) or _ONLY
             for fold in _combinations(grid.folds):
                 case = " ".join([*words, *text(chosen), *text(fold)]) or _ONLY
-                group = name if label == _ONLY and (chosen or fold) else label
-                origin = CaseOrigin(*grid.origins.get(case, (unit, group)))
+                scenario = name if label == _ONLY and (chosen or fold) else label
+                origin = CaseOrigin(*grid.origins.get(case, (unit, scenario)))
                 crossed[case] = _Crossed(label, change | chosen | fold, origin)
     return crossed
 

@@ -140,8 +140,8 @@ def check_runs(
         if (run.case, run.method) in most:
             continue
         most[run.case, run.method] = run.config.budget.evaluations
-        group = grid.origins[run.case].group
-        if group in unbuilt or run.config.problem in unmade:
+        scenario = grid.origins[run.case].scenario
+        if scenario in unbuilt or run.config.problem in unmade:
             continue
         try:
             problem = problems.of(run.config)
@@ -150,7 +150,7 @@ def check_runs(
             unmade.append(run.config.problem)
             continue
         except NotBuiltError:
-            unbuilt.add(group)
+            unbuilt.add(scenario)
             continue
         metrics |= {metric.name: metric for metric in problem.metrics}
         try:

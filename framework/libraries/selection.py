@@ -67,7 +67,7 @@ def cost_metrics(library: Library, costs: Sequence[str], highs: FloatArray) -> l
 
 
 def answered_records(
-    library: Library, positive: int, groups: Sequence[Subgroups]
+    library: Library, positive: int, subgroups: Sequence[Subgroups]
 ) -> dict[Part, Records | None]:
     """Return the records of a library that candidates answer, by part.
 
@@ -78,17 +78,17 @@ def answered_records(
     library : Library
     positive : int
         Code of the positive class; -1 for none.
-    groups : sequence of Subgroups
+    subgroups : sequence of Subgroups
         Of the validation records and of the test records; empty for none.
     """
-    codes: list[IntArray | None] = [of.codes for of in groups] or [None, None]
-    classes, names = tuple(library.classes or ()), groups[0].names if groups else ()
+    codes: list[IntArray | None] = [of.codes for of in subgroups] or [None, None]
+    classes, names = tuple(library.classes or ()), subgroups[0].names if subgroups else ()
     searched = Records(
         library.y_validation,
         classes,
         positive,
-        groups=codes[0],
-        group_names=names,
+        subgroups=codes[0],
+        subgroup_names=names,
         units=library.units,
         refitted=library.folds > 0,
     )
@@ -97,7 +97,7 @@ def answered_records(
         test = replace(
             searched,
             labels=library.y_test,
-            groups=codes[1],
+            subgroups=codes[1],
             units=None,
             refitted=False,
             part="test",
@@ -106,7 +106,7 @@ def answered_records(
 
 
 def rates_of(
-    library: Library, asked: Sequence[str], positive: int, groups: Sequence[str]
+    library: Library, asked: Sequence[str], positive: int, subgroups: Sequence[str]
 ) -> tuple[Measure, ...]:
     """Return the rates that a problem of a library is asked for, and those of subgroups.
 
@@ -115,16 +115,16 @@ def rates_of(
     InputError
         Regression, or rates that cannot be had.
     """
-    if not asked and not groups:
+    if not asked and not subgroups:
         return ()
     if library.classes is None:
         raise InputError(
-            "problem.rates and problem.group: expected classifiers, found models for regression"
+            "problem.rates and problem.subgroup: expected classifiers, found models for regression"
         )
-    return rates(asked, library.classes, positive, groups)
+    return rates(asked, library.classes, positive, subgroups)
 
 
-def groups_of(section: LibrarySection, column: str | None) -> tuple[Subgroups, ...]:
+def subgroups_of(section: LibrarySection, column: str | None) -> tuple[Subgroups, ...]:
     """Return the subgroups of the validation and the test records of a library; empty for none.
 
     Raises
@@ -137,12 +137,12 @@ def groups_of(section: LibrarySection, column: str | None) -> tuple[Subgroups, .
         return ()
     if section.build is None:
         raise InputError(
-            "problem.group: expected together with problem.library.build, found a library that is "
-            "read, which has no columns; give build beside path"
+            "problem.subgroup: expected together with problem.library.build, found a library that "
+            "is read, which has no columns; give build beside path"
         )
-    from framework.libraries.training import record_groups  # workers do without it
+    from framework.libraries.training import record_subgroups  # workers do without it
 
-    return record_groups(section.build, column, "problem.library.build")
+    return record_subgroups(section.build, column, "problem.library.build")
 
 
 def known_records(

@@ -16,7 +16,7 @@ from framework.data.datasets import load_table, load_values
 from framework.data.divisions import divide
 from framework.data.encoding import Encoder
 from framework.data.splits import MeasureConfig, SplitConfig, fold_records, split_records
-from framework.data.subgroups import Subgroups, subgroups
+from framework.data.subgroups import Subgroups, subgroups_in
 from framework.data.tables import Table, ValueTable
 from framework.errors import ClusterError, EnvironmentFailure, InputError
 from framework.libraries.config import BuildConfig, LibrarySplit
@@ -158,7 +158,7 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
     return Prepared(data, encoder, example, about)
 
 
-def record_groups(config: BuildConfig, column: str, where: str) -> tuple[Subgroups, Subgroups]:
+def record_subgroups(config: BuildConfig, column: str, where: str) -> tuple[Subgroups, Subgroups]:
     """Return the subgroups of the rows of a library's validation table, and of its test records.
 
     Raises
@@ -167,10 +167,10 @@ def record_groups(config: BuildConfig, column: str, where: str) -> tuple[Subgrou
         A column that the data lack, or that tells no subgroups apart.
     """
     table = _table(config, where, column)
-    groups, parts = subgroups(table.aside[column]), _parts(table, config, where)
+    subgroups, parts = subgroups_in(table.aside[column]), _parts(table, config, where)
     rows = parts.train[parts.rows] if parts.validation is None else parts.validation
-    return groups._replace(codes=groups.codes[rows]), groups._replace(
-        codes=groups.codes[parts.test]
+    return subgroups._replace(codes=subgroups.codes[rows]), subgroups._replace(
+        codes=subgroups.codes[parts.test]
     )
 
 
@@ -211,8 +211,8 @@ class _Parts(NamedTuple):
     fingerprint: str = ""
 
 
-def _table(config: BuildConfig, where: str, group: str | None = None) -> Table:
-    return load_table(config.dataset, f"{where}.dataset", config.split.columns, group)
+def _table(config: BuildConfig, where: str, subgroup: str | None = None) -> Table:
+    return load_table(config.dataset, f"{where}.dataset", config.split.columns, subgroup)
 
 
 def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
@@ -280,8 +280,8 @@ def _split(
 ) -> tuple[IntArray, IntArray | None, IntArray]:
     """Return training, validation (None: by cross-validation) and test records."""
     if split.folds is not None:
-        groups = strata if split.stratify else np.zeros_like(strata)
-        folds = fold_records(groups, split.folds, split.seed, f"{where}.folds", classes)
+        fold_strata = strata if split.stratify else np.zeros_like(strata)
+        folds = fold_records(fold_strata, split.folds, split.seed, f"{where}.folds", classes)
         test = folds[split.fold]
         rest = np.setdiff1d(np.arange(len(strata)), test)
     else:

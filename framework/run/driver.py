@@ -161,7 +161,7 @@ class Driver:
     budget : Budget
     journal : Journal, optional
         Each batch is written to it before the algorithm learns from it. Where batches are pieces
-        of generations, evaluations are written in groups as they arrive. None writes nothing.
+        of generations, evaluations are written in chunks as they arrive. None writes nothing.
     checkpoints : Checkpoints, optional
         Intermediate results of the preparation, also those of earlier sessions; None keeps them
         in memory.

@@ -1,4 +1,4 @@
-"""What is between a run and its journal: replay, pending evaluations, and writing in groups."""
+"""What is between a run and its journal: replay, pending evaluations, and writing in chunks."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from framework.batch import Evaluated
 from framework.errors import ContractError, JournalError
 from framework.journal import Journal
 
-_GROUP_SIZE = 256
-_GROUP_SECONDS = 0.05
+_CHUNK_SIZE = 256
+_CHUNK_SECONDS = 0.05
 _SMALLEST = 256  # positions of the arrays of pending evaluations
 
 
@@ -221,9 +221,9 @@ class PendingEvaluations:
 
 
 class JournalWriter:
-    """Writes evaluations to the journal, in groups if they arrive one by one.
+    """Writes evaluations to the journal, in chunks if they arrive one by one.
 
-    A group is written when it has 256 evaluations or is 50 ms old. As a context manager it writes
+    A chunk is written when it has 256 evaluations or is 50 ms old. As a context manager it writes
     what is left, also if the run ends with an exception.
 
     Parameters
@@ -238,7 +238,7 @@ class JournalWriter:
         self._journal, self._clock = journal, clock
         self._waiting: list[Evaluated] = []
         self._count = 0
-        self._since = 0.0  # when the oldest of the group came
+        self._since = 0.0  # when the oldest of the chunk came
 
     def write(self, rows: Evaluated) -> None:
         """Write evaluations now."""
@@ -246,7 +246,7 @@ class JournalWriter:
             self._journal.append(rows, self._clock())
 
     def add(self, rows: Evaluated) -> None:
-        """Add evaluations to the next group."""
+        """Add evaluations to the next chunk."""
         if self._journal is None:
             return
         if not self._waiting:
@@ -256,20 +256,20 @@ class JournalWriter:
 
     def patience(self, longest: float) -> float:
         """Return for how many seconds the run may wait for more, at most ``longest``."""
-        return min(longest, _GROUP_SECONDS) if self._waiting else longest
+        return min(longest, _CHUNK_SECONDS) if self._waiting else longest
 
     def flush_where_due(self) -> None:
-        """Write the group if it is large or old enough."""
-        if self._count >= _GROUP_SIZE or (
-            self._waiting and time.perf_counter() - self._since >= _GROUP_SECONDS
+        """Write the chunk if it is large or old enough."""
+        if self._count >= _CHUNK_SIZE or (
+            self._waiting and time.perf_counter() - self._since >= _CHUNK_SECONDS
         ):
             self.flush()
 
     def flush(self) -> None:
-        """Write the group."""
+        """Write the chunk."""
         if self._waiting:
-            group, self._waiting, self._count = self._waiting, [], 0  # never written twice
-            self.write(Evaluated.concat(group))
+            chunk, self._waiting, self._count = self._waiting, [], 0  # never written twice
+            self.write(Evaluated.concat(chunk))
 
     def __enter__(self) -> JournalWriter:
         return self

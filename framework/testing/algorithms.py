@@ -438,9 +438,9 @@ def resumed_from_any_evaluations(case: AlgorithmCase) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "journal.bin"
             with case.journal(path) as journal:
-                for group in np.array_split(rng.permutation(journalled), 4):
-                    if len(group):
-                        journal.append(rows.take(np.sort(group)), 0.0)
+                for chunk in np.array_split(rng.permutation(journalled), 4):
+                    if len(chunk):
+                        journal.append(rows.take(np.sort(chunk)), 0.0)
             again = case.run(path, SerialEvaluator(counting, case.seed))
             same_rows(rows, Evaluated.concat(case.batches(path)), where)
         same_front(front, again, where)

@@ -78,11 +78,11 @@ def test_each_spot_picks_again_in_each_resample(roles, refitted):
     assert (claimed - found.columns["expected_accuracy"]).mean() > 0
 
 
-def test_groups_begin_with_the_firmest_and_hold_what_is_not_told_apart():
+def test_ties_begin_with_the_firmest_and_hold_what_is_not_told_apart():
     outcomes = MadeUp(120, 80, seed=6)
     front, resamples = front_of(outcomes), Resamples(outcomes, 1)
     columns = known(outcomes, front, resamples).columns
-    leaders = dict(zip(front.ids.tolist(), columns["group"].tolist(), strict=True))
+    leaders = dict(zip(front.ids.tolist(), columns["tied_with"].tolist(), strict=True))
     firm = dict(zip(front.ids.tolist(), columns["firm"].tolist(), strict=True))
     drawn = outcomes.metrics(resamples.weights)
 
@@ -98,9 +98,9 @@ def test_groups_begin_with_the_firmest_and_hold_what_is_not_told_apart():
     assert 1 < len(set(leaders.values())) < len(front)
     while left:
         first = left[0]
-        group = [id for id in left if id == first or alike(id, first)]
-        assert all(leaders[id] == first for id in group)
-        left = [id for id in left if id not in group]
+        tied = [id for id in left if id == first or alike(id, first)]
+        assert all(leaders[id] == first for id in tied)
+        left = [id for id in left if id not in tied]
 
 
 def test_the_same_figures_whatever_part_is_looked_at_at_a_time(monkeypatch):
@@ -138,6 +138,6 @@ def test_metrics_of_these_names_keep_their_columns():
     roles = Roles(named, ROLES.objectives)
     front = front_of(outcomes)
     columns = known(outcomes, Front(front.rows, roles, ("x",)), Resamples(outcomes, 0, 20)).columns
-    assert "group" not in columns
+    assert "tied_with" not in columns
     assert "firm" not in columns
     assert "accuracy_low" in columns

@@ -108,7 +108,7 @@ def test_two_searches_have_no_friedman_test():
     assert tests.ranks == pytest.approx([4 / 3, 5 / 3])
 
 
-def test_cliques_are_the_largest_groups_within_the_difference():
+def test_cliques_are_the_largest_sets_within_the_difference():
     def of(ranks, difference):
         none = np.ones((len(ranks), len(ranks)))
         return RankTests(np.array(ranks), 9, 1.0, difference, none, none, 0.05).cliques()

@@ -152,7 +152,7 @@ def test_every_mistake_is_told_at_once(tmp_path, capsys, cache):
 def test_what_features_cost(tmp_path, capsys):
     """By price, what several share, and what a full record costs."""
     panel = {"blood panel": {"cost": 20, "features": ["f2", "f5"]}}
-    costs = {"values": {"f1": 1, "f3": 1, "f6": 2.5}, "default": 0, "groups": panel}
+    costs = {"values": {"f1": 1, "f3": 1, "f6": 2.5}, "default": 0, "panels": panel}
     text = told(tmp_path, capsys, small(problem__costs=costs))
     lines = [
         "0: f2, f4, f5",

@@ -457,7 +457,7 @@ def test_more_memory_than_is_free_is_said(place, monkeypatch, capsys, command):
 
 
 @pytest.mark.parametrize(
-    ("group", "line"),
+    ("what", "line"),
     [
         ("algorithms", r"^emsco +\S"),
         ("problems", r"^multistage +\S"),
@@ -466,8 +466,8 @@ def test_more_memory_than_is_free_is_said(place, monkeypatch, capsys, command):
         ("metrics", r"^multistage\.cost +mean acquisition cost per record \(min\)$"),
     ],
 )
-def test_list(capsys, group, line):
-    assert main(["list", group]) == 0
+def test_list(capsys, what, line):
+    assert main(["list", what]) == 0
     assert re.search(line, capsys.readouterr().out, re.MULTILINE)
 
 

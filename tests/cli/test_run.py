@@ -62,7 +62,7 @@ def test_front_csv(finished):
     tests = [f"test_{name}" for name in METRICS]
     told = [name for own in expected_columns(METRICS).values() for name in own]
     genes = [f"gene_f{i}" for i in range(1, 7)]
-    assert header == ["id", *METRICS, *tests, *told, "firm", "group", *genes]
+    assert header == ["id", *METRICS, *tests, *told, "firm", "tied_with", *genes]
     assert len(records) == json.loads((finished.dir / "summary.json").read_text())["front_size"]
     ids = [int(record[0]) for record in records]
     assert ids == sorted(ids)

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.data.costs import (
-    CostGroups,
     CostsConfig,
-    cost_groups,
+    Panels,
     exact_costs,
     feature_costs,
     importance_classes,
+    panels_of,
 )
 from framework.errors import InputError
 from framework.experiment.config import check
@@ -61,23 +61,23 @@ def test_columns_that_are_no_features_may_have_costs():
         costs({"values": [1, 2, 3, 4]}, left_out=["id"])
 
 
-def test_groups_are_paid_once():
-    raw = {"groups": {"blood": {"cost": 10, "features": ["time", "id", "age"]}}, "default": 0}
-    groups = cost_groups(config(raw), NAMES, left_out=["id"])
-    assert groups.of.tolist() == [0, -1, 0]
+def test_panels_are_paid_once():
+    raw = {"panels": {"blood": {"cost": 10, "features": ["time", "id", "age"]}}, "default": 0}
+    panels = panels_of(config(raw), NAMES, left_out=["id"])
+    assert panels.of.tolist() == [0, -1, 0]
     assert costs(raw) == [0, 0, 0]
-    assert groups.begun_at([[1], [2], [0]]) == [[], [0], []]
-    assert groups.begun_at([[0, 2], [1]]) == [[0], []]
-    again = CostGroups.from_json(json.loads(json.dumps(groups.to_json())), 3)
-    assert again.of.tolist() == groups.of.tolist()
+    assert panels.begun_at([[1], [2], [0]]) == [[], [0], []]
+    assert panels.begun_at([[0, 2], [1]]) == [[0], []]
+    again = Panels.from_json(json.loads(json.dumps(panels.to_json())), 3)
+    assert again.of.tolist() == panels.of.tolist()
     assert (again.costs.tolist(), again.names) == ([10.0], ("blood",))
-    with pytest.raises(ValueError, match="numbers of groups"):
-        CostGroups.from_json({**groups.to_json(), "of": [0, 7, 0]}, 3)
+    with pytest.raises(ValueError, match="numbers of panels"):
+        Panels.from_json({**panels.to_json(), "of": [0, 7, 0]}, 3)
     two = {"a": {"cost": 1, "features": ["age"]}, "b": {"cost": 1, "features": ["sex", "age"]}}
-    with pytest.raises(InputError, match=r"groups.b: expected each feature in one group, found"):
-        cost_groups(config({"groups": two}), NAMES)
+    with pytest.raises(InputError, match=r"panels.b: expected each feature in one panel, found"):
+        panels_of(config({"panels": two}), NAMES)
     with pytest.raises(InputError, match="names of features, found 'agee'; did you mean 'age'"):
-        cost_groups(config({"groups": {"a": {"cost": 1, "features": ["agee"]}}}), NAMES)
+        panels_of(config({"panels": {"a": {"cost": 1, "features": ["agee"]}}}), NAMES)
 
 
 @pytest.mark.parametrize("raw", [{"classes": [1, 2, 2]}, {"values": {"age": 1.5}}])

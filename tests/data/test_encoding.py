@@ -38,7 +38,7 @@ def test_numbers_are_imputed_and_standardised(frame):
 
 def test_categories_have_a_column_each_and_missing_ones_none(frame):
     encoder = Encoder.fit(frame, categorical=["kind"])
-    assert [group.tolist() for group in encoder.groups] == [[0], [1, 2], [3], [4, 5, 6]]
+    assert [span.tolist() for span in encoder.spans] == [[0], [1, 2], [3], [4, 5, 6]]
     codes = encoder.transform(frame)
     assert codes[:, 1:3].tolist() == [[0, 1], [1, 0], [0, 0], [0, 1]]
     assert codes[:, 4:].tolist() == [[1, 0, 0], [0, 0, 1], [0, 0, 1], [0, 1, 0]]

@@ -74,7 +74,7 @@ def fitted(cls):
 def claimed(front):
     """Return a front without what resamples tell."""
     told = [n for n in front if n.startswith("expected_") or n.endswith(("_low", "_high"))]
-    return front.drop(columns=[*told, "firm", "group"])
+    return front.drop(columns=[*told, "firm", "tied_with"])
 
 
 @each
@@ -98,7 +98,7 @@ def test_the_front_is_that_of_front_csv(cls):
         assert {f"expected_{metric}", f"{metric}_low", f"{metric}_high"} <= set(front)
         assert (front[f"{metric}_low"] <= front[f"{metric}_high"]).all()
     assert front["firm"].between(0, 1).all()
-    assert front["group"].isin(front.index).all()
+    assert front["tied_with"].isin(front.index).all()
     for name in {"stages", "members", "chain_length"} & set(front):
         assert front[name].dtype == np.int64
     values = search.problem_.evaluate(known.X, None)

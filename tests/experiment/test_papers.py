@@ -1,4 +1,4 @@
-"""What the experiment of a paper needs: groups, folds, methods' own problems, protocols, claims."""
+"""What the experiment of a paper needs: scenarios, folds, methods, protocols, claims."""
 
 from __future__ import annotations
 
@@ -51,45 +51,45 @@ def test_folds_are_averaged_then_repeats_then_the_product(whole):
     """The paper's table from the rows of runs, by hand."""
     runs = table(whole, "runs")
     assert len(runs) == 2 * 2 * 3 * 2 * 2
-    one = runs[(runs["group"] == "concave") & (runs["method"] == "grid*")]
+    one = runs[(runs["scenario"] == "concave") & (runs["method"] == "grid*")]
     units = one.groupby(["unit", "seed"])["hypervolume"].mean()  # over three folds
     assert len(units) == 4
     means = table(whole, "means").set_index(["case", "method", "indicator"])
     row = means.loc["concave noise=0.1", "grid*", "hypervolume"]
     assert (row["runs"], row["mean"]) == (2, pytest.approx(units["concave noise=0.1"].mean()))
     by_case = units.groupby("unit").mean()
-    row = table(whole, "groups").set_index(["group", "method", "indicator"])
+    row = table(whole, "scenarios").set_index(["scenario", "method", "indicator"])
     row = row.loc["concave", "grid*", "hypervolume"]
     assert (row["cases"], row["mean"]) == (2, pytest.approx(by_case.mean()))
     half = stats.t.ppf(0.975, 1) * by_case.std(ddof=1) / np.sqrt(2)
     assert row["high"] - row["mean"] == pytest.approx(half)
 
 
-def test_a_metric_is_an_indicator_and_the_papers_value_stands_beside_its_group(whole):
+def test_a_metric_is_an_indicator_and_the_papers_value_stands_beside_its_scenario(whole):
     runs = table(whole, "runs")
     for row in runs.to_dict("records"):
         front = pd.read_csv(whole / row["directory"] / "front.csv")
         assert row["f1"] == pytest.approx(front["f1"].mean())
-    given = table(whole, "groups").dropna(subset="paper")
-    assert given[["group", "method", "indicator", "paper"]].to_numpy().tolist() == [
+    given = table(whole, "scenarios").dropna(subset="paper")
+    assert given[["scenario", "method", "indicator", "paper"]].to_numpy().tolist() == [
         ["convex", "by tens", "f1", 0.25]
     ]
     page = (whole / "report.html").read_text(encoding="utf-8")
     assert page.count('<span class="paper">(0.25)</span>') == 1
 
 
-def test_tests_are_over_units_or_groups(whole):
+def test_tests_are_over_units_or_scenarios(whole):
     found = compare([whole])
     assert (found.tests["f1"].blocks, found.blocks) == (4, "cases")
     units = table(whole, "runs").groupby(["unit", "method"])["f1"].mean().unstack()
     ranks = units[found.methods].rank(axis=1).mean()
     assert found.tests["f1"].ranks.tolist() == ranks.tolist()
-    by_group = compare([whole], blocks="groups")
-    assert (by_group.tests["f1"].blocks, by_group.blocks) == (2, "groups")
+    by_scenario = compare([whole], blocks="scenarios")
+    assert (by_scenario.tests["f1"].blocks, by_scenario.blocks) == (2, "scenarios")
 
 
-def test_claims_are_told_from_the_means_by_group(whole):
-    means = table(whole, "groups").set_index(["indicator", "group", "method"])["mean"]["f1"]
+def test_claims_are_told_from_the_means_by_scenario(whole):
+    means = table(whole, "scenarios").set_index(["indicator", "scenario", "method"])["mean"]["f1"]
     better = [g for g in ("convex", "concave") if means[g, "grid*"] <= means[g, "by tens"]]
     said = table(whole, "claims").set_index("claim")
     assert said.loc["grid is worse", "here"].startswith(f"{len(better)} of 2")
@@ -181,7 +181,7 @@ def test_what_a_package_adds_is_in_the_report(whole, tmp_path, monkeypatch):
 
     load = registry.load
     monkeypatch.setattr(
-        registry, "load", lambda group, name: page if name == "odd" else load(group, name)
+        registry, "load", lambda kind, name: page if name == "odd" else load(kind, name)
     )
     paths = write_results(replace(compare([whole]), wanted_pages=("odd",)), tmp_path)
     assert tmp_path / "plots" / "odd_figure.png" in paths

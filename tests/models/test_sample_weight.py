@@ -258,7 +258,7 @@ def test_a_classifier_that_divides_records_is_refused(records, weights, classifi
 def claimed(search):
     """Return a front without what resamples tell, which draw the copies of a record together."""
     front = search.front_
-    told = [name for name in front if name.startswith("expected_") or name in ("firm", "group")]
+    told = [name for name in front if name.startswith("expected_") or name in ("firm", "tied_with")]
     told += [name for name in front if name.endswith(("_low", "_high"))]
     return front.drop(columns=told)
 

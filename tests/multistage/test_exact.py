@@ -77,9 +77,9 @@ def shared(data, costs):
     """Draw costs that features share, and of a stage: prices, and both as the oracle has them."""
     of = np.array(data.draw(st.lists(st.integers(-1, 1), min_size=len(costs), max_size=len(costs))))
     once = np.array(data.draw(st.lists(st.integers(0, 4), min_size=2, max_size=2)))
-    groups = [(set(np.flatnonzero(of == g).tolist()), int(c)) for g, c in enumerate(once)]
+    panels = [(set(np.flatnonzero(of == g).tolist()), int(c)) for g, c in enumerate(once)]
     of_stage = data.draw(st.integers(0, 3))
-    return prices(costs, of, once, of_stage), groups, of_stage
+    return prices(costs, of, once, of_stage), panels, of_stage
 
 
 SMALL = (
@@ -97,17 +97,17 @@ def test_enumeration_knows_the_least_cost_of_each_pair_and_how_often(seed, n, re
     tables = made_up(seed, n, records, rate)
     price, *together = shared(data, costs)
     genomes = oracles.ordered_partitions(n, k)
-    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), *together)
+    chains = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), *together)
     found = enumerate_chains(tables, price, k)
     vectors = vectors_of(found)
     least = {}
-    for answered, right, cost in groups:
+    for answered, right, cost in chains:
         least[answered, right] = min(cost, least.get((answered, right), cost))
     assert sorted(vectors) == sorted((*pair, cost) for pair, cost in least.items())
-    assert found.chromosomes.tolist() == [len(groups[vector]) for vector in vectors]
+    assert found.chromosomes.tolist() == [len(chains[vector]) for vector in vectors]
     for vector, genome in zip(vectors, found.genomes(n).tolist(), strict=True):
-        assert tuple(genome) in groups[vector]
-    assert set(vectors_of(found.front())) == oracles.front_of_vectors(list(groups))
+        assert tuple(genome) in chains[vector]
+    assert set(vectors_of(found.front())) == oracles.front_of_vectors(list(chains))
 
 
 @given(*SMALL)
@@ -116,15 +116,15 @@ def test_programme_finds_the_front_of_the_oracle(seed, n, records, rate, data):
     tables = made_up(seed, n, records, rate)
     price, *together = shared(data, costs)
     genomes = oracles.ordered_partitions(n, k)
-    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), *together)
+    chains = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), *together)
     known = first_guess(tables, price)
     found = dynamic_programming.front_of_chains(tables, price, k, known, Limits(100_000)).front
     vectors = vectors_of(found)
     assert len(set(vectors)) == len(vectors)
-    wanted = {tuple(loss) for loss in losses_of(oracles.front_of_vectors(list(groups)))}
+    wanted = {tuple(loss) for loss in losses_of(oracles.front_of_vectors(list(chains)))}
     assert {tuple(loss) for loss in losses_of(vectors)} == wanted
     for vector, genome in zip(vectors, found.genomes(n).tolist(), strict=True):
-        assert tuple(genome) in groups[vector]
+        assert tuple(genome) in chains[vector]
 
 
 def losses_of(vectors):

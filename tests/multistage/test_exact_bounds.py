@@ -73,13 +73,13 @@ def test_bounds_hold_the_front_between_them(seed, n, records, rate, data):
     tables = made_up(seed, n, records, rate)
     price, *together = shared(data, costs)
     genomes = oracles.ordered_partitions(n, k)
-    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), *together)
+    chains = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), *together)
     limits = Limits(100_000, data.draw(st.integers(0, 60)))
     outcome = dynamic_programming.front_of_chains(
         hard_first(tables), price, k, first_guess(tables, price), limits, bounds=True
     )
-    lower, front = losses_of(vectors_of(outcome.front)), oracles.front_of_vectors(list(groups))
-    assert set(vectors_of(outcome.front)) <= set(groups)
+    lower, front = losses_of(vectors_of(outcome.front)), oracles.front_of_vectors(list(chains))
+    assert set(vectors_of(outcome.front)) <= set(chains)
     if outcome.stopped is None:
         assert set(lower) == set(losses_of(front))
         return
@@ -87,7 +87,7 @@ def test_bounds_hold_the_front_between_them(seed, n, records, rate, data):
     upper = list(
         zip((-above.answered).tolist(), (-above.rate).tolist(), above.cost.tolist(), strict=True)
     )
-    for row in losses_of(groups):  # nothing beats the upper bound
+    for row in losses_of(chains):  # nothing beats the upper bound
         assert any(oracles.dominates(best, row) or best == row for best in upper)
         assert not any(oracles.dominates(row, best) for best in upper)
     for row in lower:  # and the front beats the lower one, or is it

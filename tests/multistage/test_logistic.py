@@ -15,18 +15,18 @@ from framework.arrays import frozen
 
 
 def table(seed, classes, n=80, numeric=3, levels=(3, 2)):
-    """Return encoded columns (some one-hot groups among them), their groups and labels."""
+    """Return encoded columns (some one-hot ones among them), those of each feature and labels."""
     rng = np.random.default_rng(seed)
     columns = [rng.normal(size=n) for _ in range(numeric)]
-    groups = [[i] for i in range(numeric)]
+    of_feature = [[i] for i in range(numeric)]
     for count in levels:
         code = rng.integers(count, size=n)
-        groups.append(list(range(len(columns), len(columns) + count)))
+        of_feature.append(list(range(len(columns), len(columns) + count)))
         columns += [(code == level).astype(float) for level in range(count)]
     X = np.column_stack(columns)
     score = X @ rng.normal(size=X.shape[1]) + rng.normal(size=n)
     y = np.searchsorted(np.quantile(score, np.arange(1, classes) / classes), score)
-    return X, groups, y.astype(np.int64)
+    return X, of_feature, y.astype(np.int64)
 
 
 def fit(X, y, classes, C):
@@ -135,9 +135,9 @@ def test_class_basis_spans_what_scikit_learn_fits(classes):
     st.sampled_from([0.0, 1.0, 1e3]),
 )
 def test_subsets_are_fitted_and_scored_each_alone(seed, classes, sets, n_validation, scale):
-    X, groups, y = table(seed, classes, n=150)
+    X, of_feature, y = table(seed, classes, n=150)
     train, held = slice(0, 80), slice(80, 150)
-    first = np.cumsum([0, *map(len, groups)])
+    first = np.cumsum([0, *map(len, of_feature)])
     thresholds = np.linspace(0.4, 0.8, classes)
     basis = logistic.class_basis(classes)
     words = -(-n_validation // 64), -(-(70 - n_validation) // 64)
@@ -156,7 +156,7 @@ def test_subsets_are_fitted_and_scored_each_alone(seed, classes, sets, n_validat
     failed = logistic.fit_subsets(keys, training, scored, bits, models)
     assert not failed.any()
     for i, members in enumerate(sets):
-        columns = np.concatenate([groups[f] for f in range(5) if members >> f & 1])
+        columns = np.concatenate([of_feature[f] for f in range(5) if members >> f & 1])
         solver = theirs(X[train][:, columns], y[train], 1.0)
         P = solver.predict_proba(X[held][:, columns])
         margin = np.abs(P.max(axis=1) - thresholds[P.argmax(axis=1)])

@@ -75,7 +75,7 @@ def test_a_frame_is_read_as_the_command_reads_its_table(
     assert [s.split(";")[0] for s in said] == [k for k in kinds if "sample_time" not in k]
     assert any("keep=['free_text'] takes it" in sentence for sentence in said)
     # no column is wider than its kind needs: the most frequent categories, and one for the others
-    assert max(len(group) for group in search.model_.encoder_.groups) <= 101
+    assert max(len(span) for span in search.model_.encoder_.spans) <= 101
     assert len(search.predict(frame.drop(columns="target"))) == len(frame)
 
 

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.usefixtures("cache")
 SETTINGS = {
     "three classes": {},
     "positive class of three": {"positive": "high"},
-    "groups and costs of errors": {
+    "panels and costs of errors": {
         "costs": {"values": {"a": 0.1, "b": 3, "c": 2.5, "colour": 7, "d": 0},
-                  "groups": {"blood": {"cost": 4, "features": ["a", "c"]}}},
+                  "panels": {"blood": {"cost": 4, "features": ["a", "c"]}}},
         "error_costs": {"low": 5, "high": 0.3},
         "remove_features": True,
     },

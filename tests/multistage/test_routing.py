@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from framework.data.costs import CostGroups
+from framework.data.costs import Panels
 from framework.errors import InputError
 from framework.models.store import load_model, save_model
 from tests.multistage.test_model import fitted
@@ -16,9 +16,9 @@ from tests.multistage.test_model import fitted
 
 def shared():
     """Return a model in which f1 and f2 are paid for together."""
-    groups = CostGroups(np.array([-1, 0, 0, -1, -1, -1]), np.array([100.0]), ("draw",))
+    panels = Panels(np.array([-1, 0, 0, -1, -1, -1]), np.array([100.0]), ("draw",))
     model, frame, y = fitted(reject_label="none")
-    model.cost_groups = groups
+    model.panels = panels
     model.stage_cost = 4.0
     return model, frame, y
 

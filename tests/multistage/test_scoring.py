@@ -63,9 +63,9 @@ def test_scores_are_those_of_records_sent_one_by_one(
     thresholds = np.linspace(0.9, 0.6, classes)
     costs = np.arange(n) % 7
     table = table_of(probabilities, labels, thresholds, n, positive)
-    group_of = np.random.default_rng(seed).integers(-1, 3, n)
-    charged = group_of, np.array([5, 0, 11])
-    groups = [(set(np.flatnonzero(group_of == g).tolist()), c) for g, c in enumerate((5, 0, 11))]
+    panel_of = np.random.default_rng(seed).integers(-1, 3, n)
+    charged = panel_of, np.array([5, 0, 11])
+    panels = [(set(np.flatnonzero(panel_of == g).tolist()), c) for g, c in enumerate((5, 0, 11))]
     counts = kernels.score(
         X,
         table.held,
@@ -82,7 +82,7 @@ def test_scores_are_those_of_records_sent_one_by_one(
             thresholds.tolist(),
             [Fraction(int(c)) for c in costs],
             positive,
-            groups,
+            panels,
             seed % 3,
         )
         assert Fraction(row[kernels.CONCLUSIVE], records) == want["coverage"]
@@ -99,9 +99,9 @@ def test_first_word_says_where_the_records_begin():
     table = table_of(probabilities, labels, np.full(2, 0.7), 4, 1)
     wide = np.concatenate([np.full_like(table.bits[:, :, :1], 2**64 - 1), table.bits], axis=2)
     costs, everyone = np.ones(4, dtype=np.int64), pack(np.ones(100, dtype=bool))
-    groups = np.full(4, -1), np.zeros(0, dtype=np.int64)
+    panels = np.full(4, -1), np.zeros(0, dtype=np.int64)
     arguments = (
-        kernels.Charges(*map(frozen, (costs, *groups))),
+        kernels.Charges(*map(frozen, (costs, *panels))),
         frozen(everyone),
         frozen(pack(labels != 1)),
     )

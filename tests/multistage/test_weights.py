@@ -51,7 +51,7 @@ def weighted(file, column="w", **more):
         "weights": column,
         "remove_features": True,
         "max_stages": 3,
-        "group": "side",
+        "subgroup": "side",
         "rates": ["precision"],
     }
     return problem_of(file, **(raw | more))
@@ -190,7 +190,7 @@ def test_columns_that_are_no_weights_are_refused(file, tmp_path, column, text):
 def test_what_cannot_weigh_records_says_so(file):
     with pytest.raises(InputError, match="takes weights of records, found k_neighbors"):
         weighted(file, classifier={"kind": "k_neighbors"})
-    problem = weighted(file, group=None, rates=[], remove_features=False)
+    problem = weighted(file, subgroup=None, rates=[], remove_features=False)
     exact = Exact(problem, roles_for(problem, ["accuracy", "cost"]), seed=0)
     with pytest.raises(InputError, match="found an exact one"):
         search(problem, exact, SerialEvaluator(problem, 0), budget=Budget(evaluations=10))

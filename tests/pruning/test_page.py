@@ -69,7 +69,7 @@ def table(out, name):
 def test_ranks_are_over_data_sets_with_folds_averaged(whole):
     runs, found = table(whole, "runs"), table(whole, "table4")
     assert found["figures"].tolist() == ["here, 2 blocks", "paper"]
-    blocks = runs.groupby(["group", "unit", "method"])["accuracy"].mean().unstack()
+    blocks = runs.groupby(["scenario", "unit", "method"])["accuracy"].mean().unstack()
     ranks = blocks.rank(axis=1, ascending=False).mean()
     assert found.iloc[0][list(METHODS)].tolist() == pytest.approx(ranks[list(METHODS)].tolist())
     assert found.iloc[1]["FE"] == 5.25
@@ -95,7 +95,7 @@ def test_claims_follow_from_the_ranks(whole):
     assert claim["holds"] == ("yes" if ranks.idxmax() == "FE" else "no")
     assert claim["here"].endswith(f"FE {ranks['FE']:.2f}")
     assert not said.index.str.contains("balanced").any()  # nothing here maximised it
-    means = table(whole, "runs").groupby(["group", "method"])["accuracy"].mean().unstack()
+    means = table(whole, "runs").groupby(["scenario", "method"])["accuracy"].mean().unstack()
     rivals = means[["BFT", "HC-CON", "HC-UWA", "FE"]].max(axis=1)
     won = int((means["F2"] > rivals).sum())
     assert said.loc["F2 beats all benchmarks", "here"] == f"{won} of 2"

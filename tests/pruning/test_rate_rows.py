@@ -24,9 +24,9 @@ RATES = ["precision:no", "precision:yes", "recall:no", "f1:no", "f1:yes", "matth
 
 def rated(k=5, positive="yes", seed=0):
     rng = np.random.default_rng(seed)
-    groups = [Subgroups(("a", "b", "c"), rng.choice(3, n, p=[0.5, 0.3, 0.2])) for n in (60, 40)]
+    subgroups = [Subgroups(("a", "b", "c"), rng.choice(3, n, p=[0.5, 0.3, 0.2])) for n in (60, 40)]
     library = made_up(k=k, seed=seed)
-    return PruningProblem(library, positive=positive, rates=RATES, groups=groups)
+    return PruningProblem(library, positive=positive, rates=RATES, subgroups=subgroups)
 
 
 def best_of_all(problem, roles):
@@ -42,9 +42,9 @@ LIMITS = [
     [Constraint("f1:yes", at_least=0.7), Constraint("f1:no", at_most=0.75)],
     [Constraint("accuracy_difference", at_most=0.05)],
     [Constraint("false_positive_rate_difference", at_most=0.1)],
-    [Constraint("worst_group_accuracy", at_least=0.7)],
-    [Constraint("worst_group_false_negative_rate", at_most=0.25)],
-    [Constraint("worst_group_f1:no", at_least=0.6)],
+    [Constraint("worst_subgroup_accuracy", at_least=0.7)],
+    [Constraint("worst_subgroup_false_negative_rate", at_most=0.25)],
+    [Constraint("worst_subgroup_f1:no", at_least=0.6)],
     [Constraint("precision:yes", at_most=0.6), Constraint("recall:no", at_least=0.1)],
 ]
 
@@ -80,7 +80,7 @@ def test_a_limit_is_that_of_the_fraction_as_it_is_reported(limit):
     ("metric", "limits"),
     [
         ("f1:yes", []),
-        ("f1:no", [Constraint("worst_group_accuracy", at_least=0.72)]),
+        ("f1:no", [Constraint("worst_subgroup_accuracy", at_least=0.72)]),
         ("precision:yes", [Constraint("true_positive_rate", at_least=0.8)]),
         ("precision:no", [Constraint("members", at_most=2)]),
     ],
@@ -156,8 +156,8 @@ def test_exact_fronts_of_f1_are_those_of_all_genomes(against):
     [
         Constraint("matthews", at_least=0.2),
         Constraint("accuracy_difference", at_least=0.2),
-        Constraint("worst_group_accuracy", at_most=0.2),
-        Constraint("worst_group_false_positive_rate", at_least=0.2),
+        Constraint("worst_subgroup_accuracy", at_most=0.2),
+        Constraint("worst_subgroup_false_positive_rate", at_least=0.2),
         Constraint("precision_difference:yes", at_most=0.2),
         Constraint("matthews_difference", at_most=0.2),
     ],

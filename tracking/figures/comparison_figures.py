@@ -14,7 +14,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from framework.analysis.compare import Case, Comparison
 from framework.analysis.indicators import Judged
-from framework.analysis.report import groups, has_groups, means
+from framework.analysis.report import has_scenarios, means, scenarios
 from framework.analysis.statistics import RankTests
 from framework.arrays import FloatArray
 from framework.experiment.history import moments
@@ -110,10 +110,10 @@ def case_means(comparison: Comparison) -> Figure:
     """Draw means and 95% intervals: one row per case, one panel per indicator,
     one colour per search.
 
-    A row is a group where cases are variants of fewer ones.
+    A row is a scenario where cases are variants of fewer ones.
     """
-    by = "group" if has_groups(comparison) else "case"
-    table = groups(comparison) if by == "group" else means(comparison)
+    by = "scenario" if has_scenarios(comparison) else "case"
+    table = scenarios(comparison) if by == "scenario" else means(comparison)
     cases = list(dict.fromkeys(table[by]))
     step = 0.8 / len(comparison.methods)
     count = len(comparison.indicators)
@@ -261,7 +261,7 @@ def rank_diagrams(
 def critical_difference(
     axes: Axes, names: Sequence[str], tests: RankTests, label: str, blocks: str
 ) -> None:
-    """Draw ranks on a line, best left, names below at both sides, bars over groups.
+    """Draw ranks on a line, best left, names below at both sides, bars over cliques.
 
     Parameters
     ----------
@@ -275,15 +275,15 @@ def critical_difference(
     k = len(names)
     order = np.argsort(tests.ranks, kind="stable")
     ranks = tests.ranks[order]
-    groups = tests.cliques()
-    deepest = (k + 1) // 2 + 0.35 * len(groups)
+    cliques = tests.cliques()
+    deepest = (k + 1) // 2 + 0.35 * len(cliques)
     axes.set(xlim=(0.3, k + 0.7), ylim=(-deepest - 0.8, 1.9))
     axes.axis("off")
     axes.plot([1, k], [0, 0], color="#333333", linewidth=1)
     for tick in range(1, k + 1):
         axes.plot([tick, tick], [0, 0.15], color="#333333", linewidth=1)
         axes.text(tick, 0.25, str(tick), ha="center", va="bottom", fontsize=8)
-    for g, (first, last) in enumerate(groups):
+    for g, (first, last) in enumerate(cliques):
         y = -0.35 - 0.35 * g
         axes.plot(
             [ranks[first] - 0.04, ranks[last] + 0.04],
@@ -292,7 +292,7 @@ def critical_difference(
             linewidth=3,
             solid_capstyle="butt",
         )
-    below = 0.35 * len(groups) + 0.5
+    below = 0.35 * len(cliques) + 0.5
     for position, (i, rank) in enumerate(zip(order.tolist(), ranks.tolist(), strict=True)):
         left = position < (k + 1) // 2
         y = -below - 0.9 * (position if left else k - 1 - position)

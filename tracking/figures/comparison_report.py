@@ -17,7 +17,7 @@ from framework.analysis.compare import NUMBERS, Case, Claim, Comparison, Page
 from framework.analysis.report import (
     claims_table,
     early_stops,
-    has_groups,
+    has_scenarios,
     tables,
     verdicts,
     worth,
@@ -79,10 +79,12 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
     sections.append(section("Methods", _note(comparison), _methods(comparison)))
     if comparison.claims:
         sections.append(section(_SAID, "", _claims(comparison.claims)))
-    if "groups" in by_name:
-        sections.append(section("Groups", _GROUPS, _means(comparison, by_name["groups"], "group")))
+    if "scenarios" in by_name:
+        sections.append(
+            section("Scenarios", _SCENARIOS, _means(comparison, by_name["scenarios"], "scenario"))
+        )
     count = comparison.units["case"].nunique()
-    if 1 < count <= _MOST_CASES or (comparison.paper and "groups" not in by_name):
+    if 1 < count <= _MOST_CASES or (comparison.paper and "scenarios" not in by_name):
         sections.append(section("Cases", _CASES, _means(comparison, by_name["means"], "case")))
     plots = out / "plots"
     plots.mkdir(parents=True, exist_ok=True)
@@ -114,13 +116,15 @@ def _count(things: Sized, word: str) -> str:
 
 
 def _fewer(comparison: Comparison) -> tuple[Comparison, str]:
-    """Return the comparison with as many cases as can be drawn, of each group some; and say so."""
+    """Return the comparison with as many cases as can be drawn, some of each scenario; say so."""
     if len(comparison.cases) <= _MOST_PANELS:
         return comparison, ""
-    by_group: dict[str, list[Case]] = {}
+    by_scenario: dict[str, list[Case]] = {}
     for case in comparison.cases:
-        by_group.setdefault(case.group, []).append(case)
-    turns = [case for turn in zip_longest(*by_group.values()) for case in turn if case is not None]
+        by_scenario.setdefault(case.scenario, []).append(case)
+    turns = [
+        case for turn in zip_longest(*by_scenario.values()) for case in turn if case is not None
+    ]
     shown = turns[:_MOST_PANELS]
     cases = tuple(case for case in comparison.cases if any(case is one for one in shown))
     note = f" Drawn: {len(cases)} of {len(comparison.cases)} cases."
@@ -172,7 +176,7 @@ def _drawings(comparison: Comparison) -> list[_Drawing]:
         title = "Mean ranks and critical differences"
         drawings.append(_Drawing("ranks", title, _RANKS, figure))
     if len(comparison.cases) > 1:
-        over = ("group", "cases") if has_groups(comparison) else ("case", "runs")
+        over = ("scenario", "cases") if has_scenarios(comparison) else ("case", "runs")
         text = f"Means over {over[1]} with 95% intervals."
         title = f"Indicators by {over[0]}"
         drawings.append(_Drawing("means", title, text, case_means(comparison)))
@@ -204,15 +208,15 @@ _CASES = (
     "Mean ± half the 95% interval over runs (Student's t); the best mean of a case and indicator "
     "in bold; in grey the published value, where there is one."
 )
-_GROUPS = (
-    "Mean ± half the 95% interval over the cases of a group, each with the mean over its runs; the "
-    "best mean of a group and indicator in bold; in grey the published value, where there is one."
+_SCENARIOS = (
+    "Mean ± half the 95% interval over the cases of a scenario, each with the mean over its runs; "
+    "the best mean of a scenario and indicator in bold; in grey the published value, if any."
 )
 _MAYBE = "chance may explain the gap to the best, or runs are too few to tell"
 _SAID = "What the paper says, and what holds here"
 _NOISE = 1e-9  # of a mean: what adding the same numbers in another order may change
 _MOST_PANELS = 12
-_MOST_CASES = 30  # that the page shows one by one where there are groups; tables/means.csv has all
+_MOST_CASES = 30  # that the page shows one by one beside scenarios; tables/means.csv has all
 _RANKS = "Methods that a bar joins are not told apart by Nemenyi's test at 5%."
 _FRONTS = (
     "For each method the solutions of all its runs together that none of them dominates; where "
@@ -303,7 +307,7 @@ def _even(value: float) -> str:
 
 
 def _means(comparison: Comparison, means: pd.DataFrame, by: str) -> str:
-    """Return one table per indicator: a line per case or group, a column per method, or transposed.
+    """Return one table per indicator: cases or scenarios by methods, or transposed.
 
     Whichever of the two are fewer are the columns.
     """

@@ -15,7 +15,7 @@
   for (const m of M) for (const key of ["values", "test", "expected", "low", "high"]) m[key] = floats(m[key]);
   for (const s of D.settings) s.values = floats(s.values);
   const KINDS = { int8: Int8Array, int32: Int32Array, float32: Float32Array };
-  const n = D.n, ids = floats(D.ids), firm = floats(D.firm), group = floats(D.group);
+  const n = D.n, ids = floats(D.ids), firm = floats(D.firm), tied = floats(D.tied);
   const draws = D.draws && { ...D.draws, data: new Uint16Array(bytes(D.draws.data)) };
   const genes = D.genes && { ...D.genes, data: new KINDS[D.genes.type](bytes(D.genes.data)) };
   const objectives = D.objectives;
@@ -278,19 +278,19 @@
         box.append(make("p", c.title), table(["true class", ...names], c.rows.map((r, k) => [D.walk.classes[k], ...r.map((x) => x.toLocaleString("en-US"))])));
       }
     } else if (genes) {
-      const { names: known, data } = genes, d = known.length, groups = new Map();
+      const { names: known, data } = genes, d = known.length, byStage = new Map();
       for (let g = 0; g < d; g++) {
         const v = data[i * d + g];
-        if (!groups.has(v)) groups.set(v, []);
-        groups.get(v).push(known[g]);
+        if (!byStage.has(v)) byStage.set(v, []);
+        byStage.get(v).push(known[g]);
       }
       if (genes.type === "float32") {
         const order = known.map((_, g) => g).sort((a, b) => Math.abs(data[i * d + b]) - Math.abs(data[i * d + a])).slice(0, 12);
         box.append(table(["gene", "value"], order.map((g) => [known[g], digits(data[i * d + g])])));
         if (d > 12) box.append(make("p", `the 12 largest of ${d} genes`));
       } else {
-        for (const v of [...groups.keys()].sort((a, b) => a - b)) {
-          const names = groups.get(v), stage = make("div", null, { class: "stage" });
+        for (const v of [...byStage.keys()].sort((a, b) => a - b)) {
+          const names = byStage.get(v), stage = make("div", null, { class: "stage" });
           const text = names.length > 15 ? `${names.slice(0, 15).join(", ")} and ${names.length - 15} more` : names.join(", ");
           stage.append(make("b", `gene ${v}`), make("span", text)); box.append(stage);
         }
@@ -310,7 +310,7 @@
     if (!byId && state.rule === "costs") text += ` Expected cost of a record: ${digits(scores[chosen])}.`;
     if (firm) text += ` On the front in ${Math.round(100 * firm[chosen])}% of resamples.`;
     if (Number.isFinite(share[chosen]) && limited().length) text += ` Its limits hold together in about ${Math.round(100 * share[chosen])}% of resamples.`;
-    if (group) { let k = -1; for (const g of group) if (g === group[chosen]) k++; text += k ? ` The records do not tell it apart from ${k} other solution${k === 1 ? "" : "s"}.` : ""; }
+    if (tied) { let k = -1; for (const t of tied) if (t === tied[chosen]) k++; text += k ? ` The records do not tell it apart from ${k} other solution${k === 1 ? "" : "s"}.` : ""; }
     out.append(make("p", `${text} Claimed is ${D.measured}.`));
     const told = M.some((m) => m.expected), tested = M.some((m) => m.test);
     const settings = D.settings.filter((s) => Number.isFinite(s.values[chosen]));

@@ -20,7 +20,7 @@ from framework.analysis.choose import FALSE_NEGATIVES, FALSE_POSITIVES
 from framework.arrays import Array
 from framework.experiment.resamples import read_resamples
 from framework.experiment.run_dir import RunDir
-from framework.front import FIRM, GROUP, Front, expected_columns
+from framework.front import FIRM, TIED, Front, expected_columns
 from framework.models.walk import Walk
 from tracking.figures.html_page import write_page
 from tracking.figures.run_data import RunData
@@ -92,7 +92,7 @@ def _content(run_dir: RunDir, data: RunData) -> dict[str, Any]:
         "y": y,
         "ids": _floats(front.ids),
         "firm": _floats(expected.get(FIRM)),
-        "group": _floats(expected.get(GROUP)),
+        "tied": _floats(expected.get(TIED)),
         "draws": _draws(run_dir, data.front, front),
         "genes": _genes(front),
         "settings": [

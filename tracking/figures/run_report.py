@@ -12,7 +12,7 @@ import numpy as np
 from framework.analysis.front_expectations import standing_of
 from framework.experiment.alternatives import verdict_of
 from framework.experiment.run_dir import RunDir
-from framework.front import FIRM, GROUP, expected_columns
+from framework.front import FIRM, TIED, expected_columns
 from tracking.figures.html_page import (
     WITHOUT,
     as_table,
@@ -208,7 +208,7 @@ def _front(data: RunData) -> str:
     front, position = data.front, data.position
     names = list(dict.fromkeys([*(o.metric for o in data.axes()), *front.roles.metrics]))
     columns = expected_columns(front.roles.metrics)
-    wanted = [*(columns[name][0] for name in front.roles.names if name in columns), FIRM, GROUP]
+    wanted = [*(columns[name][0] for name in front.roles.names if name in columns), FIRM, TIED]
     by_column = front.expected or {}
     expected = {name: by_column[name] for name in wanted if name in by_column}
     order = np.argsort(front.rows.values[names[0]], kind="stable")
@@ -228,7 +228,7 @@ def _front(data: RunData) -> str:
     text = f"Values {html.escape(data.measured)}; * is the chosen design{shown}."
     if FIRM in expected:
         text += f" {html.escape(FIRM)} is the share of resamples in which it is on the front."
-    if GROUP in expected:
-        text += " Solutions of one group are not told apart by the records."
+    if TIED in expected:
+        text += " Solutions tied with the same one are not told apart by the records."
     headings = [*names, *(name.replace("_", " ") for name in (*front.settings, *expected))]
     return section("Solutions", text, as_table(["id", *map(html.escape, headings)], rows))

@@ -84,7 +84,7 @@ class Subject(NamedTuple):
     fingerprint: str
 
     def tags(self) -> dict[str, str]:
-        """Return the tags to group and filter runs by."""
+        """Return the tags to sort and filter runs by."""
         fingerprint = {"data.fingerprint": self.fingerprint} if self.fingerprint else {}
         return {"method": _cut(self.method), "data": _cut(self.data)} | fingerprint
 

@@ -276,11 +276,11 @@ def fronts(rows: pd.DataFrame, cost: str, hindsight: bool) -> dict[str, FloatArr
         nobody knows when choosing. Otherwise the front is chosen on validation, then scored.
     """
     points = {}
-    for method, group in rows.groupby("method", sort=False):
-        returned = group[group["returned"]]
+    for method, part in rows.groupby("method", sort=False):
+        returned = part[part["returned"]]
         sets = {str(method): returned if hindsight else chosen(returned, cost)}
         if method in KEEPS_LESS and not hindsight:
-            sets[str(method) + ARCHIVE] = chosen(group, cost)
+            sets[str(method) + ARCHIVE] = chosen(part, cost)
         for name, ensembles in sets.items():
             points[name] = ensembles[["test_loss", cost]].to_numpy(dtype=np.float64)
     return points
@@ -314,13 +314,13 @@ def built(rows: pd.DataFrame) -> pd.DataFrame:
     """
     rows = normalised(rows)
     counts = []
-    for method, group in rows[rows["returned"]].groupby("method", sort=False):
-        points = group[["test_loss", "hardware"]].to_numpy()
+    for method, part in rows[rows["returned"]].groupby("method", sort=False):
+        points = part[["test_loss", "hardware"]].to_numpy()
         counts.append(
             {
                 "method": method,
-                "returned": len(group),
-                "unique": group["weights"].nunique(),
+                "returned": len(part),
+                "unique": part["weights"].nunique(),
                 "on_front": int(nondominated(points).sum()),
             }
         )

@@ -76,16 +76,16 @@ class SmallEnsembles(CountsSearch):
             )
         self._patterns = [patterns(m, picks, self.max_count) for m in sizes]
         self._size, self._next = 0, 0  # members, counted from 0, and ensembles of that size
-        self._groups = self._all_groups()
+        self._sets = self._all_sets()
 
     def propose(self) -> Array | None:
         """Return the next ensembles, shape (at most batch, d); None after the last."""
         while self._size < self._sizes:
-            shape = len(self._groups), len(self._patterns[self._size])
+            shape = len(self._sets), len(self._patterns[self._size])
             if self._next < shape[0] * shape[1]:
                 return self._some(shape)
             self._size, self._next = self._size + 1, 0
-            self._groups = self._all_groups()
+            self._sets = self._all_sets()
         self.done, self.reason = True, "every small ensemble was proposed"
         return None
 
@@ -94,14 +94,14 @@ class SmallEnsembles(CountsSearch):
 
     def _some(self, shape: tuple[int, int]) -> Array:
         stop = min(self._next + self.batch, shape[0] * shape[1])
-        group, pattern = np.unravel_index(np.arange(self._next, stop), shape)
+        members, pattern = np.unravel_index(np.arange(self._next, stop), shape)
         self._next = stop
-        X = np.zeros((len(group), self.space.d), dtype=self.space.dtype)
+        X = np.zeros((len(members), self.space.d), dtype=self.space.dtype)
         picks = self._patterns[self._size][pattern].astype(X.dtype)
-        np.put_along_axis(X, self._groups[group], picks, axis=1)
+        np.put_along_axis(X, self._sets[members], picks, axis=1)
         return X
 
-    def _all_groups(self) -> IntArray:
+    def _all_sets(self) -> IntArray:
         """Return all sets of members of the current size, shape (n, size)."""
         if self._size >= self._sizes:
             return np.zeros((0, 1), dtype=np.int64)

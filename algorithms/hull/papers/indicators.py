@@ -139,7 +139,7 @@ def _diversity(F: FloatArray) -> float:
     for i in range(n):
         near[i] = np.argmin(distance[i])
         gap[i] = distance[i, near[i]]
-    group = np.arange(n)
+    tree = np.arange(n)
     score = 0.0
     for _ in range(n - 1):
         while True:
@@ -152,16 +152,16 @@ def _diversity(F: FloatArray) -> float:
                     gap_a = distance[a, near[a]]
                     if a == j:
                         gap[a] = gap_a
-            if group[i] != group[j]:
+            if tree[i] != tree[j]:
                 break
             gap[i] = distance[i, near[i]]
         score += gap[i]
         distance[i] = -np.inf
         near[i], gap[i] = 0, -np.inf
-        old, new = group[i], group[j]
+        old, new = tree[i], tree[j]
         for k in range(n):
-            if group[k] == old:
-                group[k] = new
+            if tree[k] == old:
+                tree[k] = new
     return score
 
 

@@ -329,8 +329,8 @@ def networks(comparison: Comparison) -> Page:
             rankings[f"table11_{reading}"] = Ranking(methods, tests, "data sets")
     paper = pd.DataFrame(
         {
-            group: {method: values.get("accuracy") for method, values in of.items()}
-            for group, of in comparison.paper.items()
+            scenario: {method: values.get("accuracy") for method, values in of.items()}
+            for scenario, of in comparison.paper.items()
         }
     ).T
     if len(paper):
@@ -359,11 +359,11 @@ def accuracies(comparison: Comparison) -> pd.DataFrame:
     """
     rows = []
     for case in comparison.cases:
-        group = case.group or case.name
+        scenario = case.scenario or case.name
         for run in case.runs:
-            rows.append({"data": group, "method": run.method, **_of_run(run)})
+            rows.append({"data": scenario, "method": run.method, **_of_run(run)})
         for name, value in _baselines(RunDir(case.runs[0].path)).items():
-            rows.append({"data": group, "method": name, **dict.fromkeys(READINGS, value)})
+            rows.append({"data": scenario, "method": name, **dict.fromkeys(READINGS, value)})
     return pd.DataFrame(rows)
 
 

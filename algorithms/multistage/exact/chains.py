@@ -163,8 +163,8 @@ def genomes_of(chains: Array, n: int) -> IntArray:
 
 def prices(
     costs: IntArray,
-    group_of: IntArray | None = None,
-    group_costs: IntArray | None = None,
+    panel_of: IntArray | None = None,
+    panel_costs: IntArray | None = None,
     of_stage: int = 0,
 ) -> Prices:
     """Return the cost of every set, and of every stage.
@@ -173,20 +173,20 @@ def prices(
     ----------
     costs : numpy.ndarray of int64, shape (n,)
         Fixed-point, not negative.
-    group_of : numpy.ndarray of int64, shape (n,), optional
-        The group of each feature, -1 where it has none.
-    group_costs : numpy.ndarray of int64, shape (m,), optional
-        What is paid once for a set with any feature of the group.
+    panel_of : numpy.ndarray of int64, shape (n,), optional
+        The panel of each feature, -1 where it has none.
+    panel_costs : numpy.ndarray of int64, shape (m,), optional
+        What is paid once for a set with any feature of the panel.
     of_stage : int
         From 0.
     """
     table = np.zeros(1 << len(costs), dtype=np.int64)
     for i, cost in enumerate(costs.tolist()):
         table[1 << i : 2 << i] = table[: 1 << i] + cost
-    if group_of is not None and group_costs is not None:
+    if panel_of is not None and panel_costs is not None:
         sets = np.arange(len(table))
-        for group, cost in enumerate(group_costs.tolist()):
-            members = sum(1 << int(i) for i in np.flatnonzero(group_of == group))
+        for panel, cost in enumerate(panel_costs.tolist()):
+            members = sum(1 << int(i) for i in np.flatnonzero(panel_of == panel))
             table[(sets & members) > 0] += cost
     return Prices(table, of_stage)
 

@@ -245,15 +245,15 @@ def front_by_risk(
     3^n times the states of a set and the values of a threshold.
     """
     levels = len(answers.sure)
-    groups = [np.arange(levels)] if per_stage else [np.array([level]) for level in range(levels)]
+    settings = [np.arange(levels)] if per_stage else [np.array([level]) for level in range(levels)]
     order, steps = np.arange(1, len(price.of_set) - 1), np.zeros(1, dtype=np.int64)
     points, stopped = _one_stage(answers, price), None
-    for number, group in enumerate(groups if k > 1 else []):
-        part = answers._replace(sure=np.ascontiguousarray(answers.sure[group]))
-        programme = _programme(part, price, k, int(group[0]), coverage, steps)
+    for number, setting in enumerate(settings if k > 1 else []):
+        part = answers._replace(sure=np.ascontiguousarray(answers.sure[setting]))
+        programme = _programme(part, price, k, int(setting[0]), coverage, steps)
 
         def tell(done: int, total: int, before: int = number * len(order)) -> None:
-            report(before + done, len(groups) * total)
+            report(before + done, len(settings) * total)
 
         _, points, _, stopped = _follow(programme, order, points, limits, tell)
         if stopped is not None:

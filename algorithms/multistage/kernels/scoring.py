@@ -74,14 +74,14 @@ class Charges(NamedTuple):
     """What features and stages cost, in fixed point.
 
     of_feature : int64 (d,)
-    group_of : int64 (d,), the group of each feature, -1 where it has none.
-    of_group : int64 (m,), what is paid once for a group, with the first of its features.
+    panel_of : int64 (d,), the panel of each feature, -1 where it has none.
+    of_panel : int64 (m,), what is paid once for a panel, with the first of its features.
     of_stage : what a record pays for each stage that it reaches.
     """
 
     of_feature: IntArray
-    group_of: IntArray
-    of_group: IntArray
+    panel_of: IntArray
+    of_panel: IntArray
     of_stage: int = 0
 
 
@@ -201,8 +201,8 @@ def popcount(v: np.uint64) -> int:
 
 @njit
 def _prices(x: Array, charges: Charges, begun: IntArray, price: IntArray) -> None:
-    """Fill ``price`` (stages,) with what entering each stage costs; ``begun`` (groups,) is room."""
-    costs, group_of, group_costs, of_stage = charges
+    """Fill ``price`` (stages,) with what entering each stage costs; ``begun`` (panels,) is room."""
+    costs, panel_of, panel_costs, of_stage = charges
     d = len(x)
     for j in range(len(price)):
         price[j] = of_stage
@@ -211,12 +211,12 @@ def _prices(x: Array, charges: Charges, begun: IntArray, price: IntArray) -> Non
             price[x[i]] += costs[i]
     for g in range(len(begun)):
         begun[g] = d
-    for i in range(d if len(group_costs) else 0):
-        if x[i] >= 0 and group_of[i] >= 0:
-            begun[group_of[i]] = min(begun[group_of[i]], x[i])
-    for g in range(len(group_costs)):
+    for i in range(d if len(panel_costs) else 0):
+        if x[i] >= 0 and panel_of[i] >= 0:
+            begun[panel_of[i]] = min(begun[panel_of[i]], x[i])
+    for g in range(len(panel_costs)):
         if begun[g] < d:
-            price[begun[g]] += group_costs[g]
+            price[begun[g]] += panel_costs[g]
 
 
 @njit
@@ -272,7 +272,7 @@ def score(
     counts = np.zeros((n, 9), dtype=np.int64)
     prefix = np.empty((d, keys.shape[1]), dtype=np.uint64)
     price = np.empty(d, dtype=np.int64)
-    begun = np.empty(len(charges.of_group), dtype=np.int64)
+    begun = np.empty(len(charges.of_panel), dtype=np.int64)
     waiting = np.empty(words, dtype=np.uint64)
     all_records = np.int64(0)
     for w in range(words):
@@ -390,7 +390,7 @@ def record_outcomes(
     broken = np.zeros(n, dtype=np.bool_)
     prefix = np.empty((d, keys.shape[1]), dtype=np.uint64)
     price = np.empty(d, dtype=np.int64)
-    begun = np.empty(len(charges.of_group), dtype=np.int64)
+    begun = np.empty(len(charges.of_panel), dtype=np.int64)
     for r in range(n):
         stages[r] = _stages(X[r, :d])
         _prefix_keys(X[r, :d], stages[r], prefix[: stages[r]])

@@ -119,7 +119,7 @@ class BudgetedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _feature_of(self) -> IntArray:
         """Return the feature that each encoded column (D,) belongs to."""
-        widths = [len(group) for group in self.encoder_.groups]
+        widths = [len(span) for span in self.encoder_.spans]
         return np.repeat(np.arange(len(widths), dtype=np.int64), widths)
 
     @abstractmethod

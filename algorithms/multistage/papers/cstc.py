@@ -133,7 +133,7 @@ def _levels(inner: int) -> list[slice]:
     return [slice(2**i - 1, 2 ** (i + 1) - 1) for i in range((inner + 1).bit_length() - 1)]
 
 
-def group_squares(tree: GateTree, feature_of: IntArray, n_features: int) -> FloatArray:
+def feature_squares(tree: GateTree, feature_of: IntArray, n_features: int) -> FloatArray:
     """Return the squared weights of each node and feature, summed, (M, d)."""
     squares = (tree.weights[:, :, :-1] ** 2).sum(axis=1)
     sums = np.zeros((len(squares), n_features))
@@ -168,7 +168,7 @@ def loss(tree: GateTree, data: Data, smoothing: float) -> tuple[float, GateTree]
     losses[:, :inner] *= data.inner_weight
     slopes[:, :inner] *= data.inner_weight
     on_path = ancestors(2 * inner + 1)
-    squares = group_squares(tree, data.feature_of, len(data.costs))
+    squares = feature_squares(tree, data.feature_of, len(data.costs))
     norms = np.sqrt(on_path @ squares + smoothing**2)
     path_costs = norms @ data.costs
     share = reached[:, inner:].mean(axis=0)
@@ -408,7 +408,7 @@ class CSTC(BudgetedClassifier):
             minimum = fit_tree(weights, self.depth, data, self.starts, stream)
         tree = minimum.tree
         self.loss_, self.converged_ = minimum.value, minimum.converged
-        used = np.sqrt(group_squares(tree, data.feature_of, len(self.costs_))) > _UNUSED
+        used = np.sqrt(feature_squares(tree, data.feature_of, len(self.costs_))) > _UNUSED
         tree.weights[:, :, :-1] *= used[:, data.feature_of][:, None, :]
         self.tree_ = tree
         self.path_features_ = (ancestors(len(tree.weights)) @ used) > 0

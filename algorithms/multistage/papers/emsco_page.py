@@ -16,7 +16,7 @@ import pandas as pd
 
 from framework.analysis.compare import Claim, Comparison, Page
 from framework.analysis.indicators import Indicator, Judged
-from framework.analysis.report import groups
+from framework.analysis.report import scenarios
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.front import GENE_PREFIX
@@ -47,7 +47,7 @@ def page(comparison: Comparison) -> Page:
     thresholds = _thresholds(comparison)
     stages = _stages(comparison)
     constant = _constant(comparison)
-    trials = comparison.units.groupby("group")["case"].nunique().min()
+    trials = comparison.units.groupby("scenario")["case"].nunique().min()
     text = (
         f"Test records, {trials} splits of a data set or more; baselines tuned on validation "
         "records, each by its own criterion, and once more by the aggregate among those that "
@@ -130,22 +130,24 @@ def _dominated(means: Mapping[str, Mapping[str, float]]) -> bool:
 
 
 def _means(comparison: Comparison, column: str = "mean") -> Means:
-    """Return the means by group, method and indicator; or another column of that table."""
-    by_group: dict[str, dict[str, dict[str, float]]] = {}
-    for row in groups(comparison).to_dict("records"):
-        of_method = by_group.setdefault(row["group"], {}).setdefault(row["method"], {})
+    """Return the means by scenario, method and indicator; or another column of that table."""
+    by_scenario: dict[str, dict[str, dict[str, float]]] = {}
+    for row in scenarios(comparison).to_dict("records"):
+        of_method = by_scenario.setdefault(row["scenario"], {}).setdefault(row["method"], {})
         of_method[row["indicator"]] = float(row[column])
-    return by_group
+    return by_scenario
 
 
 def _thresholds(comparison: Comparison) -> dict[str, float]:
     """Return p_hat by data set, the first of them where classes differ."""
-    by_group: dict[str, float] = {}
+    by_scenario: dict[str, float] = {}
     for case in comparison.cases:
-        if case.group not in by_group:
+        if case.scenario not in by_scenario:
             limit = RunDir(Path(case.runs[0].path)).config().problem.threshold
-            by_group[case.group] = float(limit if isinstance(limit, float) else min(limit.values()))
-    return by_group
+            by_scenario[case.scenario] = float(
+                limit if isinstance(limit, float) else min(limit.values())
+            )
+    return by_scenario
 
 
 def _constant(comparison: Comparison) -> pd.DataFrame:
@@ -153,7 +155,7 @@ def _constant(comparison: Comparison) -> pd.DataFrame:
     rows = comparison.frame.assign(
         free=comparison.frame["cost"] == 0, silent=comparison.frame["coverage"] == 0
     )
-    keys = ["group", "method"]
+    keys = ["scenario", "method"]
     means = rows.groupby(keys, sort=False)[["aggregate", "free", "silent"]].mean()
     means.insert(0, "splits", rows.groupby(keys, sort=False).size())
     return means.reset_index()
@@ -204,7 +206,7 @@ def _stages(comparison: Comparison) -> pd.DataFrame:
             answer = place.listing("returned").iloc[0]
             for name, cost in zip(problem.gene_names, costs, strict=True):
                 stage = 1 + int(answer[f"{GENE_PREFIX}{name}"])  # genes count from 0
-                rows.append((case.group, name, stage, float(cost)))
+                rows.append((case.scenario, name, stage, float(cost)))
     table = pd.DataFrame(rows, columns=["data", "feature", "mean_stage", "cost_class"])
     return table.groupby(["data", "feature"], sort=False).mean().reset_index()
 

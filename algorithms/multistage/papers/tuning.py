@@ -278,9 +278,9 @@ class BaselineProblem(Problem, Deployable):
             Records(table.features.iloc[part], classes[table.labels[part]]) for part in split
         )
         names = [str(name) for name in table.features.columns]
-        if config.costs is not None and config.costs.groups:
+        if config.costs is not None and config.costs.panels:
             raise InputError(
-                "problem.costs.groups: baselines pay for each feature alone, found groups; leave "
+                "problem.costs.panels: baselines pay for each feature alone, found panels; leave "
                 "them out, or search with problem multistage"
             )
         costs = feature_costs(

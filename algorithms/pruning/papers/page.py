@@ -103,7 +103,7 @@ def repetitions(comparison: Comparison) -> pd.DataFrame:
 
 
 def _row(case: Case, run: ComparedRun) -> dict[str, object]:
-    data, k = _data_and_k(case.group)
+    data, k = _data_and_k(case.scenario)
     place = RunDir(Path(run.path))  # a method's own problem may have metrics of its own
     values = Front.load(place.returned_file, place.roles()).rows.values
     row: dict[str, object] = {
@@ -119,10 +119,10 @@ def _row(case: Case, run: ComparedRun) -> dict[str, object]:
     return row
 
 
-def _data_and_k(group: str) -> tuple[str, int | None]:
+def _data_and_k(scenario: str) -> tuple[str, int | None]:
     """Return a case's data set and number of classifiers, None where its name has none."""
-    data, marked, k = group.rpartition(" K=")
-    return (data, int(k)) if marked and k.isdecimal() else (group, None)
+    data, marked, k = scenario.rpartition(" K=")
+    return (data, int(k)) if marked and k.isdecimal() else (scenario, None)
 
 
 def _check(cases: Mapping[str, RunConfig]) -> None:

@@ -56,7 +56,7 @@ def test_everyone_answers_with_one_solution_on_test_records(whole):
 @pytest.mark.slow
 def test_the_page_has_claims_and_figures(whole):
     said = pd.read_csv(whole / "tables" / "claims.csv").set_index("claim")
-    means = pd.read_csv(whole / "tables" / "groups.csv")
+    means = pd.read_csv(whole / "tables" / "scenarios.csv")
     cost = means[(means["indicator"] == "cost") & ~means["method"].str.contains("CEGB")]
     lowest = cost.loc[cost["mean"].idxmin(), "method"] == EMSCO
     here = said.loc["lowest mean cost", "here"]
