@@ -19,3 +19,9 @@ METRICS = [
 
 def front_of(directory):
     return (directory / "front.csv").read_bytes()
+
+
+def best_of(frame, metric):
+    """Return the best values of a metric, the other objectives deciding ties in their order."""
+    order = [metric, "coverage", "accuracy", "cost"]
+    return frame.sort_values(order, ascending=[name == "cost" for name in order]).index[0]

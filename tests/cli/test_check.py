@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -162,3 +164,45 @@ def test_what_features_cost(tmp_path, capsys):
         "24.5 for a full record",
     ]
     assert f"costs {' costs '.join(lines)} candidates" in text
+
+
+@pytest.mark.slow
+def test_check_says_what_speaks_against_a_max_pending(command, place):
+    base = ["check", "small.yaml", "--set", "budget={evaluations: 10000}"]
+    done = command(*base, "--set", "algorithm.max_pending=64", "--set", "workers=16")
+    assert "max_pending" in done.out
+    assert "would often wait" not in done.out
+    assert "cost quality" not in done.out
+    done = command(*base, "--set", "algorithm.max_pending=512", "--set", "workers=256")
+    assert "would often wait" in done.out
+    assert "cost quality" in done.out
+
+
+def test_check(command, place):
+    before = sorted(path.name for path in place.iterdir())
+    done = command("check", "small.yaml", "--set", "constraints=[{metric: cost, at_most: 20}]")
+    assert done.code == 0
+    assert re.search(r"^constraints +cost <= 20$", done.out, re.M)
+    assert re.search(r"^budget +generations=4, max_failed_share=0.5$", done.out, re.M)
+    assert re.search(r"^records +240 \(120 train, 60 validation, 60 test\)$", done.out, re.M)
+    assert re.search(r"^candidates .*at most 4 blocks, 2,163 in all$", done.out, re.M)
+    assert re.search(
+        r"^memory +data 0\.0 MB, .* 0\.1 MB per 1,000; at most 63 of them, 0 MB", done.out, re.M
+    )
+    assert re.search(
+        r"^objectives +coverage \(max\), accuracy \(max\), cost \(min\)$", done.out, re.M
+    )
+    assert done.out.splitlines()[-1] == "nothing is wrong with it"
+    assert sorted(path.name for path in place.iterdir()) == before
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_more_memory_than_is_free_is_said(place, monkeypatch, capsys, command):
+    free = SimpleNamespace(available=10_000, total=10**10)
+    monkeypatch.setattr("framework.experiment.estimate.psutil.virtual_memory", lambda: free)
+    monkeypatch.chdir(place)
+    options = ["--no-plots", "--out", "little memory"] if command == "run" else []
+    assert main([command, "small.yaml", *options]) == 0
+    said = capsys.readouterr()
+    assert "warning" in said.out + said.err
+    assert re.search(r"0\.0 GB more memory may be needed, 0\.0 GB are free", said.out + said.err)
