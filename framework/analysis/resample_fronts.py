@@ -216,7 +216,7 @@ def _sort_in(
         sizes[b] = size
 
 
-@njit
+@njit_ieee
 def _nearest(
     points: FloatArray,
     numbers: IntArray,
@@ -229,18 +229,26 @@ def _nearest(
     n, m = references.shape
     picks = np.full((n, len(sizes)), -1, dtype=np.int64)
     for b in range(len(sizes)):
-        for i in range(n):
-            best = np.inf
+        front = np.empty((m, sizes[b]))
+        for k in range(m):
             for j in range(sizes[b]):
-                greatest, total = -np.inf, 0.0
-                for k in range(m):
-                    gap = (points[b, j, k] - references[i, k]) / span[k]
-                    greatest = max(greatest, gap)
-                    total += gap
-                score = greatest + augmented * total
-                if score < best or (score == best and numbers[b, j] < picks[i, b]):
-                    best = score
-                    picks[i, b] = numbers[b, j]
+                front[k, j] = points[b, j, k]
+        greatest, total = np.empty(sizes[b]), np.empty(sizes[b])
+        for i in range(n):
+            greatest[:], total[:] = -np.inf, 0.0
+            for k in range(m):  # points innermost: such loops run on vectors
+                column, reference, scale = front[k], references[i, k], span[k]
+                for j in range(len(total)):
+                    gap = (column[j] - reference) / scale
+                    greatest[j] = gap if gap > greatest[j] else greatest[j]
+                    total[j] += gap
+            for j in range(len(total)):
+                total[j] = greatest[j] + augmented * total[j]
+            best, pick = np.inf, -1
+            for j in range(len(total)):
+                if total[j] <= best and (total[j] < best or numbers[b, j] < pick):
+                    best, pick = total[j], numbers[b, j]
+            picks[i, b] = pick
     return picks
 
 
