@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.analysis.ranges import Spread, mixed_spread, promised
+from framework.analysis.ranges import Spread, mixed_spread, moments, promised
 from framework.analysis.refits import changes
 from framework.outcomes import RecordOutcomes, Refits
 from framework.roles import Metric
@@ -110,3 +112,12 @@ def test_a_mixture_has_the_changes_of_its_parts_as_if_they_went_one_way():
     assert found.ends == (0.0, 1.0)
     assert found._replace(ends=0) == pytest.approx((0.001, 40, 0, 0.0, -0.0025, left))
     assert mixed_spread([], np.zeros(0), 0.0, ACCURACY).variance == 0
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=300))
+def test_moments_are_rounded_once(values):
+    """As exact sums are: the order of adding shows in the last bits of a plain one."""
+    mean = math.fsum(values) / len(values)
+    squares = [(value - mean) * (value - mean) for value in values]
+    expected = mean, math.fsum(squares) / len(values)
+    assert moments(np.array(values)) == pytest.approx(expected, rel=1e-14, abs=1e-12)
