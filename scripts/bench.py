@@ -10,6 +10,7 @@
 ``defaults``: how good our default search is, beside pymoo's own NSGA-II and Optuna's.
 ``hull``: convex-hull evolution on ZED1, beside the paper's times.
 ``resampling``: what to expect of many designs, beside every design in every resample.
+``complexity``: exponents of time by population, beside Table 6 of the 3DFCH-EMOA paper.
 ``start``: commands from their start to their end, beside ``python -c pass``.
 
 The multi-stage data are the Australian credit data of the EMSCO paper (14 features, 690 records,
@@ -35,26 +36,15 @@ from typing import Any
 
 import numpy as np
 import peers
-from rich.console import Console
-from rich.table import Table
+from bench_families import bench_complexity, bench_ensembling, bench_hull, bench_pruning
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
+from timing import asked, fastest, print_rates, print_table, rate
 
-from algorithms.ensembling.problem import EnsembleProblem
-from algorithms.ensembling.ranks import RankTable, auc, rank_table
-from algorithms.hull.searches import CHEMOA, FCHEMOA
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.problem import MultiStageProblem
-from algorithms.pruning.branch_and_bound.instance import Instance
-from algorithms.pruning.branch_and_bound.solver import BranchAndBound, share_of_gap
-from algorithms.pruning.papers.printed_program import Program
-from algorithms.pruning.problem import PruningProblem
-from algorithms.pruning.votes import weights_of
-from framework import registry
-from framework.algorithm import Algorithm
 from framework.analysis.choose import Rule, choose
 from framework.analysis.expectations import expect
 from framework.analysis.front_expectations import expect_front
@@ -62,58 +52,10 @@ from framework.analysis.resamples import Resamples
 from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated
 from framework.front import Front, volume
-from framework.libraries.library import Cost, Library, load_library
-from framework.problem import Problem
-from framework.problems.functions import FunctionProblem
 from framework.roles import Objective, Roles
 from framework.run.driver import search
-from framework.run.evaluator import SerialEvaluator, evaluate_candidates
+from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
-
-_LEAST_SECONDS = 0.3  # of one measurement, so that the clock's resolution does not matter
-
-
-def rate(work: Callable[[], object], n: int, repeats: int = 1) -> float:
-    """Return how many of the ``n`` things that ``work`` does are done in a second, at best."""
-    work()  # compile, fill caches
-    best = 0.0
-    for _ in range(repeats):
-        start, done = time.process_time(), 0
-        while (seconds := time.process_time() - start) < _LEAST_SECONDS:
-            work()
-            done += n
-        best = max(best, done / seconds)
-    return best
-
-
-def fastest(repeats: int, measure: Callable[[], tuple[float, Any]]) -> tuple[float, Any]:
-    """Return the seconds and the result of the fastest of several measurements."""
-    return min((measure() for _ in range(repeats)), key=lambda pair: pair[0])
-
-
-def print_table(title: str, heads: str, rows: Iterable[Sequence[str]], words: int = 1) -> None:
-    """Print a table, its first columns of words, the others of numbers."""
-    table = Table(title=title, title_justify="left")
-    for i, name in enumerate(heads.split(",")):
-        table.add_column(name, justify="left" if i < words else "right")
-    for row in rows:
-        table.add_row(*row)
-    Console(width=130).print(table)
-
-
-def print_rates(title: str, rates: Sequence[tuple[str, float]]) -> None:
-    """Print what is done in a second; the first row is what the others are compared with."""
-    first = rates[0][1]
-    rows = ((name, f"{value:,.3g}", f"{value / first:,.1f}") for name, value in rates)
-    print_table(title, ",a second,times the first", rows)
-
-
-def asked(algorithm: Algorithm) -> Array:
-    """Return what a search that goes on asks for."""
-    X = algorithm.ask()
-    assert X is not None
-    return X
-
 
 # --- multi-stage classifiers ------------------------------------------------------------------
 
@@ -411,143 +353,7 @@ def exact_volume(problem: MultiStageProblem, roles: Roles) -> float:
     return volume(roles.losses(problem.evaluate(X)), roles)
 
 
-# --- ensembles --------------------------------------------------------------------------------
-
-MODELS, BATCH, PICKS, EVALUATIONS = 60, 40, 5, 3000
-
-
-def bench_ensembling(args: argparse.Namespace) -> None:
-    """Print evaluations of ensembles a second, and those of HAPEns from end to end."""
-    for records in (1000, 10_000):
-        library = made_up(records)
-        problem, X = EnsembleProblem(library), random_rows(BATCH)
-        table = rank_table(library.validation, library.y_validation)
-        one_more = random_rows(1, 2 * PICKS) + np.eye(MODELS, dtype=np.int32)
-
-        def of(work: Callable[..., object], X: Array, *data: object) -> float:
-            return rate(partial(work, *data, X), len(X), args.repeats)
-
-        rates = [
-            ("scikit-learn, a candidate at a time", of(one_at_a_time, X, library)),
-            ("numpy, all candidates at once", of(numpy_auc, X, library)),
-            ("integer keys", of(by_keys, X, table)),
-            ("integer keys, a parent and one more", of(by_keys, one_more, table)),
-            ("the problem: AUC, costs, diversity", of(problem.evaluate, X)),
-            ("HAPEns, end to end", max(hapens(problem) for _ in range(args.repeats + 1))),
-        ]
-        print_rates(f"ROC AUC of ensembles of {MODELS} models, {records:,} records", rates)
-
-
-def made_up(records: int) -> Library:
-    """Return predictions that know the truth by noise, and costs."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, records)
-    skill = rng.uniform(0.2, 0.7, (MODELS, 1, 1))
-    scores = 1.5 * rng.normal(size=(MODELS, records, 2)) + skill * np.eye(2)[y]
-    P = np.exp(scores) / np.exp(scores).sum(axis=2, keepdims=True)
-    costs = {
-        "memory": Cost(rng.lognormal(0, 1.5, MODELS), "MB"),
-        "inference_time": Cost(rng.lognormal(0, 1.5, MODELS), "s/1000 rows"),
-    }
-    configs = tuple({"family": j % 7, "size": int(rng.integers(9))} for j in range(MODELS))
-    names = tuple(f"model_{j}" for j in range(MODELS))
-    return Library(names, P[:, :, 1].astype(np.float32), y, (0, 1), costs, configs=configs)
-
-
-def random_rows(n: int, picks: int = PICKS) -> Array:
-    """Return so many ensembles of ``picks`` drawn models, (n, models)."""
-    draws = np.random.default_rng(1).integers(0, MODELS, (n, picks))
-    return np.stack([np.bincount(row, minlength=MODELS) for row in draws]).astype(np.int32)
-
-
-def one_at_a_time(library: Library, X: Array) -> FloatArray:
-    """Return the ROC AUC of each ensemble by a call of scikit-learn."""
-    P = np.asarray(library.validation, dtype=np.float64)
-    return np.array([roc_auc_score(library.y_validation, x / x.sum() @ P) for x in X])
-
-
-def numpy_auc(library: Library, X: Array) -> FloatArray:
-    """Return the ROC AUC of all ensembles by sorting means of 31 bits, each before its label."""
-    y, P = np.asarray(library.y_validation), np.asarray(library.validation, dtype=np.float64)
-    means = X / X.sum(axis=1, keepdims=True) @ P
-    labels = np.sort((means * (2**31 - 1)).astype(np.uint32) << 1 | y.astype(np.uint32)) & 1
-    n1 = int(y.sum())
-    above = labels @ np.arange(len(y), dtype=np.float64) - n1 * (n1 - 1) / 2
-    return np.asarray(above / (n1 * (len(y) - n1)))
-
-
-def by_keys(table: RankTable, X: Array) -> FloatArray:
-    """Return the ROC AUC of all ensembles by our kernel."""
-    return auc(table, X)
-
-
-def hapens(problem: EnsembleProblem) -> float:
-    """Return the evaluations a second of HAPEns: asking, evaluating and telling."""
-    roles = Roles(problem.metrics, [Objective("roc_auc", "max"), Objective("memory", "min")])
-    algorithm = registry.load("algorithms", "hapens")(problem, roles, seed=0)
-    start, rows = time.process_time(), 0
-    while rows < EVALUATIONS and (X := algorithm.ask()) is not None:
-        algorithm.tell(evaluate_candidates(problem, 0, np.arange(rows, rows + len(X)), X))
-        rows += len(X)
-    return rows / (time.process_time() - start)
-
-
-# --- pruned ensembles -------------------------------------------------------------------------
-
-# gaps of the paper (K = 100, CPLEX 12.8, 8 cores, 300 s), by what a library's name holds
-GAPS = {"messidor": 4.3, "spambase": 0.0, "default_credit": 6.7, "bank_marketing": 5.4}
-GAPS |= dict.fromkeys(("breast_cancer", "parkinsons", "musk", "qsar"), 0.0)
-
-
-def bench_pruning(args: argparse.Namespace) -> None:
-    """Print value, bound and gap of both forms, with the CPU that HiGHS took for each."""
-    rows = []
-    for library in [load_library(path) for path in args.libraries] or [made_up_pool()]:
-        problem = PruningProblem(library)
-        strong(problem, args.weights, 0.0)  # compiles
-        paper = next((f"{gap:.1f}%" for name, gap in GAPS.items() if name in library.name), "")
-        seconds = args.seconds
-        for form, solve in (("as printed, HiGHS", printed), ("strong", strong)):
-            value, bound, seconds = solve(problem, args.weights, seconds)
-            gap = share_of_gap(bound, value) if np.isfinite(value) else float("inf")
-            figures = f"{value:g}", f"{bound:.6g}", f"{gap:.2%}", f"{seconds:.1f}", paper
-            rows.append((library.name, form, *figures))
-    print_table("Pruned ensembles", "pool,form,value,bound,gap,CPU s,paper's gap", rows, 2)
-
-
-def made_up_pool(k: int = 40, n: int = 600) -> Library:
-    """Return a pool whose members fail together on some records."""
-    rng = np.random.default_rng(0)
-    y, hard = rng.random(n) < 0.4, rng.random(n)
-    right = rng.random((k, n)) < np.where(hard < 0.3, 0.45, rng.uniform(0.7, 0.9, (k, 1)))
-    P = np.where(np.where(right, y, ~y), 0.9, 0.1)
-    names = [f"m{i}" for i in range(k)]
-    return Library.from_arrays(names, P, y.astype(int), [0, 1], name="made_up")
-
-
-def strong(problem: PruningProblem, weights: str, seconds: float) -> tuple[float, float, float]:
-    """Return value, bound and processor seconds of the strong form."""
-    start = time.process_time()
-    solver = BranchAndBound(Instance.of(problem.votes, weights_of(weights, *problem.votes.totals)))
-    while not solver.done and time.process_time() - start < seconds:
-        solver.step()
-    assert solver.incumbent is not None
-    return solver.incumbent.value, solver.bound, time.process_time() - start
-
-
-def printed(problem: PruningProblem, weights: str, seconds: float) -> tuple[float, float, float]:
-    """Return value, bound and processor seconds of the program as printed, by HiGHS."""
-    start = time.process_time()
-    P, y = np.asarray(problem.library.validation), np.asarray(problem.library.y_validation)
-    votes = P > 0.5 if problem.positive == 1 else P < 0.5
-    program = Program(votes, y == problem.positive, weights_of(weights, *problem.votes.totals))
-    solution = program.solve(seconds=seconds)
-    return solution.value, solution.bound, time.process_time() - start
-
-
-# --- convex hulls -----------------------------------------------------------------------------
-
-PAPER = {100: (360, 2640), 300: (553, 19300), 1000: (1100, 272000)}  # seconds: 3DFCH, 3DCH
+# --- whole commands ---------------------------------------------------------------------------
 
 
 def bench_start(args: argparse.Namespace) -> None:
@@ -590,38 +396,10 @@ def seconds_of(words: list[str], room: Path, variables: dict[str, str]) -> float
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def bench_hull(args: argparse.Namespace) -> None:
-    """Print CPU seconds of searches on ZED1 beside the paper's."""
-    rows, whole = [], args.evaluations
-    for n in args.populations:
-        fast, slow = (f"{t:,}" for t in PAPER[n]) if n in PAPER else ("", "")
-        few = whole if n <= 1000 else min(whole, n + 500)  # a sample, where it is slow
-        for name, (vas, seconds), scale, paper in (
-            ("3DFCH-EMOA", searched(FCHEMOA, n, whole), 1.0, fast),
-            (f"3DCH-EMOA (of {few:,})", searched(CHEMOA, n, few), whole / few, slow),
-        ):
-            rows.append((name, str(n), f"{vas:.5f}", f"{seconds * scale:.2f}", paper))
-    print_table(f"ZED1, {whole:,} evaluations: CPU seconds", "search,n,VAS,here,paper", rows)
-
-
-def searched(cls: Callable[..., FCHEMOA | CHEMOA], n: int, evaluations: int) -> tuple[float, float]:
-    """Return VAS and the CPU seconds of a search through ask and tell, evaluation left out."""
-    problem: Problem = FunctionProblem("zed1")
-    roles = Roles(problem.metrics, [Objective(name, "min") for name in problem.metric_names])
-    vas = seconds = 0.0
-    for seed, stop in ((1, n + 20), (0, evaluations)):  # the first one compiles
-        algorithm, first, outside = cls(problem, roles, seed=seed, population=n), 0, 0.0
-        begun = time.process_time()
-        while first < stop:
-            X = asked(algorithm)
-            since = time.process_time()
-            ids, first = np.arange(first, first + len(X)), first + len(X)
-            batch = evaluate_candidates(problem, 0, ids, X)
-            outside += time.process_time() - since
-            algorithm.tell(batch)
-        seconds = time.process_time() - begun - outside
-        vas = float(algorithm.outcome().findings["vas"])
-    return vas, seconds
+BENCHES = (
+    bench_emsco, bench_multistage, bench_ensembling, bench_pruning, bench_nsga2, bench_defaults,
+    bench_hull, bench_resampling, bench_complexity, bench_start,
+)  # fmt: skip
 
 
 def main() -> int:
@@ -629,12 +407,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Speed, as ratios against a named baseline.")
     names = parser.add_subparsers(required=True, metavar="NAME")
     of = {}
-    for name, bench in ((k[6:], v) for k, v in globals().items() if k.startswith("bench_")):
+    for bench in BENCHES:
+        name = bench.__name__.removeprefix("bench_")
         of[name] = names.add_parser(name, help=bench.__doc__)
         of[name].set_defaults(bench=bench)
         of[name].add_argument("--repeats", type=int, default=3, help="the fastest counts")
     of["emsco"].add_argument("--generations", type=int, default=500)
     of["resampling"].add_argument("--designs", type=int, default=50000)
+    of["complexity"].add_argument("--sizes", type=int, nargs="+", default=[100, 200, 400, 800])
+    of["complexity"].add_argument("--out", type=Path, help="a table to write, CSV")
     of["nsga2"].add_argument("--evaluations", type=int, default=15000)
     of["defaults"].add_argument("--evaluations", type=int, nargs="+", default=[2000, 10000])
     of["defaults"].add_argument("--seeds", type=int, default=20)

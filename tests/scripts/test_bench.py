@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import bench
+import bench_families
 import numpy as np
 import peers
 import pytest
@@ -28,19 +29,24 @@ def test_the_loop_that_emsco_is_compared_with_scores_the_same():
 
 
 def test_all_ways_to_compute_roc_auc_agree():
-    library, X = bench.made_up(300), bench.random_rows(5)
-    expected = bench.one_at_a_time(library, X)
-    assert bench.numpy_auc(library, X) == pytest.approx(expected, abs=1e-5)
+    library, X = bench_families.made_up(300), bench_families.random_rows(5)
+    expected = bench_families.one_at_a_time(library, X)
+    assert bench_families.numpy_auc(library, X) == pytest.approx(expected, abs=1e-5)
     table = rank_table(library.validation, library.y_validation)
-    assert bench.by_keys(table, X) == pytest.approx(expected, abs=1e-5)
+    assert bench_families.by_keys(table, X) == pytest.approx(expected, abs=1e-5)
 
 
 def test_both_forms_of_pruning_are_solved_for_as_long():
-    problem = PruningProblem(bench.made_up_pool(k=8, n=60))
-    for solve in (bench.strong, bench.printed):
+    problem = PruningProblem(bench_families.made_up_pool(k=8, n=60))
+    for solve in (bench_families.strong, bench_families.printed):
         value, bound, seconds = solve(problem, "accuracy", 20.0)
         assert value == bound == pytest.approx(value), solve
         assert 0.0 <= seconds < 20.0
+
+
+def test_exponents_are_slopes_beside_those_of_the_papers():
+    row = bench_families.grown("mine", [10, 100], [0.001, 0.1], "n log n")
+    assert row[1:] == ("10", "100", "1", "100", "2.00", "n log n", "1.30")
 
 
 def test_peers_have_as_many_evaluations_and_never_beat_the_exact_front():

@@ -1,0 +1,57 @@
+"""How benchmarks time and print: CPU seconds of this process, tables of ratios."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from framework.algorithm import Algorithm
+from framework.arrays import Array
+
+_LEAST_SECONDS = 0.3  # of one measurement, so that the clock's resolution does not matter
+
+
+def rate(work: Callable[[], object], n: int, repeats: int = 1) -> float:
+    """Return how many of the ``n`` things that ``work`` does are done in a second, at best."""
+    work()  # compile, fill caches
+    best = 0.0
+    for _ in range(repeats):
+        start, done = time.process_time(), 0
+        while (seconds := time.process_time() - start) < _LEAST_SECONDS:
+            work()
+            done += n
+        best = max(best, done / seconds)
+    return best
+
+
+def fastest(repeats: int, measure: Callable[[], tuple[float, Any]]) -> tuple[float, Any]:
+    """Return the seconds and the result of the fastest of several measurements."""
+    return min((measure() for _ in range(repeats)), key=lambda pair: pair[0])
+
+
+def print_table(title: str, heads: str, rows: Iterable[Sequence[str]], words: int = 1) -> None:
+    """Print a table, its first columns of words, the others of numbers."""
+    table = Table(title=title, title_justify="left")
+    for i, name in enumerate(heads.split(",")):
+        table.add_column(name, justify="left" if i < words else "right")
+    for row in rows:
+        table.add_row(*row)
+    Console(width=130).print(table)
+
+
+def print_rates(title: str, rates: Sequence[tuple[str, float]]) -> None:
+    """Print what is done in a second; the first row is what the others are compared with."""
+    first = rates[0][1]
+    rows = ((name, f"{value:,.3g}", f"{value / first:,.1f}") for name, value in rates)
+    print_table(title, ",a second,times the first", rows)
+
+
+def asked(algorithm: Algorithm) -> Array:
+    """Return what a search that goes on asks for."""
+    X = algorithm.ask()
+    assert X is not None
+    return X
