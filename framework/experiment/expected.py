@@ -74,6 +74,14 @@ class Evidence(NamedTuple):
         """Return where candidates are among the designs."""
         return np.searchsorted(self.ids, ids)
 
+    def positions_of(self, front: Front) -> IntArray:
+        """Return where solutions are, also those whose design an earlier candidate had."""
+        if np.isin(front.ids, self.ids).all():
+            return self.positions(front.ids)
+        codes = row_codes(self.X)
+        order = np.argsort(codes)
+        return order[np.searchsorted(codes, row_codes(front.X.astype(self.X.dtype)), sorter=order)]
+
     def spreads(self, front: Front) -> dict[str, list[Spread]]:
         """Return what the ranges of a front's solutions are made of, by metric."""
         at, drawn = self.positions(front.ids[front.ids >= 0]), self.resamples
@@ -267,7 +275,7 @@ def with_expected(front: Front, resampled: Evidence) -> tuple[Front, dict[str, A
     """
     if not len(front):
         return front, {"unknown": "the front is empty"}
-    at = resampled.positions(front.ids)
+    at = resampled.positions_of(front)
     refits = resampled.refits(resampled.X[at])
     promised = expect_front(
         resampled.resamples, front.roles, resampled.values, front.ids, at, refits

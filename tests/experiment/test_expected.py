@@ -20,6 +20,7 @@ from framework.estimators.search import roles_for
 from framework.experiment.choice import Rescoring, RunSource
 from framework.experiment.expected import Evidence, evidence, sure_front, with_expected
 from framework.experiment.run_dir import RunDir
+from framework.front import TIED
 from framework.journal import Journal
 from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator
@@ -75,6 +76,18 @@ def test_sure_solutions_meet_all_limits_less_the_luck_of_the_front(luck):
     (tightest,) = re.findall(r"coverage>=([0-9.]+)$", str(e.value))
     assert "the edge" in sure_front(found, front, [f"coverage>={tightest}"], 90).edge
     assert not sure_front(found, front, ["coverage>=0.2"], 90).edge
+
+
+def test_a_solution_that_repeats_a_design_is_expected_to_do_as_that_does():
+    """What a method returns may be a later candidate than the first one of its design."""
+    outcomes = MadeUp(30, 60, seed=4)
+    front, resamples = front_of(outcomes), Resamples(outcomes, 0, 40)
+    everyone, X = np.arange(30), np.arange(30, dtype=np.int8)[:, np.newaxis]
+    found = Evidence(everyone, resamples.claimed(everyone), resamples, X)
+    rows = replace(front.rows, ids=front.ids + 100, X=X[front.ids])
+    repeated = with_expected(replace(front, rows=rows), found)[0].expected
+    for name, column in with_expected(front, found)[0].expected.items():
+        np.testing.assert_array_equal(repeated[name] - 100 * (name == TIED), column, err_msg=name)
 
 
 def test_sure_counts_the_records_that_a_share_is_about():
