@@ -414,8 +414,8 @@ def _listed(texts: Sequence[str], between: str = ", ") -> str:
 def _gain_text(one: Compared, front: Front) -> str:
     """Return the gain that decides, in words."""
     rest = (
-        f"; {one.dominated:,} of the {len(front):,} solutions are in nothing better than one of "
-        "its points"
+        f"; one of its points is as good in everything as {one.dominated:,} of the "
+        f"{len(front):,} solutions"
         if one.dominated
         else ""
     )

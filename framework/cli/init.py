@@ -52,7 +52,7 @@ class Init:
             near = nearest(args.kind, [*kinds, *map(str, _configurations())])
             raise InputError(
                 f"init: expected one of {', '.join(kinds)}, or a configuration that `{program()} "
-                f"init --list` names, found {args.kind!r}{near}"
+                f"init --list` names, found {(args.kind and repr(args.kind)) or 'none'}{near}"
             )
         _write(contents, folder)
         main, command = shlex.quote(str(file)), _command_of(file)

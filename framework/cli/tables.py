@@ -145,7 +145,7 @@ def walk_table(chosen: Chosen) -> Table:
     rows = [
         (
             str(number),
-            _listed(stage.features),
+            some(stage.features),
             f"{stage.cost_so_far:g}",
             f"{stage.entering:,}",
             f"{stage.leaving:,}",
@@ -200,7 +200,8 @@ def model(directory: Path) -> list[Part]:
     return [card.title, card.text.strip()]
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def some(names: tuple[str, ...]) -> str:
+    """Return the first names of many in a line, and how many more there are."""
     shown = ", ".join(names[:_MOST_FEATURES])
     more = len(names) - _MOST_FEATURES
     return f"{shown}, and {more} more" if more > 0 else shown

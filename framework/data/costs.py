@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib.metadata import version
@@ -73,7 +73,8 @@ class CostsConfig(Section):
         linear and 10 unless said; only with classes and by_importance.
     default : cost of each feature that the source leaves out, or of all without a source.
     panels : what is paid once for features that come together, such as a blood panel of five
-        values, by a name of yours; it is paid with the first of them, beside their own costs.
+        values, by a name of yours; it is paid with the first of them, beside their own costs,
+        which are 0 where neither the source nor ``default`` says them.
     """
 
     classes: _Classes | None = None
@@ -164,8 +165,11 @@ def _costs(
     where: str,
     left_out: Sequence[str],
 ) -> FloatArray:
+    shared = {name for panel in config.panels.values() for name in panel.features}
+    optional = shared if config.default is None else names
+
     def in_order(costs: Mapping[str, float] | Sequence[float], place: str) -> FloatArray:
-        return _in_order(costs, names, place, left_out, config.default is not None)
+        return _in_order(costs, names, place, left_out, optional)
 
     if config.by_importance is not None:
         if X_train is None or y_train is None:
@@ -179,8 +183,8 @@ def _costs(
         costs = _scale(in_order(config.classes, f"{where}.classes"), config)
     else:
         costs = np.full(len(names), np.nan)
-    default = 1.0 if config.default is None else config.default
-    return np.where(np.isnan(costs), default, costs)
+    usual = np.array([float(name not in shared) for name in names])
+    return np.where(np.isnan(costs), usual if config.default is None else config.default, costs)
 
 
 def _in_order(
@@ -188,7 +192,7 @@ def _in_order(
     names: Sequence[str],
     where: str,
     left_out: Sequence[str],
-    may_be_missing: bool,
+    optional: Collection[str],
 ) -> FloatArray:
     """Return one entry for each feature, NaN where there is none and there may be none."""
     if not isinstance(costs, Mapping):
@@ -201,8 +205,8 @@ def _in_order(
             )
         return np.array(costs, dtype=np.float64)
     check_features([name for name in costs if name not in left_out], names, where)
-    missing = [name for name in names if name not in costs]
-    if missing and not may_be_missing:
+    missing = [name for name in names if name not in costs and name not in optional]
+    if missing:
         raise InputError(
             f"{where}: expected an entry for each feature, found none for {listed(missing)}; "
             "give them, or a default for all that have none"

@@ -21,7 +21,7 @@ from framework.errors import InputError, listed
 from framework.front import Front
 from framework.outcomes import Sample
 from framework.problem import Deployable, Problem
-from framework.registry import nearest
+from framework.registry import nearest, require_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -222,11 +222,7 @@ def _limits(front: Front, where: Sequence[str | Condition], delta: float) -> lis
 
 def _codes(frame: pd.DataFrame, target: str, labels: Sequence[Any], place: str) -> IntArray:
     """Return the class of each fresh record, shape (n,)."""
-    if target not in frame.columns:
-        raise InputError(
-            f"{place}: expected the column {target!r} with the labels, found none of that name"
-            f"{nearest(target, [str(name) for name in frame.columns])}"
-        )
+    require_columns([target], frame.columns, f"{place}: labels")
     column = frame[target]
     if not len(column):
         raise InputError(f"{place}: expected records, found none")
@@ -249,12 +245,7 @@ def _codes(frame: pd.DataFrame, target: str, labels: Sequence[Any], place: str) 
 
 def _refuse_grouped(frame: pd.DataFrame, group: str, place: str) -> None:
     """Refuse records of which several may be of one group: they are not drawn independently."""
-    if group not in frame.columns:
-        raise InputError(
-            f"{place}: expected the column {group!r}, by which this run keeps records together, "
-            f"found none of that name{nearest(group, [str(name) for name in frame.columns])}; a "
-            "guarantee holds for one record of each group"
-        )
+    require_columns([group], frame.columns, f"{place}: split.group of this run")
     again = int(frame[group].duplicated().sum())
     if again:
         raise InputError(

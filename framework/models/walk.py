@@ -160,7 +160,7 @@ class Walk:
         rows = self.confusions.get("validation", ())
         sentences = [
             f"class {name}: of its {sum(row):,} {self.kind} {sum(row[:-1]):,} are answered, and "
-            f"only {row[k]:,} of them as {name}"
+            f"{f'only {row[k]:,}' if row[k] else 'none'} of them as {name}"
             for k, (name, row) in enumerate(zip(self.classes, rows, strict=False))
             if sum(row[:-1]) >= _FEWEST_ANSWERS
             and 2 * row[k] < sum(row[:-1])

@@ -203,5 +203,5 @@ def test_records_of_a_group_are_refused(there):
         certify(
             *asked, alone.assign(patient=alone["patient"] // 2), "state", limits, group="patient"
         )
-    with pytest.raises(InputError, match="expected the column 'patient'"):
+    with pytest.raises(InputError, match=r"split\.group of this run: expected a column 'patient'"):
         certify(*asked, fresh, "state", limits, group="patient")

@@ -158,10 +158,7 @@ def test_predict_ends_quietly_where_nobody_reads_on(exported, place):
             ["model dir", "model dir/example.csv", "--out", "no/such/folder.csv"],
             "--out no/such/folder.csv: cannot be written",
         ),
-        (
-            ["model dir", "lacks.csv"],
-            "expected columns 'f3', 'f5', 'f6' and 'f4', found none of those",
-        ),
+        (["model dir", "lacks.csv"], "columns 'f3', 'f5', 'f6' and 'f4', found none of those"),
     ],
 )
 def test_predict_refuses(exported, command, place, arguments, sentence):

@@ -66,6 +66,8 @@ def test_panels_are_paid_once():
     panels = panels_of(config(raw), NAMES, left_out=["id"])
     assert panels.of.tolist() == [0, -1, 0]
     assert costs(raw) == [0, 0, 0]
+    assert costs({"panels": raw["panels"]}, left_out=["id"]) == [0, 1, 0]
+    assert costs({"panels": raw["panels"], "values": {"age": 2, "sex": 3}}, left_out=["id"])[2] == 0
     assert panels.begun_at([[1], [2], [0]]) == [[], [0], []]
     assert panels.begun_at([[0, 2], [1]]) == [[0], []]
     again = Panels.from_json(json.loads(json.dumps(panels.to_json())), 3)

@@ -59,17 +59,16 @@ WITHOUT = "Against what one would do without it"
 _DECIMALS = 8  # of a number that is written without an exponent
 _REPORT = """body { max-width: 76rem; } p, ul { max-width: 60rem; } img { max-width: 100%; }
 table { border-collapse: collapse; margin: .5rem 0; } td, th { padding: .2rem .7rem;
-text-align: right; border-bottom: 1px solid #e5e7eb; white-space: nowrap; }
+text-align: right; border-bottom: 1px solid #e5e7eb; } td { white-space: nowrap; }
 td:first-child, th:first-child, .text td, .text th { text-align: left; }
-.text td { white-space: normal; }
+td:first-child, .text td { white-space: normal; min-width: 6rem; }
 div { overflow-x: auto; }
 .scrolls::before { content: "wider than the page: scroll it sideways \\2192";
 position: sticky; left: 0; color: #555; font-size: .85rem; }
 td.best { font-weight: bold; }
 h1, h2, p { overflow-wrap: anywhere; } pre { overflow-x: auto; }
 @media (max-width: 40rem) { body { margin: .6rem; } td, th { padding: .2rem .4rem; }
-th { white-space: normal; } td:first-child, th:first-child { position: sticky; left: 0;
-background: #fff; white-space: normal; min-width: 6rem; } }
+td:first-child, th:first-child { position: sticky; left: 0; background: #fff; } }
 .paper { color: #777; } abbr { text-decoration: none; cursor: help; }
 th button { all: inherit; display: inline; padding: 0; border: 0; cursor: pointer; }
 th button:focus-visible { outline: 2px solid #0072b2; }
@@ -203,6 +202,18 @@ def digits(value: float) -> str:
         return "-"
     value += 0.0  # -0.0 is 0
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def gap(value: float, of: float) -> str:
+    """Return a signed difference, rounded to four digits of the number that it is a change of."""
+    size = abs(of) if of and math.isfinite(of) else 1.0
+    rounded = round(value, 3 - math.floor(math.log10(size)))
+    return f"{'+' if rounded > 0 else ''}{digits(rounded)}"
+
+
+def span(low: float, high: float) -> str:
+    """Return a range, a single number where both ends are written alike."""
+    return digits(low) if digits(low) == digits(high) else f"{digits(low)} to {digits(high)}"
 
 
 def spread(value: float, more_or_less: float) -> str:

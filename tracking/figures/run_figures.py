@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from itertools import cycle
 from pathlib import Path
 
@@ -89,7 +90,7 @@ def front_png(data: RunData, path: Path) -> None:
             edgecolors=BLACK,
             linewidths=1.1,
             zorder=4,
-            label=f"without search: {_short(one.name)}",
+            label=textwrap.fill(f"without search: {one.name}", 56, max_lines=3),
         )
     mark_chosen(axes, data, "the chosen design")
     axes.set(xscale=data.scale(x), yscale=data.scale(y))
@@ -196,10 +197,3 @@ def _limits(*columns: FloatArray) -> tuple[float, float]:
     high = max(float(np.nanmax(column)) for column in columns)
     margin = 0.04 * (high - low) or 0.5
     return low - margin, high + margin
-
-
-_LONGEST_NAME = 60
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."

@@ -17,8 +17,10 @@ from tracking.figures.html_page import (
     WITHOUT,
     as_table,
     digits,
+    gap,
     picture,
     section,
+    span,
     write_report_page,
 )
 from tracking.figures.run_data import RunData, read_run_data
@@ -135,9 +137,10 @@ def _alternatives(run_dir: RunDir, data: RunData) -> Iterator[str]:
                     html.escape(display_name(name)),
                     f"{gain.points} of {len(one.points)}",
                     digits(gain.of),
-                    *(f"{value:+.3g}" for value in (gain.claimed, gain.expected)),
-                    f"{gain.low:+.3g} to {gain.high:+.3g}",
-                    "" if gain.test is None else f"{gain.test:+.3g}",
+                    gap(gain.claimed, gain.of),
+                    gap(gain.expected, gain.of),
+                    f"{gap(gain.low, gain.of)} to {gap(gain.high, gain.of)}",
+                    "" if gain.test is None else gap(gain.test, gain.of),
                 ]
             )
         if not one.gains:
@@ -166,12 +169,10 @@ def _chosen(run_dir: RunDir, data: RunData) -> str:
         if promises:
             promise = promises.get(name)
             row.append("" if promise is None else digits(promise.expected))
-            row.append(
-                "" if promise is None else f"{digits(promise.low)} to {digits(promise.high)}"
-            )
+            row.append("" if promise is None else span(promise.low, promise.high))
         if ranged:
             of_test = promise and promise.of_test(searched, tested, front.roles.metrics[name])
-            row.append(f"{digits(of_test[0])} to {digits(of_test[1])}" if of_test else "")
+            row.append(span(*of_test) if of_test else "")
         rows.append([*row, digits(float(test[name][position])) if name in test else ""])
     for name, column in front.settings.items():
         if not np.isnan(column[position]):
