@@ -4,8 +4,9 @@
 
 Each DIR is searched for the ``claims.csv`` of experiments (``paretolab experiment``, ``make
 emsco-paper`` ...) and of figures (``scripts/figures.py``). A line is a claim: the paper, what it
-says and has, the command that put it to the test, what came out, and whether it holds. Nothing is
-computed here: what is not there was not run.
+says and has, the command that put it to the test, how much of the paper's protocol that was, what
+came out, and whether it holds. Nothing is computed here: what is not there was not run. What a
+person has written into the column ``reason`` of the table that is replaced stays with its claim.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import yaml
 
+from framework.experiment.config import flatten
+from framework.experiment.grid_load import load_grid
+
 ROOT = Path(__file__).resolve().parents[1]
 PAPERS = {"emsco": "EMSCO", "ensembling": "HAPEns", "hull": "3DFCH-EMOA", "pruning": "pruning"}
-COLUMNS = ["paper", "statement", "in the paper", "command", "here", "holds"]
+COLUMNS = ["paper", "statement", "in the paper", "command", "size", "here", "holds", "reason"]
 
 
 def shipped() -> dict[str, Path]:
@@ -32,32 +37,78 @@ def shipped() -> dict[str, Path]:
     return by_name
 
 
-def origin(file: Path, configs: dict[str, Path]) -> tuple[str, str]:
-    """Return the paper and the command that a file of claims is of; texts that may be empty."""
+def origin(file: Path, configs: dict[str, Path]) -> tuple[str, str, str]:
+    """Return the paper, the command and the size that a file of claims is of; "" for unknown."""
     page = file.parent / "report.md"
     if page.is_file():  # a figure says its own command
         lines = page.read_text(encoding="utf-8").splitlines()
-        return PAPERS["emsco"], next((x.strip() for x in lines if x.startswith("    python")), "")
+        command = next((x.strip() for x in lines if x.startswith("    python")), "")
+        return PAPERS["emsco"], command.partition(" --out ")[0], "as shipped"
     experiment = file.parent.parent / "experiment.yaml"
     if not experiment.is_file():
-        return "", ""
-    name = str(yaml.safe_load(experiment.read_text(encoding="utf-8")).get("name"))
+        return "", "", ""
+    stored = yaml.safe_load(experiment.read_text(encoding="utf-8"))
+    name = str(stored.get("name"))
     paper = PAPERS.get(name.partition("-")[0], "")
-    return paper, f"paretolab experiment {configs[name]}" if name in configs else name
+    if name not in configs:
+        return paper, name, ""
+    options, size = scale(stored, ROOT / configs[name])
+    return paper, " ".join([f"paretolab experiment {configs[name]}", *options]), size
+
+
+def scale(stored: dict[str, Any], path: Path) -> tuple[list[str], str]:
+    """Return the options of an experiment that was run, and its part of the paper's protocol."""
+    grid = load_grid(path)
+    protocol = ["experiment.protocol=paper"] if "paper" in grid.section.protocols else []
+    shipped = yaml.safe_load(grid.dump())
+    paper = yaml.safe_load(load_grid(path, protocol).dump())
+    section = stored["experiment"]
+    options = [] if section["repeats"] == grid.section.repeats else ["--repeats"]
+    options += [str(section["repeats"])] * len(options)
+    here, usual = ({k: flatten(x[k]) for k in ("budget", "problem")} for x in (stored, shipped))
+    for part, keys in here.items():
+        changed = {f"{part}.{k}": v for k, v in keys.items() if usual[part].get(k, v) != v}
+        varied = grid.section.product
+        options += [f"--set {key}={value}" for key, value in changed.items() if key not in varied]
+    for key, values in grid.section.product.items():
+        cases: list[dict[str, Any]] = [flatten(case) for case in section["cases"].values()]
+        taken = list(dict.fromkeys(case[key] for case in cases if key in case))
+        if taken != values:
+            options.append(f"--set 'experiment.product={{{key}: {taken}}}'")
+    counts: list[tuple[Any, Any, str]] = [(runs(stored), runs(paper), "runs")]
+    counts += [(stored["budget"][key], n, key) for key, n in paper["budget"].items()]
+    parts = [f"{n:,} of {most:,} {what}" for n, most, what in counts if n and most and n != most]
+    return options, ", ".join(parts) or "the paper's"
+
+
+def runs(experiment: dict[str, Any]) -> int:
+    """Return how often each method runs."""
+    return len(experiment["experiment"]["cases"]) * int(experiment["experiment"]["repeats"])
 
 
 def claims_of(directories: list[Path]) -> pd.DataFrame:
     """Return the claims that are recorded below directories, in order of papers and commands."""
     configs, tables = shipped(), []
     for file in sorted({path for place in directories for path in place.rglob("claims.csv")}):
-        paper, command = origin(file, configs)
+        paper, command, size = origin(file, configs)
         if paper:
             table = pd.read_csv(file, keep_default_na=False)
             table = table.rename(columns={"claim": "statement", "paper": "in the paper"})
-            tables.append(table.assign(paper=paper, command=command).reindex(columns=COLUMNS))
+            tables.append(table.assign(paper=paper, command=command, size=size))
     if not tables:
         return pd.DataFrame(columns=COLUMNS)
-    return pd.concat(tables).sort_values(["paper", "command"], kind="stable", ignore_index=True)
+    table = pd.concat(tables).sort_values(["paper", "command"], kind="stable", ignore_index=True)
+    return table.reindex(columns=COLUMNS, fill_value="")
+
+
+def with_reasons(table: pd.DataFrame, before: Path) -> pd.DataFrame:
+    """Return a table with the reasons that one before it has for the same claims."""
+    if not before.is_file():
+        return table
+    old = pd.read_csv(before, keep_default_na=False)
+    reasons = {(row.paper, row.statement): row.reason for row in old.itertuples()}
+    claims = zip(table.paper, table.statement, strict=True)
+    return table.assign(reason=[str(reasons.get(claim, "")) for claim in claims])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -71,7 +122,7 @@ def main(arguments: list[str] | None = None) -> int:
         searched = ", ".join(map(str, options.directories))
         print(f"claims: expected experiments with claims below {searched}, found none")
         return 2
-    table.to_csv(options.out, index=False)
+    with_reasons(table, options.out).to_csv(options.out, index=False)
     for paper, lines in table.groupby("paper"):
         print(f"{paper}: {(lines.holds == 'yes').sum()} of {len(lines)} hold")
     return 0

@@ -311,8 +311,8 @@ BUDGET = {
     "framework": 41_170,
     "algorithms": 32_400,
     "tracking": 7_650,
-    "scripts": 2_610,
-    "tests": 46_050,
+    "scripts": 2_660,
+    "tests": 46_060,
 }
 
 

@@ -8,31 +8,43 @@ import yaml
 
 from framework.analysis.compare import Claim
 from framework.analysis.report import claims_table
+from framework.experiment.grid_load import load_grid
 
 
 def test_claims_of_experiments_and_figures_are_lines_with_their_commands(tmp_path, capsys):
     runs = tmp_path / "runs"
-    for name, holds in (("pruning", True), ("emsco-fronts", False), ("mine", True)):
+    fewer = ["experiment.product={problem.split.seed: [1]}", "budget.generations=50"]
+    grid = load_grid(claims.ROOT / "configs" / "emsco" / "fronts.yaml", fewer, repeats=2)
+    for name, holds in (("pruning-mine", True), ("emsco-fronts", False), ("mine", True)):
         tables = runs / name / "tables"
         tables.mkdir(parents=True)
-        (tables.parent / "experiment.yaml").write_text(yaml.safe_dump({"name": name}))
+        text = grid.dump() if name == grid.base.name else yaml.safe_dump({"name": name})
+        (tables.parent / "experiment.yaml").write_text(text)
         found = claims_table([Claim(f"{name} is good", "always", "at times", holds)])
         found.to_csv(tables / "claims.csv", index=False)
     figure = runs / "figures"
     figure.mkdir()
-    (figure / "report.md").write_text("# A figure\n\n    python scripts/figures.py threshold\n")
+    text = "# A figure\n\n    python scripts/figures.py threshold --out here\n"
+    (figure / "report.md").write_text(text)
     claims_table([Claim("rises", "seen", "r = 1", True)]).to_csv(figure / "claims.csv", index=False)
     out = tmp_path / "claims.csv"
+    pd.DataFrame(
+        [["EMSCO", "rises", "by chance"], ["EMSCO", "falls", "none"]],
+        columns=["paper", "statement", "reason"],
+    ).to_csv(out, index=False)
     assert claims.main([str(runs), "--out", str(out)]) == 0
     assert capsys.readouterr().out == "EMSCO: 1 of 2 hold\npruning: 1 of 1 hold\n"
     table = pd.read_csv(out)
     assert table.columns.tolist() == claims.COLUMNS
-    assert table["statement"].tolist() == ["emsco-fronts is good", "rises", "pruning is good"]
+    assert table["statement"].tolist() == ["emsco-fronts is good", "rises", "pruning-mine is good"]
     assert table["command"].tolist() == [
-        "paretolab experiment configs/emsco/fronts.yaml",
+        "paretolab experiment configs/emsco/fronts.yaml --repeats 2 --set budget.generations=50 "
+        "--set 'experiment.product={problem.split.seed: [1]}'",
         "python scripts/figures.py threshold",
-        "paretolab experiment configs/experiments/pruning.yaml",
+        "pruning-mine",
     ]
+    assert table["size"].tolist()[:2] == ["18 of 2,700 runs, 50 of 500 generations", "as shipped"]
+    assert table["reason"].fillna("").tolist() == ["", "by chance", ""]
     assert table["here"].tolist() == ["at times", "r = 1", "at times"]
     assert table["holds"].tolist() == ["no", "yes", "yes"]
 
