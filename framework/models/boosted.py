@@ -37,6 +37,7 @@ PARAMETERS = {
 """What a configuration may set: the libraries hide it, or take names of files beside it."""
 
 ALWAYS: dict[str, dict[str, Any]] = {
+    "lightgbm.LGBMClassifier": {"n_jobs": 1},
     "xgboost.XGBClassifier": {"n_jobs": 1},
     "catboost.CatBoostClassifier": {
         "allow_writing_files": False,

@@ -156,9 +156,13 @@ class Prototype(dict[str, Any]):
         from sklearn.base import clone
 
         copy: Any = clone(self.estimator)
-        states = [k for k in copy.get_params() if k.rpartition("__")[2] == "random_state"]
-        unset = {key: 0 for key in states if copy.get_params()[key] is None}
-        return copy.set_params(**unset) if unset else copy
+        parameters, usual = copy.get_params(), {"random_state": 0}
+        if not type(copy).__module__.startswith("sklearn."):  # there, None is one thread
+            usual["n_jobs"] = 1  # LightGBM would take all cores, whatever a process is limited to
+        ends = (
+            (key, key.rpartition("__")[2]) for key, value in parameters.items() if value is None
+        )
+        return copy.set_params(**{key: usual[end] for key, end in ends if end in usual})
 
 
 class PythonClassifier(ClassifierConfig):

@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 import paretolab
 from framework.errors import InputError
 from framework.models.boosted import BoostedTrees, as_plain
-from framework.models.classifiers import ClassifierConfig, make_estimator
+from framework.models.classifiers import ClassifierConfig, Prototype, make_estimator
 
 # two trees of one class against the rest: a root with two leaves, and a leaf
 TREES = np.array(
@@ -187,6 +187,11 @@ def test_what_cannot_be_written_is_searched_and_refused_at_export(
 def test_what_is_no_estimator_with_probabilities_is_refused_at_once(classifier):
     with pytest.raises(InputError, match=r"^classifier: expected a"):
         searched(classifier)
+
+
+def test_an_estimator_of_lightgbm_is_fitted_on_one_thread():
+    lightgbm = pytest.importorskip("lightgbm")
+    assert Prototype(lightgbm.LGBMClassifier()).copy_of().n_jobs == 1
 
 
 def test_an_estimator_that_fails_says_why():

@@ -118,9 +118,13 @@ def case_means(comparison: Comparison) -> Figure:
     step = 0.8 / len(comparison.methods)
     count = len(comparison.indicators)
     height = 1.6 + max(0.5, 0.16 * len(comparison.methods)) * len(cases)
-    figure = Figure(figsize=(max(6.5, 2 + 3 * count), height), layout="constrained")
-    panels = figure.subplots(1, count, sharey=True, squeeze=False)[0]
-    for axes, (column, indicator) in zip(panels, comparison.indicators.items(), strict=True):
+    across = min(count, 4)
+    down = -(-count // across)
+    figure = Figure(figsize=(max(6.5, 2 + 3 * across), height * down), layout="constrained")
+    panels = figure.subplots(down, across, sharey=True, squeeze=False).ravel()
+    for axes in panels[count:]:
+        axes.remove()
+    for axes, (column, indicator) in zip(panels, comparison.indicators.items(), strict=False):
         for number, name in enumerate(comparison.methods):
             part = table[(table["method"] == name) & (table["indicator"] == column)]
             y = np.array([cases.index(case) for case in part[by]]) - 0.4 + (number + 0.5) * step

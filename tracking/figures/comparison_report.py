@@ -396,4 +396,4 @@ def _wins(comparison: Comparison, wins: pd.DataFrame) -> str:
 
 def _heading(comparison: Comparison, name: str) -> str:
     indicator = comparison.indicators[name]
-    return f"{html.escape(indicator.label)} {ARROW[indicator.better][0]}"
+    return f"{html.escape(indicator.label)}&nbsp;{ARROW[indicator.better][0]}"

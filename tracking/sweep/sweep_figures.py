@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import optuna
 import plotly.graph_objects as go
+from matplotlib.ticker import MaxNLocator
 from optuna.trial import FrozenTrial
 from plotly.subplots import make_subplots
 
@@ -172,6 +173,8 @@ def write_sweep_page(data: SweepData, study: SweepStudy, path: Path) -> None:
         slices = optuna.visualization.plot_slice(
             study.study, keys, target=target, target_name=label
         )
+        for axis in slices.select_xaxes():
+            axis.update(title_text=short(axis.title.text or keys[0]), nticks=4, tickangle=0)
         sections.append(
             (f"{name.capitalize()} by key", _SLICE, _laid_out(slices, 380, 1 + len(keys)))
         )
@@ -256,9 +259,7 @@ def _vertical_axis(key: str, axis: KeyAxis) -> dict[str, Any]:
         positions, texts = [float(i) for i in range(len(axis.ticks))], list(axis.ticks)
     else:
         present = values[~absent]
-        positions = (
-            np.linspace(present.min(), present.max(), _TICKS).tolist() if len(present) else []
-        )
+        positions = _ticks(present, log=axis.log) if len(present) else []
         texts = [f"{10**position if axis.log else position:.3g}" for position in positions]
     margin = 0.05 * (positions[-1] - positions[0]) if positions else 0.0
     if absent.any():
@@ -273,6 +274,16 @@ def _vertical_axis(key: str, axis: KeyAxis) -> dict[str, Any]:
         "ticktext": texts,
         "range": [positions[0] - margin, positions[-1] + margin],
     }
+
+
+def _ticks(values: FloatArray, *, log: bool) -> list[float]:
+    """Return where an axis has ticks: round numbers around the values; ends of a logarithm."""
+    low, high = float(values.min()), float(values.max())
+    if log or low == high:
+        return [float(tick) for tick in np.linspace(low, high, _TICKS)]
+    whole = bool((values == values.round()).all())
+    locator = MaxNLocator(_TICKS, steps=[1, 2, 5, 10], integer=whole)
+    return [float(tick) for tick in np.asarray(locator.tick_values(low, high))]
 
 
 def _importances_html(shares: Mapping[str, float]) -> Any:
