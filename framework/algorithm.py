@@ -99,9 +99,9 @@ class Algorithm(ABC):
         True once it has nothing more to propose; ``reason`` is the text that says why.
     plan : str
         One line for the user about what it is going to do, shown before it starts; may be empty.
-    remains : str
-        Class attribute: how what to expect of its solutions is known to be wrong, a line for the
-        user; may be empty.
+    narrow : bool
+        Class attribute: it evaluates little beside its path. What it could have chosen is then
+        what it evaluates in resamples of the records.
 
     Raises
     ------
@@ -115,7 +115,7 @@ class Algorithm(ABC):
     max_pending: int = 1
     evaluations_per_generation: int | None = None
     plan: str = ""
-    remains: ClassVar[str] = ""
+    narrow: ClassVar[bool] = False
 
     def __init__(self, problem: Problem, roles: Roles, *, seed: int) -> None:
         if not isinstance(problem.space, self.spaces):

@@ -106,6 +106,7 @@ def main() -> int:
     if args.one:
         print(json.dumps(measured(*args.one)))
         return 0
+    row("records", BASE, args.limit)  # kernels that are not compiled yet
     rows = [
         row(axis, BASE | {axis: value}, args.limit)
         for axis in args.axis or AXES

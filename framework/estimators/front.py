@@ -31,7 +31,7 @@ from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.estimators.search import Searched, roles_for, search
 from framework.experiment.choice import Pick, Source, pick
-from framework.experiment.expected import Evidence, evidence_of, with_expected
+from framework.experiment.expected import Evidence, beside_of, evidence_of, with_expected
 from framework.experiment.export import noted_of
 from framework.front import Front, Promise, why_empty
 from framework.models.checks import as_frame
@@ -336,9 +336,11 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         return self._model_of(pick.front.X[pick.position].astype(problem.space.dtype), problem)
 
     def _evidence(self, problem: Problem, **more: Any) -> Evidence | None:
-        alone = self.algorithm_ is not None and self.algorithm_.front_only
-        front = self._front if alone else None
-        return evidence_of(self._evaluated, problem, self.random_state, front, **more)
+        seed, beside = self.random_state, None
+        if self.algorithm_ is not None:
+            algorithm, _ = self._asked(self.problem_)
+            beside = beside_of(algorithm, self._front, self.problem_, seed)
+        return evidence_of(self._evaluated, problem, seed, beside, **more)
 
     def _with_expected(self) -> Front:
         """Return the front with what to expect of each solution, where that is known."""

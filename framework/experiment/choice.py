@@ -22,8 +22,8 @@ from framework.experiment.config import check
 from framework.experiment.expected import (
     Evidence,
     Sure,
+    beside_of,
     evidence,
-    exact_front,
     expectation,
     scored_again,
     sure_front,
@@ -274,7 +274,7 @@ class RunSource(Source):
         # designs beside the front may need components that costs of errors train anew
         around = None
         if self._rescoring.errors is None:
-            around = exact_front(self._config, self.front, self.base())
+            around = beside_of(self._config.algorithm, self.front, self.base(), self.seed)
         with self._run_dir.journal() as journal:
             return evidence(journal, problem, self.seed, around, **more)
 

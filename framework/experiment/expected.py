@@ -19,9 +19,9 @@ from framework.analysis.resamples import Resamples
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, row_codes
 from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.experiment.config import RunConfig, check
-from framework.experiment.options import AlgorithmOptions
-from framework.experiment.unevaluated import unevaluated
+from framework.experiment.config import check
+from framework.experiment.options import AlgorithmOptions, Options
+from framework.experiment.unevaluated import searched_again, unevaluated
 from framework.front import Archive, Front, Promise, expected_columns
 from framework.journal import Journal
 from framework.outcomes import RecordOutcomes, Refits, WeightedOutcomes
@@ -34,6 +34,9 @@ _LEAST_TOTAL, _FOR_A_RECORD = 2**24, 2**16  # units that records of classes have
 _LEAST_UNITS = 500  # of a record, so that rounding changes no share by more than a thousandth
 _MOST_TOTAL = 2**50  # sums of resamples, where records are drawn a few times, stay below 2^53
 _MOST_SECONDS = 30.0  # of training components again, for figures that only inform
+
+Beside = Callable[[Problem, Array], Array]
+"""Of a problem and designs that were evaluated, others that could have been chosen."""
 
 
 class Evidence(NamedTuple):
@@ -50,7 +53,7 @@ class Evidence(NamedTuple):
     X : numpy.ndarray, shape (n, d)
         The designs.
     beside : int
-        How many of them, the last ones, nobody evaluated: beside an exact method's front.
+        How many of them, the last ones, the method could have chosen and did not evaluate.
     refits : callable, optional
         As :meth:`~framework.problem.Problem.refits`, of records that count as these do.
     tested : int
@@ -93,7 +96,7 @@ def evidence(
     journal: Journal,
     problem: Problem,
     seed: int,
-    front: Front | None = None,
+    beside: Beside | None = None,
     *,
     shares: Mapping[str, float] | None = None,
     seconds: float = _MOST_SECONDS,
@@ -103,9 +106,8 @@ def evidence(
     With ``shares`` of classes records count as if these were those of the classes. ``seconds`` is
     how long components may take that are to be trained again.
 
-    ``front`` is that of a method which has nothing else evaluated (``Algorithm.front_only``): it
-    chose from all designs, and some 2,000 beside the front stand for them
-    (:func:`~framework.experiment.unevaluated.unevaluated`).
+    ``beside`` returns what the method could have chosen too, of the problem and the designs that
+    it had evaluated: see :func:`beside_of`.
 
     Raises
     ------
@@ -114,14 +116,14 @@ def evidence(
         take long.
     """
     batches = (batch for batch, _ in journal.batches())
-    return evidence_of(batches, problem, seed, front, shares=shares, seconds=seconds)
+    return evidence_of(batches, problem, seed, beside, shares=shares, seconds=seconds)
 
 
 def evidence_of(
     batches: Iterable[Evaluated],
     problem: Problem,
     seed: int,
-    front: Front | None = None,
+    beside: Beside | None = None,
     *,
     shares: Mapping[str, float] | None = None,
     seconds: float = _MOST_SECONDS,
@@ -138,12 +140,9 @@ def evidence_of(
     _, first = np.unique(row_codes(X[order]), return_index=True)
     order = order[np.sort(first)]
     ids, X = ids[order], np.ascontiguousarray(X[order])
-    beside = 0
-    if front is not None and len(front):
-        near = unevaluated(problem, front, X, seed)
-        beside = len(near)
-        X = np.concatenate([X, near])
-        ids = np.concatenate([ids, ids[-1] + 1 + np.arange(beside)])
+    more = X[:0] if beside is None else beside(problem, X)
+    X = np.concatenate([X, more])
+    ids = np.concatenate([ids, ids[-1] + 1 + np.arange(len(more))])
     missing = problem.missing_components(X)
     cost = problem.build_cost(missing) if len(missing) else None
     if cost is not None and cost.seconds > seconds:
@@ -163,11 +162,11 @@ def evidence_of(
         for name in pieces[0].values
     }
     resamples = Resamples(outcomes, seed)
-    if beside:
-        more = resamples.claimed(np.arange(len(X) - beside, len(X)))
-        values = {name: np.append(column, more[name]) for name, column in values.items()}
+    if len(more):
+        claimed = resamples.claimed(np.arange(len(X) - len(more), len(X)))
+        values = {name: np.append(column, claimed[name]) for name, column in values.items()}
     tested = int(problem.describe().get("test") or 0)
-    return Evidence(ids, values, resamples, X, beside, refits, tested)
+    return Evidence(ids, values, resamples, X, len(more), refits, tested)
 
 
 def _counted(problem: Problem, counted: IntArray, X: Array) -> Refits | None:
@@ -180,13 +179,28 @@ def _counted(problem: Problem, counted: IntArray, X: Array) -> Refits | None:
     return refits._replace(folds=folds, whole=WeightedOutcomes(refits.whole, each))
 
 
-def exact_front(config: RunConfig, front: Front, problem: Problem) -> Front | None:
-    """Return the front of a run as :func:`evidence` asks for it: None where it was searched for."""
+def beside_of(
+    algorithm: AlgorithmOptions | str | Mapping[str, Any] | None,
+    front: Front,
+    problem: Problem,
+    seed: int,
+) -> Beside | None:
+    """Return what gives the designs that a search could have chosen beside those it evaluated.
+
+    None where these are enough: but for methods that have a front alone evaluated, and for those
+    that evaluate little beside their path (``front_only`` and ``narrow`` of
+    :class:`~framework.algorithm.Algorithm`).
+    """
     # options that are read from the directory of a run are as written: its package may be missing
-    options = check(AlgorithmOptions, config.algorithm.model_dump(mode="json"), "algorithm")
-    if not options.registered_class.front_only:
+    written = algorithm.model_dump(mode="json") if isinstance(algorithm, Options) else algorithm
+    options = check(AlgorithmOptions, written, "algorithm")
+    search = options.registered_class
+    if not len(front) or not (search.front_only or search.narrow):
         return None
-    return front if options.make(problem, front.roles, config.seed).front_only else None
+    made = partial(options.make, problem, front.roles, seed)
+    if search.narrow:
+        return lambda problem, X: searched_again(problem, made, front, X, seed)
+    return (lambda problem, X: unevaluated(problem, front, X, seed)) if made().front_only else None
 
 
 def class_weights(

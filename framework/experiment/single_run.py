@@ -296,16 +296,15 @@ class SingleRun:
 
         Where it is not known the fronts are as they were, and the latter says why.
         """
-        from framework.experiment.expected import evidence, exact_front, with_expected
+        from framework.experiment.expected import beside_of, evidence, with_expected
         from framework.experiment.resamples import keep_resamples
 
         self._run_dir.resamples_file.unlink(missing_ok=True)  # of an earlier front
         kind = self._config.problem.kind
         try:
-            around = exact_front(self._config, fronts[0], self._problem)
-            self._evidence = resampled = evidence(
-                self._journal, self._problem, self._config.seed, around
-            )
+            seed, problem = self._config.seed, self._problem
+            beside = beside_of(self._config.algorithm, fronts[0], problem, seed)
+            self._evidence = resampled = evidence(self._journal, problem, seed, beside)
         except InputError as error:
             return list(fronts), {"unknown": str(error)}
         if resampled is None and not isinstance(self._problem, Deployable):
@@ -314,9 +313,7 @@ class SingleRun:
             why = f"problem {kind!r} does not say what each record contributes to these metrics"
             return list(fronts), {"unknown": why}
         first, about = with_expected(fronts[0], resampled)
-        about["remains"] = [
-            line for line in (self._algorithm.remains, self._problem.remains) if line
-        ]
+        about["remains"] = [self._problem.remains] if self._problem.remains else []
         keep_resamples(self._run_dir, first, resampled)
         expected = [first]
         for front in fronts[1:]:

@@ -1,14 +1,24 @@
-"""The designs that an exact method chose from without having them evaluated."""
+"""The designs that a method could have chosen without having them evaluated.
+
+An exact method chose from all of them, and a search that keeps to a path would have gone another
+way had the records been a little different.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
+from framework.algorithm import Algorithm
 from framework.analysis.choose import constraints_of, losses_of, meets
 from framework.analysis.resamples import PILOT, Resamples
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, row_codes
+from framework.batch import Evaluated
 from framework.front import Front
 from framework.problem import Problem
+from framework.run.evaluator import evaluate_candidates
 
 _DESIGNS = 2000  # that stand for all of them
 _SPOTS = 16  # of the front from which searches start
@@ -16,6 +26,8 @@ _ROUNDS = 8  # moves from the front
 _LOOKED_AT = 20_000  # designs of a round, fewer of many records:
 _WORK = 2e9  # designs x records x resamples of a round: about a second
 _AUGMENTED = 1e-3  # weight of the sum beside the greatest scaled loss
+_SEARCHES = 8  # more take off less than half a point
+_AGAIN = 2e7  # designs x records of all searches: some seconds
 
 
 def unevaluated(problem: Problem, front: Front, X: Array, seed: int) -> Array:
@@ -56,6 +68,51 @@ def unevaluated(problem: Problem, front: Front, X: Array, seed: int) -> Array:
         each = max(len(problem.neighbours(fresh[:1])), 1)
         moves = _distinct(problem.neighbours(fresh[_even(len(fresh), max(most // each, 1))]))
     return _without(designs, X)
+
+
+def searched_again(
+    problem: Problem, made: Callable[[], Algorithm], front: Front, X: Array, seed: int
+) -> Array:
+    """Return the best of what the same search evaluates in eight resamples of the records.
+
+    Parameters
+    ----------
+    problem : Problem
+        Whose metrics hang on records.
+    made : callable
+        Returns the search in its initial state.
+    front : Front
+        Not empty; some 2,000 designs stand for all, the best of its spots in some resample.
+    X : numpy.ndarray, shape (n, d)
+        Designs that were evaluated; none of them is returned. A resample has as many evaluations,
+        or as many as some seconds allow.
+    seed : int
+        The run's, of the resamples.
+    """
+    spots = front.X.astype(problem.space.dtype)[_even(len(front), _SPOTS)]
+    outcomes = problem.outcomes(spots)
+    assert outcomes is not None
+    designs, most = [spots], min(len(X), int(_AGAIN / (_SEARCHES * outcomes.records)))
+    for weights in Resamples(outcomes, seed, _SEARCHES).weights.T:
+        search, count = made(), 0
+        while count < most and (asked := search.ask()) is not None:
+            search.tell(_evaluated(problem, asked, count, weights[:, np.newaxis], seed))
+            designs.append(asked)
+            count += len(asked)
+    others = _without(np.concatenate(designs), np.concatenate([spots, X]))
+    looked = np.concatenate([spots, others])
+    return others[_best(problem, front, looked, len(spots), seed)[len(spots) :]]
+
+
+def _evaluated(problem: Problem, X: Array, first: int, weights: Array, seed: int) -> Evaluated:
+    """Return designs with their metrics in a resample (records, 1), numbered from the first."""
+    batch = evaluate_candidates(problem, seed, first + np.arange(len(X)), X)
+    outcomes = problem.outcomes(X)
+    assert outcomes is not None
+    values = dict(batch.values)
+    for name, of in outcomes.metrics(weights).items():
+        values[name] = np.where(batch.ok, of[:, 0], np.nan)
+    return replace(batch, values=values)
 
 
 def _best(problem: Problem, front: Front, X: Array, spots: int, seed: int) -> BoolArray:

@@ -18,7 +18,7 @@ from framework.analysis.resamples import Resamples
 from framework.errors import InputError
 from framework.estimators.search import roles_for
 from framework.experiment.choice import Rescoring, RunSource
-from framework.experiment.expected import Evidence, evidence, sure_front, with_expected
+from framework.experiment.expected import Evidence, beside_of, evidence, sure_front, with_expected
 from framework.experiment.run_dir import RunDir
 from framework.front import TIED
 from framework.journal import Journal
@@ -118,12 +118,13 @@ def test_designs_stand_beside_the_front_of_an_exact_method(tmp_path):
         front = search(
             problem, searched, SerialEvaluator(problem, 0), budget=budget, journal=journal
         )
-        alone, beside = evidence(journal, problem, 0), evidence(journal, problem, 0, front)
-        again = evidence(journal, problem, 0, front)
+        near = beside_of("exact", front, problem, 0)
+        alone, beside = evidence(journal, problem, 0), evidence(journal, problem, 0, near)
+        again = evidence(journal, problem, 0, near)
     n = len(alone.ids)
     assert (alone.beside, len(front)) == (0, n)
-    near = {tuple(x) for x in beside.X[n:].tolist()} - {tuple(x) for x in front.X.tolist()}
-    assert len(near) == beside.beside > 0
+    others = {tuple(x) for x in beside.X[n:].tolist()} - {tuple(x) for x in front.X.tolist()}
+    assert len(others) == beside.beside > 0
     assert space.checked(beside.X) is not None
     assert again.X.tolist() == beside.X.tolist()
     for name, column in problem.evaluate(beside.X).items():

@@ -1,17 +1,24 @@
-"""What an exact method chose from: beside a brute force over all designs of a small pool."""
+"""What a method could have chosen, exact ones beside a brute force over a small pool."""
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
+from algorithms.ensembling.problem import EnsembleProblem
 from framework.analysis.resamples import PILOT, Resamples
-from framework.experiment.unevaluated import unevaluated
+from framework.estimators.search import roles_for
+from framework.estimators.search import search as search_of
+from framework.experiment.config import check
+from framework.experiment.options import AlgorithmOptions
+from framework.experiment.unevaluated import searched_again, unevaluated
 from framework.front import Front
-from paretolab import ParetoCascade, PrunedVoting
+from paretolab import ParetoCascade, ParetoEnsemble, PrunedVoting
+from tests.made_up_libraries import made_up, repeated
 
 BALANCED = "balanced_accuracy"
 
@@ -77,6 +84,42 @@ def test_nothing_is_taken_off_where_nothing_is_chosen_by_its_figures(algorithm):
     search = PrunedVoting(trees(5), algorithm=algorithm, verbose=False).fit(*noise(0))
     promise = search.expected(best=BALANCED)[BALANCED]
     assert promise.expected == pytest.approx(promise.claimed, abs=0.005)
+
+
+def test_a_search_goes_the_ways_on_which_resamples_lead_it():
+    """As on a library in which each record stands as often as the resample draws it."""
+    library = made_up(k=6, n=90)
+    problem = EnsembleProblem(library)
+    roles = roles_for(problem, ["roc_auc"])
+    made = partial(check(AlgorithmOptions, "ges", "algorithm").make, problem, roles, 0)
+
+    def searched(problem, budget):
+        done = search_of(problem, roles, "ges", budget, 0)
+        X = np.concatenate([batch.X for batch in done.evaluated])
+        return done.front, np.unique(X, axis=0)
+
+    front, X = searched(problem, 200)
+    weights = Resamples(problem.outcomes(X[:1]), 0, 8).weights
+    others = set()
+    for times in weights.T.astype(np.int64):
+        others |= {*map(tuple, searched(EnsembleProblem(repeated(library, times)), len(X))[1])}
+    beside = searched_again(problem, made, front, X, 0)
+    assert len(beside) > 20
+    assert {*map(tuple, beside)} == others - {*map(tuple, X)}
+
+
+@pytest.mark.parametrize("algorithm", ["ges", "qo_es"])
+def test_a_search_that_keeps_to_a_path_has_its_luck_taken_off(algorithm):
+    gaps = []
+    for seed in range(4):
+        search = ParetoEnsemble(
+            trees(12), algorithm=algorithm, metric=BALANCED, budget=800, verbose=False
+        )
+        promise = search.fit(*noise(seed)).expected(best=BALANCED)[BALANCED]
+        gaps.append((promise.claimed - 0.5, promise.expected - 0.5))
+    claimed, expected = np.mean(gaps, axis=0)
+    assert expected < claimed - 0.03
+    assert abs(expected) < 0.03
 
 
 def test_cascades_are_chosen_from_more_than_was_evaluated():

@@ -386,6 +386,7 @@ class QDOES(EnsembleEvolution):
     """
 
     niches = ("config_similarity", "loss_correlation")
+    narrow = True
 
 
 class QOES(EnsembleEvolution):
@@ -396,10 +397,7 @@ class QOES(EnsembleEvolution):
     """
 
     niches = None
-    remains = (
-        "its elites are the best ensembles alone: where models hardly differ, what is expected"
-        " may still be 2 points too high"
-    )
+    narrow = True
 
 
 class ParetoES(EnsembleEvolution):

@@ -46,10 +46,7 @@ class GES(CountsSearch):
     """
 
     ends_at_best = True
-    remains = (
-        "a greedy search tries little beside its path: where models hardly differ, what is expected"
-        " may still be 2 points too high"
-    )
+    narrow = True
 
     def __init__(
         self,
