@@ -81,14 +81,19 @@ def critical_differences(comparison: Comparison) -> Figure:
     return rank_diagrams(comparison.methods, comparison.tests, titles, blocks=comparison.blocks)
 
 
+def _four_to_a_line(count: int, height: float) -> tuple[Figure, list[Axes]]:
+    across, down = min(count, 4), -(-count // 4)
+    figure = Figure(figsize=(max(6.5, 2 + 3 * across), height * down), layout="constrained")
+    panels = figure.subplots(down, across, sharey=True, squeeze=False).ravel().tolist()
+    for axes in panels[count:]:
+        axes.remove()
+    return figure, panels[:count]
+
+
 def every_run(comparison: Comparison) -> Figure:
     """Draw every run's indicators on one problem: one row per search, one panel per indicator."""
     names = comparison.methods
-    count = len(comparison.indicators)
-    figure = Figure(
-        figsize=(max(6.5, 2.6 + 2.7 * count), 1.3 + 0.42 * len(names)), layout="constrained"
-    )
-    panels = figure.subplots(1, count, sharey=True, squeeze=False)[0]
+    figure, panels = _four_to_a_line(len(comparison.indicators), 1.3 + 0.42 * len(names))
     for axes, (column, indicator) in zip(panels, comparison.indicators.items(), strict=True):
         for y, name in enumerate(names):
             chosen = comparison.frame["method"] == name
@@ -116,15 +121,9 @@ def case_means(comparison: Comparison) -> Figure:
     table = scenarios(comparison) if by == "scenario" else means(comparison)
     cases = list(dict.fromkeys(table[by]))
     step = 0.8 / len(comparison.methods)
-    count = len(comparison.indicators)
     height = 1.6 + max(0.5, 0.16 * len(comparison.methods)) * len(cases)
-    across = min(count, 4)
-    down = -(-count // across)
-    figure = Figure(figsize=(max(6.5, 2 + 3 * across), height * down), layout="constrained")
-    panels = figure.subplots(down, across, sharey=True, squeeze=False).ravel()
-    for axes in panels[count:]:
-        axes.remove()
-    for axes, (column, indicator) in zip(panels, comparison.indicators.items(), strict=False):
+    figure, panels = _four_to_a_line(len(comparison.indicators), height)
+    for axes, (column, indicator) in zip(panels, comparison.indicators.items(), strict=True):
         for number, name in enumerate(comparison.methods):
             part = table[(table["method"] == name) & (table["indicator"] == column)]
             y = np.array([cases.index(case) for case in part[by]]) - 0.4 + (number + 0.5) * step
