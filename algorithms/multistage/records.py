@@ -125,7 +125,7 @@ class StageData:
             basis, products = logistic.class_basis(len(self.thresholds)), np.zeros((0, 0))
             theta = np.zeros((basis.shape[1], len(self.design) + 1))
             along = products
-            if theta.size <= MOST_COEFFICIENTS:
+            if theta.size <= MOST_COEFFICIENTS and self.weights.sum() > 0:
                 S = with_intercept(self.design)
                 if not logistic.fit(S, self.y, self.weights, basis, C, theta):
                     theta[:] = 0.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -264,3 +266,12 @@ def test_weighted_probabilities_are_scikit_learns(seed, classes):
     solver = LogisticRegression(solver="newton-cholesky", tol=1e-10, max_iter=10_000)
     found = solver.fit(X, y, sample_weight=weights).predict_proba(X)
     assert np.allclose(P.T, found, atol=1e-6)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_records_without_weight_tell_nothing(classes):
+    X, _, y = table(7, classes, n=150)
+    data = replace(stage_data(X, y, classes), sample_weights=np.zeros(80))
+    trained = train(data, "logistic_regression", {}, np.array([[7]], dtype=np.uint64))
+    assert not trained.errors
+    assert not np.frombuffer(trained.models[0]).any()

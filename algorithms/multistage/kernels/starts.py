@@ -57,8 +57,8 @@ def expected_start(start: Start, rows: IntArray, classes: int, strength: float) 
     free, d, products = len(start.theta), len(rows), start.products
     theta, variance = np.empty((free, d)), 0.0
     L, block = np.empty((d, d)), len(products) > 0
-    ridge = (4.0 if classes == 2 else float(classes)) / strength
     if block:
+        ridge = (4.0 if classes == 2 else float(classes)) / strength
         for a in range(d):
             for b in range(a + 1):
                 L[a, b] = products[rows[a], rows[b]]
