@@ -78,7 +78,7 @@ def searched_again(
     Parameters
     ----------
     problem : Problem
-        Whose metrics hang on records.
+        One that cannot weigh records has none.
     made : callable
         Returns the search in its initial state.
     front : Front
@@ -91,7 +91,8 @@ def searched_again(
     """
     spots = front.X.astype(problem.space.dtype)[_even(len(front), _SPOTS)]
     outcomes = problem.outcomes(spots)
-    assert outcomes is not None
+    if outcomes is None:
+        return X[:0]
     designs, most = [spots], min(len(X), int(_AGAIN / (_SEARCHES * outcomes.records)))
     for weights in Resamples(outcomes, seed, _SEARCHES).weights.T:
         search, count = made(), 0

@@ -122,6 +122,15 @@ def test_a_search_that_keeps_to_a_path_has_its_luck_taken_off(algorithm):
     assert abs(expected) < 0.03
 
 
+def test_a_scorer_that_weighs_no_records_leaves_unknown_what_to_expect():
+    search = ParetoEnsemble(
+        trees(4), algorithm="ges", metric="average_precision", budget=60, verbose=False
+    )
+    front = search.fit(*noise(0)).front_
+    assert len(front)
+    assert not any(name.startswith("expected_") for name in front.columns)
+
+
 def test_cascades_are_chosen_from_more_than_was_evaluated():
     X, y = noise(1)
     search = ParetoCascade(trees(4), costs=[1, 2, 4, 8], verbose=False).fit(X, y)
