@@ -105,16 +105,17 @@ def require_columns(needed: Iterable[str], columns: Collection[str], where: obje
         *most, last = map(repr, lacking)
         text = f"columns {', '.join(most)} and {last}" if most else f"a column {last}"
         others = [name for name in columns if name not in needed]
-        like = "".join(dict.fromkeys(nearest(name, others) for name in lacking[:9]))
         raise RecordsError(
             f"{where or 'data'}: expected {text}, found none of "
-            f"{'those names' if most else 'that name'}{like}"
+            f"{'those names' if most else 'that name'}{nearest(lacking, others)}"
             f"{'' if where else '; add what is missing, cells may be empty'}"
         )
 
 
-def nearest(word: str, words: Any) -> str:
-    """Return '; did you mean X?' for the known word nearest to ``word`` in any case, or nothing."""
+def nearest(unknown: str | list[str], words: Any) -> str:
+    """Return '; did you mean X?' for the words nearest to an unknown one or to nine, or nothing."""
     spelled = {text.casefold(): text for text in map(str, words)}
-    close = get_close_matches(str(word).casefold(), spelled, n=1)
-    return f"; did you mean {spelled[close[0]]!r}?" if close else ""
+    asked = unknown[:9] if isinstance(unknown, list) else [unknown]
+    close = [like for word in asked for like in get_close_matches(str(word).casefold(), spelled, 1)]
+    texts = ", ".join(repr(spelled[like]) for like in dict.fromkeys(close))
+    return f"; did you mean {texts}?" if texts else ""

@@ -215,11 +215,12 @@ def _in_order(
 
 
 def check_features(features: Sequence[str], names: Sequence[str], where: str) -> None:
-    """Refuse names that are no features."""
-    unknown = next((name for name in features if name not in names), None)
-    if unknown is not None:
+    """Refuse names that are no features, all in one sentence."""
+    unknown = [name for name in features if name not in names]
+    if unknown:
+        texts = ", ".join(map(repr, unknown))
         raise InputError(
-            f"{where}: expected names of features, found {unknown!r}{nearest(unknown, names)}"
+            f"{where}: expected names of features, found {texts}{nearest(unknown, names)}"
         )
 
 

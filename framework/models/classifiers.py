@@ -156,13 +156,23 @@ class Prototype(dict[str, Any]):
         from sklearn.base import clone
 
         copy: Any = clone(self.estimator)
-        parameters, usual = copy.get_params(), {"random_state": 0}
-        if not type(copy).__module__.startswith("sklearn."):  # there, None is one thread
-            usual["n_jobs"] = 1  # LightGBM would take all cores, whatever a process is limited to
-        ends = (
-            (key, key.rpartition("__")[2]) for key, value in parameters.items() if value is None
-        )
-        return copy.set_params(**{key: usual[end] for key, end in ends if end in usual})
+        for part in (copy, *copy.get_params().values()):
+            if hasattr(part, "get_params") and not isinstance(part, type):
+                _settle(part)
+        return copy
+
+
+def _settle(part: Any) -> None:
+    """Have an estimator begin at 0 and take one thread, where it leaves that open.
+
+    Of scikit-learn's None is one thread already; LightGBM, XGBoost and CatBoost take all cores,
+    whatever a process is limited to. CatBoost has no parameter that is not set.
+    """
+    parameters, package = part.get_params(deep=False), type(part).__module__.partition(".")[0]
+    if package == "catboost":
+        parameters.setdefault("thread_count", None)
+    usual = {"random_state": 0} | ({} if package == "sklearn" else {"n_jobs": 1, "thread_count": 1})
+    part.set_params(**{k: usual[k] for k, v in parameters.items() if v is None and k in usual})
 
 
 class PythonClassifier(ClassifierConfig):

@@ -104,6 +104,10 @@ def test_a_written_section_reads_the_same(raw):
             "expected an entry for each feature, found none for time",
         ),
         ({"values": {"agee": 1}}, "expected names of features, found 'agee'; did you mean 'age'?"),
+        (
+            {"values": {"agee": 1, "age": 1, "no such": 2, "AGE": 3}},
+            "expected names of features, found 'agee', 'no such', 'AGE'; did you mean 'age'?",
+        ),
         ({"values": [0, 0, 0]}, "expected a cost above zero, found all 3 zero"),
         ({"classes": [1, 2, 999], "scale": "power"}, "found one too large for 'time'"),
         ({"by_importance": 3}, "by_importance: expected training records, found none"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, load_wine
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 import paretolab
 from framework.errors import InputError
 from framework.models.boosted import BoostedTrees, as_plain
-from framework.models.classifiers import ClassifierConfig, Prototype, make_estimator
+from framework.models.classifiers import PATHS, ClassifierConfig, Prototype, make_estimator
 
 # two trees of one class against the rest: a root with two leaves, and a leaf
 TREES = np.array(
@@ -189,9 +189,19 @@ def test_what_is_no_estimator_with_probabilities_is_refused_at_once(classifier):
         searched(classifier)
 
 
-def test_an_estimator_of_lightgbm_is_fitted_on_one_thread():
-    lightgbm = pytest.importorskip("lightgbm")
-    assert Prototype(lightgbm.LGBMClassifier()).copy_of().n_jobs == 1
+@pytest.mark.parametrize("kind", ["lightgbm", "xgboost", "catboost"])
+def test_boosted_trees_are_fitted_on_one_thread_wherever_they_stand(kind):
+    package, _, name = PATHS[kind].rpartition(".")
+    boosted = getattr(pytest.importorskip(package), name)
+    threads = "thread_count" if kind == "catboost" else "n_jobs"
+    voting = VotingClassifier(
+        [("boosted", boosted()), ("own", boosted(**{threads: 2}))], voting="soft"
+    )
+    part = Prototype(make_pipeline(StandardScaler(), voting)).copy_of()[-1]
+    counts = [dict(part.estimators)[name].get_params()[threads] for name in ("boosted", "own")]
+    assert counts == [1, 2]
+    assert Prototype(boosted()).copy_of().get_params()[threads] == 1
+    assert part.n_jobs is None  # scikit-learn's own, one thread
 
 
 def test_an_estimator_that_fails_says_why():

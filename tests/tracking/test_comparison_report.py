@@ -4,7 +4,9 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from framework.analysis.alternatives import Compared, Gain
@@ -131,8 +133,6 @@ def test_a_number_and_its_spread_are_written_alike(value, half, text):
 
 
 def test_a_single_objective_has_no_fronts(comparison, tmp_path):
-    from dataclasses import replace
-
     from framework.roles import Roles
 
     case = comparison.cases[0]
@@ -145,3 +145,13 @@ def test_a_single_objective_has_no_fronts(comparison, tmp_path):
     names = {path.name for path in paths}
     assert {"report.html", "runs.png"} <= names
     assert not names & {"fronts.png", "found.png", "attainment.png"}
+
+
+def test_one_attained_point_is_no_surface(comparison, tmp_path):
+    """As where the least cost has the best of the other objective that is drawn."""
+    case = comparison.cases[0]
+    best = case.reference.min(axis=0)
+    runs = tuple(replace(run, losses=np.vstack([run.losses, best])) for run in case.runs)
+    alone = compare_case(case.name, runs, case.roles)
+    names = {path.name for path in write_report(compare_cases("corner", [alone]), tmp_path)}
+    assert names == NAMES - {"attainment.png"}

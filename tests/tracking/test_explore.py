@@ -153,8 +153,8 @@ def test_a_browser_chooses_what_the_command_chooses(tmp_path, width):
     about["metrics"].append({**about["metrics"][3], "name": "false_positive_rate"})
     run_dir.about_file.write_text(json.dumps(about))
     lines = run_dir.front_file.read_text().splitlines()
-    rate = ["false_positive_rate,test_false_positive_rate"]
-    rate += [f"0.{k % 7},0.{k % 5}" for k in range(len(lines) - 1)]
+    rate = ["false_positive_rate,test_false_positive_rate,expected_cost,cost_low,cost_high"]
+    rate += [f"0.{k % 7},0.{k % 5},3,3,3" for k in range(len(lines) - 1)]
     run_dir.front_file.write_text(
         "\n".join(f"{a},{b}" for a, b in zip(lines, rate, strict=True)) + "\n"
     )
@@ -164,6 +164,7 @@ def test_a_browser_chooses_what_the_command_chooses(tmp_path, width):
     coverage, cost = front.rows.values["coverage"], front.rows.values["cost"]
     with browsed(run_dir, width) as page:
         assert chosen(page) == front.ids[choose(front)]
+        assert "3 to 3" not in page.inner_text("#chosen")
         least = float(f"{np.quantile(coverage, 0.3):.4g}")
         most = float(f"{np.quantile(cost, 0.8):.4g}")
         limits = [f"coverage>={least}", f"cost<={most}"]

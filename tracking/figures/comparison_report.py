@@ -191,10 +191,9 @@ def _drawings(comparison: Comparison) -> list[_Drawing]:
         title = "What each method finds of the reference front"
         drawings.append(_Drawing("found", title, _FOUND, reached_fronts(comparison)))
     if several and comparison.frame.groupby(["case", "method"]).size().max() > 1:
-        title = "Attainment surfaces"
-        drawings.append(
-            _Drawing("attainment", title, _ATTAINMENT + omitted, attainment(comparison))
-        )
+        figure, title = attainment(comparison), "Attainment surfaces"
+        if any(len(line.get_xdata()) > 1 for axes in figure.axes for line in axes.lines):  # type: ignore[arg-type]
+            drawings.append(_Drawing("attainment", title, _ATTAINMENT + omitted, figure))
     name, trace = on_the_way(comparison)
     if len(trace):
         for by in ("evaluations", "seconds"):
@@ -243,33 +242,41 @@ _WINS = (
 def _note(comparison: Comparison) -> str:
     meanings = "; ".join(f"{i.label}: {i.text}" for i in comparison.indicators.values())
     sizes = [len(case.reference) for case in comparison.cases]
-    listed = ", ".join(f"{size:,}" for size in sizes)
+    shown = ", ".join(f"{size:,}" for size in sizes)
     if len(sizes) > _MOST_PANELS:
-        listed = f"{min(sizes):,} to {max(sizes):,}"
-    shown = listed if len(sizes) == 1 else f"{listed} by case"
+        shown = f"{min(sizes):,} to {max(sizes):,}"
+    by_case = " by case" * (len(sizes) > 1)
     texts = list(dict.fromkeys(case.reference_text for case in comparison.cases))
     beaten = sum(case.beaten() for case in comparison.cases)
     attention = f" Runs dominate {beaten} vectors of it: it is not exact." if beaten else ""
     return (
         f"Mean ± standard deviation over runs. Reference: {'; '.join(texts)} ({shown} distinct "
-        f"vectors).{attention} {meanings}."
+        f"vectors{by_case}).{attention} {meanings}."
     )
 
 
 def _methods(comparison: Comparison) -> str:
-    numbers = [*NUMBERS, *(name for name in comparison.indicators if name not in NUMBERS)]
-    headings = ["method", "runs", *NUMBERS]
-    headings += [_heading(comparison, name) for name in numbers if name not in NUMBERS]
-    headings += [f"mean rank, {comparison.indicators[name].label}" for name in comparison.tests]
-    rows = []
+    """Return two tables of a line per method: indicators with their mean ranks, and its runs."""
     summary = comparison.summary().set_index("method").loc[comparison.ordered()].reset_index()
-    for row in summary.to_dict("records"):
-        cells = [html.escape(str(row["method"])), str(row["runs"])]
-        for name in numbers:
-            mean, std = row[f"{name}_mean"], row[f"{name}_std"]
-            cells.append(spread(mean, std))
-        rows.append(cells + [f"{row[f'{name}_rank']:.2f}" for name in comparison.tests])
-    return as_table(headings, rows)
+    judged = [name for name in comparison.indicators if name not in NUMBERS]
+    parts = []
+    for names in filter(None, (judged, NUMBERS)):
+        headings = [_heading(comparison, name) if names is judged else name for name in names]
+        rows = []
+        for row in summary.to_dict("records"):
+            cells = [html.escape(str(row["method"])), str(row["runs"])]
+            for name in names:
+                below = _below({"mean rank": row.get(f"{name}_rank", math.nan)})
+                cells.append(spread(row[f"{name}_mean"], row[f"{name}_std"]) + below)
+            rows.append(cells)
+        parts.append(as_table(["method", "runs", *headings], rows))
+    return "".join(parts)
+
+
+def _below(numbers: Mapping[str, float]) -> str:
+    """Return what is known of some numbers as a second line of a cell."""
+    texts = [f"{name} {_even(value)}" for name, value in numbers.items() if not math.isnan(value)]
+    return f'<br><span class="paper">{", ".join(texts)}</span>' if texts else ""
 
 
 def _winners(comparison: Comparison, table: pd.DataFrame) -> str:
@@ -286,12 +293,8 @@ def _winners(comparison: Comparison, table: pd.DataFrame) -> str:
             text = f"<b>{text}</b>"
         elif row["chance"] != "no":
             text += f' <abbr title="{_MAYBE}">~</abbr>'
-        new = {name: row.get(name, math.nan) for name in ("expected", "test")}
-        measured = [
-            f"{name} {_even(value)}" for name, value in new.items() if not math.isnan(value)
-        ]
-        below = f'<br><span class="paper">{", ".join(measured)}</span>' if measured else ""
-        cells[row["case"], row["method"]] = text + below
+        below = {name: row.get(name, math.nan) for name in ("expected", "test")}
+        cells[row["case"], row["method"]] = text + _below(below)
     cases = list(dict.fromkeys(table["case"]))[:_MOST_CASES]
     rows = [
         [html.escape(str(case)), *(cells.get((case, m), "-") for m in comparison.methods)]

@@ -35,6 +35,7 @@
     if (size >= 1000 && size < 1e15) return Math.round(v).toLocaleString("en-US");
     return size !== 0 && (size < 1e-4 || size >= 1e15) ? v.toExponential(3) : String(+v.toPrecision(4));
   }
+  const span = (low, high) => (digits(low) === digits(high) ? digits(low) : `${digits(low)} to ${digits(high)}`);
   const rounded = (v) => +v.toPrecision(4);
   const loss = (j, i) => (M[j].sense === "max" ? -M[j].values[i] : M[j].values[i]);
   for (const m of M) {
@@ -316,7 +317,7 @@
     const settings = D.settings.filter((s) => Number.isFinite(s.values[chosen]));
     out.append(table(["metric", "claimed", ...(told ? ["expected on new records", "95% range of the expectation"] : []), ...(tested ? ["on test records"] : [])],
       M.map((m) => [m.label, digits(m.values[chosen]),
-        ...(told ? (m.expected ? [digits(m.expected[chosen]), `${digits(m.low[chosen])} to ${digits(m.high[chosen])}`] : ["", ""]) : []),
+        ...(told ? (m.expected ? [digits(m.expected[chosen]), span(m.low[chosen], m.high[chosen])] : ["", ""]) : []),
         ...(tested ? [m.test ? digits(m.test[chosen]) : ""] : [])]).concat(settings.map((s) => [s.label, digits(s.values[chosen])]))));
     out.append(design(chosen));
     const [command, line] = commands();

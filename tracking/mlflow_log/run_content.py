@@ -294,13 +294,13 @@ class FrontResults:
     def chosen(self) -> dict[str, float]:
         """Return the metrics of the chosen design.
 
-        That is ``chosen/val_NAME``, ``chosen/test_NAME``, and what to expect on new records:
-        ``chosen/expected_NAME``, ``chosen/low_NAME`` and ``chosen/high_NAME``.
+        That is ``solution/val_NAME``, ``solution/test_NAME``, and what to expect on new records:
+        ``solution/expected_NAME``, ``solution/low_NAME`` and ``solution/high_NAME``.
         """
         parts = {"val": self.front.rows.values, "test": self.front.test or {}, **self._told()}
         return rounded(
             {
-                f"chosen/{part}_{name}": float(column[self.position])
+                f"solution/{part}_{name}": float(column[self.position])
                 for part, columns in parts.items()
                 for name, column in columns.items()
             }
