@@ -438,13 +438,12 @@ def _gain_text(one: Compared, front: Front) -> str:
         even = [n for n, other in one.gains.items() if n != name and other.low <= 0 <= other.high]
         if even:
             rest = f"; {place_of(even[0])}{even[0]} is within noise{rest}"
-    reached = (
-        ""
-        if gain.points == len(one.points)
-        else f" at {gain.points} of its {len(one.points)} points"
-    )
+    reached = f" at {gain.points} of its {len(one.points)} points"
+    reached *= gain.points != len(one.points)
+    low, high = difference(gain.low), difference(gain.high)
+    ends = f", in a 95% range from {low} to {high}" if low != high else ""
+    change = f"{difference(gain.expected)} than" if gain.expected else "the same as"
     return (
-        f"{place_of(name)}{name} is expected to be {difference(gain.expected)} than its "
-        f"{gain.of:.3g}{share}{reached}, in a 95% range from {difference(gain.low)} to "
-        f"{difference(gain.high)}{rest}"
+        f"{place_of(name)}{name} is expected to be {change} its {gain.of:.3g}{share}{reached}{ends}"
+        f"{rest}"
     )

@@ -87,7 +87,8 @@ def promises_table(
     """
 
     def span(low: float, high: float) -> str:
-        return f"{cell(low)} to {cell(high)}"
+        ends = dict.fromkeys([cell(low), cell(high)])  # one where both are written alike
+        return " to ".join(ends)
 
     columns = {
         "metric": list(of),

@@ -250,7 +250,8 @@ def noted_of(
     if promised:
         solution["expected on new records"] = {name: one.expected for name, one in promised.items()}
         solution["95% range"] = {
-            name: f"{one.low:.4g} to {one.high:.4g}" for name, one in promised.items()
+            name: " to ".join(dict.fromkeys([f"{one.low:.4g}", f"{one.high:.4g}"]))
+            for name, one in promised.items()
         }
     return solution, promised
 

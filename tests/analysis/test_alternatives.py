@@ -186,6 +186,9 @@ def test_a_gain_in_cost_is_told_as_a_share_and_what_is_no_gain_beside_it():
         "its 630, 1/19 of that, in a 95% range from 580 lower to 610 lower; "
     )
     assert text.endswith("at its coverage and cost, accuracy is within noise)")
+    still = Compared("it", ("a",), values, {}, {"cost": Gain(1, 0, 0.0, 0.0, 0.0, 6.416)})
+    what = "(at its coverage and accuracy, cost is expected to be the same as its 6.42)"
+    assert verdict([still], front) == f"the search does not beat it {what}"
 
 
 def test_half_of_the_points_must_be_reached():

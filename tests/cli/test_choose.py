@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 
 from framework.cli.main import main
+from framework.cli.tables import promises_table
 from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
-from framework.front import Front
+from framework.front import Front, Promise
 from tests.cli.places import best_of
 from tests.command import small, write
 
@@ -144,6 +145,11 @@ def test_choose_says_what_to_expect(finished, command):
     assert expected < claimed
     assert least < low < high <= most  # of so many test records
     assert re.search(r"the rule picks this design in \d+% of resamples, \d+ others take", done.out)
+
+
+def test_ends_that_are_written_alike_are_one_number():
+    columns = promises_table("", {"cost": Promise(3.0, 3.0, 3.00001, 3.00002)}, None).columns
+    assert [texts[0] for texts in columns.values()] == ["cost", "3", "3", "3.00"]
 
 
 def test_sure_takes_limits_that_hold(finished, monkeypatch, capsys):

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from framework.analysis.alternatives import Compared
 from framework.analysis.choose import choose
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
@@ -34,7 +35,10 @@ def test_amounts_of_several_orders_of_magnitude_are_drawn_by_ratios(tmp_path):
     cost = next(o for o in data.roles.objectives if data.roles.metrics[o.metric].kind == "ratio")
     values = data.front.rows.values[cost.metric]
     data.front.rows.values[cost.metric] = np.geomspace(0.1, 100.0, len(values))
+    least = {name: [0.0, 0.5] for name in data.roles.names}
+    one = Compared("the largest class", ("0", "1"), least)
     assert data.scale(cost) == "log"
+    assert data.points(one).tolist() == [[0.5], [0.5]]  # 0 has no place there
 
 
 @pytest.fixture(scope="module")

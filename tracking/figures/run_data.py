@@ -144,6 +144,13 @@ class RunData:
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
         return "log" if amount and 0 < low * _WIDE < high else "linear"
 
+    def points(self, one: Compared) -> FloatArray:
+        """Return what an alternative has on the first two axes, (2, n): 0 is on none by ratios."""
+        pair = self.axes()[:2]
+        points = np.array([one.values[objective.metric] for objective in pair], dtype=np.float64)
+        by_ratios = [self.scale(objective) == "log" for objective in pair]
+        return points[:, (points[by_ratios] > 0).all(axis=0)]
+
     def label(self, objective: Objective) -> str:
         """Return an axis label: name, unit, and which way is better."""
         return axis_label(self.roles, objective)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -45,28 +46,14 @@ def front_png(data: RunData, path: Path) -> None:
     figure = titled(data.title, data.subtitle, 8.4, 5.6)
     axes = figure.add_subplot()
     values = data.front.rows.values
-    dominated, infeasible = data.background
-    if len(dominated[x.metric]):
-        axes.scatter(
-            dominated[x.metric],
-            dominated[y.metric],
-            s=7,
-            color=GREY,
-            alpha=0.35,
-            linewidths=0,
-            label=DOMINATED,
-        )
-    if len(infeasible[x.metric]):
-        axes.scatter(
-            infeasible[x.metric],
-            infeasible[y.metric],
-            s=12,
-            marker="x",
-            color=PURPLE,
-            alpha=0.8,
-            linewidths=0.7,
-            label=INFEASIBLE,
-        )
+    looks: tuple[dict[str, Any], ...] = (
+        {"s": 7, "color": GREY, "alpha": 0.35, "linewidths": 0, "label": DOMINATED},
+        {"s": 12, "color": PURPLE, "alpha": 0.8, "linewidths": 0.7, "marker": "x"}
+        | {"label": INFEASIBLE},
+    )
+    for columns, look in zip(data.background, looks, strict=True):
+        if len(columns[x.metric]):
+            axes.scatter(columns[x.metric], columns[y.metric], **look)
     if others:
         scatter_coloured(data, figure, axes, [x, y, others[0]])
     else:
@@ -80,10 +67,11 @@ def front_png(data: RunData, path: Path) -> None:
             alpha=0.6,
         )
         axes.scatter(values[x.metric], values[y.metric], s=26, color=BLUE, zorder=3, label="front")
-    for one, marker in zip(data.alternatives, cycle(_MARKERS), strict=False):
+    alternatives = [(one, points) for one in data.alternatives if (points := data.points(one)).size]
+    for (one, points), marker in zip(alternatives, cycle(_MARKERS), strict=False):
         axes.scatter(
-            one.values[x.metric],
-            one.values[y.metric],
+            points[0],
+            points[1],
             s=34,
             marker=marker,
             facecolors="none",
@@ -95,8 +83,8 @@ def front_png(data: RunData, path: Path) -> None:
     mark_chosen(axes, data, "the chosen design")
     axes.set(xscale=data.scale(x), yscale=data.scale(y))
     plain_axes(axes, data.label(x), data.label(y))
-    columns = 2 if data.alternatives else 4
-    figure.legend(loc="outside lower left", ncols=columns, frameon=False, fontsize=8.5)
+    n_columns = 2 if alternatives else 4
+    figure.legend(loc="outside lower left", ncols=n_columns, frameon=False, fontsize=8.5)
     save(figure, path)
 
 
