@@ -137,6 +137,27 @@ class Answers:
 Cells = Literal["outcomes", "outcomes_of_class", "counts"]
 
 
+class Drawn(NamedTuple):
+    """Some of the records of a part.
+
+    Attributes
+    ----------
+    rows : numpy.ndarray of int64, or slice
+    weights : numpy.ndarray, shape (rows, b)
+        How often each of them counts.
+    total : numpy.ndarray of float64, shape (b,)
+        How many they are.
+    """
+
+    rows: IntArray | slice
+    weights: Array
+    total: FloatArray
+
+    def sums(self, plane: Array) -> FloatArray:
+        """Return the sums over them of whole numbers (n, rows), shape (n, b)."""
+        return weighted_sums(plane, self.weights, float(self.total.max(initial=0)))
+
+
 class DrawnRecords:
     """Records, and how often each of them is drawn.
 
@@ -161,12 +182,10 @@ class DrawnRecords:
         self.records = records
         self.weights = drawn if counted is None else drawn.astype(float) * counted[:, np.newaxis]
         self.total: FloatArray = self.weights.sum(axis=0, dtype=np.float64)
-        self._parts: dict[Any, tuple[IntArray | slice, Array]] = {}
+        self._parts: dict[Any, Drawn] = {}
 
-    def part(
-        self, subgroup: int | None = None, code: int | None = None
-    ) -> tuple[IntArray | slice, Array]:
-        """Return which records are of a subgroup and a class, or all, and how often each counts.
+    def part(self, subgroup: int | None = None, code: int | None = None) -> Drawn:
+        """Return the records of a subgroup and a class, or all.
 
         A copy of many weights takes as long as their sums, so each is made once.
         """
@@ -176,7 +195,9 @@ class DrawnRecords:
             if subgroup is not None and subgroups is not None:
                 there &= subgroups == subgroup
             rows = slice(None) if there.all() else np.flatnonzero(there)
-            self._parts[subgroup, code] = rows, self.weights[rows]
+            weights = self.weights[rows]
+            total = weights.sum(axis=0, dtype=np.float64)
+            self._parts[subgroup, code] = Drawn(rows, weights, total)
         return self._parts[subgroup, code]
 
 
@@ -231,16 +252,15 @@ class Sums:
 
     def paid(self, name: str, subgroup: int | None = None) -> FloatArray:
         """Return the sum of what was paid for records, in units, shape (n, b)."""
-        units, (rows, weights) = self.answers.paid[name], self._drawn.part(subgroup)
+        units, drawn = self.answers.paid[name], self._drawn.part(subgroup)
         if units.shape[1] == 1:
-            total: FloatArray = weights.sum(axis=0, dtype=np.float64)
-            return np.asarray(units.astype(np.float64) * total)
-        return weighted_sums(units[:, rows], weights)
+            return np.asarray(units.astype(np.float64) * drawn.total)
+        return drawn.sums(units[:, drawn.rows])
 
     def present(self, classes: BoolArray, subgroup: int | None = None) -> BoolArray:
         """Return where there are records of some classes, (K,), in each column of weights, (b,)."""
-        parts = [self._drawn.part(subgroup, int(code))[1] for code in np.flatnonzero(classes)]
-        there: BoolArray = np.any([(part > 0).any(axis=0) for part in parts], axis=0)
+        parts = [self._drawn.part(subgroup, int(code)) for code in np.flatnonzero(classes)]
+        there: BoolArray = np.any([part.total > 0 for part in parts], axis=0)
         return there | np.zeros(len(self.total), dtype=bool)  # of no class too
 
     def _added(self, kind: Cells, subgroup: int | None) -> FloatArray:
@@ -252,18 +272,16 @@ class Sums:
         return np.stack([cells(subgroup, code) for code in codes])
 
     def _outcomes(self, subgroup: int | None, code: int | None) -> FloatArray:
-        rows, weights = self._drawn.part(subgroup, code)
-        codes, labels = self.answers.codes[:, rows], self.answers.records.labels[rows]
-        right = weighted_sums(codes == labels, weights)
-        answered = weighted_sums(codes >= 0, weights)
-        return np.stack([right, answered - right, weights.sum(axis=0, dtype=float) - answered])
+        drawn = self._drawn.part(subgroup, code)
+        codes, labels = self.answers.codes[:, drawn.rows], self.answers.records.labels[drawn.rows]
+        right, answered = drawn.sums(codes == labels), drawn.sums(codes >= 0)
+        return np.stack([right, answered - right, drawn.total - answered])
 
     def _counts(self, subgroup: int | None, code: int) -> FloatArray:
-        rows, weights = self._drawn.part(subgroup, code)
-        codes, classes = self.answers.codes[:, rows], range(len(self.answers.records.classes))
-        called = [weighted_sums(codes == other, weights) for other in classes]
-        none = weights.sum(axis=0, dtype=float) - np.sum(called, axis=0)
-        return np.stack([*called, none])
+        drawn = self._drawn.part(subgroup, code)
+        codes, classes = self.answers.codes[:, drawn.rows], range(len(self.answers.records.classes))
+        called = [drawn.sums(codes == other) for other in classes]
+        return np.stack([*called, drawn.total - np.sum(called, axis=0)])
 
 
 class Measure(Protocol):
@@ -317,24 +335,38 @@ def measured(
         NaN of candidates that failed.
     """
     drawn = DrawnRecords(answers.records, weights)
-    return _measured(answers, measures, drawn)
+    return _summed(answers, drawn, {measure.metric.name: measure.of for measure in measures}, {})[0]
 
 
-def _measured(
-    answers: Answers, measures: Sequence[Measure], drawn: DrawnRecords
-) -> dict[str, FloatArray]:
+OfSums = Mapping[str, Callable[[Sums], FloatArray]]
+
+
+def _summed(
+    answers: Answers, drawn: DrawnRecords, metrics: OfSums, shares: OfSums
+) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
+    """Return metrics, NaN of candidates that failed, and shares, of a few candidates at a time."""
     columns = len(drawn.total)
     k, subgroups = len(answers.records.classes), max(len(answers.records.subgroup_names), 1)
     step = max(1, _CELLS // (columns * max(k, 1) * (k + 1) * subgroups))
     pieces = []
     for start in range(0, max(len(answers), 1), step):
         sums = Sums(answers.take(slice(start, start + step)), drawn)
-        pieces.append({measure.metric.name: measure.of(sums) for measure in measures})
-    values = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+        pieces.append([_valued(sums, some) for some in (metrics, shares)])
+    values, about = map(_joined, zip(*pieces, strict=True))
     if answers.failed is not None and answers.failed.any():
         failed = answers.failed[:, np.newaxis]
         values = {name: np.where(failed, np.nan, of) for name, of in values.items()}
-    return values
+    return values, about
+
+
+def _valued(sums: Sums, functions: OfSums) -> dict[str, FloatArray]:
+    # those by class are listed last and come first: sums over all records follow from theirs
+    values = {name: functions[name](sums) for name in reversed(list(functions))}
+    return {name: values[name] for name in functions}
+
+
+def _joined(pieces: Sequence[Mapping[str, FloatArray]]) -> dict[str, FloatArray]:
+    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
 class AnswerOutcomes(RecordOutcomes):
@@ -394,22 +426,37 @@ class AnswerOutcomes(RecordOutcomes):
         candidates: slice | IntArray = slice(None),
         names: Collection[str] | None = None,
     ) -> Mapping[str, FloatArray]:
-        wanted = set(self.names if names is None else names)
-        measures = [measure for measure in self._measures if measure.metric.name in wanted]
-        drawn = DrawnRecords(self._records, weights)
-        pieces = [_measured(block, measures, drawn) for block in self._blocks(candidates)]
-        return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+        return self._of_blocks(weights, candidates, names, shares=False)[0]
 
     def shares(
         self, weights: Array, candidates: slice | IntArray = slice(None)
     ) -> Mapping[str, FloatArray]:
+        return self._of_blocks(weights, candidates, (), shares=True)[1]
+
+    def figures(
+        self,
+        weights: Array,
+        candidates: slice | IntArray = slice(None),
+        names: Collection[str] | None = None,
+    ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
+        return self._of_blocks(weights, candidates, names, shares=True)
+
+    def _of_blocks(
+        self,
+        weights: Array,
+        candidates: slice | IntArray,
+        names: Collection[str] | None,
+        *,
+        shares: bool,
+    ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
+        """Return metrics of some names, and shares: answers that are not kept are made once."""
+        wanted = set(self.names if names is None else names)
+        of = {m.metric.name: m.of for m in self._measures if m.metric.name in wanted}
+        share = {m.metric.name: m.share for m in self._measures if shares and isinstance(m, Share)}
         drawn = DrawnRecords(self._records, weights)
-        shares = [m for m in self._measures if isinstance(m, Share)]
-        pieces = []
-        for block in self._blocks(candidates):
-            sums = Sums(block, drawn)
-            pieces.append({m.metric.name: m.share(sums) for m in shares})
-        return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+        pieces = [_summed(block, drawn, of, share) for block in self._blocks(candidates)]
+        metrics, about = map(_joined, zip(*pieces, strict=True))
+        return metrics, about
 
     def ends(
         self, candidates: slice | IntArray = slice(None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -129,6 +129,15 @@ class RecordOutcomes(ABC):
         """
         return {}
 
+    def figures(
+        self,
+        weights: Array,
+        candidates: slice | IntArray = slice(None),
+        names: Collection[str] | None = None,
+    ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
+        """Return :meth:`metrics` and :meth:`shares`, where both are read."""
+        return self.metrics(weights, candidates, names), self.shares(weights, candidates)
+
     def ends(
         self, candidates: slice | IntArray = slice(None)
     ) -> Mapping[str, tuple[FloatArray, FloatArray]]:
@@ -180,16 +189,14 @@ class Refits(NamedTuple):
 
     Attributes
     ----------
-    folds : sequence of RecordOutcomes
-        Of the models that were fitted without one fold each.
-    whole : RecordOutcomes
-        Of those that were fitted on all folds and are handed out.
+    models : iterable of RecordOutcomes
+        Of the models that were fitted without one fold each, then of those that were fitted on all
+        folds and are handed out. They are read once, one after the other: all take much memory.
     fold_of : numpy.ndarray of int64, shape (records,)
         The fold of each record.
     """
 
-    folds: Sequence[RecordOutcomes]
-    whole: RecordOutcomes
+    models: Iterable[RecordOutcomes]
     fold_of: IntArray
 
 
@@ -205,13 +212,15 @@ def whole_weights(weights: FloatArray) -> IntArray:
     return np.where(weights > 0, np.maximum(units, 1), 0)
 
 
-def weighted_sums(plane: Array, weights: Array) -> FloatArray:
+def weighted_sums(plane: Array, weights: Array, most: float | None = None) -> FloatArray:
     """Return ``plane @ weights`` of whole numbers of at least 0, without rounding.
 
     Parameters
     ----------
     plane : numpy.ndarray, shape (candidates, records)
     weights : numpy.ndarray, shape (records, b)
+    most : float, optional
+        The greatest sum of a column of weights, where it is known: it takes as long as a product.
 
     Returns
     -------
@@ -230,7 +239,9 @@ def weighted_sums(plane: Array, weights: Array) -> FloatArray:
     wait for each other took three times the processor time.
     """
     greatest = 1 if plane.dtype == bool else int(plane.max(initial=0))
-    highest = greatest * int(weights.sum(axis=0, dtype=np.float64).max(initial=0))
+    if most is None:
+        most = float(weights.sum(axis=0, dtype=np.float64).max(initial=0))
+    highest = greatest * int(most)
     if highest >= _LARGEST:
         raise InputError(
             "costs: expected sums over all records below 2^63 of the units that they are counted "

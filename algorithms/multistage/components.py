@@ -18,7 +18,7 @@ from framework.arrays import Array, IntArray, WordArray
 from framework.components import BuildCost, Components, ComponentStore
 from framework.errors import InputError
 from framework.machine import cache_dir
-from framework.models.classifiers import CalibrationMethod, Prototype
+from framework.models.classifiers import LOGISTIC_REGRESSION, CalibrationMethod, Prototype
 
 _CHUNK = 4096  # trained at a time where all of them are
 
@@ -99,6 +99,12 @@ class SubClassifiers:
         self.table.add(components)
         if self.store is not None and components.models:
             self.store.put(components)
+
+    @property
+    def soon_there_again(self) -> bool:
+        """Whether answers are read or made again in little time: on disk, or of fits at hand."""
+        are_fitted = self._classifier[0] == LOGISTIC_REGRESSION and self._calibration == "none"
+        return are_fitted or self.store is not None
 
     def since(self, start: int) -> Components:
         """Return those with numbers from ``start`` on, as scorers need them."""

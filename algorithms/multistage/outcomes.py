@@ -10,11 +10,9 @@ import numpy as np
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.metrics import COST, LOSS, HeldOutRecords
 from algorithms.multistage.records import StageData
-from framework.answers import NO_ANSWER, Answers, Part, Records
+from framework.answers import Answers, Part, Records
 from framework.arrays import Array, BoolArray, IntArray
 from framework.data.subgroups import Subgroups
-
-_ANSWERED, _RIGHT, _CALLED = range(3)  # planes of record_outcomes()
 
 
 def parts_of(
@@ -72,41 +70,47 @@ def answers_of(
         The same records, as scoring and as metrics read them.
     charges
 
-    Notes
-    -----
-    Of several classes, where no bits tell the class, a wrong answer may be any other one but the
-    positive class.
     """
-    planes, paid, stages, failed = scoring.record_outcomes(
-        np.ascontiguousarray(X), table, held.first_word, charges, len(records)
+    first, names, alike = _names(held)
+    total = int(charges.of_feature.sum() + charges.of_panel.sum()) + charges.of_stage * X.shape[1]
+    narrow = total < 2**31  # half the memory: most of the time goes into it
+    paid = np.empty((len(X), len(records)), dtype=np.int32 if narrow else np.int64)
+    codes, lost, stages, failed = scoring.record_answers(
+        np.ascontiguousarray(X), table, held.first_word, charges, held.labels, names, first, paid
     )
-    first = 2 if held.positive < 0 else 3
-    alike: tuple[int, ...] = ()
-    if held.codes:
-        codes = np.zeros(planes.shape[1:], dtype=np.int16)
-        for plane in range(held.codes):
-            codes |= planes[first + plane].astype(np.int16) << plane
-    else:
-        others = [code for code in range(held.classes) if code != held.positive]
-        alike = tuple(others) if held.classes > 2 else ()
-        labels = held.labels.astype(np.int16)  # as narrow as codes: these are many
-        wrong = np.where(labels == others[0], others[-1], others[0]).astype(np.int16)
-        codes = np.where(planes[_RIGHT].view(bool), labels, wrong)
-        if held.positive >= 0:
-            codes[planes[_CALLED] > 0] = held.positive
-    codes = np.where(planes[_ANSWERED].view(bool), codes, np.int16(NO_ANSWER))
-    columns = {COST: paid}
-    rule = table.rule
-    if rule.by_cost:
-        loss: IntArray = rule.no_answer * (1 - planes[_ANSWERED].astype(np.int64))
-        for plane, weight in zip(planes[rule.errors :], rule.weights, strict=True):
-            loss += weight * plane.astype(np.int64)
-        columns[LOSS] = loss
+    columns = {COST: paid, LOSS: lost} if table.rule.by_cost else {COST: paid}
     sizes = {"stages": stages.astype(np.float64)}
     stage_of = X[:, : len(charges.of_feature)]
     least, most = _charged(charges, stage_of == 0), _charged(charges, stage_of >= 0)
     limits = {COST: (least + charges.of_stage, most + charges.of_stage * stages)}
     return Answers(records, codes, columns, sizes, failed=failed, alike=alike, limits=limits)
+
+
+def _names(held: HeldOutRecords) -> tuple[int, Array, tuple[int, ...]]:
+    """Return how the planes of bits name classes.
+
+    Returns
+    -------
+    int
+        The first plane that says it.
+    numpy.ndarray of int16, shape (classes, 2^m)
+        The code of the class that a record of a class is called, by the number in the planes.
+    tuple of int
+        The classes that are not told apart: of several, where no bits tell the class, a wrong
+        answer may be any other one but the positive class.
+    """
+    classes, positive = np.arange(held.classes, dtype=np.int16), held.positive
+    if held.codes:
+        named = np.broadcast_to(
+            np.arange(2**held.codes, dtype=np.int16), (held.classes, 2**held.codes)
+        )
+        return 2 if positive < 0 else 3, np.ascontiguousarray(named), ()
+    others = classes[classes != positive]
+    wrong = np.where(classes == others[0], others[-1], others[0])
+    by_right = [wrong, classes]
+    called = [np.full_like(classes, positive)] * 2 if positive >= 0 else []
+    alike = tuple(others.tolist()) if held.classes > 2 else ()
+    return 1, np.stack([*by_right, *called], axis=1), alike
 
 
 def _charged(charges: scoring.Charges, acquired: BoolArray) -> IntArray:

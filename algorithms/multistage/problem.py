@@ -460,8 +460,10 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         records = self.records()
         assert records is not None
         first = replace(records.take(np.arange(len(held.labels))), units=None, refitted=False)
-        answers = answers_of(X, classifiers.table.held, held, self.charges, first)
-        return AnswerOutcomes.of(self.measures, answers)
+        table, charges = classifiers.table.held, self.charges
+        return AnswerOutcomes(
+            self.measures, lambda X: answers_of(X, table, held, charges, first), X, first
+        )
 
     def paid_for(self, codes: Array, records: Records) -> Mapping[str, Array]:
         if self.decision is None:

@@ -12,10 +12,53 @@ import numpy as np
 from algorithms.multistage.bit_planes import words_for
 from algorithms.multistage.kernels import decisions, logistic
 from algorithms.multistage.kernels.starts import Start, mean_products
-from framework.arrays import FloatArray, IntArray, frozen
+from framework.arrays import BoolArray, FloatArray, IntArray, WordArray, frozen
 from framework.data.costs import Panels
 
 MOST_COEFFICIENTS = 1000  # of a fit on all columns that pays as a start for the others
+_KEPT = 1 << 24  # bytes of coefficients
+
+
+class LogisticFits:
+    """Logistic regressions of the same training records, each fitted once.
+
+    Whatever they are asked about, and however often, they are the same. What is above 16 MiB of
+    coefficients is fitted again, and so it is in another process.
+
+    Attributes
+    ----------
+    starts : dict of float to Start
+        See :meth:`StageData.start`.
+    """
+
+    def __init__(self) -> None:
+        self.starts: dict[float, Start] = {}
+        self._coefficients: dict[tuple[float, bytes], FloatArray] = {}
+        self._bytes = 0
+
+    def __getstate__(self) -> dict[float, Start]:
+        return self.starts
+
+    def __setstate__(self, starts: dict[float, Start]) -> None:
+        LogisticFits.__init__(self)
+        self.starts = starts
+
+    def fill(self, C: float, keys: WordArray, models: FloatArray) -> BoolArray:
+        """Fill in the coefficients (m, free, D + 1) of keys (m, words); return which are there."""
+        ready = np.zeros(len(keys), dtype=bool)
+        for i, key in enumerate(keys):
+            model = self._coefficients.get((C, key.tobytes()))
+            if model is not None:
+                ready[i], models[i] = True, model
+        return ready
+
+    def keep(self, C: float, keys: WordArray, models: FloatArray) -> None:
+        """Keep coefficients that were fitted, as long as there is room."""
+        for key, model in zip(keys, models, strict=True):
+            if self._bytes + model.nbytes > _KEPT:
+                return
+            self._coefficients[C, key.tobytes()] = model.copy()
+            self._bytes += model.nbytes
 
 
 @dataclass(frozen=True)
@@ -84,6 +127,8 @@ class StageData:
         Bits per record that say which class an answer is; 0 where it does not matter.
     sample_weights : float64 (training records,), optional
         How much each counts in training, beside its class.
+    logistic_fits : LogisticFits
+        Those of the training records; what is asked about other records has the same.
     """
 
     design: FloatArray
@@ -101,7 +146,9 @@ class StageData:
     class_weights: tuple[float, ...] = ()
     codes: int = 0
     sample_weights: FloatArray | None = None
-    _starts: dict[float, Start] = field(default_factory=dict, init=False, repr=False, compare=False)
+    logistic_fits: LogisticFits = field(
+        default_factory=LogisticFits, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         # As arrays come out of Ray's object store: kernels are compiled once for both.
@@ -121,7 +168,7 @@ class StageData:
         Zeros where it does not converge, nothing where there are very many columns. Of the data
         alone, and fitted once.
         """
-        if C not in self._starts:
+        if C not in self.logistic_fits.starts:
             basis, products = logistic.class_basis(len(self.thresholds)), np.zeros((0, 0))
             theta = np.zeros((basis.shape[1], len(self.design) + 1))
             along = products
@@ -131,14 +178,21 @@ class StageData:
                     theta[:] = 0.0
                 products = mean_products(S, self.weights)
                 along = np.einsum("ab,jb->ja", products, theta)
-            self._starts[C] = Start(theta, products, along)
-        return self._starts[C]
+            self.logistic_fits.starts[C] = Start(theta, products, along)
+        return self.logistic_fits.starts[C]
 
     @cached_property
     def refit(self) -> StageData:
         """Of a cross-validation: what trains on all its records, and is asked about the tests."""
-        y_held = self.y_held[self.n_validation :]
-        return replace(self, y_held=y_held, n_validation=0, folds=(), units=None)
+        return self.asked(self.held, self.y_held[self.n_validation :], 0)
+
+    def asked(self, held: FloatArray, y_held: IntArray, n_validation: int) -> StageData:
+        """Return what trains on the same records, and is asked about others: its fits are these."""
+        other = replace(
+            self, held=held, y_held=y_held, n_validation=n_validation, folds=(), units=None
+        )
+        object.__setattr__(other, "logistic_fits", self.logistic_fits)
+        return other
 
     @cached_property
     def fold_of(self) -> IntArray | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -13,6 +12,8 @@ from algorithms.multistage.metrics import HeldOutRecords, held_out_records
 from algorithms.multistage.records import Fold, StageData
 from framework.arrays import Array
 from framework.outcomes import RecordOutcomes, Refits
+
+_HELD = 1 << 24  # bytes of the answers of one fold's that are held whatever making them takes
 
 OutcomesOf = Callable[[Array, SubClassifiers, HeldOutRecords], RecordOutcomes]
 
@@ -32,15 +33,15 @@ class AllRecords:
     """
 
     def __init__(self, data: StageData, make: Callable[[StageData], SubClassifiers]) -> None:
-        self._fold_of = data.fold_of
+        self._fold_of, self._make = data.fold_of, make
         folds = () if self._fold_of is None else data.folds[: int(self._fold_of.max()) + 1]
-        parts = [_asked(data, fold) for fold in (*folds, None)] if folds else []
-        self._tables = [(make(part), held_out_records(part)[0]) for part in parts]
+        self._parts = [_asked(data, fold) for fold in (*folds, None)] if folds else []
+        self._held: dict[int, SubClassifiers] = {}
+        self._store: tuple[str, str] | None = None
 
     def open_store(self, fingerprint: str, name: str) -> None:
         """Keep their answers on this machine's disk."""
-        for number, (classifiers, _) in enumerate(self._tables):
-            classifiers.open_store(digest([fingerprint, "all records", number]), name)
+        self._store = fingerprint, name
 
     def refits(self, X: Array, items: Array, outcomes_of: OutcomesOf) -> Refits | None:
         """Return what those of genomes do; None where folds are no division of the records.
@@ -54,13 +55,24 @@ class AllRecords:
         """
         if self._fold_of is None:
             return None
-        of_models = []
-        for classifiers, records in self._tables:
+        return Refits(self._models(X, items, outcomes_of), self._fold_of)
+
+    def _models(self, X: Array, items: Array, outcomes_of: OutcomesOf) -> Iterator[RecordOutcomes]:
+        for number, part in enumerate(self._parts):
+            classifiers = self._held.pop(number, None) or self._empty(number)
             missing = classifiers.missing(items)
             if len(missing):
                 classifiers.add(classifiers.build(missing))
-            of_models.append(outcomes_of(X, classifiers, records))
-        return Refits(of_models[:-1], of_models[-1], self._fold_of)
+            yield outcomes_of(X, classifiers, held_out_records(part)[0])
+            if classifiers.table.bits.nbytes <= _HELD or not classifiers.soon_there_again:
+                self._held[number] = classifiers
+
+    def _empty(self, number: int) -> SubClassifiers:
+        classifiers = self._make(self._parts[number])
+        if self._store is not None:
+            fingerprint, name = self._store
+            classifiers.open_store(digest([fingerprint, "all records", number]), name)
+        return classifiers
 
 
 def _asked(data: StageData, fold: Fold | None) -> StageData:
@@ -70,4 +82,4 @@ def _asked(data: StageData, fold: Fold | None) -> StageData:
         part = fold.data
         held = np.empty((len(part.design), len(data.y)))
         held[:, fold.trained], held[:, fold.rows] = part.design, part.held
-    return replace(part, held=held, y_held=data.y, n_validation=len(data.y), folds=(), units=None)
+    return part.asked(held, data.y, len(data.y))

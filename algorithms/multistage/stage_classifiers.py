@@ -200,7 +200,10 @@ def _logistic(data: StageData, C: float, keys: WordArray, bits: WordArray) -> Co
         CONFIDENCE_SLACK,
         data.rule,
     )
-    failed = logistic.fit_subsets(keys.copy(), training, held, bits, models)
+    ready = data.logistic_fits.fill(C, keys, models)
+    failed = logistic.fit_subsets(keys.copy(), training, held, bits, models, ready)
+    fresh = ~ready & (failed == 0)
+    data.logistic_fits.keep(C, keys[fresh], models[fresh])
     errors = dict.fromkeys(np.flatnonzero(failed).tolist(), _NOT_CONVERGED)
     return Components(keys, bits, [model.astype("<f8").tobytes() for model in models], errors)
 

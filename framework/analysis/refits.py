@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from framework.arrays import FloatArray
+from framework.arrays import Array, FloatArray
 from framework.outcomes import RecordOutcomes, Refits
 
 
@@ -54,7 +54,7 @@ def changes(refits: Refits, variances: Mapping[str, FloatArray]) -> dict[str, Ch
     the folds' models: half that of the solution, half what solutions have on average for their
     variance. It is counted once for the final models, and once for the mean of the folds' models.
     """
-    fold_of, folds = refits.fold_of, len(refits.folds)
+    fold_of, folds = refits.fold_of, int(refits.fold_of.max()) + 1
     pairs = list(combinations(range(folds), 2))
     held_out = fold_of == np.arange(folds)[:, None]
     columns = [
@@ -63,8 +63,8 @@ def changes(refits: Refits, variances: Mapping[str, FloatArray]) -> dict[str, Ch
         ~held_out,
         *(~held_out[[i]] & ~held_out[[j]] for i, j in pairs),
     ]
-    weights = np.concatenate(columns).T.astype(np.float64)
-    models = [_figures(model, weights, variances) for model in (*refits.folds, refits.whole)]
+    weights = np.concatenate(columns).T.astype(np.float32)
+    models = [_figures(model, weights, variances) for model in refits.models]
     by_metric = {}
     for name, variance in variances.items():
         of = np.stack([model[name] for model in models])  # models, solutions, columns
@@ -90,11 +90,10 @@ def changes(refits: Refits, variances: Mapping[str, FloatArray]) -> dict[str, Ch
 
 
 def _figures(
-    model: RecordOutcomes, weights: FloatArray, names: Mapping[str, FloatArray]
+    model: RecordOutcomes, weights: Array, names: Mapping[str, FloatArray]
 ) -> dict[str, FloatArray]:
     """Return metrics (n, b); NaN where no record is what they are about."""
-    about = model.shares(weights)
-    values = model.metrics(weights, slice(None), names)
+    values, about = model.figures(weights, slice(None), names)
     return {
         name: np.where(about[name] > 0, values[name], np.nan) if name in about else values[name]
         for name in names

@@ -175,8 +175,7 @@ def _counted(problem: Problem, counted: IntArray, X: Array) -> Refits | None:
     if refits is None:
         return None
     each = counted[: len(refits.fold_of)]
-    folds = [WeightedOutcomes(model, each) for model in refits.folds]
-    return refits._replace(folds=folds, whole=WeightedOutcomes(refits.whole, each))
+    return refits._replace(models=(WeightedOutcomes(model, each) for model in refits.models))
 
 
 def beside_of(

@@ -28,6 +28,7 @@ class Answers(RecordOutcomes):
         self.answered, self.right = answered, right & answered
 
     def metrics(self, weights, candidates=slice(None), names=None):
+        weights = weights.astype(float)
         answered = self.answered[candidates] @ weights
         right = self.right[candidates] @ weights
         return {"coverage": answered / np.maximum(weights.sum(axis=0), 1),
@@ -50,9 +51,7 @@ def test_what_fitting_anew_changes_is_that_of_a_loop_over_records(seed, folds, d
     right = (rng.random((folds + 1, designs, n)) < 0.7) & answered
     models = [Answers(*of) for of in zip(answered, right, strict=True)]
     variance = rng.random(designs) * rng.integers(0, 2, designs)
-    found = changes(
-        Refits(models[:-1], models[-1], fold_of), {"coverage": variance, "accuracy": variance}
-    )
+    found = changes(Refits(models, fold_of), {"coverage": variance, "accuracy": variance})
     everyone = np.ones_like(answered)
     for name, values, counts in (
         ("coverage", answered, everyone), ("accuracy", right, answered)

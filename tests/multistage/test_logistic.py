@@ -155,8 +155,13 @@ def test_subsets_are_fitted_and_scored_each_alone(seed, classes, sets, n_validat
     unseen = frozen(np.ascontiguousarray(X[held].T)), frozen(y[held])
     scored = logistic.HeldOut(*unseen, n_validation, frozen(thresholds), 1, 1e-9)
     keys = np.array(sets, dtype=np.uint64)[:, None]
-    failed = logistic.fit_subsets(keys, training, scored, bits, models)
+    ready = np.zeros(len(sets), dtype=bool)
+    failed = logistic.fit_subsets(keys, training, scored, bits, models, ready)
     assert not failed.any()
+    answers, again = np.zeros_like(bits), models.copy()  # of fits that are there
+    assert not logistic.fit_subsets(keys, training, scored, answers, again, ~ready).any()
+    assert (answers == bits).all()
+    assert (again == models).all()
     for i, members in enumerate(sets):
         columns = np.concatenate([of_feature[f] for f in range(5) if members >> f & 1])
         solver = theirs(X[train][:, columns], y[train], 1.0)

@@ -40,24 +40,24 @@ def test_folds_answer_their_own_records_as_measured_and_models_all_as_exported(t
     X = genomes(problem, 12)
     outcomes, found = problem.outcomes(X), problem.refits(X)
     assert found.fold_of.tolist() == fold_of.tolist()
-    n = len(fold_of)
-    for k, model in enumerate(found.folds):
+    n, (*folds, whole) = len(fold_of), found.models
+    for k, model in enumerate(folds):
         own = (fold_of == k).astype(float)[:, None]
         first = np.concatenate([own, np.zeros((outcomes.records - n, 1))])
         wanted = outcomes.metrics(first)
         for name, column in model.metrics(own).items():
             assert column == pytest.approx(wanted[name], nan_ok=True), name
     everyone = np.ones((n, 1))
-    claimed = found.whole.metrics(everyone)
+    claimed = whole.metrics(everyone)
     for i in range(4):
         answers = problem.decode(X[i]).predict_table(table.features.iloc[pooled])
         answered = (answers["label"].astype(str) != "inconclusive").to_numpy()
         assert claimed["coverage"][i, 0] == pytest.approx(answered.mean())
         assert claimed["cost"][i, 0] == pytest.approx(answers["cost"].mean())
-        least, most = (end[i] for end in found.whole.ends()["cost"])
+        least, most = (end[i] for end in whole.ends()["cost"])
         assert least <= answers["cost"].min() + 1e-9
         assert answers["cost"].max() <= most + 1e-9
-        assert n * found.whole.shares(everyone)["accuracy"][i, 0] == pytest.approx(answered.sum())
+        assert n * whole.shares(everyone)["accuracy"][i, 0] == pytest.approx(answered.sum())
 
 
 @pytest.mark.parametrize("rated", [False, True])
@@ -124,3 +124,21 @@ def test_ranges_hold_the_coverage_and_the_cost_of_trees():
                 held.append(low - 1e-9 <= value <= high + 1e-9)
     assert len(held) > 30
     assert np.mean(held) >= 0.93
+
+
+def test_fits_that_are_kept_change_nothing(table_file, monkeypatch):
+    def figures():
+        problem = problem_of(table_file, measure=FOLDS)
+        X = genomes(problem, 12)
+        problem.evaluate(X)
+        weights = np.random.default_rng(3).integers(0, 3, (len(problem.data.y), 2))
+        return [model.metrics(weights) for model in problem.refits(X).models], problem.data.folds
+
+    kept, folds = figures()
+    assert all(fold.data.logistic_fits._coefficients for fold in folds)
+    monkeypatch.setattr("algorithms.multistage.records._KEPT", 0)
+    fitted, folds = figures()
+    assert not any(fold.data.logistic_fits._coefficients for fold in folds)
+    for one, other in zip(kept, fitted, strict=True):
+        for name, column in one.items():
+            assert np.array_equal(column, other[name], equal_nan=True), name

@@ -183,3 +183,14 @@ def test_packing(mask):
 @given(st.integers(0, 2**64 - 1))
 def test_popcount(word):
     assert kernels.popcount(np.uint64(word)) == word.bit_count()
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 16), st.integers(0, 2))
+def test_planes_say_numbers(seed, count, first):
+    numbers = np.random.default_rng(seed).integers(0, 2**count, 64)
+    planes = pack(numbers >> np.arange(-first, count)[:, None].clip(0) & 1)
+    for octet in range(8):
+        eight = kernels._eight(planes, first, first + count, octet)
+        said = [kernels._of_lane(eight, lane) for lane in range(8)]
+        assert said == numbers[8 * octet : 8 * octet + 8].tolist()
+        assert kernels._width(int(numbers[octet])) == int(numbers[octet]).bit_length()

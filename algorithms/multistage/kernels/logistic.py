@@ -34,7 +34,7 @@ from algorithms.multistage.kernels.decisions import (
 )
 from algorithms.multistage.kernels.softmax import softmax, softmax_newton
 from algorithms.multistage.kernels.starts import Start, expected_start
-from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, frozen
 from framework.jit import copy, njit
 
 GRADIENT_TOLERANCE = 1e-9
@@ -258,7 +258,12 @@ class HeldOut(NamedTuple):
 
 
 def fit_subsets(
-    keys: WordArray, training: Fit, held: HeldOut, bits: WordArray, models: FloatArray
+    keys: WordArray,
+    training: Fit,
+    held: HeldOut,
+    bits: WordArray,
+    models: FloatArray,
+    ready: BoolArray,
 ) -> IntArray:
     """Fit one classifier per key and score it on the validation and the test records.
 
@@ -273,6 +278,8 @@ def fit_subsets(
         records.
     models : shape (m, free, D + 1), zeros
         Filled with the coefficients at their rows of the design; the intercept is last.
+    ready : shape (m,)
+        Those whose coefficients are there, and which are scored alone.
 
     Returns
     -------
@@ -280,12 +287,12 @@ def fit_subsets(
         1 for each fit that did not converge, shape (m,).
     """
     basis, rule = _several(training.basis), held.rule if len(held.rule.errors) else None
-    failed: IntArray = _fit_subsets(keys, training, basis, held, rule, bits, models)
+    failed: IntArray = _fit_subsets(keys, training, basis, held, rule, bits, models, ready)
     if basis is None and failed.any():  # rare
         again = np.flatnonzero(failed)
         answers, fitted = bits[again], models[again]
         setting = training, training.basis, held, rule
-        failed[again] = _fit_subsets(keys[again], *setting, answers, fitted)
+        failed[again] = _fit_subsets(keys[again], *setting, answers, fitted, ready[again])
         bits[again], models[again] = answers, fitted
     return failed
 
@@ -299,6 +306,7 @@ def _fit_subsets(
     rule: RiskRule | None,
     bits: WordArray,
     models: FloatArray,
+    ready: BoolArray,
 ) -> IntArray:
     """Do as :func:`fit_subsets` does, by :func:`_fit`; ``rule`` is None where thresholds decide."""
     first, cut = training.first, held.n_validation
@@ -327,7 +335,11 @@ def _fit_subsets(
         rows, P = chosen[: d + 1], np.empty((k, n_held))
         theta = expected_start(training.start, rows, k, strength)
         data = S, rows, training.y, training.weights
-        if not _fit(*data, basis, training.C, training.start.products, theta):
+        if ready[m]:
+            for j in range(free):
+                for a in range(d + 1):
+                    theta[j, a] = models[m, j, chosen[a]]
+        elif not _fit(*data, basis, training.C, training.start.products, theta):
             failed[m] = 1
             continue
         _probabilities(E, rows, theta, basis, P)
@@ -340,7 +352,6 @@ def _fit_subsets(
             decide_by_risk(P[:, :cut], rule, held.y[:cut], positive, bits[m, :, :words])
             decide_by_risk(P[:, cut:], rule, held.y[cut:], positive, bits[m, :, words:])
         for j in range(free):
-            for a in range(d):
+            for a in range(d + 1):
                 models[m, j, chosen[a]] = theta[j, a]
-            models[m, j, -1] = theta[j, d]
     return failed

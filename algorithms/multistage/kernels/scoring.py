@@ -357,46 +357,68 @@ def class_counts(
 
 
 @njit
-def record_outcomes(
-    X: Array, held: Held, first_word: int, charges: Charges, records: int
+def record_answers(
+    X: Array,
+    held: Held,
+    first_word: int,
+    charges: Charges,
+    labels: IntArray,
+    names: Array,
+    first: int,
+    paid: Array,
 ) -> tuple[Array, IntArray, IntArray, BoolArray]:
-    """Send every record through the stages of each partition and say what became of it.
+    """Send every record through the stages of each partition and say what it is called and pays.
 
     Parameters
     ----------
     X, held, first_word, charges
         As of :func:`score`.
-    records : int
+    labels : numpy.ndarray of int64, shape (records,)
+    names : numpy.ndarray of int16, shape (classes, 2^m)
+        What an answered record of a class is called, by the number that m planes say of it, the
+        lowest bit first.
+    first : int
+        The first of these planes.
+    paid : numpy.ndarray of int, shape (n, records)
+        Filled with what each record pays.
 
     Returns
     -------
-    planes : numpy.ndarray of uint8, shape (planes, n, records)
-        1 for each record that is answered; answered rightly; called positive; and, where errors
-        have costs, answered with an error of each plane.
-    paid : numpy.ndarray of int64, shape (n, records)
-        What was paid for each record.
+    codes : numpy.ndarray of int16, shape (n, records)
+        -1 for no answer.
+    lost : numpy.ndarray of int64, shape (n, records)
+        What errors and no answers cost; shape (n, 0) where they have no costs.
     stages : numpy.ndarray of int64, shape (n,)
     failed : numpy.ndarray of bool, shape (n,)
         Whether a component failed; the rest of that row means nothing.
+
+    Notes
+    -----
+    O(d + stages * words + records) per genome. Planes of bits say of each record, as numbers, how
+    many stages it entered and what it is called; what that costs and means is looked up.
     """
     slots, keys, bits, failed, rule = held
     n, d = len(X), X.shape[1] if rule.items < 0 else rule.items
-    words = (records + 63) // 64
-    outputs = bits.shape[1] if rule.items < 0 else rule.sure
-    planes = np.empty((outputs, n, records), dtype=np.uint8)
+    records = len(labels)
+    words, outputs = (records + 63) // 64, bits.shape[1] if rule.items < 0 else rule.sure
+    by_cost, last = rule.items >= 0 and not rule.last, first + _width(names.shape[1] - 1)
+    codes = np.empty((n, records), dtype=np.int16)
+    lost = np.empty((n, records if by_cost else 0), dtype=np.int64)
+    stages, broken = np.empty(n, dtype=np.int64), np.zeros(n, dtype=np.bool_)
     done = np.empty((outputs, words), dtype=np.uint64)
-    paid = np.zeros((n, records), dtype=np.int64)
-    stages = np.empty(n, dtype=np.int64)
-    broken = np.zeros(n, dtype=np.bool_)
+    entered = np.empty((_width(d), words), dtype=np.uint64)
     prefix = np.empty((d, keys.shape[1]), dtype=np.uint64)
-    price = np.empty(d, dtype=np.int64)
+    price, total = np.empty(d, dtype=np.int64), np.zeros(d + 1, dtype=np.int64)
     begun = np.empty(len(charges.of_panel), dtype=np.int64)
     for r in range(n):
         stages[r] = _stages(X[r, :d])
         _prefix_keys(X[r, :d], stages[r], prefix[: stages[r]])
         _prices(X[r, :d], charges, begun, price[: stages[r]])
         done[:] = np.uint64(0)
+        entered[:] = np.uint64(0)
+        width = _width(stages[r])
         for s in range(stages[r]):
+            total[s + 1] = total[s] + price[s]
             component = find(slots, keys, prefix[s])
             if failed[component]:
                 broken[r] = True
@@ -406,19 +428,69 @@ def record_outcomes(
                 here = ~done[0, w]  # the records that no stage has answered
                 if not here:
                     continue
-                # no branches for a record: the loop becomes vector code
-                for at in range(64 * w, min(64 * w + 64, records)):
-                    paid[r, at] += price[s] * np.int64(here >> np.uint64(at & 63) & np.uint64(1))
+                for b in range(width):
+                    entered[b, w] &= ~here
+                    if (s + 1) >> b & 1:
+                        entered[b, w] |= here
                 leaving = here & bits[component, stop, first_word + w]
                 for p in range(outputs):
                     answered = bits[component, p, first_word + w]
                     done[p, w] = (done[p, w] & ~leaving) | (answered & leaving)
-        for p in range(outputs):
-            for w in range(words):
-                word = done[p, w]
-                for at in range(64 * w, min(64 * w + 64, records)):
-                    planes[p, r, at] = word >> np.uint64(at & 63) & np.uint64(1)
-    return planes, paid, stages, broken
+        for octet in range((records + 7) // 8):
+            said = _eight(done, first, last, octet)
+            answered = _eight(done, 0, 1, octet)
+            reached = _eight(entered, 0, width, octet)
+            for lane in range(min(8, records - 8 * octet)):
+                i = 8 * octet + lane
+                called = names[labels[i], _of_lane(said, lane)]
+                codes[r, i] = called if _of_lane(answered, lane) else -1
+                paid[r, i] = total[_of_lane(reached, lane)]
+                if by_cost:
+                    lost[r, i] = 0 if _of_lane(answered, lane) else rule.no_answer
+            for p in range(len(rule.weights) if by_cost else 0):
+                wrong = _eight(done, rule.errors + p, rule.errors + p + 1, octet)
+                for lane in range(min(8, records - 8 * octet)):
+                    lost[r, 8 * octet + lane] += rule.weights[p] * _of_lane(wrong, lane)
+    return codes, lost, stages, broken
+
+
+@njit
+def _width(number: int) -> int:
+    """Return how many bits a whole number of at least 0 has."""
+    width = 0
+    while number >> width:
+        width += 1
+    return width
+
+
+@njit
+def _eight(planes: WordArray, first: int, last: int, octet: int) -> tuple[np.uint64, np.uint64]:
+    """Return the numbers that at most 16 planes say of eight records, the lowest bit first.
+
+    They stand in eight lanes of 8 bits, the lower 8 bits of the numbers and the upper ones.
+    """
+    w, shift = octet >> 3, np.uint64(8 * (octet & 7))
+    low = high = np.uint64(0)
+    for p in range(first, last):
+        byte = planes[p, w] >> shift & np.uint64(0xFF)
+        # bit i of the byte, to the lowest bit of lane i
+        bits = byte * np.uint64(0x0101010101010101) & np.uint64(0x8040201008040201)
+        bits = (bits + np.uint64(0x7F7F7F7F7F7F7F7F)) >> np.uint64(7)
+        bits &= np.uint64(0x0101010101010101)
+        if p < first + 8:
+            low |= bits << np.uint64(p - first)
+        else:
+            high |= bits << np.uint64(p - first - 8)
+    return low, high
+
+
+@njit
+def _of_lane(eight: tuple[np.uint64, np.uint64], lane: int) -> int:
+    """Return the number of one of eight records."""
+    low, high = eight
+    shift = np.uint64(8 * lane)
+    byte = np.uint64(0xFF)
+    return np.int64((low >> shift & byte) | (high >> shift & byte) << np.uint64(8))  # type: ignore[return-value]
 
 
 @njit
