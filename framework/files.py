@@ -13,7 +13,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from framework.errors import InputError
-from framework.reading import open_regular
+from framework.reading import is_link, open_regular
 
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # how a journal ends that names another file
 
@@ -48,9 +48,9 @@ def write_whole(path: Path, content: str | bytes) -> None:
 def check_database(path: Path) -> None:
     """Refuse what has SQLite change other files than the one that is to be opened for writing.
 
-    Whoever sent a folder may have laid links in its place and in that of the files that SQLite
-    writes beside it. And a rollback journal may end with the name of another file, of several
-    databases that are changed at once: SQLite removes that file. Nobody here does so.
+    Whoever sent a folder may have laid links, or hard links, in its place and in that of the files
+    that SQLite writes beside it. And a rollback journal may end with the name of another file, of
+    several databases that are changed at once: SQLite removes that file. Nobody here does so.
 
     Raises
     ------
@@ -58,10 +58,9 @@ def check_database(path: Path) -> None:
     """
     for suffix in ("", "-journal", "-wal", "-shm"):
         file = path.with_name(path.name + suffix)
-        if file.is_symlink():
+        if is_link(file):
             raise InputError(
-                f"{file}: expected a file of the folder, found a link to {file.readlink()}; put "
-                "the file in its place, or remove the link"
+                f"{file}: expected a file of the folder, found a link; put a copy in its place"
             )
     journal = path.with_name(f"{path.name}-journal")
     if journal.is_file() and _end_of(journal, len(_NAMES_ANOTHER)) == _NAMES_ANOTHER:
@@ -210,7 +209,7 @@ def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[None
     InputError
         A link or a folder is in its place.
     """
-    if path.is_symlink() or path.is_dir() or (path.is_file() and path.stat().st_nlink > 1):
+    if path.is_dir() or is_link(path):
         raise InputError(
             f"{path}: expected a file that is a lock, found a link or a folder; remove it"
         )

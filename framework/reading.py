@@ -58,6 +58,11 @@ def open_regular(path: Path) -> BufferedReader:
     return os.fdopen(_regular(path, os.O_RDONLY), "rb")
 
 
+def is_link(path: Path) -> bool:
+    """Return whether what is written gets into a file elsewhere: it is a link or a hard link."""
+    return path.is_symlink() or (path.is_file() and path.stat().st_nlink > 1)
+
+
 def open_to_append(path: Path) -> FileIO:
     """Open a regular file for reading and writing, without a buffer; make it where it is missing.
 
@@ -68,7 +73,7 @@ def open_to_append(path: Path) -> FileIO:
     InputError
         It is a link or a hard link: what is written would get into a file elsewhere.
     """
-    if path.is_symlink() or (path.is_file() and path.stat().st_nlink > 1):
+    if is_link(path):
         raise InputError(
             f"{path}: expected a file of the folder, found a link; put a copy in its place"
         )

@@ -81,7 +81,7 @@ def test_overrides_are_yaml(write):
         [
             "algorithm.batch=7",
             "objectives.1.sense=max",
-            "tracking.uri=file:x",
+            "tracking.uri=sqlite:///x",
             "budget={seconds: 2}",
         ],
         seed=4,
@@ -89,7 +89,7 @@ def test_overrides_are_yaml(write):
     )
     assert config.algorithm.batch == 7
     assert config.objectives[1].sense == "max"
-    assert config.tracking.uri == "file:x"
+    assert config.tracking.uri == "sqlite:///x"
     assert (config.budget.seconds, config.budget.generations) == (2.0, None)
     assert (config.seed, config.repeats) == (4, 1)
 

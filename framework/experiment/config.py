@@ -35,6 +35,7 @@ from framework.parallel.config import ClusterConfig
 from framework.roles import Constraint, Objective
 from framework.security import (
     CONFIG_BYTES,
+    CONFIG_TEXT,
     CONFIG_VALUES,
     JSON_DEPTH,
     TRACKING,
@@ -265,6 +266,10 @@ _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _MOST_DIGITS = 100  # of a number; sixties (1:59:59) take a time that grows with their square
 
 
+def _odd(problem: str, node: yaml.Node) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(problem=problem, problem_mark=node.start_mark)
+
+
 class _Loader(yaml.SafeLoader):
     """YAML's safe loader, which also refuses a key that comes twice, and what takes long to make.
 
@@ -283,6 +288,8 @@ class _Loader(yaml.SafeLoader):
         if node is not None and is_alias and node not in self._values_of:
             raise ValueError("an alias within what it stands for")
         self._values += self._values_of[node] if node is not None and is_alias else 1
+        if isinstance(node, yaml.ScalarNode) and len(node.value) > CONFIG_TEXT:
+            raise _odd(f"a text of more than {CONFIG_TEXT:,} characters", node)
         if self._values > CONFIG_VALUES:
             raise ValueError(f"more than {CONFIG_VALUES:,} values")
         if node is not None:
@@ -295,13 +302,9 @@ class _Loader(yaml.SafeLoader):
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key.value, str):
-                raise yaml.constructor.ConstructorError(
-                    problem="a key that is a list or a mapping", problem_mark=key.start_mark
-                )
+                raise _odd("a key that is a list or a mapping", key)
             if key.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    problem=f"key {key.value!r} twice", problem_mark=key.start_mark
-                )
+                raise _odd(f"key {key.value!r} twice", key)
             seen.add(key.value)
         return node
 
@@ -314,10 +317,8 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(node, yaml.ScalarNode):
                 raise
             kind = node.tag.rpartition(":")[2]
-            raise yaml.constructor.ConstructorError(
-                problem=f"{_shown(node.value)}, which is no {kind}; put a text in quotes",
-                problem_mark=node.start_mark,
-            ) from error
+            problem = f"{_shown(node.value)}, which is no {kind}; put a text in quotes"
+            raise _odd(problem, node) from error
 
 
 _ODD = (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError)

@@ -410,7 +410,7 @@ async def _body(request: Request) -> bytes:
 
 
 def _csv_answers(model: DeployableModel, body: bytes) -> str:
-    lines = body.count(b"\n")
+    lines = body.count(b"\n") + body.count(b"\r") - body.count(b"\r\n")  # each of them ends one
     _check_records(lines - 1)
     text = csv_text(body, _BODY)
     records = parse_csv(text, _BODY, check=lambda names: _check_names(model, names, lines))

@@ -54,6 +54,7 @@ from framework.security.escaping import csv_text_value, markdown_text, say, term
 from framework.security.grants import forget, is_trusted, listed
 from framework.security.limits import (
     CONFIG_BYTES,
+    CONFIG_TEXT,
     CONFIG_VALUES,
     ESTIMATOR_BYTES,
     JSON_BYTES,
@@ -103,6 +104,7 @@ from framework.security.uris import (
 __all__ = [
     "CLUSTER_VARIABLE",
     "CONFIG_BYTES",
+    "CONFIG_TEXT",
     "CONFIG_VALUES",
     "DATA_VARIABLE",
     "ESTIMATOR_BYTES",

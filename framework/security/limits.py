@@ -23,6 +23,9 @@ CONFIG_BYTES = 10**6
 CONFIG_VALUES = 10**5
 """Values in a YAML file, its aliases written out; some seconds to read."""
 
+CONFIG_TEXT = 4096
+"""Characters of a text or a key in a YAML file: those of the longest path that Linux takes."""
+
 TABLE_BYTES = 10**9
 """Of a CSV file, unpacked."""
 

@@ -40,7 +40,7 @@ _ADDRESS = re.compile(
 _HARMLESS = {"sslmode", "charset", "connect_timeout", "application_name"}  # options of databases
 _HOST_FREE = "localhost"
 
-TRACKING = frozenset({"sqlite", "http", "https", "file", "databricks", "database"})
+TRACKING = frozenset({"sqlite", "http", "https", "databricks", "database"})
 """Kinds of addresses that runs may be logged to."""
 STORAGE = frozenset({"sqlite", "grpc", "database"})
 """Kinds of addresses that a sweep may keep its study at."""
@@ -52,11 +52,11 @@ class Address(NamedTuple):
     Attributes
     ----------
     kind : str
-        ``sqlite``, ``file``, ``http``, ``https``, ``grpc``, ``databricks`` or ``database``.
+        ``sqlite``, ``http``, ``https``, ``grpc``, ``databricks`` or ``database``.
     host : str
         In small letters; empty for what is on this machine's disk.
     file : str
-        The file of a SQLite store, or a folder; empty for all others.
+        The file of a SQLite store; empty for all others.
     variables : tuple of str
         Those of the environment that stand for a user or a password.
     options : bool
@@ -80,13 +80,13 @@ def address_of(uri: str, kinds: Collection[str] = TRACKING) -> Address:
     """
     scheme = _SCHEME.match(uri)  # without one, a library may read what none of us sees in it
     name = scheme[1] if scheme else uri
-    kind = "database" if _DATABASE.fullmatch(name) else name.partition("+")[0]
+    kind = "database" if _DATABASE.fullmatch(name) else name
     if kind not in kinds:
         raise ValueError(
             f"expected an address that begins with {_listed(kinds)}, found {public_uri(uri)!r}"
         )
-    if kind in ("sqlite", "file"):
-        return Address(kind, file=_file_of(uri, name))
+    if kind == "sqlite":
+        return Address(kind, file=_file_of(uri))
     if kind == "databricks":
         if not re.fullmatch(r"databricks(://[\w-]+)?", uri):
             raise ValueError(f"expected databricks or databricks://PROFILE, found {uri!r}")
@@ -118,24 +118,18 @@ def _without_name(match: re.Match[str]) -> str:
     return match[1] if _is_named(match[2]) else match[0]
 
 
-def _file_of(uri: str, scheme: str) -> str:
-    """Return the file or folder that an address names."""
+def _file_of(uri: str) -> str:
+    """Return the file that the address of a SQLite store names."""
     if "${" in uri:
         raise ValueError(
             f"expected the path of a file, found a variable of the environment in {uri!r}; write "
             "the path out"
         )
-    if scheme == "file":
-        path = re.sub(r"^file:(//(localhost)?(?=/))?", "", uri)
-        coded = path
-        if path.startswith("//"):
-            raise ValueError(f"expected a folder of this machine, found {uri!r}")
-    else:
-        path = uri.partition(":")[2].removeprefix("///")
-        coded = re.sub(r"%(?!00)[0-9A-Fa-f]{2}", "", path)  # SQLAlchemy takes them back, once
-        if not uri.startswith("sqlite:///"):
-            raise ValueError(f"expected sqlite:///FILE, found {uri!r}")
-    plain = path if scheme == "file" else unquote(path)
+    path = uri.removeprefix("sqlite:///")
+    if path == uri:
+        raise ValueError(f"expected sqlite:///FILE, found {uri!r}")
+    coded = re.sub(r"%(?!00)[0-9A-Fa-f]{2}", "", path)  # SQLAlchemy takes them back, once
+    plain = unquote(path)
     if not plain or plain.startswith("file:") or re.search(r"[?#%\x00-\x1f]", coded):
         raise ValueError(f"expected the plain path of a file, found {uri!r}")
     return plain
@@ -151,12 +145,9 @@ def _listed(kinds: Collection[str]) -> str:
     shown = {
         "database": "postgresql://, mysql://",
         "databricks": "databricks",
-        "file": "file:",
         "sqlite": "sqlite:///",
     }
-    return ", ".join(
-        shown.get(kind, f"{kind}:" + "//" * (kind != "file")) for kind in sorted(kinds)
-    )
+    return ", ".join(shown.get(kind, f"{kind}://") for kind in sorted(kinds))
 
 
 def is_loopback(host: str) -> bool:

@@ -270,6 +270,7 @@ def test_names_are_compared_before_there_is_a_table(service, monkeypatch):
     [
         (rows(70_000), "application/json", 400, "at most 50,000 records, found more"),
         (b"f4\n" + b"1\n" * 70_000, "text/csv", 400, "at most 50,000 records, found more"),
+        (b"f4\r" + b"1\n1\r" * 35_000, "text/csv", 400, "at most 50,000 records, found more"),
         (b"[" * 100_000 + b"]" * 100_000, "application/json", 400, "expected JSON"),
         (b"[" + b"[]," * 100_000 + b"[]]", "application/json", 400, "one object a record"),
         (b'[{"f4":' + b"[" * 500 + b"]" * 500 + b"}]", "application/json", 400, "expected"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import struct
 from collections.abc import Callable
@@ -57,6 +58,18 @@ def test_a_journal_that_names_a_victim_is_refused(what, tmp_path):
     with pytest.raises(InputError, match=r"expected a journal of x\.db alone"):
         OPENING[what](tmp_path / "x.db")
     assert victim.exists()
+
+
+@pytest.mark.parametrize("suffix", ["", "-journal", "-wal", "-shm"])
+def test_a_hard_link_to_a_victim_is_refused(suffix, tmp_path):
+    victim = tmp_path / "precious"
+    victim.write_text("precious")
+    os.link(victim, tmp_path / f"x.db{suffix}")
+    for opened in OPENING.values():
+        (tmp_path / "x.db").touch()
+        with pytest.raises(InputError, match="expected a file of the folder, found a link"):
+            opened(tmp_path / "x.db")
+    assert victim.read_text() == "precious"
 
 
 def test_sqlite_removes_what_a_journal_names(tmp_path):

@@ -243,6 +243,9 @@ def test_settings_of_libraries_count_where_the_environment_says_so(tmp_path, mon
         "sqlite:///${HOME}/m.db",
         "sqlite:///file:/x?uri=true",
         "file://evil.example/x",
+        "file:mlruns",  # which MLflow itself refuses by now
+        "file",
+        "http+evil://127.0.0.1:9",
         "hdfs://x/y",
         "grpc://x:1",
         " http://evil.example",  # of which MLflow reads another address than a strict grammar
@@ -278,7 +281,7 @@ def test_databricks_is_no_folder(tmp_path, capsys):
     """MLflow takes the bare word for the user's workspace, with the user's token."""
     from mlflow.tracking._tracking_service import utils
 
-    words = set(utils._tracking_store_registry._registry) - {"file"}
+    words = set(utils._tracking_store_registry._registry)
     for word in words:
         code, said = refused(capsys, "check", configured(tmp_path, tracking={"uri": word}))
         assert (code, "tracking.uri: " in said) == (2, True), word

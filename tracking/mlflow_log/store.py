@@ -147,10 +147,7 @@ def _home_of(tracking_uri: str) -> Path | None:
         address = address_of(tracking_uri)
     except ValueError:
         return None
-    if not address.file:
-        return None
-    place = Path(address.file).resolve()
-    return place.parent if address.kind == "sqlite" else place
+    return Path(address.file).resolve().parent if address.file else None
 
 
 def location(uri: str, experiment: str) -> str:
