@@ -5,8 +5,9 @@
 Each DIR is searched for the ``claims.csv`` of experiments (``paretolab experiment``, ``make
 emsco-paper`` ...) and of figures (``scripts/figures.py``). A line is a claim: the paper, what it
 says and has, the command that put it to the test, how much of the paper's protocol that was, what
-came out, and whether it holds. Nothing is computed here: what is not there was not run. What a
-person has written into the column ``reason`` of the table that is replaced stays with its claim.
+came out, and whether it holds. Nothing is computed here: what is not there was not run. Of the
+table that is replaced, lines of experiments that are not below DIR stay, and so does what a person
+has written into the column ``reason``, with its claim.
 """
 
 from __future__ import annotations
@@ -101,14 +102,17 @@ def claims_of(directories: list[Path]) -> pd.DataFrame:
     return table.reindex(columns=COLUMNS, fill_value="")
 
 
-def with_reasons(table: pd.DataFrame, before: Path) -> pd.DataFrame:
-    """Return a table with the reasons that one before it has for the same claims."""
-    if not before.is_file():
+def with_before(table: pd.DataFrame, file: Path) -> pd.DataFrame:
+    """Return a table with the reasons and the other experiments' lines of one before it."""
+    if not file.is_file():
         return table
-    old = pd.read_csv(before, keep_default_na=False)
-    reasons = {(row.paper, row.statement): row.reason for row in old.itertuples()}
+    before = pd.read_csv(file, keep_default_na=False).reindex(columns=COLUMNS, fill_value="")
+    reasons = {(row.paper, row.statement): row.reason for row in before.itertuples()}
     claims = zip(table.paper, table.statement, strict=True)
-    return table.assign(reason=[str(reasons.get(claim, "")) for claim in claims])
+    table = table.assign(reason=[str(reasons.get(claim, "")) for claim in claims])
+    earlier, now = (each.command.str.partition(" --")[0] for each in (before, table))
+    whole = pd.concat([before[~earlier.isin(now)], table])
+    return whole.sort_values(["paper", "command"], kind="stable", ignore_index=True)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -118,11 +122,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("claims.csv"), help="(%(default)s)")
     options = parser.parse_args(arguments)
     table = claims_of(options.directories)
-    if not len(table):
+    if table.empty:
         searched = ", ".join(map(str, options.directories))
         print(f"claims: expected experiments with claims below {searched}, found none")
         return 2
-    with_reasons(table, options.out).to_csv(options.out, index=False)
+    table = with_before(table, options.out)
+    table.to_csv(options.out, index=False)
     for paper, lines in table.groupby("paper"):
         print(f"{paper}: {(lines.holds == 'yes').sum()} of {len(lines)} hold")
     return 0

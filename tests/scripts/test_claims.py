@@ -29,13 +29,20 @@ def test_claims_of_experiments_and_figures_are_lines_with_their_commands(tmp_pat
     claims_table([Claim("rises", "seen", "r = 1", True)]).to_csv(figure / "claims.csv", index=False)
     out = tmp_path / "claims.csv"
     pd.DataFrame(
-        [["EMSCO", "rises", "by chance"], ["EMSCO", "falls", "none"]],
-        columns=["paper", "statement", "reason"],
+        [
+            ["EMSCO", "rises", "python scripts/figures.py threshold", "by chance"],
+            ["EMSCO", "falls", "paretolab experiment configs/emsco/fronts.yaml --repeats 1", ""],
+            ["EMSCO", "stays", "paretolab experiment configs/emsco/rivals.yaml --repeats 1", "so"],
+        ],
+        columns=["paper", "statement", "command", "reason"],
     ).to_csv(out, index=False)
     assert claims.main([str(runs), "--out", str(out)]) == 0
-    assert capsys.readouterr().out == "EMSCO: 1 of 2 hold\npruning: 1 of 1 hold\n"
+    assert capsys.readouterr().out == "EMSCO: 1 of 3 hold\npruning: 1 of 1 hold\n"
     table = pd.read_csv(out)
     assert table.columns.tolist() == claims.COLUMNS
+    stays = table["statement"] == "stays"  # of an experiment that is not run again
+    assert table[stays]["reason"].tolist() == ["so"]
+    table = table[~stays]
     assert table["statement"].tolist() == ["emsco-fronts is good", "rises", "pruning-mine is good"]
     assert table["command"].tolist() == [
         "paretolab experiment configs/emsco/fronts.yaml --repeats 2 --set budget.generations=50 "
