@@ -3,8 +3,9 @@
     python scripts/scaling.py --csv docs/results/scaling.csv
 
 Each row is a process of its own, which makes a table of two classes, compiles with a small one,
-fits ``ParetoMultiStage`` with its defaults, five folds among them, and then reads ``front_``. Seconds are of the processor, memory is the most that the process had. An exponent is
-that of the time of the fit between a row and the one before it on the same axis.
+fits ``ParetoMultiStage`` with its defaults, five folds among them, and then reads ``front_``.
+Seconds are of the processor, memory is the most that the process had. An exponent is that of the
+time of the fit between a row and the one before it on the same axis.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def binary_newton(
         idle = 0 if worst < least else idle + 1
         if worst > 2.0 * before or idle == newton.PATIENCE:
             return False
-        if not stays or not made or worst > newton.REST * before:
+        if newton.is_due(stays, made, worst, before):
             if rough and not made:
                 _expected_hessian(rows, theta, weights, C, products, H)
             else:

@@ -23,6 +23,16 @@ MEMORY = 16  # steps that are remembered
 
 
 @njit
+def is_due(stays: bool, made: int, worst: float, before: float) -> bool:
+    """Return whether the next step needs a Hessian of its own.
+
+    Where it ``stays``, that is before the first one is ``made``, and where the step before left
+    too much of the gradient, whose largest component went from ``before`` to ``worst``.
+    """
+    return not stays or made == 0 or worst > REST * before
+
+
+@njit
 def add(steps: Array, changes: Array, count: int, step: Array, last: Array, g: Array) -> int:
     """Add a step (d,) and the change of the gradient, from ``last`` to ``g``; return the number.
 

@@ -188,7 +188,7 @@ def softmax_newton(
         idle = 0 if worst < least else idle + 1
         if not careful and (worst > 2.0 * before or idle == newton.PATIENCE):
             return False
-        if not stays or not made or worst > newton.REST * before:
+        if newton.is_due(stays, made, worst, before):
             _hessian(S, rows, P, weights, basis, C, products if rough and not made else none, H, T)
             made, pairs = made + 1, 0
             if not factor(H, size):
