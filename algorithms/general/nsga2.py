@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Any
 
 import numpy as np
-from pydantic import Field
 
 from algorithms.moves.steady_state import SteadyState
-from framework.algorithm import MaxPending
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.pareto import pareto_layers
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.settings import Rate
 
 
 class NSGAII(SteadyState):
@@ -29,20 +26,8 @@ class NSGAII(SteadyState):
         Over a :class:`~framework.space.Partition`, :class:`~framework.space.Counts`,
         :class:`~framework.space.Bits`, :class:`~framework.space.Integers` or
         :class:`~framework.space.Box`.
-    roles : Roles
-    seed : int
-    population : int
-        Number of survivors, and of children in each generation.
-    mutation_rate, crossover_rate : float, optional
-        Probabilities of mutation and of recombination; what suits the space if None
-        (:class:`~algorithms.moves.variation.Variation`).
-    beta : float
-        Bias of mutation to early stages; the greater the stronger.
-    max_pending : int, optional
-        Number of candidates that may be pending while the search goes on; it waits for each
-        generation if None. Children are then made in steps
-        (:meth:`~framework.algorithm.Algorithm.make_asynchronous`), and compete with the members
-        whenever a fifth of the population was evaluated.
+    roles, **options
+        See :class:`~algorithms.moves.steady_state.SteadyState`.
 
     Notes
     -----
@@ -59,28 +44,8 @@ class NSGAII(SteadyState):
     A generation costs one non-dominated sort of members and children.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        roles: Roles,
-        *,
-        seed: int,
-        population: Annotated[int, Field(ge=2)] = 300,
-        mutation_rate: Rate | None = None,
-        crossover_rate: Rate | None = None,
-        beta: Annotated[float, Field(gt=0)] = 2.0,
-        max_pending: MaxPending = None,
-    ) -> None:
-        super().__init__(
-            problem,
-            roles,
-            seed=seed,
-            population=population,
-            max_pending=max_pending,
-            mutation_rate=mutation_rate,
-            crossover_rate=crossover_rate,
-            beta=beta,
-        )
+    def __init__(self, problem: Problem, roles: Roles, **options: Any) -> None:
+        super().__init__(problem, roles, **options)
         self.genomes: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
         self.losses: FloatArray = np.zeros((0, len(roles.objectives)))
         self._violation: FloatArray = np.zeros(0)

@@ -24,7 +24,7 @@ from pymoo.util.ref_dirs import get_reference_directions
 
 from algorithms.moves.steady_state import SteadyState
 from algorithms.moves.variation import Variation
-from framework.algorithm import MaxPending, Outcome, known_horizon, name_of
+from framework.algorithm import Outcome, known_horizon, name_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError, Unfit
@@ -42,21 +42,8 @@ class PymooSearch(SteadyState):
         Over a :class:`~framework.space.Partition`, :class:`~framework.space.Counts`,
         :class:`~framework.space.Bits`, :class:`~framework.space.Integers` or
         :class:`~framework.space.Box`.
-    roles : Roles
-    seed : int
-    population : int
-        Number of survivors, and of children in each generation.
-    mutation_rate, crossover_rate : float, optional
-        Probabilities of mutation and of recombination; what suits the space if None: 0.075 and
-        0.8 on ordered partitions (as in :class:`~algorithms.multistage.emsco.EMSCO`) and on counts,
-        one gene in a genome and 0.9 on subsets, one gene in a genome and 1 on boxes. On counts a
-        child gets one move, and with chance ``mutation_rate`` one more each time.
-    beta : float
-        Bias of mutation to early stages; the greater the stronger.
-    max_pending : int, optional
-        Number of candidates that may be pending while the search goes on; it waits for each batch
-        if None. They compete with the members whenever a fifth of the population was evaluated, and
-        no genome is proposed twice (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
+    roles, **options
+        See :class:`~algorithms.moves.steady_state.SteadyState`.
 
     Notes
     -----
@@ -79,28 +66,8 @@ class PymooSearch(SteadyState):
     pymoo: Blank and Deb 2020, doi:10.1109/ACCESS.2020.2990567.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        roles: Roles,
-        *,
-        seed: int,
-        population: Annotated[int, Field(ge=2)] = 300,
-        mutation_rate: Rate | None = None,
-        crossover_rate: Rate | None = None,
-        beta: Annotated[float, Field(gt=0)] = 2.0,
-        max_pending: MaxPending = None,
-    ) -> None:
-        super().__init__(
-            problem,
-            roles,
-            seed=seed,
-            population=population,
-            max_pending=max_pending,
-            mutation_rate=mutation_rate,
-            crossover_rate=crossover_rate,
-            beta=beta,
-        )
+    def __init__(self, problem: Problem, roles: Roles, **options: Any) -> None:
+        super().__init__(problem, roles, **options)
         self._limits = roles.limits()
         self._search = self._make_search()
         self._search.setup(
@@ -112,7 +79,7 @@ class PymooSearch(SteadyState):
                 xu=self.space.upper,
                 vtype=float if self.space.dtype.kind == "f" else int,
             ),
-            termination=self._termination(population),
+            termination=self._termination(self.population),
         )
         self._search.random_state = self.rng
         self._children: Any = None

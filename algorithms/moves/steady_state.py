@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from algorithms.moves.seen import Seen
 from algorithms.moves.variation import SPACES, variation
-from framework.algorithm import Algorithm
+from framework.algorithm import Algorithm, MaxPending
 from framework.arrays import Array
 from framework.batch import Evaluated
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.settings import Rate
 
 _ATTEMPTS = 16
 SHARE_OF_POOL = 0.2
@@ -34,12 +37,19 @@ class SteadyState(Algorithm):
     roles : Roles
     seed : int
     population : int
-        Candidates that are proposed before any has parents.
-    max_pending : int or None
-        Number of candidates that may be pending; None: each batch is awaited.
+        Number of survivors, and of children in each generation.
     mutation_rate, crossover_rate : float, optional
+        Probabilities of mutation and of recombination; what suits the space if None: 0.075 and
+        0.8 on ordered partitions and on counts, one gene in a genome and 0.9 on subsets, one gene
+        in a genome and 1 on boxes. On counts a child gets one move, and with chance
+        ``mutation_rate`` one more each time.
     beta : float
-        See :func:`~algorithms.moves.variation.variation`.
+        Bias of mutation to early stages; the greater the stronger.
+    max_pending : int, optional
+        Number of candidates that may be pending while the search goes on; it waits for each
+        generation if None. Children are then made in steps
+        (:meth:`~framework.algorithm.Algorithm.make_asynchronous`), and compete with the members
+        whenever a fifth of the population was evaluated. No genome is proposed twice.
 
     Attributes
     ----------
@@ -58,11 +68,11 @@ class SteadyState(Algorithm):
         roles: Roles,
         *,
         seed: int,
-        population: int,
-        max_pending: int | None,
-        mutation_rate: float | None = None,
-        crossover_rate: float | None = None,
-        beta: float = 2.0,
+        population: Annotated[int, Field(ge=2)] = 300,
+        mutation_rate: Rate | None = None,
+        crossover_rate: Rate | None = None,
+        beta: Annotated[float, Field(gt=0)] = 2.0,
+        max_pending: MaxPending = None,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self.population, self.is_steady = population, max_pending is not None
