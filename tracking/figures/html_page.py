@@ -58,7 +58,7 @@ window.addEventListener("resize", mark);
 WITHOUT = "Against what one would do without it"
 _DECIMALS = 8  # of a number that is written without an exponent
 _REPORT = """body { max-width: 76rem; } p, ul { max-width: 60rem; } img { max-width: 100%; }
-table { border-collapse: collapse; margin: .5rem 0; } td, th { padding: .2rem .7rem;
+table { border-collapse: collapse; margin: .5rem 0; } td, th { padding: .2rem .6rem;
 text-align: right; border-bottom: 1px solid #e5e7eb; } td { white-space: nowrap; }
 td:first-child, th:first-child, .text td, .text th { text-align: left; }
 td:first-child, .text td { white-space: normal; min-width: 6rem; }

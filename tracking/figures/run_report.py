@@ -231,5 +231,5 @@ def _front(data: RunData) -> str:
         text += f" {html.escape(FIRM)} is the share of resamples in which it is on the front."
     if TIED in expected:
         text += " Solutions tied with the same one are not told apart by the records."
-    headings = [*names, *(name.replace("_", " ") for name in (*front.settings, *expected))]
-    return section("Solutions", text, as_table(["id", *map(html.escape, headings)], rows))
+    headings = [name.replace("_", " ") for name in ("id", *names, *front.settings, *expected)]
+    return section("Solutions", text, as_table(list(map(html.escape, headings)), rows))
