@@ -69,7 +69,6 @@ def answers_of(
     held, records
         The same records, as scoring and as metrics read them.
     charges
-
     """
     first, names, alike = _names(held)
     total = int(charges.of_feature.sum() + charges.of_panel.sum()) + charges.of_stage * X.shape[1]

@@ -16,14 +16,15 @@ from framework.arrays import BoolArray, FloatArray, IntArray, WordArray, frozen
 from framework.data.costs import Panels
 
 MOST_COEFFICIENTS = 1000  # of a fit on all columns that pays as a start for the others
-_KEPT = 1 << 24  # bytes of coefficients
+_KEPT = 1 << 23  # bytes of the coefficients of one fold
+_OBJECTS = 256  # bytes beside the numbers of each
 
 
 class LogisticFits:
     """Logistic regressions of the same training records, each fitted once.
 
-    Whatever they are asked about, and however often, they are the same. What is above 16 MiB of
-    coefficients is fitted again, and so it is in another process.
+    Whatever they are asked about, and however often, they are the same. What is above 8 MiB is
+    fitted again, and so it is in another process.
 
     Attributes
     ----------
@@ -55,10 +56,10 @@ class LogisticFits:
     def keep(self, C: float, keys: WordArray, models: FloatArray) -> None:
         """Keep coefficients that were fitted, as long as there is room."""
         for key, model in zip(keys, models, strict=True):
-            if self._bytes + model.nbytes > _KEPT:
+            self._bytes += model.nbytes + _OBJECTS
+            if self._bytes > _KEPT:
                 return
             self._coefficients[C, key.tobytes()] = model.copy()
-            self._bytes += model.nbytes
 
 
 @dataclass(frozen=True)
