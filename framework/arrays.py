@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isnan
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,11 @@ WordArray = NDArray[np.uint64]
 _FEW = 16  # values up to which a loop is quicker than numpy
 
 
-def has_nan(values: FloatArray) -> bool:
-    """Return whether a value is NaN."""
+def are_finite(values: FloatArray) -> bool:
+    """Return whether no value is NaN or infinite."""
     if values.size <= _FEW:
-        return any(map(isnan, values.ravel().tolist()))
-    return bool(np.isnan(values).any())
+        return all(map(isfinite, values.ravel().tolist()))
+    return bool(np.isfinite(values).all())
 
 
 def sum_in_order(values: Array) -> Array:

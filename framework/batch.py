@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, frozen, has_nan
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, are_finite, frozen
 from framework.errors import ContractError
 
 
@@ -108,7 +108,7 @@ class Evaluated:
         X : numpy.ndarray, shape (n, d)
             Its genomes.
         metrics : sequence of str
-            Names that every candidate must have a value of; NaN only where it failed.
+            Names that every candidate must have a value of, a finite one unless it failed.
         place : str
             Name of the receiver, for the message.
 
@@ -141,8 +141,8 @@ class Evaluated:
         for name in metrics:
             if name not in self.values or self.values[name].shape != (len(X),):
                 raise ContractError(f"{place}: expected metric {name!r} with shape ({len(X)},)")
-            if has_nan(self.values[name][ok]):
-                raise ContractError(f"{place}: expected no NaN in {name!r} outside failed rows")
+            if not are_finite(self.values[name][ok]):
+                raise ContractError(f"{place}: expected finite {name!r} outside failed rows")
         self.__dict__["_checked"] = metrics
 
     @staticmethod

@@ -32,7 +32,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from framework.arrays import row_codes
+from framework.arrays import are_finite, row_codes
 from framework.batch import Evaluated
 from framework.errors import JournalError, damaged
 from framework.files import write_whole
@@ -258,7 +258,10 @@ class Journal:
         if not all(isinstance(error, str) for error in errors.values()):
             raise ValueError("an error that is no text")
         values = dict(zip(self.metric_names, table, strict=True))
-        return Evaluated(ids, X, values, {int(id): e for id, e in errors.items()}), seconds
+        rows = Evaluated(ids, X, values, {int(id): e for id, e in errors.items()})
+        if not are_finite(table[:, rows.ok] if errors else table):
+            raise ValueError("a value that is NaN or infinite")
+        return rows, seconds
 
     def _outline(self) -> list[tuple[int, float]]:
         """Return rows and seconds of each batch, whose other content is not read."""

@@ -34,7 +34,7 @@ from framework.testing.tools import CountingProblem, same_batches, same_front
 from tests.conftest import roles_of
 
 METRICS = ("f1", "f2")
-FLOATS = st.floats(width=64, allow_nan=False)
+FLOATS = st.floats(width=64, allow_nan=False, allow_infinity=False)
 TEXT = st.text(st.characters(), max_size=20)
 
 
@@ -391,6 +391,8 @@ def rows_of(n, ids=(), seconds=1.0, errors=b"", size=None):
         rows_of(1, [-(2**63)]),
         rows_of(1, [0], seconds=np.nan),
         rows_of(1, [0], seconds=-1.0),
+        rows_of(1, [0], size=0) + struct.pack("<5d", 0, np.inf, 0, 0, 0),
+        rows_of(1, [0], size=0) + struct.pack("<5d", np.nan, 0, 0, 0, 0),
         rows_of(1, [0], errors=b"5"),
         rows_of(1, [0], errors=b'{"0": 5}'),
         rows_of(1, [0], errors=b'{"x": "y"}'),
@@ -398,7 +400,7 @@ def rows_of(n, ids=(), seconds=1.0, errors=b"", size=None):
         rows_of(1, [0], errors=b"[" * 200_000),
         rows_of(1, [0], errors=b'{"0": ' * 200_000 + b"1" + b"}" * 200_000),
     ],
-    ids=range(18),
+    ids=range(20),
 )
 def test_forged_batches_end_in_a_sentence(tmp_path, content):
     forged(tmp_path / "j", TITLE, content)

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from framework.arrays import Array, FloatArray, IntArray
-from framework.errors import InputError, JournalError, damaged
+from framework.errors import InputError, JournalError, damaged, listed
 from framework.experiment.config import RunConfig, check, read_yaml
 from framework.experiment.options import AS_WRITTEN
 from framework.files import LOCK, locked, new_directory, write_whole
@@ -281,6 +281,11 @@ class RunDir:
             It cannot be read, or lacks rows of a run that has ended.
         """
         journal = Journal(self.journal_file)
+        if not set(self.roles().metrics) <= set(journal.metric_names):
+            raise JournalError(
+                f"{self.journal_file}: expected the metrics of {self.about_file.name}, found "
+                f"{listed(journal.metric_names)}; it belongs to another run"
+            )
         evaluations = self.summary().get("evaluations")
         if isinstance(evaluations, int) and journal.n_rows < evaluations:
             raise JournalError(

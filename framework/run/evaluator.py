@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from framework.arrays import Array, FloatArray, IntArray, WordArray, has_nan
+from framework.arrays import Array, FloatArray, IntArray, WordArray, are_finite
 from framework.batch import Evaluated
 from framework.errors import EnvironmentFailure
 from framework.machine import is_machine_failure, reason_of
@@ -165,7 +165,7 @@ def evaluate_candidates(problem: Problem, seed: int, ids: IntArray, X: Array) ->
     """Evaluate candidates; whatever goes wrong becomes the error of a candidate.
 
     If the batch raises an exception, its candidates are evaluated one by one, so that only those
-    that cause it fail. NaN in any metric is a failure, too.
+    that cause it fail. A metric that is NaN or infinite is a failure, too.
 
     Raises
     ------
@@ -185,11 +185,12 @@ def evaluate_candidates(problem: Problem, seed: int, ids: IntArray, X: Array) ->
             return Evaluated.concat(pieces)
         return failed_rows(problem, ids, X, f"{type(error).__name__}: {error}")
     errors: dict[int, str] = {}
-    if has_nan(table):
-        missing = np.isnan(table)
+    if not are_finite(table):
+        missing = ~np.isfinite(table)
         for i in np.flatnonzero(missing.any(axis=0)).tolist():
             names = (problem.metric_names[j] for j in np.flatnonzero(missing[:, i]))
-            errors[int(ids[i])] = problem.explain(X[i]) or f"NaN in {', '.join(names)}"
+            value = "NaN" if np.isnan(table[:, i]).any() else "an infinite value"
+            errors[int(ids[i])] = problem.explain(X[i]) or f"{value} in {', '.join(names)}"
             table[:, i] = np.nan
     return Evaluated.of_table(ids, X, problem.metric_names, table, errors)
 

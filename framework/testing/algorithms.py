@@ -288,10 +288,9 @@ def _bad_answers(case: AlgorithmCase, good: Evaluated) -> Iterator[tuple[str, Ev
         "a metric of another shape",
         replace(good, values={**good.values, metric: np.append(good.values[metric], 0.0)}),
     )
-    yield (
-        "NaN in a row that did not fail",
-        replace(good, values={**good.values, metric: np.full(n, np.nan)}, errors={}),
-    )
+    for odd in (np.nan, np.inf):
+        values = {**good.values, metric: np.full(n, odd)}
+        yield f"{odd} in a row that did not fail", replace(good, values=values, errors={})
     if n > 1:
         yield "reordered rows", good.take(np.arange(n)[::-1])
     others = case.problem.space.sample(np.random.default_rng(case.seed), 50)

@@ -228,7 +228,7 @@ class CountingProblem(WrappedProblem):
 
 
 class FailingProblem(WrappedProblem):
-    """Raises for some genomes and reports NaN for others.
+    """Raises for some genomes and reports NaN or infinite metrics for others.
 
     Parameters
     ----------
@@ -249,7 +249,8 @@ class FailingProblem(WrappedProblem):
             raise RuntimeError("this genome fails on purpose")
         missing = np.array([key in self.nan for key in keys])
         values = super().evaluate(X, streams)
-        return {name: np.where(missing, np.nan, column) for name, column in values.items()}
+        odd = np.array([np.nan if key[0] % 2 else np.inf for key in keys])
+        return {name: np.where(missing, odd, column) for name, column in values.items()}
 
 
 class BrokenProblem(WrappedProblem):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 
 import numpy as np
@@ -111,3 +112,14 @@ def test_what_genes_stand_for():
     assert {"nsga2", "local_search", "random"} <= set(fitting(problem))
     two = PythonFunction(two_of_mixed, {**SPACE, "n": (1, 7, "choice")}, ["f", "g"])
     assert {d["n"] for d in two.arguments(two.space.sample(np.random.default_rng(0), 50))} == {1, 7}
+
+
+def test_an_infinite_value_is_a_failure(tmp_path):
+    """Compiled code compares the losses, and ended the process at some infinite ones."""
+
+    def barrier(x, n, kind, c):
+        return x**2, (x - 1) ** 2, c, float("inf") if x < 0 else n
+
+    found = search(barrier, SPACE, ["f", "g", "h", "i"], budget=500, out=tmp_path / "run")
+    assert min(p["x"] for p in found.parameters) >= 0
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["rows_failed"] > 20
