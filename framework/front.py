@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from framework.arrays import Array, FloatArray, IntArray
+from framework.arrays import Array, FloatArray, IntArray, are_finite
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.files import write_whole
@@ -379,6 +379,9 @@ class Front:
             else np.zeros((len(ids), 0)),
             {name: columns[name].astype(np.float64) for name in roles.metrics},
         )
+        odd = [name for name, column in rows.values.items() if not are_finite(column)]
+        if odd:
+            raise InputError(f"{path}: expected finite values, found others in column {odd[0]!r}")
         test = {
             name.removeprefix("test_"): column.astype(np.float64)
             for name, column in columns.items()

@@ -193,3 +193,14 @@ class Deployable(ABC):
             A column is missing, or a value cannot be used.
         """
         return None
+
+
+def check_genomes(problem: Problem, X: Array, place: str) -> None:
+    """Refuse genomes (n, d) of a file that are none of the problem's, as forged ones.
+
+    Raises
+    ------
+    InputError
+    """
+    if X.shape[1] != problem.space.d or not problem.space.contains(X).all():
+        raise InputError(f"{place}: expected designs of this problem, found others; run it again")

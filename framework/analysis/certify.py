@@ -43,7 +43,7 @@ def p_value(sample: Sample, limit: Condition) -> float:
 def _log_p(sample: Sample, limit: Condition) -> float:
     from scipy.stats import binom
 
-    mean, bound = sample.mean / sample.high, limit.value / sample.high
+    mean, bound = min(max(sample.mean / sample.high, 0.0), 1.0), limit.value / sample.high
     if limit.operator in (">", ">="):
         mean, bound = 1 - mean, 1 - bound
     if bound >= 1:  # no mean breaks it

@@ -175,7 +175,9 @@ def _range(claimed: float, expected: float, spread: Spread, left: float) -> tupl
         each *= max(here / there, 1.0)
     total = records + 2
     mean = (records * expected + sum(ends)) / total
-    square = (records * (each + expected**2) + ends[0] ** 2 + ends[1] ** 2) / total
+    square = (
+        records * (each + expected * expected) + ends[0] * ends[0] + ends[1] * ends[1]
+    ) / total
     half = NORMAL * math.sqrt(max(square - mean**2, 0.0) / total + more)
     return mean - half, mean + half
 

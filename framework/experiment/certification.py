@@ -20,7 +20,7 @@ from framework.arrays import IntArray, WordArray
 from framework.errors import InputError, listed
 from framework.front import Front
 from framework.outcomes import Sample
-from framework.problem import Deployable, Problem
+from framework.problem import Deployable, Problem, check_genomes
 from framework.registry import nearest, require_columns
 
 if TYPE_CHECKING:
@@ -138,6 +138,7 @@ def certify(
             f"found {type(problem).__name__}"
         )
     assert isinstance(problem, Deployable)
+    check_genomes(problem, front.X.astype(problem.space.dtype), "front.csv")
     codes = _codes(frame, target, labels, place)
     if group is not None:
         _refuse_grouped(frame, group, place)

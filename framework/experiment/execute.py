@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from framework import extras, registry
-from framework.errors import InputError
+from framework.errors import InputError, damaged
 from framework.experiment.config import RunConfig, load_config
 from framework.experiment.export import export, exported_solution, marked
 from framework.experiment.run_dir import RunDir
@@ -284,7 +284,8 @@ def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any], options
 def uid_of(run_dir: RunDir) -> str:
     """Return the unique id under which a run is logged; a resumed run keeps it."""
     if run_dir.about_file.is_file():
-        return str(run_dir.about()["uid"])
+        with damaged(run_dir.about_file, "the id of a run"):
+            return str(run_dir.about()["uid"])
     return uuid.uuid4().hex
 
 

@@ -25,7 +25,7 @@ from framework.experiment.unevaluated import searched_again, unevaluated
 from framework.front import Archive, Front, Promise, expected_columns
 from framework.journal import Journal
 from framework.outcomes import RecordOutcomes, Refits, WeightedOutcomes
-from framework.problem import Problem
+from framework.problem import Problem, check_genomes
 from framework.roles import Roles
 from framework.streams import CandidateStreams
 
@@ -74,7 +74,13 @@ class Evidence(NamedTuple):
         return {"searched": self.resamples.units, "tested": self.tested}
 
     def positions(self, ids: IntArray) -> IntArray:
-        """Return where candidates are among the designs."""
+        """Return where candidates are among the designs. Raises InputError where one is not."""
+        absent = ids[~np.isin(ids, self.ids)]
+        if len(absent):
+            raise InputError(
+                f"expected solutions that the journal has, found {absent[0]}, which it lacks; the "
+                "front and the journal are of different runs"
+            )
         return np.searchsorted(self.ids, ids)
 
     def positions_of(self, front: Front) -> IntArray:
@@ -136,6 +142,7 @@ def evidence_of(
         return None
     ids = np.concatenate([piece.ids for piece in pieces])
     X = np.concatenate([piece.X for piece in pieces])
+    check_genomes(problem, X, "the journal")
     order = np.argsort(ids)
     _, first = np.unique(row_codes(X[order]), return_index=True)
     order = order[np.sort(first)]

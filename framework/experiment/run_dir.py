@@ -286,8 +286,8 @@ class RunDir:
                 f"{self.journal_file}: expected the metrics of {self.about_file.name}, found "
                 f"{listed(journal.metric_names)}; it belongs to another run"
             )
-        evaluations = self.summary().get("evaluations")
-        if isinstance(evaluations, int) and journal.n_rows < evaluations:
+        evaluations = self.summary().get("evaluations", 0)
+        if journal.n_rows < evaluations:
             raise JournalError(
                 f"{self.journal_file}: expected the {evaluations:,} rows of {self.summary_file}, "
                 f"found {journal.n_rows:,}; `paretolab resume` evaluates what is lost"
@@ -322,7 +322,11 @@ class RunDir:
         """Return the content of ``summary.json``; an empty mapping if the run has not ended."""
         if not self.summary_file.is_file():
             return {}
-        return read_object(self.summary_file, "a summary")
+        summary = read_object(self.summary_file, "a summary")
+        for name in ("generations", "evaluations"):
+            if not isinstance(summary.get(name, 0), int):
+                raise InputError(f"{self.summary_file}: expected a number as {name!r}, found none")
+        return summary
 
     def choice(self) -> int | None:
         """Return the id of the solution that the user chose; None where that was left to us."""

@@ -244,7 +244,8 @@ class SingleRun:
         with self._stack:
             self._interruption.close()
             stopped = kind is not None and issubclass(kind, KeyboardInterrupt | ParetolabError)
-            if stopped and self._journal.n_batches:
+            # of a journal that this search did not follow, nothing is written
+            if stopped and self.driver.replay.over and self._journal.n_batches:
                 front = Front.from_journal(self._journal, self._roles, self._problem.gene_names)
                 self._write(front, INTERRUPTED)
 

@@ -10,12 +10,15 @@ import hashlib
 import json
 import random
 import shutil
+import struct
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
+from framework.store import Framing, title_of
 from tests.trust.test_received import broken, forgeries, said
 
 COMMANDS = {
@@ -107,3 +110,32 @@ def test_the_database_of_a_sweep_is_no_link(made, tmp_path, capsys):
     code, text = said(capsys, "resume", str(place), "--quiet", "--set", "sweep.trials=3")
     assert (code, "optuna.db: expected the files of a run, found a link to" in text) == (2, True)
     assert other.read_bytes() == before
+
+
+def test_a_front_that_is_not_of_the_journal_ends_in_a_sentence(received, capsys):
+    """Each of these ended in an error of Python's; the journal's own was written as the front."""
+    front, journal = received / "front.csv", received / "journal.bin"
+    before = front.read_text()
+    head, _, rows = before.partition("\n")
+    cost = head.split(",").index("cost")
+    for odd in ("nan", "inf"):
+        cells = [line.split(",") for line in rows.splitlines()]
+        lines = [",".join([*row[:cost], odd, *row[cost + 1 :]]) for row in cells]
+        front.write_text("\n".join([head, *lines]))
+        code, text = said(capsys, "choose", str(received), "--best", "accuracy")
+        assert (code, "expected finite values, found others in column 'cost'" in text) == (2, True)
+    front.write_text(before)
+    with journal.open("rb") as file:
+        title = title_of(file)
+        framing = Framing(title)
+        first, *more = [framing.content(file, frame) for frame in list(framing.frames(file))]
+    meta = json.loads(title)
+    (n,) = struct.unpack_from("<q", first)
+    start = 16 + 8 * n * (1 + len(meta["metrics"]))
+    genes = b"\x7f" * (n * meta["d"] * np.dtype(meta["dtype"]).itemsize)
+    forged = [first[:start] + genes + first[start + len(genes) :], *more]
+    journal.write_bytes(framing.beginning + b"".join(map(framing.framed, forged)))
+    (received / "summary.json").unlink()
+    code, text = said(capsys, "resume", str(received), "--quiet")
+    assert (code, "expected at row 0 the genomes" in text) == (2, True)
+    assert front.read_text() == before
