@@ -233,26 +233,31 @@ def worth(comparison: Comparison) -> str | None:
 
     None where that is not known of any run.
     """
-    cases, methods = len(comparison.cases) > 1, len(comparison.methods) > 1
-    runs = []
-    for case in comparison.cases:
-        for run in case.runs:
-            parts = [run.method] if methods else []
-            parts += [f"on {case.name}"] if cases else []
-            runs.append((" ".join(parts), run.worth))
+    several = len(comparison.methods) > 1
+    runs = [
+        (run.method if several else f"on {case.name}" * (len(comparison.cases) > 1), run.worth)
+        for case in comparison.cases
+        for run in case.runs
+    ]
     sentence = verdict_of_runs(runs)
     return None if sentence is None else f"{sentence[0].upper()}{sentence[1:]}."
 
 
 def early_stops(comparison: Comparison) -> list[str]:
-    """Say in sentences which runs ended before their budget was used up, and why."""
+    """Say in sentences which runs ended before their budget was used up, and why.
+
+    What a reason has in brackets are figures of one run.
+    """
     ended: dict[tuple[str, str], list[str]] = {}
     runs: dict[str, int] = {}
     for case in comparison.cases:
         for run in case.runs:
             runs[run.method] = runs.get(run.method, 0) + 1
             if run.stopped not in _BOUNDS:
-                ended.setdefault((run.method, run.stopped), []).append(case.name)
+                reason = (
+                    run.stopped.partition(" (")[0] if len(comparison.cases) > 1 else run.stopped
+                )
+                ended.setdefault((run.method, reason), []).append(case.name)
     sentences = []
     for (method, reason), cases in ended.items():
         on = f" (on {_some(list(dict.fromkeys(cases)))})" if len(comparison.cases) > 1 else ""

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from framework.analysis.alternatives import Worth
 from framework.analysis.compare import ComparedRun, compare_case, compare_cases
 from framework.analysis.report import (
     early_stops,
@@ -27,6 +28,7 @@ from framework.analysis.report import (
     verdicts,
     winners,
     wins,
+    worth,
 )
 from framework.analysis.statistics import rank_sum, score, verdict
 from framework.cli import compare as command
@@ -315,7 +317,8 @@ def test_runs_that_ended_before_their_budget_are_named_with_the_reason(compariso
     method = first.runs[0].method
     why = "elite fills the population; raise algorithm.population"
     stopped = [
-        replace(run, stopped=why if run.method == method else "seconds") for run in first.runs
+        replace(run, stopped=f"{why} (gap {i})" if run.method == method else "seconds")
+        for i, run in enumerate(first.runs)
     ]
     cases = (replace(first, runs=tuple(stopped)), *others)
     here = sum(run.method == method for run in first.runs)
@@ -324,6 +327,16 @@ def test_runs_that_ended_before_their_budget_are_named_with_the_reason(compariso
     assert said == (
         f"{method} ended before its budget in {here} of {total} runs (on {first.name}): {why}."
     )
+    won, lost = Worth(("a guess",), ()), Worth((), ("a guess",))
+    cases = tuple(
+        replace(
+            case,
+            runs=tuple(replace(r, worth=lost if r.method == method else won) for r in case.runs),
+        )
+        for case in cases
+    )
+    told = worth(replace(comparison, cases=cases))
+    assert told.endswith(f"in {total} it does not ({method} in {total} of {total}, a guess).")
 
 
 def test_leads_are_the_gap_and_its_interval_by_seed_or_by_welch():
