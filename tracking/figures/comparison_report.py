@@ -296,12 +296,12 @@ def _winners(comparison: Comparison, table: pd.DataFrame) -> str:
         below = {name: row.get(name, math.nan) for name in ("expected", "test")}
         cells[row["case"], row["method"]] = text + _below(below)
     cases = list(dict.fromkeys(table["case"]))[:_MOST_CASES]
-    rows = [
-        [html.escape(str(case)), *(cells.get((case, m), "-") for m in comparison.methods)]
-        for case in cases
-    ]
-    headings = [_heading(comparison, comparison.first), *map(html.escape, comparison.methods)]
-    return as_table(headings, rows)
+    lines, columns = list(map(str, cases)), list(comparison.methods)
+    if len(lines) < len(columns):  # whichever are fewer are the columns
+        lines, columns = columns, lines
+        cells = {(method, case): text for (case, method), text in cells.items()}
+    rows = [[html.escape(one), *(cells.get((one, two), "-") for two in columns)] for one in lines]
+    return as_table([_heading(comparison, comparison.first), *map(html.escape, columns)], rows)
 
 
 def _even(value: float) -> str:
