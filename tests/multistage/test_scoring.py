@@ -190,7 +190,7 @@ def test_planes_say_numbers(seed, count, first):
     numbers = np.random.default_rng(seed).integers(0, 2**count, 64)
     planes = pack(numbers >> np.arange(-first, count)[:, None].clip(0) & 1)
     for octet in range(8):
-        eight = kernels._eight(planes, first, first + count, octet)
+        eight = tuple(map(np.uint64, kernels._eight(planes, first, first + count, octet)))
         said = [kernels._of_lane(eight, lane) for lane in range(8)]
         assert said == numbers[8 * octet : 8 * octet + 8].tolist()
         assert kernels._width(int(numbers[octet])) == int(numbers[octet]).bit_length()
