@@ -424,6 +424,11 @@ class Promise(NamedTuple):
         return low, high
 
 
+def span(low: str, high: str) -> str:
+    """Return a range whose ends are written so: one number where both are alike."""
+    return low if low == high else f"{low} to {high}"
+
+
 def expected_columns(metrics: Iterable[str]) -> dict[str, tuple[str, str, str]]:
     """Return, by metric, the columns of what to expect of it on new records.
 

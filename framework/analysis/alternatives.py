@@ -438,8 +438,8 @@ def _gain_text(one: Compared, front: Front) -> str:
         even = [n for n, other in one.gains.items() if n != name and other.low <= 0 <= other.high]
         if even:
             rest = f"; {place_of(even[0])}{even[0]} is within noise{rest}"
-    reached = f" at {gain.points} of its {len(one.points)} points"
-    reached *= gain.points != len(one.points)
+    of_some = gain.points != len(one.points)
+    reached = f" at {gain.points} of its {len(one.points)} points" if of_some else ""
     low, high = difference(gain.low), difference(gain.high)
     ends = f", in a 95% range from {low} to {high}" if low != high else ""
     change = f"{difference(gain.expected)} than" if gain.expected else "the same as"

@@ -175,10 +175,9 @@ def _range(claimed: float, expected: float, spread: Spread, left: float) -> tupl
         each *= max(here / there, 1.0)
     total = records + 2
     mean = (records * expected + sum(ends)) / total
-    square = (
-        records * (each + expected * expected) + ends[0] * ends[0] + ends[1] * ends[1]
-    ) / total
-    half = NORMAL * math.sqrt(max(square - mean**2, 0.0) / total + more)
+    # products, as a power that is too large raises: bounds may be those of a forged run
+    squares = records * (each + expected * expected) + sum(end * end for end in ends)
+    half = NORMAL * math.sqrt(max(squares / total - mean * mean, 0.0) / total + more)
     return mean - half, mean + half
 
 

@@ -233,12 +233,11 @@ def worth(comparison: Comparison) -> str | None:
 
     None where that is not known of any run.
     """
-    several = len(comparison.methods) > 1
-    runs = [
-        (run.method if several else f"on {case.name}" * (len(comparison.cases) > 1), run.worth)
-        for case in comparison.cases
-        for run in case.runs
-    ]
+    cases, methods = len(comparison.cases) > 1, len(comparison.methods) > 1
+    runs = []
+    for case in comparison.cases:
+        alone = f"on {case.name}" if cases else ""
+        runs += [(run.method if methods else alone, run.worth) for run in case.runs]
     sentence = verdict_of_runs(runs)
     return None if sentence is None else f"{sentence[0].upper()}{sentence[1:]}."
 

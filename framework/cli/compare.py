@@ -169,6 +169,7 @@ def result_table(comparison: Comparison) -> Table:
     chance may explain, ``?`` what is too little to tell.
     """
     from framework.analysis.report import winners
+    from framework.front import span
 
     best = winners(comparison)
     indicator = comparison.indicators[comparison.first]
@@ -178,7 +179,8 @@ def result_table(comparison: Comparison) -> Table:
     for row in best.to_dict("records"):
         text = f"{row['mean']:.4f}"
         if row["runs"] > 1:
-            text += f" ({row['least']:.4f} to {row['greatest']:.4f})"
+            least, greatest = f"{row['least']:.4f}", f"{row['greatest']:.4f}"
+            text += f" ({span(least, greatest)})"
         mark = " *" if row["best"] else {"unknown": " ?", "yes": " ~"}.get(row["chance"], "")
         cells[str(row["case"]), str(row["method"])] = text + (mark if several else "")
     methods, cases = comparison.methods, list(dict.fromkeys(map(str, best["case"])))

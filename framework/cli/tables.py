@@ -17,7 +17,7 @@ from framework.cli.arguments import program, short_path
 from framework.cli.results import Part, Result, Table
 from framework.experiment.run_dir import RunDir
 from framework.extras import installed
-from framework.front import Front, Promise
+from framework.front import Front, Promise, span
 from framework.models.walk import Chosen, Walk
 
 MOST_ROWS = 14
@@ -85,20 +85,19 @@ def promises_table(
 
     ``ranges`` are of the figures on so many test records.
     """
-
-    def span(low: float, high: float) -> str:
-        ends = dict.fromkeys([cell(low), cell(high)])  # one where both are written alike
-        return " to ".join(ends)
-
     columns = {
         "metric": list(of),
         "claimed": [cell(one.claimed) for one in of.values()],
         "expected": [cell(one.expected) for one in of.values()],
-        "95% range of\nthe expectation": [span(one.low, one.high) for one in of.values()],
+        "95% range of\nthe expectation": [
+            span(cell(one.low), cell(one.high)) for one in of.values()
+        ],
     }
     before = set(columns)
     if ranges is not None:
-        columns[f"95% range of\n{ranges[0]:,} records"] = [span(*ranges[1][name]) for name in of]
+        columns[f"95% range of\n{ranges[0]:,} records"] = [
+            span(*map(cell, ranges[1][name])) for name in of
+        ]
     if test is not None:
         columns["test"] = [cell(test[name]) for name in of]
     return Table(title, columns, columns.keys() - before)

@@ -17,7 +17,7 @@ from framework.experiment.config import check
 from framework.experiment.options import ProblemOptions
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
-from framework.front import Front, Promise
+from framework.front import Front, Promise, span
 from framework.problem import Deployable, Problem
 from framework.security import read_object, received
 
@@ -250,8 +250,7 @@ def noted_of(
     if promised:
         solution["expected on new records"] = {name: one.expected for name, one in promised.items()}
         solution["95% range"] = {
-            name: " to ".join(dict.fromkeys([f"{one.low:.4g}", f"{one.high:.4g}"]))
-            for name, one in promised.items()
+            name: span(f"{one.low:.4g}", f"{one.high:.4g}") for name, one in promised.items()
         }
     return solution, promised
 

@@ -120,3 +120,10 @@ def test_moments_are_rounded_once(values):
     squares = [(value - mean) * (value - mean) for value in values]
     expected = mean, math.fsum(squares) / len(values)
     assert moments(np.array(values)) == pytest.approx(expected, rel=1e-14, abs=1e-12)
+
+
+@pytest.mark.parametrize("bound", [-1e308, 1e308])
+def test_a_bound_beyond_any_figure_ends_in_a_range(bound):
+    """As in the description of a forged run: a power of it had raised."""
+    spread = Spread(0.001, 90, (0.0, bound), 0.0)
+    promised(0.8, NO_LUCK, ACCURACY._replace(high=bound), spread)

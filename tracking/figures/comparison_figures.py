@@ -420,32 +420,35 @@ def _aligned(runs: list[pd.DataFrame], by: str) -> tuple[FloatArray, FloatArray]
     return x, np.array(values)
 
 
-def attainment(comparison: Comparison) -> Figure:
+def attainment(comparison: Comparison) -> Figure | None:
     """Draw what half of each search's runs attain, and what the best and the worst do.
 
-    Of more than two objectives the two that are drawn are taken alone.
+    Of more than two objectives the two that are drawn are taken alone. None where single points
+    are all that is attained.
 
     Notes
     -----
     The empirical attainment function (Grunert da Fonseca, Fonseca and Hall 2001), by moocore.
     """
     figure, grid = panels([case.name for case in comparison.cases])
+    most = 0  # points of a surface
     for axes, case in zip(grid, comparison.cases, strict=True):
         for number, name in enumerate(comparison.methods):
             runs = [run.losses for run in case.runs if run.method == name and len(run.losses)]
             if runs:
-                _surfaces(axes, case, name, runs, number)
+                most = max(most, _surfaces(axes, case, name, runs, number))
         x, y = drawn_axes(case)
         axes.set_xlabel(axis_label(case.roles, case.roles.objectives[x]), fontsize=8)
         axes.set_ylabel(axis_label(case.roles, case.roles.objectives[y]), fontsize=8)
     legend(figure, grid[0])
-    return figure
+    return figure if most > 1 else None
 
 
-def _surfaces(axes: Axes, case: Case, name: str, runs: list[FloatArray], number: int) -> None:
+def _surfaces(axes: Axes, case: Case, name: str, runs: list[FloatArray], number: int) -> int:
+    """Draw the surfaces of a method's runs; return how many points the largest has."""
     x, y = drawn_axes(case)
-    look = line_style(number)
-    for share, points in surfaces([run[:, [x, y]] for run in runs]).items():
+    look, attained = line_style(number), surfaces([run[:, [x, y]] for run in runs])
+    for share, points in attained.items():
         natural = np.zeros((len(points), len(case.roles.objectives)))
         natural[:, [x, y]] = points
         natural = case.roles.natural(natural)
@@ -459,6 +462,7 @@ def _surfaces(axes: Axes, case: Case, name: str, runs: list[FloatArray], number:
             alpha=1.0 if middle else 0.45,
             **look,
         )
+    return max(map(len, attained.values()))
 
 
 def surfaces(runs: list[FloatArray]) -> Mapping[int, FloatArray]:

@@ -22,6 +22,7 @@ from framework.analysis.report import (
     verdicts,
     worth,
 )
+from framework.front import span
 from tracking.figures.comparison_figures import (
     ARROW,
     anytime,
@@ -191,9 +192,9 @@ def _drawings(comparison: Comparison) -> list[_Drawing]:
         title = "What each method finds of the reference front"
         drawings.append(_Drawing("found", title, _FOUND, reached_fronts(comparison)))
     if several and comparison.frame.groupby(["case", "method"]).size().max() > 1:
-        figure, title = attainment(comparison), "Attainment surfaces"
-        if any(len(line.get_xdata()) > 1 for axes in figure.axes for line in axes.lines):  # type: ignore[arg-type]
-            drawings.append(_Drawing("attainment", title, _ATTAINMENT + omitted, figure))
+        drawn, title = attainment(comparison), "Attainment surfaces"
+        if drawn is not None:
+            drawings.append(_Drawing("attainment", title, _ATTAINMENT + omitted, drawn))
     name, trace = on_the_way(comparison)
     if len(trace):
         for by in ("evaluations", "seconds"):
@@ -245,7 +246,7 @@ def _note(comparison: Comparison) -> str:
     shown = ", ".join(f"{size:,}" for size in sizes)
     if len(sizes) > _MOST_PANELS:
         shown = f"{min(sizes):,} to {max(sizes):,}"
-    by_case = " by case" * (len(sizes) > 1)
+    by_case = " by case" if len(sizes) > 1 else ""
     texts = list(dict.fromkeys(case.reference_text for case in comparison.cases))
     beaten = sum(case.beaten() for case in comparison.cases)
     attention = f" Runs dominate {beaten} vectors of it: it is not exact." if beaten else ""
@@ -288,7 +289,7 @@ def _winners(comparison: Comparison, table: pd.DataFrame) -> str:
     for row in table.to_dict("records"):
         text = _even(row["mean"])
         if row["runs"] > 1:
-            text += f" ({_even(row['least'])} to {_even(row['greatest'])})"
+            text += f" ({span(_even(row['least']), _even(row['greatest']))})"
         if row["best"]:
             text = f"<b>{text}</b>"
         elif row["chance"] != "no":
