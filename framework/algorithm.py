@@ -169,7 +169,7 @@ class Algorithm(ABC):
         Raises
         ------
         ContractError
-            A gene that :meth:`propose` returned is beyond its bounds.
+            What :meth:`propose` returned has another type or shape, or a gene beyond its bounds.
         """
         if self.done or self._pending >= self.max_pending:
             return None

@@ -61,16 +61,17 @@ class Space(ABC):
         return np.asarray(((self.lower <= X) & (self.upper >= X)).all(axis=1), dtype=bool)
 
     def check_bounds(self, X: Array) -> None:
-        """Refuse genomes of another shape than (n, d), and genes beyond their bounds.
+        """Refuse no genomes, those of another type or width, and genes beyond their bounds.
 
         Raises
         ------
         ContractError
             It names the first such gene.
         """
-        if X.ndim != 2 or X.shape[1] != self.d:
+        if X.dtype != self.dtype or X.ndim != 2 or X.shape[1] != self.d or not len(X):
             raise ContractError(
-                f"propose: expected genomes of shape (n, {self.d}), found {X.shape}"
+                f"propose: expected {self.dtype} genomes of shape (n, {self.d}), n at least 1, "
+                f"found {X.dtype} of shape {X.shape}"
             )
         if X.size <= _FEW:
             genes, n = X.ravel().tolist(), len(X)
