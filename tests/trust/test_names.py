@@ -147,7 +147,7 @@ def test_page_of_a_sweep(run, tmp_path):
     (run / "sweep.yaml").write_text(yaml.safe_dump(config))
     assert main(["sweep", str(run / "sweep.yaml"), "--out", str(tmp_path / "out")]) == 0
     page = tmp_path / "out" / "sweep.html"
-    check_page(page, scripts=7)
+    check_page(page, scripts=8)
     assert "&lt;img src=x onerror=alert(1)&gt;" in page.read_text()
 
 

@@ -437,9 +437,7 @@ def attainment(comparison: Comparison) -> Figure | None:
             runs = [run.losses for run in case.runs if run.method == name and len(run.losses)]
             if runs:
                 most = max(most, _surfaces(axes, case, name, runs, number))
-        x, y = drawn_axes(case)
-        axes.set_xlabel(axis_label(case.roles, case.roles.objectives[x]), fontsize=8)
-        axes.set_ylabel(axis_label(case.roles, case.roles.objectives[y]), fontsize=8)
+        _label(axes, case)
     legend(figure, grid[0])
     return figure if most > 1 else None
 

@@ -73,8 +73,7 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
         first, *more = [*verdicts(by_name["winners"]), *early_stops(comparison)] or [""]
         shown = _winners(comparison, by_name["winners"])
         more += [f"In the table ~: {_MAYBE}."] if "<abbr" in shown else []
-        body = as_list(more) + shown
-        sections.append(section("Result", first, body))
+        sections.append(section("Result", first, as_list(more) + shown))
     elif stops := early_stops(comparison):
         sections.append(section("Ended early", " ".join(stops), ""))
     sections.append(section("Methods", _note(comparison), _methods(comparison)))
@@ -297,12 +296,19 @@ def _winners(comparison: Comparison, table: pd.DataFrame) -> str:
         below = {name: row.get(name, math.nan) for name in ("expected", "test")}
         cells[row["case"], row["method"]] = text + _below(below)
     cases = list(dict.fromkeys(table["case"]))[:_MOST_CASES]
-    lines, columns = list(map(str, cases)), list(comparison.methods)
-    if len(lines) < len(columns):  # whichever are fewer are the columns
+    return _crossed(_heading(comparison, comparison.first), cases, comparison.methods, cells)
+
+
+def _crossed(
+    heading: str, cases: Sequence[str], methods: Sequence[str], cells: Mapping[tuple[str, str], str]
+) -> str:
+    """Return a table of cases by methods; whichever are fewer are the columns."""
+    lines, columns = cases, methods
+    if len(lines) < len(columns):
         lines, columns = columns, lines
         cells = {(method, case): text for (case, method), text in cells.items()}
     rows = [[html.escape(one), *(cells.get((one, two), "-") for two in columns)] for one in lines]
-    return as_table([_heading(comparison, comparison.first), *map(html.escape, columns)], rows)
+    return as_table([heading, *map(html.escape, columns)], rows)
 
 
 def _even(value: float) -> str:
@@ -311,10 +317,7 @@ def _even(value: float) -> str:
 
 
 def _means(comparison: Comparison, means: pd.DataFrame, by: str) -> str:
-    """Return one table per indicator: cases or scenarios by methods, or transposed.
-
-    Whichever of the two are fewer are the columns.
-    """
+    """Return one table per indicator: cases or scenarios by methods."""
     parts = []
     for name, indicator in comparison.indicators.items():
         of_indicator = means[means["indicator"] == name]
@@ -324,19 +327,9 @@ def _means(comparison: Comparison, means: pd.DataFrame, by: str) -> str:
             (row[by], row["method"]): _mean_cell(row, best[row[by]])
             for row in of_indicator.to_dict("records")
         }
-        valued = set(
-            of_indicator.loc[of_indicator["mean"].notna(), "method"]
-        )  # an exact method alone has a gap
-        heading = _heading(comparison, name)
+        valued = set(of_indicator.dropna(subset="mean")["method"])  # gaps: of exact methods alone
         methods = [m for m in comparison.methods if m in valued]
-        if len(places) < len(methods):
-            rows = [[html.escape(m), *(cells.get((p, m), "-") for p in places)] for m in methods]
-            parts.append(as_table([heading, *(html.escape(str(p)) for p in places)], rows))
-        else:
-            rows = [
-                [html.escape(str(p)), *(cells.get((p, m), "-") for m in methods)] for p in places
-            ]
-            parts.append(as_table([heading, *map(html.escape, methods)], rows))
+        parts.append(_crossed(_heading(comparison, name), places, methods, cells))
     return "\n".join(parts)
 
 
@@ -386,13 +379,8 @@ def _wins(comparison: Comparison, wins: pd.DataFrame) -> str:
         }
         rows = []
         for method in comparison.methods:
-            cells = [html.escape(method)]
-            for other in comparison.methods:
-                if method == other:
-                    cells.append("")
-                else:
-                    cells.append(counts[method, other])
-            rows.append(cells)
+            cells = [counts.get((method, other), "") for other in comparison.methods]
+            rows.append([html.escape(method), *cells])
         headings = [_heading(comparison, name), *map(html.escape, comparison.methods)]
         parts.append(as_table(headings, rows))
     return "\n".join(parts)

@@ -120,23 +120,38 @@ def write_report_page(path: Path, title: str, subtitle: str, sections: Sequence[
 
 
 def write_figures_page(
-    path: Path, title: str, subtitle: str, figures: Sequence[tuple[str, str, Any]]
+    path: Path, title: str, subtitle: str, sections: Sequence[tuple[str, str, Sequence[Any]]]
 ) -> None:
-    """Write a page of plotly's figures, each with a heading and a text."""
-    sections = [
-        section(heading, text, _scrolling(figure, figure_html(figure, first=i == 0)))
-        for i, (heading, text, figure) in enumerate(figures)
+    """Write a page of plotly's figures: a heading, a text, and figures of one width.
+
+    Figures of a section stand side by side as far as there is room.
+    """
+    bodies = [
+        section(heading, text, _side_by_side(figures, first=i == 0))
+        for i, (heading, text, figures) in enumerate(sections)
     ]
     style = ".narrow { display: none; } @media (max-width: 40rem) { .narrow { display: block; } }\n"
-    write_page(path, title, subtitle, sections, style=style)
+    write_page(path, title, subtitle, bodies, style=style)
 
 
-def _scrolling(figure: Any, body: str) -> str:
-    """Return a figure in a box that scrolls, as wide as its ``meta`` says, in pixels, or wider."""
-    width = int(figure.layout.meta or 0)
-    note = '<p class="narrow">scroll the figure sideways &rarr;</p>' if width else ""
-    inner = f'<div style="min-width: {width}px">{body}</div>'
-    return f'{note}<div style="overflow-x: auto">{inner}</div>'
+def _side_by_side(figures: Sequence[Any], *, first: bool) -> str:
+    """Return figures in rows, each as wide as its ``meta`` says, in pixels, or wider.
+
+    One that is wider than a narrow page scrolls.
+    """
+    width = int(figures[0].layout.meta or 0)
+    note = (
+        '<p class="narrow">scroll the figure sideways &rarr;</p>'
+        if width and len(figures) == 1
+        else ""
+    )
+    columns = f"repeat(auto-fill, minmax({f'{width}px' if width else '100%'}, 1fr))"
+    boxes = "".join(
+        f"<div>{figure_html(figure, first=first and not i)}</div>"
+        for i, figure in enumerate(figures)
+    )
+    style = f"display: grid; grid-template-columns: {columns}; overflow-x: auto"
+    return f'{note}<div style="{style}">{boxes}</div>'
 
 
 def figure_html(figure: Any, *, first: bool = True) -> str:

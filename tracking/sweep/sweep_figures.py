@@ -9,7 +9,7 @@ several directions, and trials without a value for every key.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -162,35 +162,38 @@ def write_sweep_page(data: SweepData, study: SweepStudy, path: Path) -> None:
     """Write history, parallel coordinates, slices, importances and contours as one page."""
     text = _HISTORY + _PRUNED * bool(data.pruned) + _BARS * (data.plan.sweep.repeats > 1)
     sections = [
-        ("History", text, _history_html(data)),
-        ("All keys of each trial", _PARALLEL, _parallel_html(data)),
+        ("History", text, [_history_html(data)]),
+        ("All keys of each trial", _PARALLEL, [_parallel_html(data)]),
     ]
     shares = importances(study)
     for i, direction in enumerate(data.plan.sweep.directions):
         name, of_metric = display_name(direction.metric), shares.get(direction.metric, {})
         target, label = partial(_value, i), data.labels()[i]
         keys = [key for key in data.plan.space if any(key in t.params for t in data.trials)]
-        slices = optuna.visualization.plot_slice(
-            study.study, keys, target=target, target_name=label
-        )
-        for axis in slices.select_xaxes():
-            axis.update(title_text=short(axis.title.text or keys[0]), nticks=4, tickangle=0)
-        sections.append(
-            (f"{name.capitalize()} by key", _SLICE, _laid_out(slices, 380, 1 + len(keys)))
-        )
+        slices = [_slice(study, key, target, label) for key in keys]
+        sections.append((f"{name.capitalize()} by key", _SLICE, slices))
         if of_metric:
-            bars = _importances_html(of_metric)
-            sections.append((f"Importance for {name}", _IMPORTANCE, bars))
+            sections.append((f"Importance for {name}", _IMPORTANCE, [_importances(of_metric)]))
         if len(of_metric) > 1:
             first, second, *_ = of_metric
             contour = optuna.visualization.plot_contour(
                 study.study, [first, second], target=target, target_name=label
             )
             light_is_better = {"colorscale": "Viridis", "reversescale": direction.sense == "min"}
-            contour.update_traces(**light_is_better, selector={"type": "contour"})
+            above = {"colorbar": {"orientation": "h", "thickness": 12, "title_side": "bottom"}}
+            contour.update_traces(**light_is_better, **above, selector={"type": "contour"})
+            contour.update_layout(xaxis_title=short(first), yaxis_title=short(second))
             heading = f"Contour of {name} over {first} and {second}"
-            sections.append((heading, _CONTOUR, _laid_out(contour, 520)))
+            sections.append((heading, _CONTOUR, [_laid_out(contour, 520)]))
     write_figures_page(path, data.title, data.subtitle, sections)
+
+
+def _slice(study: SweepStudy, key: str, target: Callable[[FrozenTrial], float], label: str) -> Any:
+    """Return a direction's value over one key, small enough to stand beside others."""
+    figure = optuna.visualization.plot_slice(study.study, [key], target=target, target_name=label)
+    figure.update_xaxes(title_text=short(key), nticks=4, tickangle=0)
+    figure.update_traces(marker_showscale=False)
+    return _laid_out(figure, 260, 280)
 
 
 def _value(i: int, trial: FrozenTrial) -> float:
@@ -247,7 +250,7 @@ def _parallel_html(data: SweepData) -> Any:
         "colorbar": {"title": {"text": data.labels()[0], "side": "right"}},
     }
     figure = go.Figure(go.Parcoords(line=line, dimensions=dimensions, labelangle=-12))
-    figure = _laid_out(figure, 460, 1 + len(dimensions))
+    figure = _laid_out(figure, 460, _AXIS * (1 + len(dimensions)))
     return figure.update_layout(margin={"t": 110, "b": 30, "l": 90, "r": 30})
 
 
@@ -286,30 +289,29 @@ def _ticks(values: FloatArray, *, log: bool) -> list[float]:
     return [float(tick) for tick in np.asarray(locator.tick_values(low, high))]
 
 
-def _importances_html(shares: Mapping[str, float]) -> Any:
+def _importances(shares: Mapping[str, float]) -> Any:
     keys = list(shares)[::-1]
-    texts = [f"{shares[key]:.0%}" for key in keys]
     bars = go.Bar(
         x=[shares[key] for key in keys],
         y=keys,
         orientation="h",
         marker_color=BLUE,
-        text=texts,
+        text=[f"{shares[key]:.0%}" for key in keys],
         textposition="outside",
         cliponaxis=False,
     )
     return _laid_out(go.Figure(bars), 120 + 40 * len(keys)).update_layout(xaxis_tickformat=".0%")
 
 
-def _laid_out(figure: Any, height: int, axes: int = 0) -> Any:
-    """Return a figure with its height in pixels; so many ``axes`` side by side need a width."""
+def _laid_out(figure: Any, height: int, width: int = 0) -> Any:
+    """Return a figure with its height and its least width in pixels."""
     return figure.update_layout(
         template="plotly_white",
         showlegend=False,
         title=None,
-        margin={"t": 20},
+        margin={"t": 20, "l": 10, "r": 40, "b": 10},  # axes take what they need
         height=height,
-        meta=_AXIS * axes,
+        meta=width,
     )
 
 
