@@ -16,6 +16,7 @@ raises :class:`~framework.errors.InputError`.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations, permutations
 from typing import Any
@@ -243,25 +244,27 @@ def worth(comparison: Comparison) -> str | None:
 
 
 def early_stops(comparison: Comparison) -> list[str]:
-    """Say in sentences which runs ended before their budget was used up, and why.
+    """Say in a sentence per reason which runs ended before their budget was used up.
 
     What a reason has in brackets are figures of one run.
     """
-    ended: dict[tuple[str, str], list[str]] = {}
-    runs: dict[str, int] = {}
+    ended: dict[str, dict[str, list[str]]] = {}  # cases by method, by reason
+    runs = Counter(run.method for case in comparison.cases for run in case.runs)
+    several = len(comparison.cases) > 1
     for case in comparison.cases:
         for run in case.runs:
-            runs[run.method] = runs.get(run.method, 0) + 1
             if run.stopped not in _BOUNDS:
-                reason = (
-                    run.stopped.partition(" (")[0] if len(comparison.cases) > 1 else run.stopped
-                )
-                ended.setdefault((run.method, reason), []).append(case.name)
+                reason = run.stopped.partition(" (")[0] if several else run.stopped
+                ended.setdefault(reason, {}).setdefault(run.method, []).append(case.name)
     sentences = []
-    for (method, reason), cases in ended.items():
-        on = f" (on {_some(list(dict.fromkeys(cases)))})" if len(comparison.cases) > 1 else ""
-        often = f"{len(cases)} of {runs[method]} runs"
-        sentences.append(f"{method} ended before its budget in {often}{on}: {reason}.")
+    for reason, cases_of in ended.items():
+        methods: dict[str, list[str]] = {}  # by how often and where
+        for method, cases in cases_of.items():
+            where = _some(list(dict.fromkeys(cases)))
+            on = f" (on {where})" if several and len(cases) < runs[method] else ""
+            methods.setdefault(f"{len(cases)} of {runs[method]} runs{on}", []).append(method)
+        parts = [f"{', '.join(names)} in {often}" for often, names in methods.items()]
+        sentences.append(f"Ended before the budget, {'; '.join(parts)}: {reason}.")
     return sentences
 
 

@@ -325,14 +325,14 @@ def test_runs_that_ended_before_their_budget_are_named_with_the_reason(compariso
     total = sum(run.method == method for case in cases for run in case.runs)
     (said,) = early_stops(replace(comparison, cases=cases))
     assert said == (
-        f"{method} ended before its budget in {here} of {total} runs (on {first.name}): {why}."
+        f"Ended before the budget, {method} in {here} of {total} runs (on {first.name}): {why}."
     )
-    won, lost = Worth(("a guess",), ()), Worth((), ("a guess",))
+    alike = replace(first, runs=tuple(replace(run, stopped=why) for run in first.runs))
+    (once,) = early_stops(replace(comparison, cases=(alike, *others)))  # the reason, not the method
+    assert once.startswith(f"Ended before the budget, {', '.join(comparison.methods)} in {here} of")
+    worths = (Worth(("a guess",), ()), Worth((), ("a guess",)))
     cases = tuple(
-        replace(
-            case,
-            runs=tuple(replace(r, worth=lost if r.method == method else won) for r in case.runs),
-        )
+        replace(case, runs=tuple(replace(r, worth=worths[r.method == method]) for r in case.runs))
         for case in cases
     )
     told = worth(replace(comparison, cases=cases))

@@ -94,7 +94,7 @@ class GES(CountsSearch):
         self._losses.append(float(loss[chosen]))
         self._feasible.append(bool(violation[chosen] == 0.0))
         if len(self._steps) == self.iterations:
-            self.done, self.reason = True, "iterations"
+            self.done, self.reason = True, "algorithm.iterations"
         elif self._ends_at_best and loss[chosen] == 0.0 and violation[chosen] == 0.0:
             self.done, self.reason = True, "the best possible loss"
 
