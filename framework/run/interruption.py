@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,39 +25,33 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 _HANDLER_SECONDS = 5.0  # that a signal waits for its handler
 _BATCH_SECONDS = 10.0  # that a batch may go on after a signal
+_AGAIN_SECONDS = 0.1  # until a signal is sent again whose exception was lost
 _INTERRUPTED = 130
 _MESSAGE = (
     b"paretolab: interrupted within a computation that does not stop by itself; what was evaluated "
     b"is kept, `paretolab resume` goes on with it\n"
 )
 
-_handled = threading.Event()
-
-
-def note_handled() -> None:
-    """Record that a handler of a signal runs; every handler must call it."""
-    _handled.set()
+_handled = threading.Event()  # every handler sets it
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
     """Handle a signal: raise KeyboardInterrupt."""
-    note_handled()
+    _handled.set()
     raise KeyboardInterrupt
 
 
 @contextmanager
 def interruptible(patience: float = _HANDLER_SECONDS) -> Iterator[None]:
-    """Have Ctrl-C and SIGTERM raise KeyboardInterrupt, or end the process after some seconds.
+    """Have Ctrl-C and SIGTERM raise KeyboardInterrupt, or end the process.
 
-    Parameters
-    ----------
-    patience : float
-        Seconds that a signal waits for its handler.
+    The latter where no handler has run for ``patience`` seconds.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread receives signals
         return
     before = {number: signal.signal(number, interrupt) for number in SIGNALS}
+    unraisable, sys.unraisablehook = sys.unraisablehook, _send_again
     receiver, sender = socket.socketpair()
     sender.setblocking(False)
     wakeup = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
@@ -66,8 +61,24 @@ def interruptible(patience: float = _HANDLER_SECONDS) -> Iterator[None]:
     finally:
         signal.set_wakeup_fd(wakeup)
         sender.close()  # which ends the thread
+        sys.unraisablehook = unraisable
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _send_again(lost: sys.UnraisableHookArgs) -> None:
+    """Send a signal again whose exception Python could not raise: in a callback, a destructor."""
+    if lost.exc_type is KeyboardInterrupt:
+        _send_later(_AGAIN_SECONDS, signal.SIGINT)
+    else:
+        sys.__unraisablehook__(lost)
+
+
+def _send_later(seconds: float, number: int) -> threading.Timer:
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), number))
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def _watch_signals(receiver: socket.socket, patience: float) -> None:
@@ -106,13 +117,13 @@ class Interruption(Callback):
         for number in SIGNALS:
             self._before[number] = signal.signal(number, self._on_signal)
 
-    def on_preparation(self, progress: PreparationProgress) -> None:
+    def on_batch(self, progress: PreparationProgress | Progress) -> None:
         """Raise KeyboardInterrupt if a signal has arrived."""
-        self._raise_if_signalled()
+        if self._signalled:
+            self.close()
+            raise KeyboardInterrupt
 
-    def on_batch(self, progress: Progress) -> None:
-        """Raise KeyboardInterrupt if a signal has arrived."""
-        self._raise_if_signalled()
+    on_preparation = on_batch
 
     def on_end(self, progress: Progress) -> None:
         self.close()
@@ -125,20 +136,13 @@ class Interruption(Callback):
             signal.signal(number, handler)
         self._before.clear()
 
-    def _raise_if_signalled(self) -> None:
-        if self._signalled:
-            self.close()
-            raise KeyboardInterrupt
-
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        note_handled()
+        _handled.set()
         if self._signalled:
             self.close()
             raise KeyboardInterrupt
         self._signalled = True
-        self._timer = threading.Timer(_BATCH_SECONDS, os.kill, (os.getpid(), number))
-        self._timer.daemon = True
-        self._timer.start()
+        self._timer = _send_later(_BATCH_SECONDS, number)
         self._report(
             f"stopping after this batch, in {_BATCH_SECONDS:g} s at the latest; once more stops at "
             "once"

@@ -25,10 +25,10 @@ Examples
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from paretolab.hiding import check_packages
 
+TYPE_CHECKING = False  # that of typing takes ten milliseconds, in which Ctrl-C is Python's own
 if TYPE_CHECKING:
     from algorithms.cascade.calling import CalledModel as CalledModel
     from algorithms.cascade.estimator import ParetoCascade as ParetoCascade
