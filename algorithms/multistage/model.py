@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
@@ -293,9 +292,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         if not self.encoder_.named:
             super().check_columns(names)
         elif self.missing == "impute":
-            needed = [[self.encoder_.feature_names[i] for i in stage] for stage in self.stages_]
-            if not set(needed[0]) <= set(names):  # then those of later stages are named as well
-                require_columns(chain(*needed), names)
+            require_columns((self.encoder_.feature_names[i] for i in self.stages_[0]), names)
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Predict records of a table, whatever else is in it.

@@ -84,6 +84,7 @@ def test_a_bad_value_spoils_its_record_and_no_other(exported, command, place):
     assert found.loc[reached, "error"].str.startswith(sentence).all()
     assert f"paretolab: {reached.sum()} of 60 records have no answer; the column er" in done.err
     assert sentence in asked(whole.drop(columns=late), "without", "--strict")[0].err
+    assert "columns 'f1', 'f3', 'f5' and 'f6', found" in asked(whole[[]].assign(a=1), "none")[0].err
 
     bad = whole.astype(object)
     bad.loc[7, early], bad.loc[3, early] = "soon", "inf"
@@ -158,7 +159,7 @@ def test_predict_ends_quietly_where_nobody_reads_on(exported, place):
             ["model dir", "model dir/example.csv", "--out", "no/such/folder.csv"],
             "--out no/such/folder.csv: cannot be written",
         ),
-        (["model dir", "lacks.csv"], "columns 'f3', 'f5', 'f6' and 'f4', found none of those"),
+        (["model dir", "lacks.csv"], "columns 'f3', 'f5' and 'f6', found none of those"),
     ],
 )
 def test_predict_refuses(exported, command, place, arguments, sentence):

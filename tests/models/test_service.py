@@ -104,7 +104,7 @@ def test_a_browser_gets_a_page_for_one_record_step_by_step(service):
     [
         ("/predict", b"{", "body: expected JSON"),
         ("/predict", b"[]", "one object a record"),
-        ("/predict", b'[{"f1": 1}]', "expected columns 'f4', "),
+        ("/predict", b'[{"f1": 1}]', "expected a column 'f4', "),
         ("/next", b"[1]", "expected one record"),
         ("/next", b'{"f1": "low", "f4": 1}', "expected numbers, found 'low'"),
         ("/else", b"{}", "expected one of GET /"),
@@ -259,7 +259,7 @@ def raw(service, request):
 def test_names_are_compared_before_there_is_a_table(service, monkeypatch):
     """A table of 12,000 records with a name of its own each took 2.6 GB."""
     monkeypatch.setattr(pd, "DataFrame", lambda *_: pytest.fail("a table is made"))
-    for count, sentence in ((1_000, "columns 'f4', "), (12_000, "of 12,000 names")):
+    for count, sentence in ((1_000, "columns 'f4' and 'f1', "), (12_000, "of 12,000 names")):
         body = json.dumps([{f"c{i}": 1} for i in range(count)]).encode()
         status, found = ask(service, "/predict", body)
         assert (status, sentence in found.decode()) == (400, True)
@@ -276,7 +276,7 @@ def test_names_are_compared_before_there_is_a_table(service, monkeypatch):
         (b'[{"f4":' + b"[" * 500 + b"]" * 500 + b"}]", "application/json", 400, "expected"),
         (b'[{"f4":' + b"1" * 10_000 + b"}]", "application/json", 400, "expected JSON"),
         (b'{"records": null}', "application/json", 400, "one object a record"),
-        (b"f1,F4\n1,2\n", "text/csv", 400, "found none of those names; did you mean 'F4'?"),
+        (b"f1,F4\n1,2\n", "text/csv", 400, "found none of that name; did you mean 'F4'?"),
         (
             b"f0,f1,f2,f4,text," + b",".join(b"c%d" % i for i in range(300_000)),
             "text/csv",

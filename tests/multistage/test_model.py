@@ -230,6 +230,6 @@ def test_predict_table():
     with pytest.raises(InputError, match="data: expected a column 'f2', found none of that name"):
         model.predict_table(frame.drop(columns="f2"))
     early, late = (model.encoder_.feature_names[stage[0]] for stage in model.stages_[:2])
-    with pytest.raises(InputError, match=f"data: expected columns '{early}' and '{late}', found"):
+    with pytest.raises(InputError, match=f"data: expected a column '{early}', found"):
         model.predict_table(frame.drop(columns=[early, late]))
     assert len(model.predict_table(frame.iloc[:0])) == 0
