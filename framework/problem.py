@@ -203,4 +203,4 @@ def check_genomes(problem: Problem, X: Array, place: str) -> None:
     InputError
     """
     if X.shape[1] != problem.space.d or not problem.space.contains(X).all():
-        raise InputError(f"{place}: expected designs of this problem, found others; run it again")
+        raise InputError(f"{place}: expected genomes of this problem, found others; run it again")

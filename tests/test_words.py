@@ -17,7 +17,7 @@ PHRASES = (
     r"\b(rows?|lines?|figures?|columns?|files?) an? "
     r"(run|mistake|solution|record|error|case|cell|model|candidate|metric|stage|class)\b",
     r"\b(asked and|asked or) told\b",
-    r"\bdares? to answer\b",
+    r"\bdares? to answer\b|\b(chosen|recommended|evaluated|best) designs?\b",
 )
 HISTORIES = {"anew", "found", "given", "kept", "known", "own", "told"}  # of a value, not what it is
 FOLDERS = ("algorithms", "docs", "framework", "scripts", "tests", "tracking")

@@ -65,7 +65,7 @@ class NetworkConfig(Section):
         ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
     subgroup : column that tells subgroups apart; metrics compare them. It stays a feature if it is
         one.
-    measure : what designs are measured on; a cross-validation with ``gates: magnitude`` unless
+    measure : what candidates are measured on; a cross-validation with ``gates: magnitude`` unless
         given, else the validation records alone, as a free mask belongs to one trained network.
     """
 

@@ -48,12 +48,12 @@ class MultiStageSettings(RecordsConfig):
     """What a multi-stage problem needs to know besides the records.
 
     threshold : confidence that an answer needs: one value, one by label, or several, of which the
-        search chooses one for each design (nine from 0.5 to 0.99 if None); labels left out need
+        search chooses one for each candidate (nine from 0.5 to 0.99 if None); labels left out need
         0.5.
-    threshold_per_stage : whether each stage of a design has a threshold of its own.
+    threshold_per_stage : whether each stage of a candidate has a threshold of its own.
     stage_cost : what each record pays that reaches a stage, beside features, for its classifier; a
         number, since times differ from run to run.
-    measure : whether designs are measured out-of-fold on training and validation records
+    measure : whether candidates are measured out-of-fold on training and validation records
         together, or on the validation records.
     max_stages : the paper's k; min(ceil(n / 2), 10) unless given, never above n.
     remove_features : let a gene be -1, the feature is never acquired (the paper's future work).

@@ -24,7 +24,7 @@ from framework.experiment.config import check
 from framework.models.checks import Threshold, thresholds_for
 
 CONFIDENCES = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)
-"""Thresholds of confidence that a design may have unless others are given."""
+"""Thresholds of confidence that a candidate may have unless others are given."""
 
 _HALVINGS = 7  # values of the grid where none is given
 _APART = 2**0.5  # ratio of the nearest thresholds to the risk of the best constant answer

@@ -60,10 +60,11 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
     """Search multi-stage classifiers for the front of coverage, accuracy and feature cost.
 
     A multi-stage classifier asks for a few cheap features first, answers when it is sure, and
-    asks for more when it is not. ``fit`` measures designs out-of-fold: each record is answered by
-    classifiers that were trained on the other folds of the records, and the models that are handed
-    out are trained on all of them. ``front_`` lists the best trade-offs and ``choose`` returns one
-    of them as a model. The estimator itself predicts with the recommended one, ``model_``.
+    asks for more when it is not. ``fit`` measures candidates out-of-fold: each record is answered
+    by classifiers that were trained on the other folds of the records, and the models that are
+    handed out are trained on all of them. ``front_`` lists the best trade-offs and ``choose``
+    returns one of them as a model. The estimator itself predicts with the recommended one,
+    ``model_``.
 
     Parameters
     ----------
@@ -78,10 +79,10 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         features of an array are called ``x0``, ``x1``, ... None: 1 each.
     threshold : float, mapping of class label to float, or sequence of float, optional
         The probability that an answer needs, above 0 and at most 1; labels that a mapping leaves
-        out need 0.5. Of a sequence each design has one of the values, which the search chooses.
+        out need 0.5. Of a sequence each candidate has one of the values, which the search chooses.
         None: nine from 0.5 to 0.99.
     threshold_per_stage : bool
-        Whether each stage of a design has a threshold of its own.
+        Whether each stage of a candidate has a threshold of its own.
     stage_cost : float
         What it costs to ask the classifier of a stage, beside its features.
     decision : mapping, optional
@@ -92,7 +93,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
     max_stages : int, optional
         Greatest number of stages; half the number of features, at most 10, if None.
     remove_features : bool
-        Whether a design may leave features out for good; else every design has a stage for each,
+        Whether a candidate may leave features out for good; else each has a stage for every one,
         which few records reach.
     classifier : str, mapping, or estimator
         What is trained for each stage: ``logistic_regression``, ``xgboost``, ..., or with
@@ -102,10 +103,10 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         How the probabilities of each stage are calibrated, by cross-validation within the
         training records. None: softmax with a decision by costs, else none.
     validation : float
-        With ``measure="holdout"``: share of the records, between 0 and 1, that the designs are
+        With ``measure="holdout"``: share of the records, between 0 and 1, that the candidates are
         measured on; the others train.
     measure : {'cross_validation', 'holdout'} or mapping
-        What designs are measured on: all records out-of-fold, in five folds (fewer where a class
+        What candidates are measured on: all records out-of-fold, in five folds (fewer where a class
         has fewer records), or the share ``validation``. Or with parameters
         ``{"kind": "cross_validation", "folds": 10}``; as in a configuration.
     split : mapping, optional
@@ -131,7 +132,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
     front_ : pandas.DataFrame
         Its last column ``features`` has the names that each stage acquires.
     model_ : MultiStageClassifier
-        The recommended design.
+        The recommended solution.
     classes_ : numpy.ndarray, shape (n_classes,)
     problem_ : MultiStageProblem
     algorithm_ : Algorithm

@@ -363,7 +363,7 @@ def column_of(front: Front, metric: str, place: str) -> Array:
         if metric.startswith("test_"):
             raise InputError(
                 f"{place}: expected a validation metric, found {metric!r}; a choice made on test "
-                "data voids what they say about the chosen solution"
+                "records voids what they say about the chosen solution"
             )
         raise InputError(
             f"{place}: expected one of {', '.join(names)}; found {metric!r}{nearest(metric, names)}"

@@ -78,8 +78,8 @@ def expect(
     picked = picks[picks >= 0]
     if not len(picked):
         raise InputError(
-            f"where: no design meets the conditions in any of {resamples.count} resamples of the "
-            "records; nothing can be expected of such a pick"
+            f"where: no candidate meets the conditions in any of {resamples.count} resamples of "
+            "the records; nothing can be expected of such a pick"
         )
     outcomes, at, metrics = resamples.outcomes, np.array([position]), rule.roles.metrics
     if spread is None:

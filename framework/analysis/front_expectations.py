@@ -127,7 +127,7 @@ def standing_of(front: Front, position: int, expected: Mapping[str, Any]) -> str
         texts.append(f"they tell {len(np.unique(tied)):,} of the {len(front):,} solutions apart")
     if expected.get("whole") is False:
         texts.append(
-            f"of {expected.get('designs', 0):,} designs the {expected.get('resampled', 0):,} "
+            f"of {expected.get('designs', 0):,} candidates the {expected.get('resampled', 0):,} "
             "nearest to the front were resampled"
         )
     if expected.get("refits") == "unknown":

@@ -64,7 +64,7 @@ class Choose:
             "--costs",
             metavar="fp=C,fn=C|CLASS=C,...",
             help="least expected cost of errors, with --prior; or of errors by true class, with "
-            "which all designs are scored again",
+            "which all candidates are scored again",
         )
         parser.add_argument("--id", type=int, help="the solution with this id")
         parser.add_argument(
@@ -96,7 +96,7 @@ class Choose:
         more(
             "--prices",
             metavar="F=C,F=C",
-            help="all designs scored again, without a search, with other prices of features",
+            help="all candidates scored again, without a search, with other prices of features",
         )
         more(
             "--mix",

@@ -131,12 +131,12 @@ def sentence_of(expectation: Expectation) -> str:
     one = expectation
     others = f"{one.others} other{'' if one.others == 1 else 's'}"
     turns = f", {others} take{'s' if one.others == 1 else ''} turns" if one.others else ""
-    text = f"the rule picks this design in {100 * one.again:.0f}% of resamples{turns}"
+    text = f"the rule picks this solution in {100 * one.again:.0f}% of resamples{turns}"
     if one.unmet:
-        text += f"; in {100 * one.unmet:.1f}% no design meets the conditions"
+        text += f"; in {100 * one.unmet:.1f}% no candidate meets the conditions"
     part = "" if one.whole else f", of which the {one.resampled:,} likeliest were resampled"
     beside = f" and {one.beside:,} of their neighbours" if one.beside else ""
-    return f"{text} ({one.designs - one.beside:,} designs evaluated{beside}{part})"
+    return f"{text} ({one.designs - one.beside:,} candidates evaluated{beside}{part})"
 
 
 def walk_table(chosen: Chosen) -> Table:

@@ -82,7 +82,7 @@ class SplitConfig(Section):
 
 
 class MeasureConfig(Section):
-    """What designs are measured on.
+    """What candidates are measured on.
 
     kind : ``cross_validation``, the training and the validation records, each by classifiers that
         were fitted on the other folds; or ``holdout``, the validation records, by classifiers that

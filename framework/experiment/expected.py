@@ -154,9 +154,9 @@ def evidence_of(
     cost = problem.build_cost(missing) if len(missing) else None
     if cost is not None and cost.seconds > seconds:
         raise InputError(
-            f"expected the {problem.component_name} of all {len(ids):,} designs evaluated on this "
-            f"machine's disk, found {len(missing):,} missing, which take about {cost.seconds:,.0f} "
-            "s to train again"
+            f"expected the {problem.component_name} of all {len(ids):,} candidates evaluated on "
+            f"this machine's disk, found {len(missing):,} missing, which take about "
+            f"{cost.seconds:,.0f} s to train again"
         )
     outcomes, refits = problem.outcomes(X), problem.refits
     if outcomes is None:
@@ -279,7 +279,7 @@ def scored_again(
     values = resampled.resamples.claimed(evaluated)
     archive.update(Evaluated(resampled.ids[evaluated], resampled.X[evaluated], dict(values)))
     if archive.rows is None:
-        raise InputError("choose: expected a design that meets the run's constraints, found none")
+        raise InputError("choose: expected a candidate that meets all constraints, found none")
     rows = archive.rows
     test = problem.evaluate_test(rows.X, CandidateStreams(seed, rows.ids)) if tested else None
     names, settings = problem.gene_names, problem.settings(rows.X)

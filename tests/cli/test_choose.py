@@ -144,7 +144,9 @@ def test_choose_says_what_to_expect(finished, command):
     assert test == pytest.approx(front["test_accuracy"], abs=5e-5)
     assert expected < claimed
     assert least < low < high <= most  # of so many test records
-    assert re.search(r"the rule picks this design in \d+% of resamples, \d+ others take", done.out)
+    assert re.search(
+        r"the rule picks this solution in \d+% of resamples, \d+ others take", done.out
+    )
 
 
 def test_ends_that_are_written_alike_are_one_number():

@@ -70,7 +70,7 @@ def test_repeats_say_in_how_many_the_search_was_not_worth_it(three_repeats, fini
     )
     assert kept[0][0]["name"] in line
     page = (three_repeats.dir / "report.html").read_text()
-    assert page.index(line[1:]) < page.index("The chosen design")
+    assert page.index(line[1:]) < page.index("The chosen solution")
 
 
 @pytest.mark.slow

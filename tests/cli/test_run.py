@@ -307,7 +307,7 @@ def test_a_run_stands_beside_what_one_would_do_without_it(place, command, finish
     (line,) = [line for line in finished.out.splitlines() if line.startswith("the search ")]
     assert plain["name"] in line
     page = (finished.dir / "report.html").read_text()
-    assert page.index("Against what one would do without it") < page.index("The chosen design")
+    assert page.index("Against what one would do without it") < page.index("The chosen solution")
     assert line[1:60] in page  # the first sentence, as it was printed
     found = end_metrics(summary)
     for name in plain["gains"]:  # the least, over the strongest of what one would do without it

@@ -217,7 +217,7 @@
       state.rule = rule.value = "knee"; document.activeElement.blur(); changed(false);
     });
   }
-  // ---- the chosen design in words and boxes
+  // ---- the chosen solution in words and boxes
   const shell = (t) => (/^[\w@%+=:,./-]+$/.test(t) ? t : `'${t.replace(/'/g, `'"'"'`)}'`);
   const python = (t) => JSON.stringify(t);
   function conditions() {
@@ -295,7 +295,7 @@
           const text = names.length > 15 ? `${names.slice(0, 15).join(", ")} and ${names.length - 15} more` : names.join(", ");
           stage.append(make("b", `gene ${v}`), make("span", text)); box.append(stage);
         }
-        if (D.walk) box.append(make("p", "The command below writes this design as a model, and this page then draws its stages."));
+        if (D.walk) box.append(make("p", "The command below writes this solution as a model, and this page then draws its stages."));
       }
     } else box.append(make("p", "The genes of so many solutions are not in this page; front.csv has them."));
     return box;

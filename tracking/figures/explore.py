@@ -197,7 +197,7 @@ drag over some to set limits.</p>
 <p class="note">A line is a solution; the better end of every axis is at the top.
 Drag along an axis to set limits, click it to lift them.</p>
 <div id="list"></div></section>
-<section id="design" aria-label="The chosen design"><h2>The chosen design</h2>
+<section id="design" aria-label="The chosen solution"><h2>The chosen solution</h2>
 <div id="chosen" aria-live="polite"></div><div id="commands"></div></section></main>
 """
 _STYLE = """main { display: grid; grid-template-columns: 17rem minmax(0, 1fr) minmax(0, 24rem);

@@ -57,9 +57,9 @@ class RunData:
     sources : sequence of RunDir
         The run or its repeats, those whose journals are there.
     position : int
-        Of the chosen design on the front, else of the recommended one; 0 where there is none.
+        Of the chosen solution on the front, else of the recommended one; 0 where there is none.
     chosen : Chosen, optional
-        How records go through that design, where it is the run's model.
+        How records go through that solution, where it is the run's model.
     whole : Front, optional
         All of the front, where ``front`` is what is drawn of it.
     measured : str
@@ -105,7 +105,7 @@ class RunData:
         """Return it with no more of the front's solutions than a picture, or ``most``, can show.
 
         Of solutions in one cell of a grid over all objectives the first is kept, and the chosen
-        design; the subtitle says how many.
+        solution; the subtitle says how many.
         """
         most = _DRAWN if most is None else most
         if len(self.front) <= most:

@@ -80,7 +80,7 @@ def front_png(data: RunData, path: Path) -> None:
             zorder=4,
             label=textwrap.fill(f"without search: {one.name}", 56, max_lines=3),
         )
-    mark_chosen(axes, data, "the chosen design")
+    mark_chosen(axes, data, "the chosen solution")
     axes.set(xscale=data.scale(x), yscale=data.scale(y))
     plain_axes(axes, data.label(x), data.label(y))
     n_columns = 2 if alternatives else 4
@@ -149,7 +149,7 @@ def scatter_coloured(data: RunData, figure: Figure, axes: Axes, shown: list[Obje
 
 
 def mark_chosen(axes: Axes, data: RunData, label: str) -> None:
-    """Mark the chosen design over the first two objectives."""
+    """Mark the chosen solution over the first two objectives."""
     x, y = (data.front.rows.values[objective.metric] for objective in data.axes()[:2])
     axes.scatter(
         x[data.position],

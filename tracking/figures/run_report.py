@@ -62,7 +62,7 @@ def write_plots(run_dir: RunDir) -> list[Path]:
 
 
 def write_chosen(run_dir: RunDir) -> list[Path]:
-    """Write what shows the chosen design to ``plots/``; return the paths.
+    """Write what shows the chosen solution to ``plots/``; return the paths.
 
     ``front.png`` has it marked, ``explore.html`` has the whole front and every limit and rule to
     choose by, ``system.png`` shows what it is, where it is the run's model and has stages. A front
@@ -156,7 +156,7 @@ def _alternatives(run_dir: RunDir, data: RunData) -> Iterator[str]:
 
 
 def _chosen(run_dir: RunDir, data: RunData) -> str:
-    """Return the metrics of the chosen design, a line each."""
+    """Return the metrics of the chosen solution, a line each."""
     front, position = data.front, data.position
     test = front.test or {}
     promises = front.promises(position)
@@ -188,7 +188,7 @@ def _chosen(run_dir: RunDir, data: RunData) -> str:
     headings += ["expected on new records", "95% range of the expectation"] if promises else []
     headings += [f"95% range of {tested:,} records"] if ranged else []
     body = as_table([*headings, "on test records"], rows)
-    return section("The chosen design", text, body)
+    return section("The chosen solution", text, body)
 
 
 def _pictures(run_dir: RunDir, besides: set[str]) -> Iterator[str]:
@@ -226,7 +226,7 @@ def _front(data: RunData) -> str:
         if i in places_shown
     ]
     shown = "" if len(rows) == len(front) else f"; {len(rows)} of {len(front):,} shown"
-    text = f"Values {html.escape(data.measured)}; * is the chosen design{shown}."
+    text = f"Values {html.escape(data.measured)}; * is the chosen solution{shown}."
     if FIRM in expected:
         text += f" {html.escape(FIRM)} is the share of resamples in which it is on the front."
     if TIED in expected:

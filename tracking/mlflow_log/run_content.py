@@ -268,7 +268,7 @@ _MOST_POINTS = 300  # of a front, as metrics: what MLflow's charts draw of a ser
 
 @dataclass(frozen=True)
 class FrontResults:
-    """The front of a directory and the design that is chosen on it.
+    """The front of a directory and the solution that is chosen on it.
 
     Attributes
     ----------
@@ -276,7 +276,7 @@ class FrontResults:
     front : Front
         With at least one solution.
     position : int
-        Of the chosen design on it.
+        Of the chosen solution on it.
     """
 
     run_dir: RunDir
@@ -292,7 +292,7 @@ class FrontResults:
         return cls(run_dir, front, marked(run_dir, front)) if len(front) else None
 
     def chosen(self) -> dict[str, float]:
-        """Return the metrics of the chosen design.
+        """Return the metrics of the chosen solution.
 
         That is ``solution/val_NAME``, ``solution/test_NAME``, and what to expect on new records:
         ``solution/expected_NAME``, ``solution/low_NAME`` and ``solution/high_NAME``.
@@ -349,7 +349,7 @@ class FrontResults:
         }
 
     def table(self) -> str:
-        """Return the chosen design's metrics as a table in Markdown."""
+        """Return the chosen solution's metrics as a table in Markdown."""
         senses = {o.metric: _ARROWS[o.sense] for o in self.front.roles.objectives}
         names = [*senses, *(name for name in self.front.roles.metrics if name not in senses)]
         parts = {"validation": self.front.rows.values, **self._told()}

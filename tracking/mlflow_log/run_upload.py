@@ -251,7 +251,7 @@ class RunUpload:
             self._arrived(_CONFIG, zlib.crc32(text.encode()))
 
     def log_results(self, *, ended: bool) -> None:
-        """Send the chosen design, the description and, of a search that has ``ended``, the front.
+        """Send the chosen solution, the description and, of a search that has ``ended``, the front.
 
         What is there already is not sent again.
         """
@@ -291,7 +291,7 @@ class RunUpload:
             self.client.set_tag(self.state.run_id, "mlflow.loggedArtifacts", json.dumps(listed))
 
     def _log_chosen(self, results: FrontResults) -> None:
-        """Send the metrics of the chosen design, with its model where it is one."""
+        """Send the metrics of the chosen solution, with its model where it is one."""
         from mlflow.entities import Metric
 
         from tracking.mlflow_log.deploy import log_model

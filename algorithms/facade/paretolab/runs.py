@@ -86,15 +86,15 @@ class RunResult:
         costs : mapping of str to float, optional
             Of a false positive and a false negative, ``fp`` and ``fn``: the least expected cost.
             Where answering one class always costs less, that is what is returned. Or of errors by
-            true class, 1 for those left out: all designs scored again, where stages decide by costs
-            they decide anew; without another rule, the least total or error cost.
+            true class, 1 for those left out: all candidates scored again; where stages decide by
+            costs they decide anew; without another rule, the least total or error cost.
         prior : float or mapping of str to float, optional
             Share of positive records where it will run, with ``fp`` and ``fn``. Or the share of
-            each class: all designs scored again.
+            each class: all candidates scored again.
         per_unit : mapping of str to float, optional
             Cost of a unit of other metrics, with ``fp`` and ``fn``.
         prices : mapping of str to float, optional
-            Of some features: all designs scored again.
+            Of some features: all candidates scored again.
         **rule
             Other rules of :func:`framework.analysis.choose.choose`: ``within``, ``knee``,
             ``weights``, ``id``. Without any rule: the solution nearest to the ideal point.

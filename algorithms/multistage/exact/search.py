@@ -316,7 +316,7 @@ class Exact(Algorithm):
         chosen = stages.confidences
         if chosen is not None and chosen.per_stage:
             raise Unfit(
-                "algorithm.kind: exact takes one threshold for all stages of a design, found "
+                "algorithm.kind: exact takes one threshold for all stages of a candidate, found "
                 "problem.threshold_per_stage: true; set it to false"
             )
         data = stages.data
