@@ -55,6 +55,11 @@ def njit_lean(function: F) -> F:
     return _compiled(function, _nrt=False)
 
 
+def njit_inline(function: F) -> F:
+    """Compile as :func:`njit_lean` does, into each caller: a tuple of arrays is slow to pass on."""
+    return _compiled(function, _nrt=False, forceinline=True)
+
+
 def njit_sum(function: F) -> F:
     """Compile as :func:`njit` does, but let the compiler reorder sums so that they vectorise.
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import peers
+from scipy.spatial import ConvexHull
 from sklearn.metrics import roc_auc_score
 from timing import asked, print_rates, print_table, rate
 
 from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.ensembling.ranks import RankTable, auc, rank_table
-from algorithms.hull.searches import CHEMOA, FCHEMOA
+from algorithms.hull.searches import CHEMOA, FCHEMOA, NDFCHEMOA
 from algorithms.pruning.branch_and_bound.instance import Instance
 from algorithms.pruning.branch_and_bound.solver import BranchAndBound, share_of_gap
 from algorithms.pruning.papers.printed_program import Program
@@ -27,8 +28,9 @@ from framework.arrays import Array, FloatArray
 from framework.libraries.library import Cost, Library, load_library
 from framework.problem import Problem
 from framework.problems.functions import FunctionProblem
-from framework.roles import Objective, Roles
+from framework.roles import Metric, Objective, Roles
 from framework.run.evaluator import evaluate_candidates
+from framework.space import Box
 
 # --- ensembles --------------------------------------------------------------------------------
 
@@ -181,11 +183,45 @@ def bench_hull(args: argparse.Namespace) -> None:
         ):
             rows.append((name, str(n), f"{vas:.5f}", f"{seconds * scale:.2f}", paper))
     print_table(f"ZED1, {whole:,} evaluations: CPU seconds", "search,n,VAS,here,paper", rows)
+    spheres, n = [], min(args.populations)
+    for m in (3, 4, 5):
+        vas, seconds = searched(NDFCHEMOA, n, 2_000, Sphere(m))
+        losses = Sphere(m).losses(np.random.default_rng(0).random((n, m)))
+        begun = time.process_time()
+        for _ in range(20):
+            ConvexHull(np.concatenate([losses, 1.0 - np.eye(m)]))
+        hull = (time.process_time() - begun) / 20
+        spheres.append((str(m), f"{vas:.4f}", f"{seconds / 2_000 * 1e3:.3f}", f"{hull * 1e3:.3f}"))
+    heads = "losses,VAS,ndfch_emoa a candidate,one hull of n points by Qhull"
+    print_table(f"Losses on a sphere, {n:,} members: CPU ms", heads, spheres)
 
 
-def searched(cls: Callable[..., FCHEMOA | CHEMOA], n: int, evaluations: int) -> tuple[float, float]:
+class Sphere(Problem):
+    """Losses on a sphere around the worst point, so that nearly every child is a vertex."""
+
+    def __init__(self, m: int) -> None:
+        self.space = Box(np.zeros(m), np.ones(m))
+        self.metrics = tuple(Metric(f"loss_{j}", "min", high=1.0) for j in range(m))
+        self.fingerprint = f"sphere/{m}"
+
+    @staticmethod
+    def losses(X: Array) -> FloatArray:
+        """Return the losses of genes, shape (n, m)."""
+        return np.asarray(1.0 - X / np.sqrt((X**2).sum(axis=1, keepdims=True)))
+
+    def evaluate(self, X: Array, streams: object) -> dict[str, FloatArray]:
+        """Return them by name."""
+        return dict(zip(self.metric_names, self.losses(X).T, strict=True))
+
+
+def searched(
+    cls: Callable[..., FCHEMOA | CHEMOA | NDFCHEMOA],
+    n: int,
+    evaluations: int,
+    problem: Problem | None = None,
+) -> tuple[float, float]:
     """Return VAS and the CPU seconds of a search through ask and tell, evaluation left out."""
-    problem: Problem = FunctionProblem("zed1")
+    problem = problem or FunctionProblem("zed1")
     roles = Roles(problem.metrics, [Objective(name, "min") for name in problem.metric_names])
     vas = seconds = 0.0
     for seed, stop in ((1, n + 20), (0, evaluations)):  # the first one compiles

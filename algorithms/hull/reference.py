@@ -1,7 +1,8 @@
-"""The reference points R of convex-hull searches: exact in three losses, or floating point."""
+"""The reference points R of convex-hull searches: for three losses, or two to six."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import combinations, product
@@ -11,6 +12,7 @@ import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
 from algorithms.hull.kernels.hull3d import MOST_STEPS, MOST_VOLUME, Hull3D
+from algorithms.hull.kernels.hull_nd import MOST_DIMENSIONS, most_steps
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import InputError
 from framework.jit import njit
@@ -25,7 +27,7 @@ TWO_CLASSES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0
 Point = tuple[int, int, int]
 
 NEAR = 1e-9
-"""How near to a plane a point lies in it, in floating point."""
+"""How near to the hyperplane of R, as a share, a point lies in it."""
 
 
 class ReferencePoints(Protocol):
@@ -118,7 +120,7 @@ def exact_reference(roles: Roles, points: Sequence[Sequence[float]] | None) -> E
     if len(roles.objectives) != 3:
         raise InputError(
             "objectives: this hull search needs three to be minimised or maximised, found "
-            f"{len(roles.objectives)}; ndfch_emoa takes any number"
+            f"{len(roles.objectives)}; ndfch_emoa takes two to six"
         )
     check_bounded(roles)
     worst = [objective.worst is not None for objective in roles.objectives]
@@ -129,8 +131,8 @@ def exact_reference(roles: Roles, points: Sequence[Sequence[float]] | None) -> E
     return ExactReference(points or THREE_CLASSES, steps, roles.bounds())
 
 
-class FloatReference:
-    """R in the unit cube of m losses.
+class GridReference:
+    """Losses scaled to a cube of whole numbers in two to six dimensions, with R in it.
 
     Parameters
     ----------
@@ -147,7 +149,7 @@ class FloatReference:
     ----------
     corners : int
         How many points R has.
-    fixed : float64 (corners, m)
+    fixed : int64 (corners, m)
 
     Raises
     ------
@@ -164,27 +166,36 @@ class FloatReference:
                 f"reference: expected points of {losses} numbers, one an objective, found "
                 f"{[list(point) for point in points]}"
             )
-        self.fixed: FloatArray = np.array(points, dtype=np.float64)
-        if not ((self.fixed >= 0) & (self.fixed <= 1)).all():
+        self._shares: FloatArray = np.array(points, dtype=np.float64)
+        if not ((self._shares >= 0) & (self._shares <= 1)).all():
             raise InputError("reference: expected numbers from 0 (best) to 1 (worst), found others")
-        self.corners = len(self.fixed)
+        self.corners = len(self._shares)
         self._normal, self._offset = self._plane()
         self._low, self._span = _low_and_span(bounds, losses)
+        self._steps = most_steps(losses)
+        self.fixed: IntArray = np.rint(self._shares * self._steps).astype(np.int64)
 
-    def normalised(self, losses: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Return losses (n, m) as shares, and which may be vertices: in the cube, better than R."""
-        points = np.ascontiguousarray((losses - self._low) / self._span)
-        usable = np.asarray(((points >= 0) & (points <= 1)).all(axis=1))
+    def normalised(self, losses: FloatArray) -> tuple[IntArray, BoolArray]:
+        """Return losses (n, m) as whole points, and which may be vertices.
+
+        Those are in the cube, and better than the hyperplane of R.
+        """
+        shares = (losses - self._low) / self._span
+        usable = np.asarray(((shares >= 0) & (shares <= 1)).all(axis=1))
         if self._normal is not None:
-            usable = usable & (points @ self._normal < self._offset - NEAR)
-        return points, usable
+            usable = usable & (shares @ self._normal < self._offset - NEAR)
+        return np.rint(np.clip(shares, 0.0, 1.0) * self._steps).astype(np.int64), usable
+
+    def share(self, volume: float) -> float:
+        """Return a volume as a share of the cube."""
+        return volume / math.pow(self._steps, self.fixed.shape[1])
 
     def _plane(self) -> tuple[FloatArray | None, float]:
         """Return the hyperplane of R, the ideal point below it; None where R spans a volume."""
-        start = self.fixed[0]
-        _, sizes, directions = np.linalg.svd(self.fixed - start)
+        start = self._shares[0]
+        _, sizes, directions = np.linalg.svd(self._shares - start)
         rank = int((sizes > NEAR).sum())
-        m = self.fixed.shape[1]
+        m = self._shares.shape[1]
         if rank < m - 1:
             raise _refused_floats(self.corners, "all lie in less than a hyperplane")
         if rank == m:
@@ -198,7 +209,7 @@ class FloatReference:
 
     def _check_outside(self) -> None:
         try:
-            planes = ConvexHull(self.fixed).equations
+            planes = ConvexHull(self._shares).equations
         except QhullError as error:
             raise _refused_floats(self.corners, "the hull is too thin") from error
         if (planes[:, -1] <= NEAR).all():
@@ -207,7 +218,7 @@ class FloatReference:
             )
 
 
-def float_reference(roles: Roles, points: Sequence[Sequence[float]] | None) -> FloatReference:
+def grid_reference(roles: Roles, points: Sequence[Sequence[float]] | None) -> GridReference:
     """Return the reference of a search; if no points are given, that of m classes.
 
     These are the classifiers that always answer one class, wrong in all losses but one.
@@ -215,15 +226,16 @@ def float_reference(roles: Roles, points: Sequence[Sequence[float]] | None) -> F
     Raises
     ------
     InputError
-        Fewer than two objectives, or one without bounds.
+        Fewer than two objectives, more than six, or one without bounds.
     """
     m = len(roles.objectives)
-    if m < 2:
+    if not 2 <= m <= MOST_DIMENSIONS:
         raise InputError(
-            f"objectives: a hull search needs two or more to be minimised or maximised, found {m}"
+            f"objectives: a hull search needs two to {MOST_DIMENSIONS} to be minimised or "
+            f"maximised, found {m}"
         )
     check_bounded(roles)
-    return FloatReference(points or (1.0 - np.eye(m)).tolist(), m, roles.bounds())
+    return GridReference(points or (1.0 - np.eye(m)).tolist(), m, roles.bounds())
 
 
 def check_bounded(roles: Roles) -> None:

@@ -1,26 +1,23 @@
-"""Convex-hull-based evolutionary searches: 3DFCH-EMOA, 3DCH-EMOA, and for any dimension."""
+"""Convex-hull-based evolutionary searches: 3DFCH-EMOA, 3DCH-EMOA, and for two to six objectives."""
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Sequence
-from itertools import permutations
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import numpy as np
 from pydantic import Field
-from scipy.spatial import ConvexHull, QhullError
 
 from algorithms.hull.kernels import hull3d, populations
+from algorithms.hull.kernels.hull_nd import HullND
 from algorithms.hull.reference import (
-    NEAR,
     ExactReference,
-    FloatReference,
+    GridReference,
     ReferencePoints,
     exact_reference,
-    float_reference,
+    grid_reference,
 )
 from algorithms.moves.steady_state import SteadyState
 from framework.algorithm import MaxPending, Outcome
@@ -362,8 +359,8 @@ class FCHEMOA(_FastHullSearch[ExactReference]):
         return self._state.ids[populations.frontal(self._state)].copy()
 
 
-class NDFCHEMOA(_FastHullSearch[FloatReference]):
-    """The rules of 3DFCH-EMOA in any number of objectives, at the speed of Qhull.
+class NDFCHEMOA(_FastHullSearch[GridReference]):
+    """The rules of 3DFCH-EMOA in two to six objectives.
 
     Parameters
     ----------
@@ -372,48 +369,40 @@ class NDFCHEMOA(_FastHullSearch[FloatReference]):
 
     Notes
     -----
-    - Beyond the paper, which has three objectives; for these take :class:`FCHEMOA`, which is
-      exact and tens of times as fast.
+    - Beyond the paper, which has three objectives; for these take :class:`FCHEMOA`, which is tens
+      of times as fast.
     - Each child joins the hull, or else the queue; then one member goes: the head of the queue,
       or, where the queue is empty, the vertex whose loss costs the hull least (of equal ones the
       oldest).
-    - Floating point: what is within 1e-9 of the hull is inside.
+    - Losses are counted in whole steps, 2^20 of them in up to three objectives, 2^19, 2^14 and
+      2^11 in four, five and six: what is inside the hull is decided exactly, volumes are floats.
     - ``outcome()`` has what FCHEMOA's has.
 
-    A candidate that joins costs a hull of the vertices, O(n^(m/2)); where a vertex has to go, there
-    is another, and one of the neighbours of each vertex whose neighbours changed.
-
-    With four objectives and 100 members on a sphere, where nearly every child joins, half of the
-    time goes into these small hulls, 18 a child, and a third into the two large ones. Updating the
-    large ones (Qhull's incremental mode only adds points) would not save the half. Ten times as
-    fast is a hull in compiled code, as :class:`FCHEMOA` has in whole numbers, where every sign is
-    exact: in more objectives these outgrow 64 bits, and in floating point facets in one plane, of
-    which fronts at their bounds are full, need Qhull's rules.
+    A candidate costs O(facets), of which n points have O(n^(m/2)); one that joins also a hull of
+    the neighbours of each vertex whose neighbours changed.
     """
 
     def __init__(
         self, problem: Problem, roles: Roles, *, reference: Points | None = None, **options: Any
     ) -> None:
         super().__init__(problem, roles, reference=reference, **options)
-        k, room = self.reference.corners, self.population + 1
-        self.genomes = np.zeros((room, self.space.d), dtype=self.space.dtype)
-        self._ids = np.zeros(room, dtype=np.int64)
-        self._points = np.zeros((k + room, len(roles.objectives)))  # R, then the members'
-        self._points[:k] = self.reference.fixed
-        self._touch = np.zeros((k + room, k + room), dtype=bool)  # whether two share a facet
-        self._empty = list(range(room))
+        k, slots = self.reference.corners, self.population + 1
+        self.genomes = np.zeros((slots, self.space.d), dtype=self.space.dtype)
+        self._ids = np.zeros(slots, dtype=np.int64)
+        self._hull = HullND(k + slots, len(roles.objectives))  # R, then the members' points
+        self._hull.points[:k] = self.reference.fixed
+        self._hull.build(np.arange(k))
+        self._losses = np.full(slots, -1.0)  # of vertices; -1 where it is not known
+        self._empty = list(range(slots))
         self._queue: deque[int] = deque()
         self._frontal: list[int] = []  # in the order in which they joined
-        self._planes: FloatArray | None = None  # of the hull's facets; None before the first vertex
-        self._costs: dict[int, tuple[BoolArray, float]] = {}  # of vertices, with their neighbours
         self._deleted = self._by_queue = 0
-        self.vas = 0.0
 
     def make_reference(
         self, roles: Roles, points: Sequence[Sequence[float]] | None
-    ) -> FloatReference:
-        """Return R in the unit cube."""
-        return float_reference(roles, points)
+    ) -> GridReference:
+        """Return R in a cube of whole numbers."""
+        return grid_reference(roles, points)
 
     def members(self) -> IntArray:
         """Return where in ``genomes`` the members are."""
@@ -424,11 +413,16 @@ class NDFCHEMOA(_FastHullSearch[FloatReference]):
         for r in range(len(rows)):
             slot = self._empty.pop()
             self.genomes[slot], self._ids[slot] = rows.X[r], rows.ids[r]
-            self._points[self.reference.corners + slot] = points[r]
-            if not (usable[r] and self._outside(points[r]) and self._join(slot)):
+            self._hull.points[self.reference.corners + slot] = points[r]
+            if not (usable[r] and self._join(slot)):
                 self._queue.append(slot)
             if not self._empty:
                 self._drop()
+
+    @property
+    def vas(self) -> float:  # type: ignore[override]
+        """Volume of the hull, as a share of the cube."""
+        return self.reference.share(self._hull.volume)
 
     def deletions(self) -> tuple[int, int]:
         """Return how many members were deleted, and how many of these from the queue."""
@@ -438,24 +432,22 @@ class NDFCHEMOA(_FastHullSearch[FloatReference]):
         """Return the ids of the vertices of the hull, ascending."""
         return np.sort(self._ids[self._frontal])
 
-    def _outside(self, point: FloatArray) -> bool:
-        if self._planes is None:
-            return True
-        return bool((self._planes[:, :-1] @ point + self._planes[:, -1] > NEAR).any())
-
     def _join(self, slot: int) -> bool:
-        """Make a point a vertex, and what it hides non-frontal; False where Qhull sees no gain."""
-        places = self._places([*self._frontal, slot])
-        try:
-            hull = ConvexHull(self._points[places])
-        except QhullError:  # flat in floating point
-            return False
-        vertices = set((places[hull.vertices] - self.reference.corners).tolist())
-        if slot not in vertices or hull.volume < self.vas:
-            return False
-        self._queue.extend(s for s in self._frontal if s not in vertices)
-        self._frontal = [s for s in [*self._frontal, slot] if s in vertices]
-        self._keep(places, hull)
+        """Make a point a vertex, and what it hides non-frontal; False where it lies inside."""
+        k = self.reference.corners
+        place = k + slot
+        if self._hull.is_flat:
+            if not self._hull.build(np.append(np.arange(k), place)):
+                return False
+        else:
+            hidden = self._hull.insert(place)
+            if hidden is None:
+                return False
+            gone = set((hidden - k).tolist())
+            self._queue.extend(s for s in self._frontal if s in gone)
+            self._frontal = [s for s in self._frontal if s not in gone]
+        self._frontal.append(slot)
+        self._forget(np.append(self._hull.neighbours(place), place))
         return True
 
     def _drop(self) -> None:
@@ -463,64 +455,27 @@ class NDFCHEMOA(_FastHullSearch[FloatReference]):
         self._deleted += 1
         if self._queue:
             self._by_queue += 1
-            self._release(self._queue.popleft())
+            self._empty.append(self._queue.popleft())
             return
-        gone = min(self._frontal, key=lambda slot: (self._cost(slot), int(self._ids[slot])))
+        gone = self._least()
+        place = self.reference.corners + gone
+        self._forget(self._hull.neighbours(place))
+        self._hull.delete(place)
         self._frontal.remove(gone)
-        self._release(gone)
-        places = self._places(self._frontal)
-        self._keep(places, ConvexHull(self._points[places]))
+        self._empty.append(gone)
+        # R may have lain inside thanks to the member alone; the hull must keep it
+        for v in range(self.reference.corners):
+            if not self._hull.is_vertex(v) and self._hull.insert(v) is not None:
+                self._forget(self._hull.neighbours(v))
 
-    def _release(self, slot: int) -> None:
-        """Give a place free, and forget the costs that were counted with its point."""
-        self._empty.append(slot)
-        place = self.reference.corners + slot
-        self._costs = {
-            vertex: cost
-            for vertex, cost in self._costs.items()
-            if slot != vertex and not cost[0][place]
-        }
+    def _least(self) -> int:
+        """Return the member that contributes least to the hull (Equation 8), the oldest of them."""
+        slots = np.array(self._frontal)
+        unknown = slots[self._losses[slots] < 0.0]
+        self._losses[unknown] = self._hull.losses(self.reference.corners + unknown)
+        return int(slots[np.lexsort((self._ids[slots], self._losses[slots]))[0]])
 
-    def _places(self, slots: Sequence[int]) -> IntArray:
-        """Return where the points of R and of some members are."""
-        k = self.reference.corners
-        return np.concatenate([np.arange(k), k + np.array(slots, dtype=np.int64)])
-
-    def _keep(self, places: IntArray, hull: ConvexHull) -> None:
-        """Store the hull of some points."""
-        self._planes, self.vas = hull.equations, float(hull.volume)
-        facets = places[hull.simplices]
-        self._touch[:] = False
-        for a, b in permutations(range(facets.shape[1]), 2):
-            self._touch[facets[:, a], facets[:, b]] = True
-
-    def _cost(self, slot: int) -> float:
-        """Return what the hull loses with a vertex (Equation 8): its neighbours close the hole."""
-        place = self.reference.corners + slot
-        near = self._touch[place]
-        cost = self._costs.get(slot)
-        if cost is None or (cost[0] != near).any():
-            self._costs[slot] = near.copy(), _loss(self._points[near], self._points[place])
-        return self._costs[slot][1]
-
-
-def _loss(around: FloatArray, vertex: FloatArray) -> float:
-    """Return what a hull of points (n, m) loses without a vertex beside them.
-
-    That is the simplices of the vertex and each facet of the others that it sees.
-    """
-    try:
-        hull = ConvexHull(around)
-    except QhullError:  # flat: the vertex alone spans a volume, if any does
-        return _volume(np.concatenate([around, vertex[np.newaxis]]))
-    seen = hull.equations[:, :-1] @ vertex + hull.equations[:, -1] > 0.0
-    edges = around[hull.simplices[seen]] - vertex
-    return float(np.abs(np.linalg.det(edges)).sum()) / math.factorial(len(vertex))
-
-
-def _volume(points: FloatArray) -> float:
-    """Return the volume of a hull; 0 of what is flat."""
-    try:
-        return float(ConvexHull(points).volume)
-    except QhullError:
-        return 0.0
+    def _forget(self, vertices: IntArray) -> None:
+        """Have the losses of some vertices computed anew when they are asked for."""
+        members = vertices[vertices >= self.reference.corners]
+        self._losses[members - self.reference.corners] = -1.0

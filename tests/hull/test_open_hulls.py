@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
+from algorithms.hull.kernels.hull_nd import most_steps
 from algorithms.hull.papers.indicators import vas_of_classes
-from algorithms.hull.reference import FloatReference
+from algorithms.hull.reference import GridReference
 from algorithms.hull.searches import FCHEMOA, NDFCHEMOA
 from framework.errors import InputError
 from framework.problem import Problem
@@ -42,8 +43,10 @@ class Ball(Genes):
 
 
 def points_of(algorithm, slots):
-    """Return the points of some members."""
-    return algorithm._points[algorithm.reference.corners + np.array(slots, dtype=int)]
+    """Return the points of some members, as shares of the cube."""
+    places = algorithm.reference.corners + np.array(slots, dtype=int)
+    points = algorithm._hull.points
+    return points[places] / most_steps(points.shape[1])
 
 
 def going(problem, *, rows, **parameters):
@@ -65,12 +68,16 @@ def test_volume_corners_and_costs_are_those_of_hulls_made_anew(m, problem):
         assert algorithm.vas == pytest.approx(vas_of_classes(points), rel=1e-9)
         assert algorithm.vas >= before - 1e-12
         before = algorithm.vas
-        fixed = algorithm.reference.fixed
+        fixed = algorithm.reference.fixed / most_steps(m)
+        losses = algorithm._hull.losses(algorithm.reference.corners + np.array(frontal, dtype=int))
         for i, slot in enumerate(frontal):
             others = np.concatenate([fixed, np.delete(points, i, axis=0)])
             flat = len(points) == 1
             without = 0.0 if flat else ConvexHull(others).volume
-            assert algorithm._cost(slot) == pytest.approx(algorithm.vas - without, abs=1e-9)
+            lost = algorithm.reference.share(losses[i])
+            assert lost == pytest.approx(algorithm.vas - without, abs=1e-9)
+            if algorithm._losses[slot] >= 0.0:
+                assert algorithm._losses[slot] == pytest.approx(losses[i], rel=1e-12)
             looked += 1
         hidden = points_of(algorithm, list(algorithm._queue))
         whole = ConvexHull(np.concatenate([fixed, points, hidden[_better(hidden, m)]]))
@@ -138,12 +145,12 @@ def test_r_may_span_a_volume():
 )
 def test_what_is_no_r_is_refused(points, words):
     with pytest.raises(InputError, match=words):
-        FloatReference(points, 4)
+        GridReference(points, 4)
 
 
 def test_one_objective_and_unbounded_ones_are_refused():
     problem = Genes(2)
-    with pytest.raises(InputError, match="needs two or more"):
+    with pytest.raises(InputError, match="needs two to 6"):
         NDFCHEMOA(problem, Roles(problem.metrics, [Objective("f0", "min")]), seed=0)
     problem.metrics = (Metric("f0", "min"), Metric("f1", "min", "ratio"))
     if not np.isfinite(roles(problem).bounds()).all():
@@ -153,7 +160,7 @@ def test_one_objective_and_unbounded_ones_are_refused():
 
 def test_the_exact_search_names_it():
     problem = Genes(4)
-    with pytest.raises(InputError, match="found 4; ndfch_emoa takes any number"):
+    with pytest.raises(InputError, match="found 4; ndfch_emoa takes two to six"):
         FCHEMOA(problem, roles(problem), seed=0)
 
 

@@ -175,7 +175,7 @@ def test_what_cannot_be_searched_is_said(cls):
         cls(zed, roles(zed), seed=0, population=3)
     toy = StagesToy()
     toy.metrics = tuple(Metric(name, "min") for name in "abcd")
-    with pytest.raises(InputError, match=r"needs three .* found 4; ndfch_emoa takes any number"):
+    with pytest.raises(InputError, match=r"needs three .* found 4; ndfch_emoa takes two to six"):
         cls(toy, roles(toy), seed=0)
     toy.metrics = (*toy.metrics[:2], Metric("cost", "min", "ratio", high=np.inf))
     with pytest.raises(InputError, match="set worst"):
