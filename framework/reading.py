@@ -43,8 +43,10 @@ class NoRegularFile(OSError):
     """What is a pipe, a device or a directory where a file was expected."""
 
     def __init__(self, path: Path, kind: str) -> None:
-        super().__init__(f"{kind} in the place of a file")
         self.filename, self.strerror = str(path), f"{kind} in the place of a file"
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
 
 
 def open_regular(path: Path) -> BufferedReader:

@@ -26,7 +26,7 @@ def _placed(path: Path, info: ValidationInfo) -> Path:
     base = (info.context or {}).get("base")
     try:
         place = (Path(base, path.expanduser()) if base else path.expanduser()).resolve()
-    except (RuntimeError, OSError) as error:  # of ~NAME, where there is no such user; of a loop
+    except (RuntimeError, OSError, ValueError) as error:  # no user ~NAME; a loop; a null byte
         raise ValueError(f"expected the path of a file, found {str(path)!r} ({error})") from error
     note("read", str(place), info.field_name or "", path)
     return place

@@ -63,10 +63,7 @@ class Space(ABC):
     def check_bounds(self, X: Array) -> None:
         """Refuse no genomes, those of another type or width, and genes beyond their bounds.
 
-        Raises
-        ------
-        ContractError
-            It names the first such gene.
+        The ContractError names the first such gene.
         """
         if X.dtype != self.dtype or X.ndim != 2 or X.shape[1] != self.d or not len(X):
             raise ContractError(

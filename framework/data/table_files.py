@@ -67,7 +67,8 @@ def read_frame(path: Path, options: FileOptions = PLAIN) -> pd.DataFrame:
     try:
         if path.is_dir() and any(path.glob("**/*.parquet")):
             return _read_parquet(path, options.columns)
-        reason = "a directory without Parquet files" if path.is_dir() else "no such file"
+        reason = "a pipe or a device" if path.exists() else "no such file"
+        reason = "a directory without Parquet files" if path.is_dir() else reason
         is_file = path.is_file()
     except OSError as error:  # a name that is too long
         reason, is_file = (error.strerror or str(error)).lower(), False

@@ -174,6 +174,7 @@ def test_options(refuse_here, arguments, sentence):
         ),
         ({"problem__costs": {"values": [1, 2, 3, 4, 5, -6]}}, "expected a number of at least 0"),
         ({"problem__costs": {"path": "no costs.csv"}}, "no costs.csv: expected a CSV file"),
+        ({"problem__costs": {"path": "\0"}}, "expected the path of a file, found '\\x00'"),
         (
             {"problem__dataset": {"path": "nowhere.csv"}},
             "nowhere.csv: expected a CSV or Parquet file, found no such file",

@@ -207,11 +207,11 @@ def test_unreadable_files(tmp_path):
         (tmp_path / name).write_bytes(raw)
         with pytest.raises(InputError, match=found):
             load({"path": str(tmp_path / name)})
-    with pytest.raises(InputError, match="found no such file"):
-        load({"path": str(tmp_path / "missing.csv")})
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="found a directory"):
-        load({"path": str(tmp_path / "empty")})
+    for name, found in (("-", "no such file"), ("pipe", "a pipe"), ("empty", "a directory")):
+        with pytest.raises(InputError, match=f"found {found}"):
+            load({"path": str(tmp_path / name)})
 
 
 @pytest.mark.parametrize(
