@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -112,6 +113,23 @@ class Section(BaseModel):
             if "bool" not in annotation and "Any" not in annotation:
                 raise ValueError(f"expected another value than true or false, found {value}")
         return value
+
+
+class SectionOfKind(Section):
+    """A section for which the text of its ``kind`` alone is short."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        schema = super().__get_pydantic_json_schema__(core, handler)
+        handler.resolve_ref_schema(schema)["type"] = ["string", "object"]
+        return schema
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _of_kind(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        return handler({"kind": value} if isinstance(value, str) else value)
 
 
 class Budget(Section):

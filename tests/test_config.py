@@ -98,6 +98,9 @@ def test_a_text_is_short_for_a_kind(write):
     short, long = write(put("algorithm", "random")), {"kind": "random"}
     assert load_config(short).algorithm == check(AlgorithmOptions, long, "algorithm")
     assert load_config(short, ["algorithm.batch=7"]).algorithm.batch == 7
+    words = ["measure=holdout", "classifier=random_forest", "classifier.n_estimators=7"]
+    problem = load_config("configs/quickstart.yaml", [f"problem.{word}" for word in words]).problem
+    assert (problem.measure.kind, problem.classifier.parameters["n_estimators"]) == ("holdout", 7)
 
 
 def test_options_are_those_of_the_class_and_travel_to_workers(write):

@@ -51,7 +51,7 @@ _PARAMETER = {"split": "validation", "costs.values": "costs"}  # of the settings
 _ADVICE = {
     "raise train, stratify, or choose another seed": "lower validation, or change random_state",
     "raise train": "lower validation",
-    "; give them, or a default for all that have none": "; give them",
+    "; give them, or a default for the rest; drop what is no feature": "; give them",
 }
 
 

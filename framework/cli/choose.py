@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from framework import registry
-from framework.analysis.choose import (
-    FALSE_POSITIVES,
-    ExpectedCost,
-    choose,
-    with_trivial,
-)
+from framework.analysis.choose import FALSE_POSITIVES, ExpectedCost, choose, with_trivial
 from framework.analysis.hulls import recommend
 from framework.analysis.mixtures import Mixture, mix
 from framework.capabilities import TrivialClassifier

@@ -209,7 +209,7 @@ def _in_order(
     if missing:
         raise InputError(
             f"{where}: expected an entry for each feature, found none for {listed(missing)}; "
-            "give them, or a default for all that have none"
+            "give them, or a default for the rest; drop what is no feature"
         )
     return np.array([costs.get(name, np.nan) for name in names], dtype=np.float64)
 
@@ -399,11 +399,7 @@ class Panels:
 
     def to_json(self) -> dict[str, Any]:
         """Return the panels as JSON values."""
-        return {
-            "of": self.of.tolist(),
-            "costs": self.costs.tolist(),
-            "names": list(self.names),
-        }
+        return {"of": self.of.tolist(), "costs": self.costs.tolist(), "names": list(self.names)}
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any], n: int) -> Panels:

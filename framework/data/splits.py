@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from framework.arrays import BoolArray, FloatArray, IntArray, frozen
 from framework.errors import InputError
-from framework.settings import Section
+from framework.settings import Section, SectionOfKind
 
 FOLDS = 5  # of a cross-validation, unless said
 
@@ -81,7 +81,7 @@ class SplitConfig(Section):
         return {key: getattr(self, key) for key in _COLUMNS if getattr(self, key) is not None}
 
 
-class MeasureConfig(Section):
+class MeasureConfig(SectionOfKind):
     """What candidates are measured on.
 
     kind : ``cross_validation``, the training and the validation records, each by classifiers that

@@ -184,9 +184,7 @@ class RunConfig(Section):
 
 
 def load_config(
-    path: str | os.PathLike[str],
-    overrides: Sequence[str] = (),
-    **top_level: Any,
+    path: str | os.PathLike[str], overrides: Sequence[str] = (), **top_level: Any
 ) -> RunConfig:
     """Read a configuration, override some of its keys, and check it. Data are not loaded.
 
@@ -353,10 +351,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def check(
-    model: type[M],
-    raw: Any,
-    where: str | Path,
-    context: Mapping[str, Any] | None = None,
+    model: type[M], raw: Any, where: str | Path, context: Mapping[str, Any] | None = None
 ) -> M:
     """Return an instance of a model, made of the content of a configuration or of a section.
 
@@ -423,15 +418,18 @@ def override(raw: dict[str, Any], assignment: str) -> None:
     put(raw, key, value)
 
 
+_OF_KIND = {"problem", "algorithm", "classifier", "measure"}  # a text is short for their kind
+
+
 def put(raw: dict[str, Any], key: str, value: Any) -> None:
     """Set the value of a dotted key; items of lists are addressed by their number."""
     *path, last = key.split(".")
-    if path and path[0] in ("problem", "algorithm") and isinstance(raw.get(path[0]), str):
-        raw[path[0]] = {"kind": raw[path[0]]}
     node: Any = raw
     for step in path:
         if isinstance(node, dict) and node.get(step) is None:
             node[step] = {}
+        elif isinstance(node, dict) and step in _OF_KIND and isinstance(node[step], str):
+            node[step] = {"kind": node[step]}
         node = _child(node, step, key)
     if isinstance(node, list):
         _child(node, last, key)

@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from framework.errors import InputError
-from framework.experiment.config import (
-    RunConfig,
-    check,
-    noting,
-    override,
-    put,
-    read_yaml,
-)
+from framework.experiment.config import RunConfig, check, noting, override, put, read_yaml
 from framework.experiment.grid import (
     CaseOrigin,
     Grid,
@@ -39,11 +32,7 @@ _ONLY = "configured"  # the name of the only case of a configuration without cas
 
 
 def load_grid(
-    path: Path,
-    overrides: Sequence[str] = (),
-    *,
-    repeats: int | None = None,
-    **top_level: Any,
+    path: Path, overrides: Sequence[str] = (), *, repeats: int | None = None, **top_level: Any
 ) -> Grid:
     """Read and check a configuration with a section ``experiment``.
 

@@ -24,7 +24,7 @@ from framework.models.boosted import ALWAYS, PARAMETERS, BoostedTrees
 from framework.models.calibration import CalibratedProbability, Calibration
 from framework.models.files import ModelFiles
 from framework.security import load_estimator, trusted
-from framework.settings import Section
+from framework.settings import SectionOfKind
 
 LOGISTIC_REGRESSION = "logistic_regression"
 CalibrationMethod = Literal["none", "isotonic", "sigmoid", "softmax"]
@@ -69,7 +69,7 @@ _LONGEST = 1000  # numbers or words in a parameter
 _MANY = 10_000  # records above which early_stopping="auto" of scikit-learn means yes
 
 
-class ClassifierConfig(Section):
+class ClassifierConfig(SectionOfKind):
     """``{kind: logistic_regression, C: 1.0}``, or a known classifier with probabilities.
 
     kind : a known classifier, such as ``random_forest`` or ``xgboost``, or the dotted path of one

@@ -51,12 +51,7 @@ def port(place):
     variables = environment(PATH=f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     with open(place / "server.log", "wb") as log:
         server = subprocess.Popen(
-            command,
-            cwd=place,
-            env=variables,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
+            command, cwd=place, env=variables, stdout=log, stderr=log, start_new_session=True
         )
     try:
         deadline = time.monotonic() + 300
