@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone, is_regressor
 from sklearn.utils import check_consistent_length, get_tags
-from sklearn.utils.validation import _check_n_features
+from sklearn.utils.validation import validate_data
 
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError, RecordsError
@@ -160,8 +160,8 @@ class PoolEstimator(FrontEstimator[Model]):
 
     def _records(self, X: Any) -> Any:
         X = records_as_taken(X, missing=self._take_missing)
-        if isinstance(X, np.ndarray) and hasattr(self, "n_features_in_"):
-            _check_n_features(self, X, reset=False)
+        if isinstance(X, np.ndarray | pd.DataFrame) and hasattr(self, "n_features_in_"):
+            validate_data(self, X, reset=False, skip_check_array=True)
         return X
 
     def _take_features(self, X: Any) -> None:
