@@ -17,7 +17,7 @@ from framework.answers import Answers, Records, measured
 from framework.data.subgroups import Subgroups, subgroups_in
 from framework.errors import InputError
 from framework.experiment.config import check
-from framework.libraries.selection import subgroups_of
+from framework.libraries.problem import subgroups_of
 from framework.measures import rates
 from tests.made_up_libraries import made_up
 from tests.multistage.data import genomes, problem_of

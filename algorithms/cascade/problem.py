@@ -41,7 +41,7 @@ from framework.libraries.calls import UNIT, CallTable, whole_cost
 from framework.libraries.config import BuildConfig, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_members
-from framework.libraries.selection import describe, known_records
+from framework.libraries.problem import describe, known_records
 from framework.measures import Ratio, Tables
 from framework.problem import Deployable
 from framework.roles import Metric

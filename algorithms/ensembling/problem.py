@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -30,47 +30,23 @@ from algorithms.ensembling.traits import (
     loss_vectors,
     traits,
 )
-from framework.answering import AnsweringProblem
 from framework.answers import (
     NO_ANSWER,
     AnswerOutcomes,
     Answers,
     Measure,
     Part,
-    Records,
     Size,
     measured,
 )
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
+from framework.arrays import Array, BoolArray, FloatArray
 from framework.capabilities import Alternative, TrivialClassifier
-from framework.data.columns import Label
-from framework.data.splits import MeasureConfig
-from framework.data.subgroups import Subgroups
-from framework.libraries.config import BuildConfig, LibrarySection, measured_as
 from framework.libraries.library import Library
-from framework.libraries.members import example_records, has_members, load_members
-from framework.libraries.selection import (
-    answered_records,
-    cost_metrics,
-    cost_table,
-    describe,
-    each_name_once,
-    known_records,
-    positive_code,
-    positive_label,
-    rates_of,
-    reported_costs,
-    subgroups_of,
-)
+from framework.libraries.members import load_members
+from framework.libraries.problem import LibraryKeys, LibraryProblem, describe, each_name_once
 from framework.measures import Tables, each_once
-from framework.problem import Deployable
 from framework.roles import Metric
-from framework.settings import Section
 from framework.space import Counts
-from framework.streams import CandidateStreams
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 VERSION = 2  # raise it when a value changes for the same library
 
@@ -84,42 +60,25 @@ _SIMILARITY = Metric(
 )
 
 
-class EnsembleConfig(Section):
+class EnsembleConfig(LibraryKeys):
     """The ``problem`` section of kind ``ensemble``.
 
-    library : ``{path: DIR}``, or ``{build: {...}}``: how to make one.
-    measure : what ensembles are measured on, of a library that is built: out-of-fold on all records
-        but the test records, or a holdout of ``split.validation`` (a third of them); as the build's
-        own keys say unless given.
     max_count : greatest number of times that one model is picked.
     score : one or more of ``roc_auc``, ``log_loss``, ``accuracy``, ``balanced_accuracy``,
         ``brier`` (classification), ``rmse``, ``mae``, ``r2`` (regression), or of scikit-learn's
         scorers; ``roc_auc`` or ``rmse`` unless given.
-    costs : which costs of the library to report; all unless given.
-    positive : label of the positive class of two, for scores of one class such as ``f1``; else
-        that of the data set of ``library.build``, else the library's second class.
-    rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
-        ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
-    subgroup : column of the data set of ``library.build`` that tells subgroups apart; metrics
-        compare them.
     """
 
-    library: LibrarySection
-    measure: MeasureConfig | None = None
     max_count: int = Field(default=50, ge=1, le=100_000)
     score: tuple[str, ...] | None = None
-    costs: tuple[str, ...] | None = None
-    positive: Label | None = None
-    rates: tuple[str, ...] = ()
-    subgroup: str | None = None
 
-    @field_validator("score", "costs", mode="before")
+    @field_validator("score", mode="before")
     @classmethod
-    def _one_or_several(cls, value: Any) -> Any:
+    def _one_score_or_several(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
 
 
-class EnsembleProblem(AnsweringProblem, Deployable):
+class EnsembleProblem(LibraryProblem):
     """Score, costs and diversity of weighted ensembles from a library of models.
 
     Metrics, in natural sign:
@@ -146,14 +105,9 @@ class EnsembleProblem(AnsweringProblem, Deployable):
     max_count : int
         Greatest count of a model.
     score : str or sequence of str, optional
-    costs : sequence of str, optional
-        Which costs to report; all of them if None.
-    positive : optional
-        Label of the positive class of two, for scores of one class; the second one if None.
-    rates : sequence of str
-        Further metrics; see :func:`framework.measures.rates`.
-    subgroups : sequence of Subgroups
-        Of the validation records and of the test records; none unless given.
+    **asked
+        ``positive`` (for scores of one class, too), ``costs``, ``rates`` and ``subgroups`` of
+        :class:`LibraryProblem`.
 
     Raises
     ------
@@ -176,65 +130,35 @@ class EnsembleProblem(AnsweringProblem, Deployable):
         *,
         max_count: int = 50,
         score: str | Sequence[str] | None = None,
-        costs: Sequence[str] | None = None,
-        positive: Any = None,
-        rates: Sequence[str] = (),
-        subgroups: Sequence[Subgroups] = (),
+        **asked: Any,
     ) -> None:
-        self.library, self.max_count = library, max_count
+        super().__init__(library, **asked)
+        self.max_count = max_count
         self.space: Counts = Counts(len(library), max_count, empty=False)
         self._classes = len(library.classes or ())
         names = (score,) if isinstance(score, str) else score
         self.score = (default_score(self._classes),) if names is None else tuple(names)
         check_names(self.score)
-        self.positive = positive_code(library, positive)
-        self.costs = reported_costs(library, costs)
-        two = self._classes == 2
-        self._records = answered_records(library, self.positive if two else -1, subgroups)
         self._validation = self._scores(library.validation, library.y_validation)
         self._test: Scores | None = None
-        self._table = cost_table(library, self.costs)
         self._alike = self._similarities()
         self._own = self._own_metrics()
         self._own_names = tuple(metric.name for metric in self._own)
-        names = subgroups[0].names if subgroups else ()
-        self._rates = rates_of(library, rates, self.positive if two else -1, names)
         self.measures = self._measures(self.scores, self._losses)
         content = [VERSION, fingerprint_of(library), max_count, self.score, self.costs]
         if not self.positive:  # runs of before know of no other
             content.append("positive: first")
         if set(self.score) & MEANS_OF_LOSSES:
             content.append("losses: in order")  # other last bits than before
-        content += [list(rates), *([*of.names, of.codes.tolist()] for of in subgroups)]
+        content += self.asked
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     Config = EnsembleConfig
-    built: BuildConfig | None = None  # how its library was made, where it was made here
 
     @classmethod
     def from_config(cls, config: EnsembleConfig) -> EnsembleProblem:
-        """Open or build the library.
-
-        Raises
-        ------
-        InputError
-            Whatever is wrong with the library or the other keys.
-        """
-        from framework.libraries.build import obtain_library  # workers do without it
-
-        section = measured_as(config.library, config.measure)
-        library = obtain_library(section)
-        problem = cls(
-            library,
-            max_count=config.max_count,
-            score=config.score,
-            costs=config.costs,
-            positive=positive_label(config.library, library, config.positive),
-            rates=config.rates,
-            subgroups=subgroups_of(section, config.subgroup),
-        )
-        problem.built = section.build
-        return problem
+        """Open or build the library (see :meth:`LibraryProblem.of_section`)."""
+        return cls.of_section(config, max_count=config.max_count, score=config.score)
 
     @property
     def gene_names(self) -> tuple[str, ...]:
@@ -242,17 +166,6 @@ class EnsembleProblem(AnsweringProblem, Deployable):
 
     def describe(self) -> Mapping[str, Any]:
         return describe(self.library, fingerprint_of(self.library))
-
-    def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
-        return self._measure(X, "search")
-
-    def evaluate_test(
-        self, X: Array, streams: CandidateStreams | None = None
-    ) -> Mapping[str, Array] | None:
-        return None if self.records("test") is None else self._measure(X, "test")
-
-    def records(self, part: Part = "search") -> Records | None:
-        return self._records[part]
 
     def answers(self, X: Array, part: Part = "search") -> Answers:
         """Return the likeliest class of each record, and what members cost."""
@@ -298,7 +211,7 @@ class EnsembleProblem(AnsweringProblem, Deployable):
         rates = [
             tables.ratio(metric, metric.name, self.positive_code()) for metric in shares_of_votes
         ]
-        return [*rates, *self._rates]
+        return [*rates, *self.rates]
 
     def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
         """Return none: what always answers one class has no probabilities to score."""
@@ -361,18 +274,6 @@ class EnsembleProblem(AnsweringProblem, Deployable):
     def explain(self, x: Array) -> str | None:
         return None if (x > 0).any() else "expected a model picked at least once, found none"
 
-    def example(self) -> Mapping[str, list[Any]]:
-        return example_records(self.library)
-
-    @property
-    def has_models(self) -> bool:
-        return has_members(self.library)
-
-    def known_records(
-        self, frame: pd.DataFrame, codes: IntArray
-    ) -> tuple[WordArray, WordArray] | None:
-        return known_records(self.built, self.library, frame, codes)
-
     def decode(self, x: Array) -> Any:
         """Return the fitted ensemble (see :mod:`algorithms.ensembling.model`) of a genome.
 
@@ -416,8 +317,8 @@ class EnsembleProblem(AnsweringProblem, Deployable):
 
     def _own_metrics(self) -> tuple[Metric, ...]:
         k = len(self.library)
-        highs = traits(np.ones((1, k), dtype=np.int32), self._table, self._alike)[1][0]
-        costs = cost_metrics(self.library, self.costs, highs)
+        highs = traits(np.ones((1, k), dtype=np.int32), self.cost_table, self._alike)[1][0]
+        costs = self.cost_metrics(highs)
         sizes = [_MEMBERS._replace(high=float(k)), _PICKS._replace(high=float(k * self.max_count))]
         alike = [_CORRELATION, _SIMILARITY][: len(self._alike)]
         return each_name_once([*self._validation.metrics(), *costs, *sizes, *alike])
@@ -432,18 +333,14 @@ class EnsembleProblem(AnsweringProblem, Deployable):
             LossCorrelation(metric, losses) if metric.name == LOSS_CORRELATION else Size(metric)
             for metric in self._own[count:]
         ]
-        return each_once([*measures, *self._rates])
+        return each_once([*measures, *self.rates])
 
-    def _measure(self, X: Array, part: Part) -> dict[str, FloatArray]:
+    def direct(self, X: Array, part: Part) -> Mapping[str, FloatArray]:
         counts, empty = self._filled(X)
         columns = [*self.scores(part)(counts).values(), *self._traits(counts)]
-        values = dict(zip(self._own_names, columns, strict=True))
-        if further := self.measures[len(self._own) :]:
-            asked = measured(self.answers(X, part), further)
-            values |= {name: column[:, 0] for name, column in asked.items()}
         if empty.any():
-            values = {name: np.where(empty, np.nan, column) for name, column in values.items()}
-        return values
+            columns = [np.where(empty, np.nan, column) for column in columns]
+        return dict(zip(self._own_names, columns, strict=True))
 
     def _filled(self, X: Array) -> tuple[Array, BoolArray]:
         """Return genomes with all models in place of none, and which had none."""
@@ -458,7 +355,7 @@ class EnsembleProblem(AnsweringProblem, Deployable):
 
     def _traits(self, X: Array) -> list[FloatArray]:
         """Return what does not depend on the records of a part, in the order of the metrics."""
-        sizes, sums, means = traits(X, self._table, self._alike)
+        sizes, sums, means = traits(X, self.cost_table, self._alike)
         return [*sums.T, *sizes.T, *means.T]
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from algorithms.moves.variation import moved
 from algorithms.pruning.diversity import NAMES, PairMeasure, pair_table
@@ -26,39 +26,16 @@ from algorithms.pruning.votes import (
     packed,
     pair_credits,
 )
-from framework.answering import AnsweringProblem
-from framework.answers import Answers, Measure, Part, Records, Size, measured
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
+from framework.answers import Answers, Measure, Part, Size
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.capabilities import Alternative
-from framework.data.columns import Label
-from framework.data.splits import MeasureConfig
-from framework.data.subgroups import Subgroups
 from framework.errors import InputError, listed
-from framework.libraries.config import BuildConfig, LibrarySection, measured_as
 from framework.libraries.library import Library
-from framework.libraries.members import example_records, has_members, load_members
-from framework.libraries.selection import (
-    answered_records,
-    cost_metrics,
-    cost_table,
-    describe,
-    each_name_once,
-    known_records,
-    positive_code,
-    positive_label,
-    rates_of,
-    reported_costs,
-    subgroups_of,
-)
+from framework.libraries.members import load_members
+from framework.libraries.problem import LibraryKeys, LibraryProblem, describe, each_name_once
 from framework.measures import Tables, each_once
-from framework.problem import Deployable
 from framework.roles import Metric
-from framework.settings import Section
 from framework.space import Counts, Integers
-from framework.streams import CandidateStreams
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 VERSION = 1  # raise it when a value changes for the same library
 
@@ -91,45 +68,23 @@ def _diversity(measure: PairMeasure) -> tuple[Metric, Metric]:
     )
 
 
-class PruningConfig(Section):
-    """The ``problem`` section of kind ``pruning``.
+class PruningConfig(LibraryKeys):
+    """The ``problem`` section of kind ``pruning``; the library has two classes.
 
-    library : ``{path: DIR}``, or ``{build: {...}}``: how to make one; of two classes.
-    measure : what ensembles are measured on, of a library that is built: out-of-fold on all records
-        but the test records, or a holdout of ``split.validation`` (a third of them); as the build's
-        own keys say unless given.
     threshold : ``gene`` (the last gene, 0 to K, as in the paper) or ``majority`` (a record is
         called positive by more than half of the votes; a tie is negative).
-    positive : label of the positive class; else that of the data set of ``library.build``, else
-        the library's second class.
     models : how many of the library's, from its first on; all unless given. With a ``balanced``
         build the pools of several sizes are so beginnings of one.
-    costs : which costs of the library to report; all unless given.
-    rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
-        ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
-    subgroup : column of the data set of ``library.build`` that tells subgroups apart; metrics
-        compare them.
     pair_measure : of diversity: ``failure_credit`` (the paper's), ``disagreement``,
         ``double_fault`` or ``q_statistic``, each from 0 to 1, more being more diverse.
     """
 
-    library: LibrarySection
-    measure: MeasureConfig | None = None
     threshold: Threshold = "gene"
-    positive: Label | None = None
     models: int | None = Field(default=None, ge=2)
     pair_measure: PairMeasure = "failure_credit"
-    costs: tuple[str, ...] | None = None
-    rates: tuple[str, ...] = ()
-    subgroup: str | None = None
-
-    @field_validator("costs", mode="before")
-    @classmethod
-    def _one_or_several(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
 
 
-class PruningProblem(AnsweringProblem, Deployable):
+class PruningProblem(LibraryProblem):
     """The confusion matrix, size, diversity and costs of pruned ensembles.
 
     A classifier votes positive where its probability of the positive class is above 1/2.
@@ -153,16 +108,10 @@ class PruningProblem(AnsweringProblem, Deployable):
     library : Library
         Of two classes and two classifiers or more.
     threshold : {'gene', 'majority'}
-    positive : optional
-        Label of the positive class; the library's second if None.
-    costs : sequence of str, optional
-        Which costs to report; all of them if None.
-    rates : sequence of str
-        Further metrics; see :func:`framework.measures.rates`.
-    subgroups : sequence of Subgroups
-        Of the validation records and of the test records; none unless given.
     pair_measure : str
         See :func:`algorithms.pruning.diversity.pair_table`.
+    **asked
+        ``positive``, ``costs``, ``rates`` and ``subgroups`` of :class:`LibraryProblem`.
 
     Raises
     ------
@@ -184,15 +133,13 @@ class PruningProblem(AnsweringProblem, Deployable):
         library: Library,
         *,
         threshold: Threshold = "gene",
-        positive: Any = None,
-        costs: Sequence[str] | None = None,
         pair_measure: PairMeasure = "failure_credit",
-        rates: Sequence[str] = (),
-        subgroups: Sequence[Subgroups] = (),
+        **asked: Any,
     ) -> None:
-        self.library, self.threshold, self.pair_measure = library, threshold, pair_measure
+        _check_two_classes(library)
+        super().__init__(library, **asked)
+        self.threshold, self.pair_measure = threshold, pair_measure
         k = len(library)
-        self.positive = _two_classes(library, positive)
         if k < 2:
             raise InputError(f"{library.title}: expected two classifiers or more, found {k}")
         self.space: Counts | Integers = (
@@ -200,14 +147,12 @@ class PruningProblem(AnsweringProblem, Deployable):
             if threshold == "gene"
             else Counts(k, 1, empty=False)
         )
-        self.costs = reported_costs(library, costs)
         self._set_tables()
-        self._records = answered_records(library, self.positive, subgroups)
-        self.measures = self._measures(rates, subgroups[0].names if subgroups else ())
+        self.measures = self._measures()
         content = [VERSION, library.fingerprint, threshold, self.positive, self.costs]
         if pair_measure != "failure_credit":  # runs of before know of no other
             content.append(pair_measure)
-        content += [list(rates), *([*of.names, of.codes.tolist()] for of in subgroups)]
+        content += self.asked
         if not library.fingerprint:
             content[1] = hashlib.sha256(
                 self.votes.patterns.tobytes() + self.votes.records.tobytes()
@@ -215,34 +160,12 @@ class PruningProblem(AnsweringProblem, Deployable):
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     Config = PruningConfig
-    built: BuildConfig | None = None  # how its library was made, where it was made here
 
     @classmethod
     def from_config(cls, config: PruningConfig) -> PruningProblem:
-        """Open or build the library.
-
-        Raises
-        ------
-        InputError
-            Whatever is wrong with the library or the other keys.
-        """
-        from framework.libraries.build import obtain_library  # workers do without it
-
-        section = measured_as(config.library, config.measure)
-        library = obtain_library(section)
-        if config.models is not None:
-            library = library.first(config.models)
-        problem = cls(
-            library,
-            threshold=config.threshold,
-            positive=positive_label(config.library, library, config.positive),
-            costs=config.costs,
-            pair_measure=config.pair_measure,
-            rates=config.rates,
-            subgroups=subgroups_of(section, config.subgroup),
-        )
-        problem.built = section.build
-        return problem
+        """Open or build the library (see :meth:`LibraryProblem.of_section`)."""
+        options = {"threshold": config.threshold, "pair_measure": config.pair_measure}
+        return cls.of_section(config, config.models, **options)
 
     @property
     def gene_names(self) -> tuple[str, ...]:
@@ -277,19 +200,8 @@ class PruningProblem(AnsweringProblem, Deployable):
         """Return what exact methods and baselines read: the problem itself, for its votes."""
         return self
 
-    def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
-        return self._measure(X, "search")
-
-    def evaluate_test(
-        self, X: Array, streams: CandidateStreams | None = None
-    ) -> Mapping[str, Array] | None:
-        return None if self.records("test") is None else self._measure(X, "test")
-
     def neighbours(self, X: Array) -> Array:
         return moved(self.space, X)
-
-    def records(self, part: Part = "search") -> Records | None:
-        return self._records[part]
 
     def answers(self, X: Array, part: Part = "search") -> Answers:
         """Return what genomes call records, and what their members cost."""
@@ -299,7 +211,7 @@ class PruningProblem(AnsweringProblem, Deployable):
         called = called_positive(table.patterns, packed(members > 0), thresholds)
         codes = np.where(called, self.positive, 1 - self.positive).astype(np.int8)
         count = (members > 0).sum(axis=1)
-        costs = member_sums(self._cost_table, members)
+        costs = member_sums(self.cost_table, members)
         sizes = dict(zip(self.costs, costs.T, strict=True))
         sizes[_MEMBERS.name] = count.astype(np.float64)
         return Answers(
@@ -339,18 +251,6 @@ class PruningProblem(AnsweringProblem, Deployable):
         members, _ = self.split(x[np.newaxis])
         return None if members.any() else "expected a member or more, found none"
 
-    def example(self) -> Mapping[str, list[Any]]:
-        return example_records(self.library)
-
-    @property
-    def has_models(self) -> bool:
-        return has_members(self.library)
-
-    def known_records(
-        self, frame: pd.DataFrame, codes: IntArray
-    ) -> tuple[WordArray, WordArray] | None:
-        return known_records(self.built, self.library, frame, codes)
-
     def decode(self, x: Array) -> Any:
         """Return the fitted vote (see :mod:`algorithms.pruning.model`) of a genome.
 
@@ -376,7 +276,7 @@ class PruningProblem(AnsweringProblem, Deployable):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()  # tables are made again from the library
-        for key in ("votes", "credit", "_test", "_cost_table"):
+        for key in ("votes", "credit", "_test"):
             state.pop(key)
         return state
 
@@ -402,20 +302,19 @@ class PruningProblem(AnsweringProblem, Deployable):
         self.votes = VoteTable.of(votes, positive)
         self.credit = pair_table(votes != positive, self.pair_measure)
         self._test = None
-        self._cost_table: FloatArray = cost_table(library, self.costs)
 
     def _votes(self, P: Array, y: Array) -> tuple[BoolArray, BoolArray]:
         above = np.asarray(P) > 0.5 if self.positive == 1 else np.asarray(P) < 0.5
         return above, np.asarray(y) == self.positive
 
-    def _measures(self, asked: Sequence[str], subgroups: Sequence[str]) -> tuple[Measure, ...]:
+    def _measures(self) -> tuple[Measure, ...]:
         """Return how the metrics follow from answers."""
         tables, positive = Tables(2), self.positive
         accuracy, balanced, tpr, tnr, fpr, fnr = _RATES
         least, mean = _diversity(self.pair_measure)
         k = len(self.library)
-        highs = member_sums(self._cost_table, np.ones((1, k), dtype=np.int64))[0]
-        costs = cost_metrics(self.library, self.costs, highs)
+        highs = member_sums(self.cost_table, np.ones((1, k), dtype=np.int64))[0]
+        costs = self.cost_metrics(highs)
         measures: list[Measure] = [
             tables.ratio(accuracy, "accuracy"),
             BalancedAccuracy(balanced, positive),
@@ -429,29 +328,25 @@ class PruningProblem(AnsweringProblem, Deployable):
             *map(Size, costs),
         ]
         each_name_once([measure.metric for measure in measures])
-        self._own = len(measures)
-        return each_once([*measures, *rates_of(self.library, asked, positive, subgroups)])
+        self._direct = len(measures)
+        return each_once([*measures, *self.rates])
 
-    def _measure(self, X: Array, part: Part) -> dict[str, FloatArray]:
+    def direct(self, X: Array, part: Part) -> Mapping[str, FloatArray]:
         members, thresholds = self.split(X)
         table = self._table(part)
         fp, tp = table.positives(members, thresholds).T
         of_votes = confusion_rates(fp, tp, *table.totals)
         count = (members > 0).sum(axis=1).astype(np.float64)
         credits = pair_credits(self.credit, members)
-        costs = member_sums(self._cost_table, members)
+        costs = member_sums(self.cost_table, members)
         columns = [*of_votes, count, *credits.T, *costs.T]
         empty = count == 0
         if empty.any():
             columns = [np.where(empty, np.nan, column) for column in columns]
-        values = dict(zip(self.metric_names, columns, strict=False))
-        if further := self.measures[self._own :]:
-            asked = measured(self.answers(X, part), further)
-            values |= {name: column[:, 0] for name, column in asked.items()}
-        return values
+        return dict(zip(self.metric_names[: self._direct], columns, strict=True))
 
 
-def _two_classes(library: Library, positive: Any) -> int:
+def _check_two_classes(library: Library) -> None:
     classes = library.classes
     if classes is None:
         raise InputError(
@@ -463,4 +358,3 @@ def _two_classes(library: Library, positive: Any) -> int:
             f"{library.title}: expected two classes, found {len(classes)} "
             f"({listed(classes[:5])}); votes are for or against the positive class"
         )
-    return positive_code(library, positive)

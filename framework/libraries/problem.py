@@ -1,26 +1,200 @@
-"""What problems that choose models of a library share: costs, metrics, their description."""
+"""Problems whose candidates choose models of a library: what they share, and its configuration."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from pydantic import field_validator
 
-from framework.answers import Measure, Part, Records
-from framework.arrays import FloatArray, IntArray, WordArray, row_codes
+from framework.answering import AnsweringProblem
+from framework.answers import Measure, Part, Records, measured
+from framework.arrays import Array, FloatArray, IntArray, WordArray, row_codes
+from framework.data.columns import Label
+from framework.data.splits import MeasureConfig
 from framework.data.subgroups import Subgroups
 from framework.errors import InputError
-from framework.libraries.config import BuildConfig, LibrarySection
+from framework.libraries.config import BuildConfig, LibrarySection, measured_as
 from framework.libraries.library import Library
-from framework.libraries.members import load_encoder
+from framework.libraries.members import example_records, has_members, load_encoder
 from framework.measures import rates
+from framework.problem import Deployable
 from framework.registry import nearest
 from framework.roles import Metric
+from framework.settings import Section
+from framework.streams import CandidateStreams
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class LibraryKeys(Section):
+    """What the ``problem`` sections of these problems have in common.
+
+    library : ``{path: DIR}``, or ``{build: {...}}``: how to make one.
+    measure : what candidates are measured on, of a library that is built: out-of-fold on all
+        records but the test records, or a holdout of ``split.validation`` (a third of them); as the
+        build's own keys say unless given.
+    positive : label of the positive class of two; else that of the data set of ``library.build``,
+        else the library's second class.
+    costs : which costs of the library to report; all unless given.
+    rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
+        ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
+    subgroup : column of the data set of ``library.build`` that tells subgroups apart; metrics
+        compare them.
+    """
+
+    library: LibrarySection
+    measure: MeasureConfig | None = None
+    positive: Label | None = None
+    costs: tuple[str, ...] | None = None
+    rates: tuple[str, ...] = ()
+    subgroup: str | None = None
+
+    @field_validator("costs", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+
+class LibraryProblem(AnsweringProblem, Deployable):
+    """Base of problems whose genomes say which models of a library are members.
+
+    Models are never called: all follows from their predictions. A family gives ``space``,
+    :attr:`measures`, :meth:`answers`, :meth:`direct`, and the model that members make.
+
+    Parameters
+    ----------
+    library : Library
+    positive : optional
+        Label of the positive class of two; the second one if None.
+    costs : sequence of str, optional
+        Which costs to report; all of them if None.
+    rates : sequence of str
+        Further metrics; see :func:`framework.measures.rates`.
+    subgroups : sequence of Subgroups
+        Of the validation records and of the test records; none unless given.
+
+    Attributes
+    ----------
+    positive : int
+        Code of the positive class; 1 where there are not two.
+    costs : tuple of str
+    cost_table : float64 (K, costs)
+        What each model costs.
+    rates : tuple of Measure
+        Those asked for, and those of subgroups.
+    asked : list
+        What rates and subgroups are, for the fingerprint.
+    built : BuildConfig or None
+        How the library was made, where it was made here.
+
+    Raises
+    ------
+    InputError
+        A label or a cost that the library lacks, or rates of regression.
+    """
+
+    built: BuildConfig | None = None
+
+    def __init__(
+        self,
+        library: Library,
+        *,
+        positive: Any = None,
+        costs: Sequence[str] | None = None,
+        rates: Sequence[str] = (),
+        subgroups: Sequence[Subgroups] = (),
+    ) -> None:
+        self.library = library
+        self.positive = positive_code(library, positive)
+        self.costs = reported_costs(library, costs)
+        code = self.positive if len(library.classes or ()) == 2 else -1
+        names = subgroups[0].names if subgroups else ()
+        self.cost_table: FloatArray = np.zeros((len(library), len(self.costs)))
+        for c, name in enumerate(self.costs):
+            self.cost_table[:, c] = library.costs[name].values
+        self._records = answered_records(library, code, subgroups)
+        self.rates = rates_of(library, rates, code, names)
+        self.asked: list[Any] = [list(rates)]
+        self.asked += [[*of.names, of.codes.tolist()] for of in subgroups]
+
+    @classmethod
+    def of_section(cls, config: LibraryKeys, models: int | None = None, **options: Any) -> Self:
+        """Open or build the library of a section, and make the problem of its first models.
+
+        Raises
+        ------
+        InputError
+            Whatever is wrong with the library or the other keys.
+        """
+        from framework.libraries.build import obtain_library  # workers do without it
+
+        section = measured_as(config.library, config.measure)
+        library = obtain_library(section)
+        if models is not None:
+            library = library.first(models)
+        problem = cls(
+            library,
+            positive=positive_label(config.library, library, config.positive),
+            costs=config.costs,
+            rates=config.rates,
+            subgroups=subgroups_of(section, config.subgroup),
+            **options,
+        )
+        problem.built = section.build
+        return problem
+
+    @abstractmethod
+    def direct(self, X: Array, part: Part) -> Mapping[str, FloatArray]:
+        """Return the first metrics of genomes in the order of the measures, without answers."""
+
+    def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
+        return self._values(X, "search")
+
+    def evaluate_test(
+        self, X: Array, streams: CandidateStreams | None = None
+    ) -> Mapping[str, Array] | None:
+        return None if self.records("test") is None else self._values(X, "test")
+
+    def _values(self, X: Array, part: Part) -> Mapping[str, Array]:
+        values = dict(self.direct(X, part))
+        if further := self.measures[len(values) :]:
+            by_answers = measured(self.answers(X, part), further)
+            values |= {name: column[:, 0] for name, column in by_answers.items()}
+        return values
+
+    def records(self, part: Part = "search") -> Records | None:
+        return self._records[part]
+
+    def cost_metrics(self, highs: FloatArray) -> list[Metric]:
+        """Return the metric of each cost; ``highs``, shape (costs,), is what all models cost."""
+        return [
+            Metric(
+                name,
+                "min",
+                "ratio",
+                high=float(high) or 1.0,
+                unit=self.library.costs[name].unit,
+                text="sum over the members",
+            )
+            for name, high in zip(self.costs, highs, strict=True)
+        ]
+
+    def example(self) -> Mapping[str, list[Any]]:
+        return example_records(self.library)
+
+    @property
+    def has_models(self) -> bool:
+        return has_members(self.library)
+
+    def known_records(
+        self, frame: pd.DataFrame, codes: IntArray
+    ) -> tuple[WordArray, WordArray] | None:
+        return known_records(self.built, self.library, frame, codes)
 
 
 def reported_costs(library: Library, costs: Sequence[str] | None) -> tuple[str, ...]:
@@ -41,29 +215,6 @@ def reported_costs(library: Library, costs: Sequence[str] | None) -> tuple[str, 
                 f"{nearest(name, library.costs)}"
             )
     return tuple(costs)
-
-
-def cost_table(library: Library, costs: Sequence[str]) -> FloatArray:
-    """Return what each model costs, shape (K, costs)."""
-    table = np.zeros((len(library), len(costs)))
-    for c, name in enumerate(costs):
-        table[:, c] = library.costs[name].values
-    return table
-
-
-def cost_metrics(library: Library, costs: Sequence[str], highs: FloatArray) -> list[Metric]:
-    """Return the metric of each cost; ``highs``, shape (costs,), is what all models cost."""
-    return [
-        Metric(
-            name,
-            "min",
-            "ratio",
-            high=float(high) or 1.0,
-            unit=library.costs[name].unit,
-            text="sum over the members",
-        )
-        for name, high in zip(costs, highs, strict=True)
-    ]
 
 
 def answered_records(
