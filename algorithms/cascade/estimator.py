@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn.base import clone
-from sklearn.utils.multiclass import check_classification_targets
 
 from algorithms.cascade.calling import CalledModel, called
 from algorithms.cascade.config import Abstain
@@ -21,6 +20,7 @@ from framework.front import Front
 from framework.libraries.calls import CallTable
 from framework.libraries.importing import is_fitted, measured_costs
 from framework.libraries.library import Library
+from framework.models.checks import check_labels
 
 _PROMISE = "calibrated_accuracy"  # what cascades are chosen by, unless the user says otherwise
 
@@ -101,7 +101,7 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
         return self
 
     def _pool(self, X: Any, y: Any) -> dict[str, Any]:
-        check_classification_targets(y)
+        check_labels(y)
         models = {name: called(model) for name, model in super()._pool(X, y).items()}
         functions = {n: clone(m) for n, m in models.items() if isinstance(m, CalledModel)}
         if functions and isinstance(self.costs, str):

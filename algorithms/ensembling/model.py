@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from framework.arrays import Array, FloatArray
@@ -20,7 +19,12 @@ from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.libraries.checks import by_model
 from framework.libraries.library import Cost
-from framework.models.checks import as_frame, records_and_targets, stored_labels
+from framework.models.checks import (
+    as_frame,
+    check_labels,
+    records_and_targets,
+    stored_labels,
+)
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.models.store import cell
@@ -372,7 +376,7 @@ class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ig
         return [stored_labels(description["classes"])]
 
     def _targets(self, y: Array) -> Array:
-        check_classification_targets(y)
+        check_labels(y)
         self.classes_ = np.unique(y)
         return y
 

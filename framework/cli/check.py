@@ -22,12 +22,7 @@ from framework.cli.trust import effects_of, result_of
 from framework.components import building_nothing
 from framework.errors import InputError, NotBuiltError, ParetolabError, listed
 from framework.experiment.config import ConstraintConfig, RunConfig, load_config, read_yaml
-from framework.experiment.estimate import (
-    built_first,
-    candidates_of,
-    estimate,
-    memory_warning,
-)
+from framework.experiment.estimate import built_first, candidates_of, estimate, memory_warning
 from framework.experiment.single_run import make_problem, make_roles
 from framework.problem import Problem
 

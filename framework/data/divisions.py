@@ -74,10 +74,7 @@ class Division(NamedTuple):
 
 
 def divide(
-    table: Table,
-    config: SplitConfig,
-    measure: MeasureConfig | None = None,
-    where: str = "problem",
+    table: Table, config: SplitConfig, measure: MeasureConfig | None = None, where: str = "problem"
 ) -> Division:
     """Divide the records of a table into parts and, for a cross-validation, folds.
 
@@ -291,11 +288,7 @@ def _parts_in_time(
 
 
 def _windows(
-    times: FloatArray,
-    units: IntArray,
-    measure: MeasureConfig,
-    window: str,
-    where: str,
+    times: FloatArray, units: IntArray, measure: MeasureConfig, window: str, where: str
 ) -> tuple[FoldRows, ...]:
     """Return the folds of pooled records in time; those of the first window are not measured."""
     assert measure.folds is not None  # filled in with the kind

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from framework.analysis.certify import (
-    Samples,
-    least_records,
-    needed,
-    order,
-    passed,
-)
+from framework.analysis.certify import Samples, least_records, needed, order, passed
 from framework.analysis.choose import Condition, column_of, loss_of, parse_conditions
 from framework.arrays import IntArray, WordArray
 from framework.errors import InputError, listed

@@ -58,8 +58,25 @@ def training_records(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
         What scikit-learn refuses.
     """
     X, y = records_and_targets(estimator, X, y)
-    check_classification_targets(y)
+    check_labels(y)
     return X, y
+
+
+def check_labels(y: Any) -> None:
+    """Check that there is a label for each record, of classes.
+
+    Raises
+    ------
+    ValueError
+        Labels are missing, or they are values.
+    """
+    missing = pd.isna(np.asarray(y))
+    if missing.any():
+        raise RecordsError(
+            f"y: expected a label in each record, found {missing.sum()} without one, the first in "
+            f"record {int(missing.argmax()) + 1}; label or remove them"
+        )
+    check_classification_targets(y)
 
 
 def records_and_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
@@ -124,7 +141,7 @@ def targets_as_taken(y: Any, *, classes: bool) -> Array:
     if targets.dtype.kind in "fc":
         assert_all_finite(targets, input_name="y")
     if classes:
-        check_classification_targets(targets)
+        check_labels(targets)
         if len(pd.unique(pd.Series(targets))) < 2:
             raise RecordsError("y: expected labels of two classes or more, found one class")
     return targets

@@ -62,7 +62,10 @@ def test_odd_records_are_refused(fitted, records, method, change, sentence):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_repeated_names_are_refused_by_fit(family, records):
+def test_repeated_names_and_missing_labels_are_refused_by_fit(family, records):
     X, y = records
     with pytest.raises(ValueError, match="distinct column names, found 'b' more than once"):
         FAMILIES[family]().fit(X.set_axis(["a", "b", "b"], axis=1), y)
+    y = pd.Series(y).astype(object).where(np.arange(80) % 40 != 3, np.nan)
+    with pytest.raises(ValueError, match=r"y: expected a label in each .* found 2 .* record 4"):
+        FAMILIES[family]().fit(X, y)
