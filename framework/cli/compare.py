@@ -244,12 +244,10 @@ def _verdict(tests: RankTests, comparison: Comparison) -> str:
     best = int(tests.ranks.argmin())
     friedman = f"Friedman p = {tests.friedman:.2g}; " if tests.friedman >= 0 else ""
     over = f"{tests.blocks} {comparison.blocks}"
-    rank = (
-        f"best mean rank {names[best]} ({tests.ranks[best]:.2f} over {over}, "
-        f"critical difference {tests.critical_difference:.2f}); "
-    )
-    if comparison.blocks == "seeds":  # of one case, whose pairs the result tells
-        return f"{friedman}{rank.removesuffix('; ')}"
+    rank = f"best mean rank {names[best]} ({tests.ranks[best]:.2f} over {over}"
+    if comparison.blocks == "seeds":  # of one case, whose pairs the result tells by intervals
+        return f"{friedman}{rank})"
+    rank += f", critical difference {tests.critical_difference:.2f}); "
     pairs = len(names) * (len(names) - 1) // 2
     if pairs * 2.0 ** (1 - tests.blocks) > tests.alpha:  # though one wins in every block
         return f"{friedman}{rank}{over} are too few for Wilcoxon to tell pairs apart"

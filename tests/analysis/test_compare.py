@@ -241,7 +241,7 @@ def test_the_command_writes_and_prints(runs, tmp_path, capsys):
     assert frame["share"].tolist() == compare(runs).frame["share"].tolist()
     assert "Friedman p = " in printed
     assert "Wilcoxon" not in printed  # of seeds the interval of each lead tells
-    assert "best mean rank random batch=30 evaluations=6000 (1.00 over 4 seeds" in printed
+    assert "best mean rank random batch=30 evaluations=6000 (1.00 over 4 seeds)\n" in printed
     assert printed.index(" 6,000 ") < printed.index(" 600 ") < printed.index(" 60 ")
     assert (out / "report.html").is_file()
 
