@@ -312,7 +312,7 @@ BUDGET = {
     "algorithms": 32_880,
     "tracking": 7_650,
     "scripts": 2_700,
-    "tests": 46_445,
+    "tests": 46_455,
 }
 
 

@@ -103,10 +103,14 @@ def weighted_pair_tables(failures: BoolArray, weights: Array, measure: PairMeasu
     numpy.ndarray of float64, shape (b, K, K)
         Those of :func:`pair_table` of records repeated so often, to the bit.
     """
-    table, k = failures.astype(np.float64), len(failures)
-    tables = np.empty((weights.shape[1], k, k))
-    for drawn, column in zip(tables, weights.T, strict=True):
-        drawn[:] = _of_counts((table * column) @ table.T, column.sum(dtype=np.float64), measure)
+    totals, k = weights.sum(axis=0, dtype=np.float64), len(failures)
+    whole = np.float32 if totals.max(initial=0.0) < 1 << 24 else np.float64  # that is exact
+    some = failures.any(axis=0)  # the others fail no pair
+    table, counted = failures[:, some].astype(whole), weights[some].astype(whole)
+    tables = np.empty((len(totals), k, k))
+    for drawn, column, total in zip(tables, counted.T, totals, strict=True):
+        both = ((table * column) @ table.T).astype(np.float64)
+        drawn[:] = _of_counts(both, float(total), measure)
     return tables
 
 

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from algorithms.pruning import votes as kernels
 from algorithms.pruning.diversity import (
+    NAMES,
     Demand,
     demand_of,
     failure_credit,
     pair_table,
+    weighted_pair_tables,
 )
 from algorithms.pruning.problem import PruningConfig, PruningProblem
 from algorithms.pruning.votes import VoteTable, Weights, packed, unpacked, weights_of
@@ -186,6 +188,17 @@ def test_pair_measures_are_those_counted_pair_by_pair(k, n, seed):
             }
             for name, value in expected.items():
                 assert pair_table(failures, name)[i, j] == pytest.approx(value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weighted_pairs_are_those_of_repeated_records(name):
+    rng = np.random.default_rng(1)
+    failures, weights = rng.random((5, 30)) < 0.3, rng.integers(0, 4, (30, 3))
+    tables = weighted_pair_tables(failures, weights, name)
+    for table, column in zip(tables, weights.T, strict=True):
+        assert (table == pair_table(np.repeat(failures, column, axis=1), name)).all()
+    many = weighted_pair_tables(failures, weights * 9_999_991, name)  # beyond 2^24 in all
+    np.testing.assert_allclose(many, tables, rtol=1e-14, atol=1e-15)
 
 
 def test_f2_and_f3_ask_for_what_the_full_pool_has():
