@@ -369,8 +369,8 @@ class NDFCHEMOA(_FastHullSearch[GridReference]):
 
     Notes
     -----
-    - Beyond the paper, which has three objectives; for these take :class:`FCHEMOA`, which is tens
-      of times as fast.
+    - Beyond the paper, which has three objectives; for these take :class:`FCHEMOA`, which is five
+      times as fast.
     - Each child joins the hull, or else the queue; then one member goes: the head of the queue,
       or, where the queue is empty, the vertex whose loss costs the hull least (of equal ones the
       oldest).

@@ -6,7 +6,7 @@ points that are equal or lie in one hyperplane are no special cases. Volumes are
 
 A facet is a simplex of ``m`` vertices, its ``corners``; ``across[f, i]`` is the facet beyond the
 ridge of all corners of f but the i-th. :mod:`algorithms.hull.kernels.hull3d` is the form for three
-dimensions, ten times as fast.
+dimensions, several times as fast.
 """
 
 from __future__ import annotations
@@ -287,8 +287,8 @@ def _insert(s: State, p: int) -> int:
 
     -1: p lies in the hull or on its boundary; nothing changed. ``_FULL``: nor did it.
 
-    Facets in whose hyperplanes p lies are replaced too. What goes is then bounded by ridges that
-    have a facet strictly above p on their other side, so that each of these ridges and p make a
+    Facets in whose hyperplanes p lies are replaced too. On the other side of the ridges that bound
+    what goes are then facets that p lies strictly below, so that each of these ridges and p make a
     simplex, and all vertices are extreme points.
     """
     m, first = s.points.shape[1], 0
