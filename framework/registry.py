@@ -112,6 +112,23 @@ def require_columns(needed: Iterable[str], columns: Collection[str], where: obje
         )
 
 
+def require_labels(
+    missing: Any, column: str, place: str, advice: str = "label or remove them"
+) -> None:
+    """Check that no record lacks a label, of which ``missing`` says where one is not there.
+
+    Raises
+    ------
+    RecordsError
+        Some do: it says how many, the first, and what to do.
+    """
+    if missing.any():
+        raise RecordsError(
+            f"{place}: expected a label in each record, found {missing.sum()} without one in "
+            f"{column}, the first in record {int(missing.argmax()) + 1}; {advice}"
+        )
+
+
 def nearest(unknown: str | list[str], words: Any) -> str:
     """Return '; did you mean X?' for the words nearest to an unknown one or to nine, or nothing."""
     spelled = {text.casefold(): text for text in map(str, words)}

@@ -24,7 +24,7 @@ from framework.data.columns import (
 )
 from framework.data.encoding import Encoder
 from framework.errors import InputError, listed
-from framework.registry import require_columns
+from framework.registry import require_columns, require_labels
 
 _MOSTLY = 0.5  # a text column with a larger share of numbers is a numeric one gone wrong
 _EXAMPLES = 5
@@ -404,13 +404,7 @@ def _labels(
 ) -> tuple[IntArray, tuple[Label, ...]]:
     """Return the class (n,) of each record and the classes, sorted."""
     target = options.advice.labels.format(target=options.target)
-    missing = column.isna().to_numpy(dtype=bool)
-    if missing.any():
-        raise InputError(
-            f"{place}: expected a label in each record, found {missing.sum()} without one in "
-            f"{target}, the first in record {int(missing.argmax()) + 1}; "
-            f"{options.advice.unlabelled}"
-        )
+    require_labels(column.isna(), target, place, options.advice.unlabelled)
     values = _plain_labels(column)
     classes = tuple(sorted(set(values)))
     if len(classes) == 1:

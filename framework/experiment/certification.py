@@ -15,7 +15,7 @@ from framework.errors import InputError, listed
 from framework.front import Front
 from framework.outcomes import Sample
 from framework.problem import Deployable, Problem, check_genomes
-from framework.registry import nearest, require_columns
+from framework.registry import nearest, require_columns, require_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -221,12 +221,7 @@ def _codes(frame: pd.DataFrame, target: str, labels: Sequence[Any], place: str) 
     column = frame[target]
     if not len(column):
         raise InputError(f"{place}: expected records, found none")
-    gaps = column.isna().to_numpy()
-    if gaps.any():
-        raise InputError(
-            f"{place}: expected a label in each record, found {int(gaps.sum())} without one in "
-            f"{target!r}, the first in record {int(gaps.argmax()) + 1}"
-        )
+    require_labels(column.isna(), repr(target), place)
     numbers = {_spelled(label): code for code, label in enumerate(labels)}
     texts = [_spelled(value) for value in column.tolist()]
     for row, text in enumerate(texts):

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import InputError, RecordsError
 from framework.machine import machine_memory
-from framework.registry import nearest
+from framework.registry import nearest, require_labels
 
 Threshold = float | Mapping[Any, float]
 
@@ -70,12 +70,7 @@ def check_labels(y: Any) -> None:
     ValueError
         Labels are missing, or they are values.
     """
-    missing = pd.isna(np.asarray(y))
-    if missing.any():
-        raise RecordsError(
-            f"y: expected a label in each record, found {missing.sum()} without one, the first in "
-            f"record {int(missing.argmax()) + 1}; label or remove them"
-        )
+    require_labels(pd.isna(np.asarray(y)), "y", "fit")
     check_classification_targets(y)
 
 

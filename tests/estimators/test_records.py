@@ -67,5 +67,5 @@ def test_repeated_names_and_missing_labels_are_refused_by_fit(family, records):
     with pytest.raises(ValueError, match="distinct column names, found 'b' more than once"):
         FAMILIES[family]().fit(X.set_axis(["a", "b", "b"], axis=1), y)
     y = pd.Series(y).astype(object).where(np.arange(80) % 40 != 3, np.nan)
-    with pytest.raises(ValueError, match=r"y: expected a label in each .* found 2 .* record 4"):
+    with pytest.raises(ValueError, match=r"fit: expected a label in each .* found 2 .* record 4"):
         FAMILIES[family]().fit(X, y)

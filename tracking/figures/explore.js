@@ -275,7 +275,7 @@
       });
       box.append(make("p", D.walk.rejected));
       for (const c of D.walk.confusions) {
-        const names = [...D.walk.classes, "none"];
+        const names = [...D.walk.classes, "no answer"];
         box.append(make("p", c.title), table(["true class", ...names], c.rows.map((r, k) => [D.walk.classes[k], ...r.map((x) => x.toLocaleString("en-US"))])));
       }
     } else if (genes) {

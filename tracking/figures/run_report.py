@@ -30,7 +30,7 @@ PAGE = "report.html"
 
 _MOST_ROWS = 60  # of the front; front.csv has all
 _PICTURES = {
-    "system": "The chosen system",
+    "system": "How the chosen solution answers",
     "front": "The front",
     "test": "Test records against those of the search",
     "hull": "The convex hull",

@@ -1,4 +1,4 @@
-"""The chosen system as a picture: its stages, and where records leave."""
+"""The chosen solution as a picture: its stages, and where records leave."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def system_png(data: RunData, path: Path) -> None:
     height = max(4.2, 1.9 + 0.82 * (len(walk.stages) + 1))
     shown = bool(walk.confusions) and len(walk.classes) <= _MOST_CLASSES
     width = 17.0 if shown else 13.0
-    figure = titled(f"{data.title}: the chosen system", _subtitle(data), width, height)
+    figure = titled(f"{data.title}: the chosen solution", _subtitle(data), width, height)
     if shown:
         left, right, table = figure.subplots(1, 3, width_ratios=[1.9, 1, 0.75])
         _draw_confusion(table, walk)
@@ -48,7 +48,7 @@ def _draw_confusion(axes: Axes, walk: Walk) -> None:
     for (i, j), count in np.ndenumerate(counts):
         axes.text(j, i, f"{count:,}", ha="center", va="center", fontsize=8)
     names = [textwrap.shorten(name, 14, placeholder="…") for name in walk.classes]
-    axes.set_xticks(np.arange(len(names) + 1), [*names, "none"], fontsize=8, rotation=30)
+    axes.set_xticks(np.arange(len(names) + 1), [*names, "no answer"], fontsize=8, rotation=30)
     axes.set_yticks(np.arange(len(names)), names, fontsize=8)
     axes.tick_params(length=0)
     axes.set_title(f"answers to {walk.part_name(part)} records", fontsize=9, loc="left")
@@ -100,7 +100,7 @@ def _draw_stages(axes: Axes, data: RunData) -> None:
         edgecolor="white",
         linewidth=0,
     )
-    text = f"{walk.rejected / walk.records:.1%} are rejected, no answer"
+    text = f"{walk.rejected / walk.records:.1%} get no answer"
     axes.text(0.005, end - 0.3, text, fontsize=8, color="#444444")
     labels = [_label(j, stage) for j, stage in enumerate(walk.stages, start=1)]
     axes.set_yticks(np.arange(end + 1), [*labels, "end"], fontsize=8)
@@ -136,6 +136,6 @@ def _draw_front(figure: Figure, axes: Axes, data: RunData) -> None:
         scatter_coloured(data, figure, axes, [x, y, others[0]])
     else:
         axes.scatter(values[x.metric], values[y.metric], s=26, color=BLUE, label="front")
-    mark_chosen(axes, data, "this system")
+    mark_chosen(axes, data, "this solution")
     plain_axes(axes, data.label(x), data.label(y))
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, fontsize=8)
