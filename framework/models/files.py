@@ -102,6 +102,8 @@ class ModelFiles:
         path = self._path(name)
         if name not in self._digests:
             raise InputError(f"{name}: expected one of the model's files, found none listed so")
+        if name in self._checked:
+            raise InputError(f"{name}: expected each file of the model once, found it named again")
         try:
             content = read_bytes(path, ESTIMATOR_BYTES)
         except OSError as error:

@@ -177,6 +177,7 @@ def test_pickles_are_never_loaded(tmp_path):
             {"classifiers": ["gone.npy", "stage_2.npy"]},
             "gone.npy: expected one of the model's files",
         ),
+        ({"classifiers": ["stage_1.npy"] * 2}, "stage_1.npy: expected each file of the model once"),
         ({"thresholds": [2, 0.5]}, "threshold: expected probabilities from 0 to 1"),
         ({"costs": "high"}, "found it damaged"),
     ],
