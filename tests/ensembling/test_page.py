@@ -91,26 +91,46 @@ def test_one_data_set_has_means_and_no_ranks(whole):
 @pytest.mark.slow
 def test_other_pages_read_the_same_runs(whole):
     comparison = compare([whole])
-    assert "hypervolume" in costs(comparison).tables["exp5"]
+    page = costs(comparison)
+    assert "hypervolume" in page.tables["exp5"]
+    assert not page.claims
     with pytest.raises(InputError, match="expected methods named by their weights, found 'GES"):
         weights(comparison)
 
 
 @pytest.mark.slow
 def test_the_best_weight_is_that_of_the_most_hypervolume(whole):
-    """Methods of another experiment, named as if they were weights."""
-    comparison, names = compare([whole]), {"single best": "0.50", "GES*": "0.05"}
-    cases = []
-    for case in comparison.cases:
-        kept = [run for run in case.runs if run.method in names]
-        runs = tuple(replace(run, method=names[run.method]) for run in kept)
-        cases.append(replace(case, runs=runs))
-    page = weights(replace(comparison, cases=tuple(cases)))
+    page = weights(renamed(compare([whole]), {"single best": "0.50", "GES*": "0.05"}))
     table = page.tables["exp6"]
     assert table["weight of time"].tolist() == [0.05, 0.5]
     assert table["hypervolume"][0] >= table["hypervolume"][1]  # a step of GES* is the single best
     assert table["returned"].tolist()[1] == 1.0
     assert "Best weight here: 0.05" in page.text
+    between, two_thirds, cheaper, worse = (claim.holds for claim in page.claims)
+    assert not between
+    assert not two_thirds
+    assert cheaper == bool(table["hardware"][1] < table["hardware"][0])
+    assert worse == bool(table["test_loss"][1] > table["test_loss"][0])
+
+
+@pytest.mark.slow
+def test_claims_on_niches_are_of_the_methods_of_their_names(whole):
+    names = ("memory", "inference_time", "disk", "members")
+    others = ("GES*", "QDO-ES", "HAPEns", "single best")
+    pairs = {method: f"HAPEns by {name}" for method, name in zip(others, names, strict=True)}
+    page = costs(renamed(compare([whole]), pairs))
+    assert page.claims[0].here.startswith("memory 0.")
+    assert not page.claims[2].holds  # the single best covers least
+
+
+def renamed(comparison, names):
+    """Return the runs of some methods under other names."""
+    cases = []
+    for case in comparison.cases:
+        runs = [run for run in case.runs if run.method in names]
+        runs = [replace(run, method=names[run.method]) for run in runs]
+        cases.append(replace(case, runs=tuple(runs)))
+    return replace(comparison, cases=tuple(cases))
 
 
 @pytest.mark.parametrize("name", [path.stem for path in CONFIGS.glob("ensembling*.yaml")])
