@@ -64,8 +64,10 @@ def scale(stored: dict[str, Any], path: Path) -> tuple[list[str], str]:
     shipped = yaml.safe_load(grid.dump())
     paper = yaml.safe_load(load_grid(path, protocol).dump())
     section = stored["experiment"]
-    options = [] if section["repeats"] == grid.section.repeats else ["--repeats"]
-    options += [str(section["repeats"])] * len(options)
+    methods = [of["experiment"]["methods"] for of in (stored, paper, shipped)]
+    options = [f"--set {protocol[0]}"] if methods[0] == methods[1] != methods[2] else []
+    if section["repeats"] != grid.section.repeats:
+        options.append(f"--repeats {section['repeats']}")
     here, usual = ({k: flatten(x[k]) for k in ("budget", "problem")} for x in (stored, shipped))
     for part, keys in here.items():
         changed = {f"{part}.{k}": v for k, v in keys.items() if usual[part].get(k, v) != v}
