@@ -59,7 +59,57 @@ def main(comparison: Comparison) -> Page:
         "evaluated. Figure 7: the paper's methods alone."
     )
     figures = {"exp4": _where(rows), "figures_13_14": _counts(tables["exp4"])}
-    return Page("HAPEns: EXP1 to EXP4", text, (), tables, figures, rankings)
+    claims = _claims(tables, rankings) if set(PAPER) <= set(of_paper.method) else ()
+    return Page("HAPEns: EXP1 to EXP4", text, claims, tables, figures, rankings)
+
+
+def _claims(tables: dict[str, pd.DataFrame], rankings: dict[str, Ranking]) -> list[Claim]:
+    """Return what the paper says of EXP1 to EXP4, all by test losses in hindsight."""
+    volume, igd = (f"rank ({name})" for name in ("hypervolume", "IGD+"))
+    whole = tables["figure7"].set_index("method")
+    if volume not in whole:  # one data set has no ranks
+        return []
+    costs = {cost: tables[f"exp3_{cost}_hindsight"].set_index("method")[volume] for cost in COSTS}
+    built = tables["exp4"].set_index("method")
+    single, ges, multi, qdo, hapens = PAPER
+    far = rankings["figure7"].tests["Hypervolume"].critical_difference
+
+    def ranks(of: pd.Series[float], *methods: str) -> str:
+        return ", ".join(f"{method} {of[method]:.2f}" for method in methods)
+
+    def numbers(name: str, *methods: str) -> str:
+        return ranks(built[name], *methods)
+
+    apart = [
+        name for name in (ges, multi, qdo) if whole[volume][name] - whole[volume][hapens] > far
+    ]
+    leads = [cost for cost, of in costs.items() if of[hapens] == of[list(PAPER)].min()]
+    of_time = costs["inference_time"]
+    return [
+        Claim("HAPEns is significantly ahead of GES*, Multi-GES and QDO-ES", "EXP1, Figure 7",
+              f"mean ranks {ranks(whole[volume], hapens, ges, multi, qdo)}; {far:.2f} are needed",
+              len(apart) == 3),
+        Claim("GES* is slightly ahead of QDO-ES", "EXP1, Figure 7",
+              ranks(whole[volume], ges, qdo), bool(whole[volume][ges] < whole[volume][qdo])),
+        Claim("Multi-GES is slightly ahead of GES*", "EXP1, Figure 7",
+              ranks(whole[volume], multi, ges), bool(whole[volume][multi] < whole[volume][ges])),
+        Claim("by IGD+ HAPEns is ahead, Multi-GES second", "EXP2, Figure 7",
+              ranks(whole[igd], *PAPER),
+              whole[igd].sort_values().index[:2].tolist() == [hapens, multi]),
+        Claim("HAPEns leads by each cost", "EXP3, Figure 8",
+              f"{len(leads)} of {len(costs)}: {', '.join(leads)}", len(leads) == len(costs)),
+        Claim("by time Multi-GES is ahead of the other baselines", "EXP3, Figure 8",
+              ranks(of_time, single, ges, multi, qdo),
+              of_time[multi] == of_time[[single, ges, multi, qdo]].min()),
+        Claim("GES* returns more ensembles than HAPEns", "10 to 15 more, Figure 14",
+              numbers("returned", ges, hapens),
+              bool(built.returned[ges] > built.returned[hapens])),
+        Claim("fewer of these lie on its front", "EXP4, Figure 13",
+              numbers("on_front", ges, hapens),
+              bool(built.on_front[ges] < built.on_front[hapens])),
+        Claim("Multi-GES returns fewer different ensembles than GES*", "EXP4, Figure 14",
+              numbers("unique", multi, ges), bool(built.unique[multi] < built.unique[ges])),
+    ]  # fmt: skip
 
 
 def costs(comparison: Comparison) -> Page:
