@@ -41,7 +41,7 @@ from framework.libraries.calls import UNIT, CallTable, whole_cost
 from framework.libraries.config import BuildConfig, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_members
-from framework.libraries.problem import describe, known_records
+from framework.libraries.problem import describe, each_name_once, known_records
 from framework.measures import Ratio, Tables
 from framework.problem import Deployable
 from framework.roles import Metric
@@ -457,13 +457,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
         if self._error_costs is not None:
             high = float(self._error_costs.max()) / UNIT or 1.0
             measures.append(mean(_ERRORS._replace(high=high), per=UNIT))
-        names = [measure.metric.name for measure in measures]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise InputError(
-                f"{self.source}: expected costs with other names than metrics have, found a cost "
-                f"named {twice!r}; rename it"
-            )
+        each_name_once([measure.metric for measure in measures], self.source)
         return tuple(measures)
 
 

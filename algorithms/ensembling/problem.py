@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from algorithms.ensembling.outcomes import LOSS_CORRELATION, EnsembleScore, LossCorrelation
 from algorithms.ensembling.scores import (
@@ -43,7 +43,7 @@ from framework.arrays import Array, BoolArray, FloatArray
 from framework.capabilities import Alternative, TrivialClassifier
 from framework.libraries.library import Library
 from framework.libraries.members import load_members
-from framework.libraries.problem import LibraryKeys, LibraryProblem, describe, each_name_once
+from framework.libraries.problem import LibraryKeys, LibraryProblem, Names, describe, each_name_once
 from framework.measures import Tables, each_once
 from framework.roles import Metric
 from framework.space import Counts
@@ -70,12 +70,7 @@ class EnsembleConfig(LibraryKeys):
     """
 
     max_count: int = Field(default=50, ge=1, le=100_000)
-    score: tuple[str, ...] | None = None
-
-    @field_validator("score", mode="before")
-    @classmethod
-    def _one_score_or_several(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
+    score: Names | None = None
 
 
 class EnsembleProblem(LibraryProblem):

@@ -238,9 +238,6 @@ class _FastHullSearch(HullSearch[R]):
     ``population`` evaluations.
     """
 
-    vas: float
-    """Volume above the DET surface (Equation 6), as a share of the cube."""
-
     def __init__(self, problem: Problem, roles: Roles, **options: Any) -> None:
         super().__init__(problem, roles, **options)
         self._evaluated = 0
@@ -260,6 +257,11 @@ class _FastHullSearch(HullSearch[R]):
         evaluations, volumes = zip(*self._history, strict=True) if self._history else ((), ())
         columns = {"evaluations": np.array(evaluations, dtype=np.int64), "vas": np.array(volumes)}
         return Outcome(findings, returned=self.frontal_ids(), tables={"hull": columns})
+
+    @property
+    @abstractmethod
+    def vas(self) -> float:
+        """Volume above the DET surface (Equation 6), as a share of the cube."""
 
     @abstractmethod
     def absorb(self, rows: Evaluated, points: Array, usable: BoolArray) -> None:
@@ -346,7 +348,7 @@ class FCHEMOA(_FastHullSearch[ExactReference]):
         )
 
     @property
-    def vas(self) -> float:  # type: ignore[override]
+    def vas(self) -> float:
         """Volume above the DET surface (Equation 6), as a share of the cube."""
         return self.reference.share(int(self._state.hull.counts[2]))
 
@@ -420,7 +422,7 @@ class NDFCHEMOA(_FastHullSearch[GridReference]):
                 self._drop()
 
     @property
-    def vas(self) -> float:  # type: ignore[override]
+    def vas(self) -> float:
         """Volume of the hull, as a share of the cube."""
         return self.reference.share(self._hull.volume)
 

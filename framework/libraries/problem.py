@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
-from pydantic import field_validator
+from pydantic import BeforeValidator
 
 from framework.answering import AnsweringProblem
 from framework.answers import Measure, Part, Records, measured
@@ -31,6 +31,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+def _one_or_several(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_one_or_several)]
+"""Names as a configuration gives them: several, or a text for one."""
+
+
 class LibraryKeys(Section):
     """What the ``problem`` sections of these problems have in common.
 
@@ -50,14 +58,9 @@ class LibraryKeys(Section):
     library: LibrarySection
     measure: MeasureConfig | None = None
     positive: Label | None = None
-    costs: tuple[str, ...] | None = None
+    costs: Names | None = None
     rates: tuple[str, ...] = ()
     subgroup: str | None = None
-
-    @field_validator("costs", mode="before")
-    @classmethod
-    def _one_or_several(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
 
 
 class LibraryProblem(AnsweringProblem, Deployable):
@@ -317,7 +320,7 @@ def known_records(
     return of(frame, codes), of(searched, labels)
 
 
-def each_name_once(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
+def each_name_once(metrics: Sequence[Metric], where: str = "library") -> tuple[Metric, ...]:
     """Return the metrics of a problem.
 
     Raises
@@ -329,7 +332,7 @@ def each_name_once(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(
-            f"library: expected costs with other names than metrics have, found a cost named "
+            f"{where}: expected costs with other names than metrics have, found a cost named "
             f"{twice!r}; rename it"
         )
     return tuple(metrics)

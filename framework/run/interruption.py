@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -51,7 +52,8 @@ def interruptible(patience: float = _HANDLER_SECONDS) -> Iterator[None]:
         yield  # only the main thread receives signals
         return
     before = {number: signal.signal(number, interrupt) for number in SIGNALS}
-    unraisable, sys.unraisablehook = sys.unraisablehook, _send_again
+    unraisable = sys.unraisablehook
+    sys.unraisablehook = partial(_send_again, unraisable)
     receiver, sender = socket.socketpair()
     sender.setblocking(False)
     wakeup = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
@@ -66,12 +68,14 @@ def interruptible(patience: float = _HANDLER_SECONDS) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _send_again(lost: sys.UnraisableHookArgs) -> None:
+def _send_again(
+    others: Callable[[sys.UnraisableHookArgs], object], lost: sys.UnraisableHookArgs
+) -> None:
     """Send a signal again whose exception Python could not raise: in a callback, a destructor."""
     if lost.exc_type is KeyboardInterrupt:
         _send_later(_AGAIN_SECONDS, signal.SIGINT)
     else:
-        sys.__unraisablehook__(lost)
+        others(lost)
 
 
 def _send_later(seconds: float, number: int) -> threading.Timer:

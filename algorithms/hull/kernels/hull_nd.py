@@ -215,19 +215,10 @@ def _room(s: State, n: int) -> bool:
 
 
 @njit_lean
-def _corner(s: State, f: int, v: int) -> int:
-    """Return which corner of facet f is vertex v."""
+def _position(of: IntArray, f: int, number: int) -> int:
+    """Return at which place the row of facet f has a number that is in it."""
     i = 0
-    while s.corners[f, i] != v:
-        i += 1
-    return i
-
-
-@njit_lean
-def _ridge(s: State, f: int, g: int) -> int:
-    """Return beyond which of its ridges facet f has g."""
-    i = 0
-    while s.across[f, i] != g:
+    while of[f, i] != number:
         i += 1
     return i
 
@@ -342,7 +333,7 @@ def _cone(s: State, p: int, f: int, i: int) -> None:
         s.corners[h, j] = p if j == i else s.corners[f, j]
         s.across[h, j] = -1
         s.facet_of[s.corners[h, j]] = h
-    at = _ridge(s, g, f)
+    at = _position(s.across, g, f)
     s.across[h, i], s.across[g, at], s.across[f, i] = g, h, h
     _turn(s, h, s.corners[g, at])
 
@@ -361,8 +352,8 @@ def _join_around(s: State, f: int, i: int) -> None:
         g, enter, leave = f, i, j
         while s.mark[s.across[g, leave]] == _GOES:
             beyond, pivot = s.across[g, leave], s.corners[g, enter]
-            enter = _ridge(s, beyond, g)
-            leave = _corner(s, beyond, pivot)
+            enter = _position(s.across, beyond, g)
+            leave = _position(s.corners, beyond, pivot)
             g = beyond
         s.across[h, j] = s.across[g, leave]
         s.across[s.across[g, leave], enter] = h
@@ -513,8 +504,8 @@ def _replace(s: State, local: State, v: int) -> None:
                     s.across[h, i] = local.stack[local.across[f, i]]
                 else:
                     star = -1 - local.across[f, i]
-                    g = s.across[star, _corner(s, star, v)]
-                    s.across[h, i], s.across[g, _ridge(s, g, star)] = g, h
+                    g = s.across[star, _position(s.corners, star, v)]
+                    s.across[h, i], s.across[g, _position(s.across, g, star)] = g, h
     s.facet_of[v] = -1
     _drop_stack(s)
 
