@@ -1,8 +1,8 @@
 """The build of a library: a pool of models is trained, and a stopped build can continue.
 
-Meanwhile a folder holds ``build.json`` (what is built), ``models/ID`` (each there complete or not
-at all, with its predictions) and ``failed/ID.json`` (models that could not be trained). What the
-models predict then becomes the library's table (:mod:`framework.libraries.library`).
+Meanwhile the folder holds ``build.json`` (what is built), ``models/ID`` (each complete or not there
+at all, with its predictions) and ``failed/ID.json`` (models that could not be trained). At the end
+the predictions become the tables of the library (:mod:`framework.libraries.library`).
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def obtain_library(
     ----------
     section : LibrarySection
     workers, address
-        Who trains: see :func:`framework.libraries.training.train_all`; those of the run that
-        is set up (:mod:`framework.parallel.config`) if workers is None.
+        Who trains: see :func:`framework.libraries.training.train_all`. If workers is None, the
+        workers of the run that is being set up (:mod:`framework.parallel.config`).
     display : Display, optional
         Shows how far a build is; on standard error by default.
     where : str
@@ -110,7 +110,8 @@ def build_library(
     ----------
     config : BuildConfig
     folder : Path, optional
-        New, or with a build of the same; a folder of the cache named by content if None.
+        A new folder, or one with a build of the same library, stopped or complete; if None, a
+        folder of the cache that is named by what is built.
     workers, address, cluster
         Who trains: see :func:`framework.libraries.training.train_all`.
 
@@ -119,7 +120,8 @@ def build_library(
     InputError
         The data cannot be used, the folder holds something else, or no model could be trained.
     NotBuiltError
-        It is missing, and nothing expensive is to be built now.
+        The library is missing, and nothing expensive may be built now
+        (:func:`framework.components.is_put_off`).
     """
     prepared = prepare(config, where)
     data = prepared.data
@@ -161,7 +163,7 @@ def build_library(
 
 
 def _identity(config: BuildConfig, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what decides the predictions: of equal ones, one is enough."""
+    """Return what decides the predictions; builds with equal identities make the same library."""
     return {
         "format": FORMAT,
         "name": config.name,
@@ -184,7 +186,7 @@ def _cache_folder(name: str, identity: Mapping[str, Any], where: str) -> Path:
 
 @contextmanager
 def _alone(target: Path, identity: Mapping[str, Any], display: Display) -> Iterator[None]:
-    """Hold a build's folder: another process that wants the same waits until it is there."""
+    """Hold the lock of a build's folder; a process that builds the same library waits for it."""
 
     def wait() -> None:
         display.message(f"library: another process builds {target}; waiting for it")
@@ -204,10 +206,10 @@ def _alone(target: Path, identity: Mapping[str, Any], display: Display) -> Itera
 
 
 def _check_target(target: Path, identity: Mapping[str, Any]) -> None:
-    """Refuse a folder with anything but a build of the same.
+    """Refuse a folder that holds anything but a build of the same library.
 
-    ``build.json`` is the first file that a build writes, so that others without it are no build's,
-    also while another process begins.
+    A build writes ``build.json`` first. So a folder with other files and without that one is not
+    the folder of a build, not even of one that another process has just begun.
     """
     check_no_links(target, "a library", written=True)
     path = target / BUILD_FILE
@@ -290,7 +292,7 @@ def _measured(
     *,
     latency: bool,
 ) -> dict[str, Cost]:
-    """Measure the models after training; what an earlier build has measured is kept."""
+    """Measure the models after training, except those that a stopped build has measured."""
 
     def about_file(name: str) -> Path:
         return target / MODELS / name / ABOUT_FILE

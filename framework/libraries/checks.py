@@ -14,7 +14,7 @@ from framework.errors import InputError
 from framework.registry import nearest
 
 ROW_TOLERANCE = 1e-4
-"""How far the probabilities of a record may add up from one: float32 stays far below it."""
+"""How far the sum of a record's probabilities may be from one; rounding to float32 adds less."""
 
 _SLACK = 1e-6  # how far a rounded probability may lie outside of 0..1; it is clipped
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -39,7 +39,7 @@ def checked_ids(ids: Sequence[str], where: str) -> tuple[str, ...]:
 
 
 def checked_classes(classes: Sequence[Any] | Array | None) -> tuple[Any, ...] | None:
-    """Return two labels or more as plain Python values that JSON can hold; None for regression."""
+    """Return labels, two or more, as Python values that JSON can hold; None for regression."""
     if classes is None:
         return None
     plain = tuple(plain_labels(classes))
@@ -110,22 +110,23 @@ def checked_predictions(
     normalise: bool,
     where: str,
 ) -> Array:
-    """Return predictions as float32 (K, N) or (K, N, C) that nothing can write to.
+    """Return predictions as a read-only float32 array, (K, N) or (K, N, C).
 
-    An array that already is so (a memory map, read-only) is kept as it is, uncopied.
+    An array that is of this kind already, such as a memory map, is not copied.
 
     Parameters
     ----------
     predictions : array_like, shape (K, N) or (K, N, C)
-        Of two classes also (K, N, 2).
+        For two classes also (K, N, 2), of which the second column is kept.
     normalise : bool
-        Divide the probabilities of each record by their sum instead of refusing them.
+        Whether the probabilities of each record are divided by their sum; otherwise they have to
+        add up to one.
 
     Raises
     ------
     InputError
-        A wrong shape, a value that is not finite, not a probability, or a row that does not add
-        up to one.
+        A shape is wrong, a value is not finite or not a probability, or a record's probabilities
+        do not add up to one.
     """
     try:
         array = np.asanyarray(predictions)
@@ -208,7 +209,7 @@ def _add_to_one(row: FloatArray, name: str, normalise: bool, where: str) -> Floa
 
 
 def _worst_sum(row: Array) -> tuple[int, float]:
-    """Return the record whose sum is farthest from one, and how far it is."""
+    """Return the record whose probabilities add up worst, and how far from one their sum is."""
     off = np.abs(row.sum(axis=1, dtype=np.float64) - 1.0)
     record = int(off.argmax())
     return record, float(off[record])
@@ -221,12 +222,12 @@ def _first_not_finite(values: Array) -> str:
 
 
 def checked_cost(values: Any, ids: tuple[str, ...], name: str, where: str) -> FloatArray:
-    """Return a cost's values as float64 (K,), finite and at least 0, that nothing can write to.
+    """Return the values of a cost as a read-only float64 array (K,), finite and at least 0.
 
     Parameters
     ----------
     values : array_like, shape (K,), or mapping of id to number
-        In the order of ``ids``; a mapping, or a pandas Series by its index, in any order.
+        In the order of ``ids``; or a mapping or pandas Series, whose keys are ids in any order.
     """
     place = f"{where}: cost {name!r}"
     if not _NAME.fullmatch(name):
@@ -252,12 +253,12 @@ def checked_cost(values: Any, ids: tuple[str, ...], name: str, where: str) -> Fl
 
 
 def by_model(values: Any, ids: Sequence[str], place: str) -> Any:
-    """Return values that name their models in the order of ``ids``, others as they are.
+    """Return the values of a mapping or pandas Series in the order of ``ids``; others unchanged.
 
     Raises
     ------
     InputError
-        A mapping or a pandas Series names other models, not all of them, or one twice.
+        The keys are not the ids, each once.
     """
     if not (hasattr(values, "keys") and hasattr(values, "items")):  # neither mapping nor Series
         return values
@@ -282,7 +283,7 @@ def by_model(values: Any, ids: Sequence[str], place: str) -> Any:
 def checked_configs(
     configs: Sequence[Mapping[str, Any]] | None, models: int, where: str
 ) -> tuple[dict[str, Any], ...] | None:
-    """Return the models' configurations as what JSON makes of them."""
+    """Return the models' configurations, as they are when read from JSON."""
     if configs is None:
         return None
     if len(configs) != models or not all(isinstance(config, Mapping) for config in configs):

@@ -17,9 +17,7 @@ from framework.settings import FolderName, PlacedPath, Section
 
 Task = Literal["classification", "regression"]
 
-_HELD_OUT = (
-    1 / 3
-)  # of the records that are no test records, where a holdout has no share of its own
+_HELD_OUT = 1 / 3  # of the records that are not for testing, where split.validation is not given
 
 
 class LibrarySplit(Section):
@@ -28,8 +26,9 @@ class LibrarySplit(Section):
     test : share of the records that is kept out; not with ``folds``.
     folds, fold : instead of a share, the test records are number ``fold`` (from 0) of so many
         stratified folds of all records.
-    validation : share of the records that are left that the models predict, after one training
-        on the others; out-of-fold predictions and a training on all of them if None.
+    validation : share of the records that are left which is held out: the models are trained on the
+        others and predict these. If None, they predict all of them out-of-fold and are then trained
+        on all of them.
     seed : of the shuffle.
     stratify : whether each part has each class's share.
     group, time, window : columns that divide the records, as in ``problem.split`` of a table:
@@ -80,16 +79,17 @@ class BuildConfig(Section):
     task : with ``regression`` the target holds values.
     split : which records are kept for testing.
     folds : of the cross-validation whose out-of-fold predictions are the validation table.
-    repeats : how often the records are divided into folds anew; each counts so many times then.
+    repeats : how often the records are divided into folds; the validation table has each of them
+        so many times.
     models : how many; a smaller library is the beginning of a larger one.
     families : of models, in turn; all that are quick enough for the number of records if None.
-    balanced : as many models of each family, and in each beginning of the list; where a family has
-        little to vary its models draw records and features too.
-    measured : whether inference time, memory and disk of each model are measured; without, the
+    balanced : whether each family has the same number of models, and has its turn each time; where
+        a family has little to vary, its models are trained on drawn records and features.
+    measured : whether inference time, memory and disk of each model are measured; otherwise the
         library has no costs.
-    latency : whether it is measured, too, how long a call takes for one record and for 1,000 (half
-        of the calls, and 95% of them), and its processor time.
-    keep_models : whether the fitted models stay in the folder; without, nothing can be exported.
+    latency : whether the time of a call for one record and for 1,000 records, which half and 95% of
+        the calls do not exceed, and its processor time are measured too.
+    keep_models : whether the fitted models stay in the folder; otherwise nothing can be exported.
     seed : of parameters, of folds and of the models' own randomness.
     """
 
@@ -151,9 +151,9 @@ class LibrarySection(Section):
 
 
 def measured_as(section: LibrarySection, measure: MeasureConfig | None) -> LibrarySection:
-    """Return the section of a library whose models are measured as ``problem.measure`` says.
+    """Return the section of a library, changed so that models are measured as ``measure`` says.
 
-    Without it they are as the keys of the build say: in a cross-validation, unless there is
+    If it is None, the keys of the build say how: by a cross-validation, unless there is
     ``split.validation``.
 
     Raises
@@ -186,13 +186,13 @@ def measured_as(section: LibrarySection, measure: MeasureConfig | None) -> Libra
 class CallsSection(Section):
     """Where a table of calls is: in a file, or what a library's models answered.
 
-    path, test : tables of calls, of the records to choose on and of others; see ``layout``.
+    path, test : tables of calls to the records that are searched on, and to test records.
     layout : ``wide`` or ``long``; recognised if None (:mod:`framework.libraries.call_files`).
     prices : what a call of each model costs, where the tables do not say.
     library : instead of ``path``: a library of classifiers, whose validation records become the
         calls and whose test records the test.
-    models : which models, all unless given.
-    costs : which costs, the one to order models by first; all unless given.
+    models : which models; all unless given.
+    costs : which costs; models are ordered by the first one. All unless given.
     """
 
     path: PlacedPath | None = None

@@ -9,11 +9,11 @@ On disk a library is a folder of open formats::
     y_validation.npy     int64 (N,) positions in the classes, or float64 values
     test.npy, y_test.npy the same for the test records, where there are some
     units.npy            int64 (N,), where several validation records are of one unit
-    models/ID/           the fitted models, where there are some (framework.libraries)
+    models/ID/           the fitted models, where there are some (framework.libraries.members)
     encoder.json         how records are encoded for them; example.csv has some records
 
-Nothing of it is a pickle. ``library.json`` is written last, so a folder holds a complete library or
-none; each file's digest and the fingerprint over all arrays are checked when it is loaded.
+No file is a pickle. ``library.json`` is written last, so a folder holds a complete library or none;
+each file's digest and the fingerprint of the whole are checked when it is loaded.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Library:
     classes : tuple, length C, or None
         Labels in the order of the probabilities; None for regression.
     costs : mapping of str to Cost
-        By name: ``inference_time``, ``memory``, ``disk``, or the user's own.
+        By name: ``inference_time``, ``memory``, ``disk``, or costs of the user's.
     test : numpy.ndarray of float32, shape (K, M) or (K, M, C), or None
     y_test : numpy.ndarray, shape (M,), or None
     configs : tuple of mapping, length K, or None
@@ -98,17 +98,17 @@ class Library:
     name : str
         What reports call it.
     fingerprint : str
-        Of the whole content: equal fingerprints, equal tables.
+        Hash of the whole content; libraries with equal fingerprints count as equal.
     folder : Path or None
         Its folder on disk; the fitted models, if it has some, are in ``models/ID``.
     units : numpy.ndarray of int64, shape (N,), or None
-        Codes, from 0, of what a resample draws together: the copies of a validation record, or
-        all records of a group. None where each record stands for itself.
+        Codes, from 0. Rows of the validation table with the same code are drawn together in a
+        resample: copies of a record, or all records of a group. None: each row is drawn alone.
     folds : int
-        Of the cross-validation whose out-of-fold predictions are the validation table; 0 for
-        predictions of records held out, or where it is not known.
+        Number of folds of the cross-validation whose out-of-fold predictions are the validation
+        table; 0 for predictions of held-out records, or where it is not known.
     models : mapping of str to fitted estimator, or None
-        The models themselves, by id, where they are in memory.
+        The fitted models, by id, where they are in memory.
     """
 
     ids: tuple[str, ...]
@@ -131,16 +131,16 @@ class Library:
 
     @property
     def title(self) -> str:
-        """What messages call it; one without a name of its own is called library."""
+        """What messages call the library: by its name, or just library if it has none."""
         return self.name if self.name == "library" else f"library {self.name}"
 
     def first(self, count: int) -> Library:
-        """Return the library of the first models alone; its folder stays that of all.
+        """Return the library of the first models alone; its folder stays that of all models.
 
         Raises
         ------
         InputError
-            There are fewer.
+            The library does not have so many models.
         """
         if not 1 <= count <= len(self):
             raise InputError(
@@ -165,7 +165,7 @@ class Library:
         return hash(self.fingerprint)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the content from another process; pickling forgets that arrays are read-only."""
+        """Restore a pickled library, its arrays read-only again: pickling does not keep that."""
         arrays = {key: state[key] if state[key] is None else frozen(state[key]) for key in ARRAYS}
         costs = {key: Cost(frozen(values), unit) for key, (values, unit) in state["costs"].items()}
         self.__dict__.update({**state, **arrays, "costs": costs})
@@ -199,7 +199,7 @@ class Library:
         classes : sequence, length C, or None
             Labels in the order of the probabilities; None for regression.
         costs : mapping of str to Cost, or to values (K,); or a DataFrame of them, optional
-            In the order of ``ids``; a mapping or a pandas Series goes by the ids that it names.
+            By name. Values are in the order of ``ids``, or by id in a mapping or a pandas Series.
         test, y_test : array_like, optional
             The same for test records; both or none. A class may be absent here.
         configs : sequence of mapping, length K, optional
@@ -211,14 +211,14 @@ class Library:
             Whether a class without validation records is refused; a library that lacks one can
             be searched, but not loaded again.
         units : array_like of int, shape (N,), optional
-            What is drawn together in a resample; any codes.
+            Any codes; rows with the same code are drawn together in a resample.
 
         Raises
         ------
         InputError
             Predictions that are not finite, not probabilities or do not add up to one; shapes
             that do not fit; a class without validation records; a cost that is missing, negative
-            or of another model; an id that comes twice.
+            or of a model that is not in ``ids``; an id that comes twice.
         """
         ids = checked_ids(ids, "ids")
         labels = checked_classes(classes)
@@ -234,13 +234,13 @@ class Library:
     def save(self, folder: str | os.PathLike[str]) -> Library:
         """Write the library to a folder, completely or not at all; return it as read from there.
 
-        The folder may hold other things, but no library yet; fitted models and their encoder
-        become part of the library.
+        The folder may hold other files, but no library yet. Fitted models and an encoder that are
+        in it become part of the library.
 
         Raises
         ------
         InputError
-            It holds a library, or cannot be written.
+            The folder holds a library, or cannot be written.
         """
         target = Path(folder).absolute()
         if (target / LIBRARY_FILE).exists():
@@ -280,12 +280,12 @@ class Library:
 def load_library(folder: str | os.PathLike[str]) -> Library:
     """Open a library read-only, its predictions as memory maps; check it against its fingerprint.
 
-    Reads every byte once, for digests and checks.
+    Every byte is read once, for digests and checks.
 
     Raises
     ------
     InputError
-        There is none, it is of another format, or a file was changed since it was written.
+        There is no library, it has another format, or a file was changed since it was written.
     """
     path = Path(folder)
     check_no_links(path, "a library")
@@ -395,13 +395,13 @@ def _folds_of(folder: Path) -> int:
     try:
         build = read_object(folder / BUILD_FILE, "a build")["build"]
         folds = 0 if build["split"].get("validation") is not None else build["folds"]
-    except (InputError, OSError, *DAMAGED):  # it only informs
+    except (InputError, OSError, *DAMAGED):  # it was imported, say
         return 0
     return folds if isinstance(folds, int) and folds > 1 else 0
 
 
 def _about(library: Library) -> dict[str, Any]:
-    """Return all content but the arrays, of which the digests stand in."""
+    """Return the content of a library as JSON values, with the digests of its arrays."""
     arrays = {key: getattr(library, key) for key in ARRAYS}
     return {
         "name": library.name,
@@ -450,7 +450,7 @@ def open_array(path: Path) -> Array:
 
 
 def _digests_of(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file of a library but its arrays and ``library.json``."""
+    """Return the SHA-256 of each file of a library except its arrays and ``library.json``."""
     paths = sorted(path for pattern in _OTHERS for path in folder.glob(pattern))
     try:
         return {
@@ -463,7 +463,7 @@ def _digests_of(folder: Path) -> dict[str, str]:
 
 
 def _check_files(folder: Path, listed: Mapping[str, str]) -> None:
-    """Refuse files, beside the arrays, that are missing, were changed or are not listed."""
+    """Refuse files other than the arrays that are missing, were changed or are not listed."""
     digests = _digests_of(folder)
     for name in sorted({*digests, *listed}):
         if name not in digests:

@@ -17,7 +17,7 @@ _STREAM = 83  # keeps these draws apart from other streams of the same seed
 _ALWAYS = 10**9
 
 DRAWN = "drawn_features"
-"""Parameter of models that are trained on as many records, drawn, and this share of features."""
+"""Parameter of models that are trained on a bootstrap sample and this share of the features."""
 
 Draw = Callable[[np.random.Generator], Any]
 
@@ -44,11 +44,12 @@ class Family:
     ----------
     classifier, regressor : 'module:class', None where there is none.
     draws : the parameters that vary, each with its distribution; drawn in this order.
-    first : those of the first model.
-    fixed : those that never vary.
-    seeded : whether the model draws (``random_state``).
-    most : models that are worth having while other families have more to vary.
-    records : training records above which it is too slow to be taken unasked.
+    first : parameters of the first model.
+    fixed : parameters that all models share.
+    seeded : whether the estimator takes a ``random_state``.
+    most : number of models after which those of other families are taken first, as this family has
+        few different ones.
+    records : number of training records above which it is too slow, unless it is asked for.
     """
 
     classifier: str | None
@@ -100,7 +101,8 @@ def plans(
     models : int
         How many.
     balanced : bool
-        Whether every family has its turn each time, also one with little left to vary.
+        Whether every family has its turn each time, also one with few different models; these then
+        vary by what they are trained on.
     """
     chosen = families or [
         name for name, f in FAMILIES.items() if f.fits(task) and records <= f.records
@@ -115,7 +117,7 @@ def plans(
 
 def _plan(name: str, number: int, seed: int, balanced: bool) -> PoolPlan:
     family = FAMILIES[name]
-    # a stream for each model: the parameters of one do not depend on how many others there are
+    # each model has a stream of its own: its parameters do not depend on how many others there are
     key = (_STREAM, list(FAMILIES).index(name), number)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
     model_seed = int(rng.integers(2**31 - 1))
@@ -157,7 +159,7 @@ def network_regressor(hidden_layer_sizes: Sequence[int], **parameters: Any) -> A
 
 
 def _standardised(regressor: Any) -> Any:
-    """Wrap a regressor that would be lost on targets far from zero."""
+    """Return a regressor that is fitted to the standardised target; it needs one around zero."""
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.preprocessing import StandardScaler
 

@@ -42,8 +42,8 @@ from framework.security import (
 )
 
 _ID = "id"  # column of a table of costs
-_BETWEEN = ":"  # model and class in the name of a column
-_BAG = "_BAG_L1"  # ends a model's name in TabRepo, not its config's
+_BETWEEN = ":"  # stands between model and class in the name of a column
+_BAG = "_BAG_L1"  # the end of a model's name in TabRepo, which its config lacks
 _DTYPES = ("float32", "float16", "float64")
 _METRICS = ("dataset", "fold", "framework", "time_infer_s")
 
@@ -54,7 +54,7 @@ def from_files(config: ArraysConfig, name: str) -> Library:
     Raises
     ------
     InputError
-        See :meth:`Library.from_arrays`; files that are missing or do not fit each other.
+        A file is missing, or the files do not fit each other; see :meth:`Library.from_arrays`.
     """
     classes = config.classes
     ids, costs = read_costs(config.costs, config.units, config.ids)
@@ -74,7 +74,7 @@ def from_files(config: ArraysConfig, name: str) -> Library:
 
 
 def _columns(path: Path, classes: Sequence[Any] | None) -> list[str]:
-    """Return the models that a table of predictions has columns of."""
+    """Return the models whose predictions are the columns of a table."""
     if path.suffix == ".npy":
         raise InputError(
             f"{path}: expected ids for its models, found none; give ids, or costs with a column "
@@ -87,7 +87,7 @@ def _columns(path: Path, classes: Sequence[Any] | None) -> list[str]:
 
 
 def _predictions(path: Path, ids: Sequence[str], classes: Sequence[Any] | None) -> Array:
-    """Read (K, N) or (K, N, C); of a table, columns ``ID`` or ``ID:CLASS``."""
+    """Read predictions, (K, N) or (K, N, C); a table has columns ``ID`` or ``ID:CLASS``."""
     if path.suffix == ".npy":
         return open_array(path)
     frame = read_frame(path)
@@ -140,9 +140,9 @@ def read_costs(
     Returns
     -------
     ids : list of str
-        Those given, else those of the table.
+        The argument, else those of the table.
     costs : dict of str to Cost
-        In the order of the ids; NaN, which no library takes, where the table lacks a model.
+        In the order of the ids. NaN where the table lacks a model: the library will refuse it.
     """
     if path is None:
         return list(ids or ()), {}
@@ -181,19 +181,19 @@ def _configs(
 
 
 def from_tabrepo(config: TabRepoConfig, name: str) -> tuple[Library, list[str]]:
-    """Return the library of one data set and fold in TabRepo's layout, and what to say about it.
+    """Return the library of one data set and fold in TabRepo's layout, and messages for the user.
 
     Returns
     -------
     library : Library
-        ``inference_time`` in milliseconds for 1,000 test records.
+        Its cost ``inference_time`` is in milliseconds for 1,000 test records.
     messages : list of str
         Which models had no row of metrics, thus no time, and what was done about them.
 
     Raises
     ------
     InputError
-        A file is missing, of another size than ``metadata.json`` says, or see
+        A file is missing or has another size than ``metadata.json`` says; see also
         :meth:`Library.from_arrays`.
     """
     place = config.folder / "model_predictions" / config.dataset / str(config.fold)
@@ -275,7 +275,7 @@ def _zipped_labels(path: Path) -> Array:
 
 
 def _classes(predictions: Array, y: Array) -> Sequence[int] | None:
-    """Return the codes of the classes: several columns, or labels 0 and 1; None for regression."""
+    """Return the codes of the classes; None for regression: one column, and labels beyond 0, 1."""
     if predictions.ndim == 3:
         return range(predictions.shape[2])
     return (0, 1) if set(np.unique(y).tolist()) <= {0, 1} else None
