@@ -1,10 +1,11 @@
 """Tables of calls in files: wide and long tables.
 
-``wide``: one row per record; ``MODEL:correct`` (or ``MODEL:answer`` and a column ``truth``),
-``MODEL:confidence``, and any other ``MODEL:NAME`` is a cost, such as ``MODEL:cost`` and
-``MODEL:latency_ms``. ``long``: one row per call: ``record``, ``model``, ``correct``
-(or ``answer`` and ``truth``), ``confidence``, and any other number as a cost. Columns ``record``
-and ``group`` name records and what belongs together.
+A ``wide`` table has one row per record and columns ``MODEL:correct`` (or ``MODEL:answer``, and a
+column ``truth``), ``MODEL:confidence`` (0 for all if there is none) and costs, which are all other
+columns ``MODEL:NAME``, such as ``MODEL:cost`` and ``MODEL:latency_ms``. A ``long`` table has one
+row per call and columns ``record``, ``model``, ``correct`` (or ``answer`` and ``truth``),
+``confidence``, and all others as costs. In both, columns ``record`` and ``group`` name the records,
+and the groups of records that belong together.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ def read_calls(
     layout : str, optional
         See the module; ``long`` where there are columns ``record`` and ``model``, else ``wide``.
     prices : mapping of str to float, optional
-        What each call of a model costs, where the file does not say.
+        What each call of a model costs, if the file has no cost named ``cost``.
     name : str, optional
-        What messages call it; the file's name if None.
+        What messages call the table; the file's name if None.
 
     Raises
     ------
     InputError
-        It cannot be read, lacks a column or a call, or holds what is no number.
+        The file cannot be read, lacks a column or a call, or has a text in place of a number.
     """
     title = name or path.name
     frame = read_frame(path)
@@ -82,7 +83,8 @@ def calls_of(
             f"{where}: expected columns MODEL:correct, MODEL:confidence, MODEL:cost for each "
             f"model, found {', '.join(map(str, frame.columns[:6]))}"
         )
-    by_answer = _TRUTH in frame.columns and all(_ANSWER in parts[m] for m in models)
+    complete = all(_ANSWER in parts[m] for m in models)
+    by_answer = complete and _TRUTH in frame.columns
     if not by_answer:
         _all_have(parts, _RIGHT, where)
     has_confidence = any(_SURE in parts[m] for m in models)
@@ -90,7 +92,7 @@ def calls_of(
         _all_have(parts, _SURE, where)
     named = dict.fromkeys(what for m in models for what in parts[m])
     kinds = [what for what in named if what not in (_RIGHT, _SURE, _ANSWER)]
-    kinds.sort(key=lambda kind: kind != "cost")  # what is paid comes first
+    kinds.sort(key=lambda kind: kind != "cost")  # models are ordered by the first cost
     costs: dict[str, Any] = {}
     for kind in kinds:
         _all_have(parts, kind, where)
@@ -102,7 +104,6 @@ def calls_of(
                 f"{where}: prices: expected one of each model, found none of {lacks[0]!r}"
             )
         costs = {"cost": np.array([prices[m] for m in models]), **costs}
-    complete = all(_ANSWER in parts[m] for m in models)
     right = None if by_answer else _stacked(frame, parts, _RIGHT, _truth_value)
     return CallTable.from_arrays(
         models,
@@ -110,7 +111,7 @@ def calls_of(
         _stacked(frame, parts, _SURE) if has_confidence else np.zeros((len(models), len(frame))),
         costs,
         answers=_answers(frame, parts) if complete else None,
-        truth=_texts(frame[_TRUTH]) if complete and _TRUTH in frame.columns else None,
+        truth=_texts(frame[_TRUTH]) if by_answer else None,
         groups=frame[_GROUP].astype(str).to_numpy() if _GROUP in frame.columns else None,
         records=frame[_RECORD].tolist() if _RECORD in frame.columns else None,
         name=name,
@@ -118,7 +119,7 @@ def calls_of(
 
 
 def _columns(frame: pd.DataFrame) -> dict[str, dict[str, str]]:
-    """Return, of each model, its columns by what they hold."""
+    """Return the columns of each model by what they hold, ``{MODEL: {"cost": "MODEL:cost"}}``."""
     parts: dict[str, dict[str, str]] = {}
     for column in map(str, frame.columns):
         model, mark, what = column.rpartition(":")
@@ -143,7 +144,7 @@ def _stacked(
 
 
 def _truth_value(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return true and false, as texts too, as 1 and 0; anything else as it is."""
+    """Return a column with 1 and 0 in place of true and false, also where they are texts."""
     words = {"true": 1.0, "false": 0.0}
     if column.dtype == bool:
         return column.astype(float)
@@ -161,7 +162,7 @@ def _texts(column: pd.Series[Any]) -> Any:
 
 
 def _widened(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """Return a long table as a wide one; a call that is not there becomes NaN."""
+    """Return a long table as a wide one; a missing call becomes NaN."""
     require_columns([_RECORD, _MODEL], frame.columns, path)
     pairs = frame[[_RECORD, _MODEL]]
     if pairs.duplicated().any():

@@ -1,9 +1,9 @@
 """Tables of calls: what several models answered to each record, how surely, and at what price.
 
-A :class:`~framework.libraries.library.Library` has one cost a model and needs probabilities. A
-table of calls has a cost of each single call, and of an answer it may know no more than whether it
-was right, as for language models behind a price list. Costs are whole numbers of 1e-9 of their
-unit, so that sums over records are exact whatever the order of adding.
+A :class:`~framework.libraries.library.Library` needs probabilities and has one cost for each model.
+A table of calls has a cost for every single call, and need not tell more of an answer than whether
+it was right: enough for language models with a price list. Costs are stored as whole multiples of
+1e-9 of their unit, so that sums over records are exact in whatever order they are added.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from framework.libraries.checks import checked_ids, plain_labels
 from framework.libraries.library import Library
 
 UNIT = 10**9
-"""Whole numbers to one unit of a cost."""
+"""A cost of one unit as it is stored, a whole number."""
 
-_MOST = 2**61  # what all calls together may cost, in whole numbers
+_MOST = 2**61  # what all calls together may cost, as it is stored
 _UNITS = {"cost": "$", "latency_ms": "ms"}
 
 
 def whole_cost(cost: float, times: int, where: str) -> int:
-    """Return a cost in 1e-9 of its unit, of which ``times`` can be added.
+    """Return a cost as a whole multiple of 1e-9 of its unit, which can be added so many times.
 
     Raises
     ------
     InputError
-        It is negative or no number, too small, or the sum might not fit in 64 bits.
+        The cost is negative or not a number, so small that rounding would change it by more than a
+        thousandth, or so large that the sum might not fit in 64 bits.
     """
     most = _MOST / UNIT / times
     if not 0 <= cost <= most:
@@ -46,13 +47,7 @@ def whole_cost(cost: float, times: int, where: str) -> int:
 
 
 def _rounded(costs: FloatArray, where: str) -> IntArray:
-    """Return costs (K, N) as whole numbers of 1e-9.
-
-    Raises
-    ------
-    InputError
-        Those of a model are not within a thousandth by that.
-    """
+    """Return costs (K, N) as whole multiples of 1e-9; refuse those that lose a thousandth by it."""
     units = np.rint(costs * UNIT)
     off = np.abs(units.sum(axis=1) / UNIT - costs.sum(axis=1)) > costs.sum(axis=1) / 1000
     if off.any():
@@ -73,8 +68,8 @@ class CallCost(NamedTuple):
         In 1e-9 of the unit, at least 0.
     unit : str
     fixed : numpy.ndarray of int64, shape (K,), or None
-        What a model adds to the cost of every record, asked of it or not, as soon as a policy has
-        it: a record's share of what a call takes however few records of a batch it has.
+        What each record pays for a model that a policy contains, whether or not the model is asked
+        about that record: its share of what a call costs however few records it has. None for 0.
     """
 
     values: IntArray
@@ -87,7 +82,7 @@ class CallCost(NamedTuple):
         return CallCost(self.values[models][:, records], self.unit, fixed)
 
     def alone(self) -> IntArray:
-        """Return what each record costs where one model is asked alone, shape (K, N)."""
+        """Return what each record costs with a single model that is always asked, shape (K, N)."""
         return self.values if self.fixed is None else self.values + self.fixed[:, None]
 
 
@@ -103,24 +98,25 @@ class CallTable:
     ids : tuple of str, length K
     right : numpy.ndarray of bool, shape (K, N)
     confidence : numpy.ndarray of float64, shape (K, N)
-        Only its order within a model means something; infinite where a model is sure.
+        The higher, the surer. Values of different models need not be comparable; infinity stands
+        for certainty.
     costs : mapping of str to CallCost
-        The first one is what models are ordered by.
+        By name. Models are ordered by the first one.
     answers : numpy.ndarray of int64, shape (K, N), or None
         Positions in ``labels``.
     truth : numpy.ndarray of int64, shape (N,), or None
-        Positions in ``labels``; -1 where it is not known.
+        Positions in ``labels``; -1 where the true answer is none of them.
     labels : tuple
         What may be answered, such as the classes.
     probabilities : numpy.ndarray of float32, shape (K, N, C), or None
-        Of the classes, in the order of ``labels``.
+        Of the labels, in their order.
     groups : numpy.ndarray of int64, shape (N,), or None
-        Records that belong together, as codes from 0.
+        Codes, from 0; records with the same code belong together.
     records : tuple of str, length N, or None
-        What names the records.
+        Names of the records.
     name : str
     fingerprint : str
-        Of the whole content.
+        Hash of the whole content but the names of records and table.
     """
 
     ids: tuple[str, ...]
@@ -134,7 +130,10 @@ class CallTable:
     groups: IntArray | None = None
     records: tuple[str, ...] | None = None
     name: str = "calls"
-    fingerprint: str = field(default="")
+    fingerprint: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fingerprint", _fingerprint(self))
 
     @property
     def k(self) -> int:
@@ -170,16 +169,17 @@ class CallTable:
         ----------
         ids : sequence of str, length K
         right : array_like, shape (K, N), or None
-            0 and 1; None: where the answer is the truth.
+            1 for a right answer, 0 for a wrong one. If None, an answer is right that is the truth.
         confidence : array_like, shape (K, N)
         costs : mapping of str to array_like, shape (K, N) or (K,)
-            In their unit; one value a model is the price of each of its calls.
+            In their unit. With one value for each model, that is the price of each of its calls.
         units : mapping of str to str, optional
         fixed : mapping of str to array_like, shape (K,), optional
-            See :class:`CallCost`; none unless given.
+            See :class:`CallCost`; by cost, in its unit.
         answers, truth : array_like, shapes (K, N) and (N,), optional
-            As ``labels`` spells them, which is made of them where it is not given.
+            Labels; a number may also come as text.
         labels : sequence, optional
+            All labels that occur, sorted as texts, if None.
         probabilities : array_like, shape (K, N, C), optional
             In the order of ``labels``.
         groups : array_like, shape (N,), optional
@@ -189,14 +189,19 @@ class CallTable:
         Raises
         ------
         InputError
-            Missing calls, NaN as confidence, costs that are no numbers or negative, shapes that
-            do not fit, a record twice.
+            A call or a confidence is missing, an answer is none of the labels, a cost is negative
+            or not a number, a record comes twice, or shapes do not fit each other.
         """
         ids = checked_ids(tuple(map(str, ids)), name)
         k = len(ids)
         distinct = _labels_of(labels, answers, truth)
-        coded = None if answers is None else _codes(answers, distinct, f"{name}: answers")
-        true = None if truth is None else _codes(truth, distinct, f"{name}: truth")
+        coded = None if answers is None else _codes(answers, distinct)
+        true = None if truth is None else _codes(truth, distinct)
+        if coded is not None and (coded < 0).any():
+            stray = np.asarray(answers, dtype=object)[coded < 0][0]
+            raise InputError(
+                f"{name}: answers: expected one of {len(distinct)} labels each, found {stray!r}"
+            )
         if right is None:
             if coded is None or true is None:
                 raise InputError(
@@ -213,18 +218,18 @@ class CallTable:
                 f"found {correct.shape}"
             )
         sure = _confidence(confidence, ids, n, name)
-        always = fixed or {}
+        fixed = fixed or {}
         table = {
             str(key): CallCost(
                 _whole(amounts, ids, n, key, name),
                 (units or _UNITS).get(key, _UNITS.get(key, "")),
-                _whole(always[key], ids, 1, key, name)[:, 0] if key in always else None,
+                _whole(fixed[key], ids, 1, key, name)[:, 0] if key in fixed else None,
             )
             for key, amounts in costs.items()
         }
         if not table:
             raise InputError(f"{name}: expected a cost of the calls, such as money, found none")
-        made = cls(
+        return cls(
             ids=ids,
             right=frozen(correct),
             confidence=frozen(sure),
@@ -241,8 +246,6 @@ class CallTable:
             records=_record_names(records, n, name),
             name=name,
         )
-        object.__setattr__(made, "fingerprint", _fingerprint(made))
-        return made
 
     @classmethod
     def of(
@@ -252,24 +255,23 @@ class CallTable:
         costs: Sequence[str] | None = None,
         fixed: Mapping[str, Any] | None = None,
     ) -> CallTable:
-        """Return the calls that a library of classifiers knows: each costs what its model costs.
+        """Return the predictions of a library of classifiers as calls, each at its model's cost.
 
-        The confidence is the greatest probability. The first cost of the table is the first of
-        ``costs``, or of the library's.
+        A model answers the most probable class; its confidence is the probability of that class.
 
         Parameters
         ----------
         library : Library
         part : {'validation', 'test'}
         costs : sequence of str, optional
-            Which; all of them if None.
+            Costs of the library to take, in their order; all of them if None.
         fixed : mapping of str to array_like, shape (K,), optional
-            The part of them that is paid however few records a model is asked for.
+            By cost, the part that becomes :attr:`CallCost.fixed`; the rest is paid for each call.
 
         Raises
         ------
         InputError
-            The library is one of regression, has no such part, or no costs.
+            The library is for regression, has no such part, or no costs.
         """
         if library.classes is None:
             raise InputError(
@@ -314,7 +316,7 @@ class CallTable:
     def take(self, records: Array) -> CallTable:
         """Return the table of some records, by position."""
         rows = np.asarray(records)
-        made = replace(
+        return replace(
             self,
             right=frozen(self.right[:, rows]),
             confidence=frozen(self.confidence[:, rows]),
@@ -327,8 +329,6 @@ class CallTable:
             if self.records is None
             else tuple(self.records[i] for i in np.arange(self.n)[rows].tolist()),
         )
-        object.__setattr__(made, "fingerprint", _fingerprint(made))
-        return made
 
     def only(self, models: Sequence[str]) -> CallTable:
         """Return the table of some models, in the order given.
@@ -345,7 +345,7 @@ class CallTable:
                     f"{model!r}"
                 )
         rows = [self.ids.index(model) for model in models]
-        made = replace(
+        return replace(
             self,
             ids=tuple(models),
             right=frozen(self.right[rows]),
@@ -354,17 +354,16 @@ class CallTable:
             answers=None if self.answers is None else self.answers[rows],
             probabilities=None if self.probabilities is None else self.probabilities[rows],
         )
-        object.__setattr__(made, "fingerprint", _fingerprint(made))
-        return made
 
     def matched(self, other: CallTable) -> CallTable:
-        """Return another table, of further records, with its models in the order of this one.
+        """Return another table, of new records, with models and labels in the order of this one.
 
         Raises
         ------
         InputError
-            It has other models or costs, or a record of this one; where records have no names,
-            all of them are records of this one.
+            It lacks a model or a cost of this table, or has a record of this table. Where records
+            have no names, it is refused if each of its records has the same calls as one of this
+            table.
         """
         lacks = [name for name in self.ids if name not in other.ids]
         if lacks:
@@ -399,11 +398,12 @@ class CallTable:
         return same
 
     def _check_new(self, same: CallTable) -> None:
-        """Refuse records without names that all have the very calls of records of this table."""
+        """Refuse a table of which each record has the same calls as a record of this one."""
         cost = next(iter(self.costs))
         parts = [(t.right, t.confidence, t.costs[cost].values) for t in (self, same)]
         mine, theirs = (set(map(bytes, np.vstack(part).T.astype(float))) for part in parts)
-        if theirs <= mine and 2 * len(mine) > self.n:  # calls that hardly ever come twice
+        # where most records have calls like no other, that so many are equal is no coincidence
+        if theirs <= mine and 2 * len(mine) > self.n:
             raise InputError(
                 f"{same.name}: expected records that are not in {self.name}, found each of its "
                 f"{same.n} there, by its calls; a promise on records that a search has seen is none"
@@ -423,17 +423,15 @@ def _labels_of(labels: Sequence[Any] | None, answers: Any, truth: Any) -> tuple[
         return ()
     said = np.asarray(answers, dtype=object).ravel().tolist()
     said += [] if truth is None else np.asarray(truth, dtype=object).ravel().tolist()
-    by_text = {str(label): label for label in plain_labels(said) if label == label}
+    by_text = {str(label): label for label in plain_labels(said) if label == label}  # without NaN
     return tuple(by_text[key] for key in sorted(by_text))
 
 
-def _codes(values: Any, labels: tuple[Any, ...], where: str) -> IntArray:
+def _codes(values: Any, labels: tuple[Any, ...]) -> IntArray:
+    """Return the positions of values in the labels, by their texts; -1 for others."""
     places = {str(label): i for i, label in enumerate(labels)}
     plain = np.asarray(values, dtype=object)
     codes = [places.get(str(label), -1) for label in plain_labels(plain.ravel())]
-    if -1 in codes and "truth" not in where:
-        stray = plain.ravel()[codes.index(-1)]
-        raise InputError(f"{where}: expected one of {len(labels)} labels each, found {stray!r}")
     return np.array(codes, dtype=np.int64).reshape(plain.shape)
 
 
@@ -451,21 +449,26 @@ def _numbers(values: Any, what: str) -> FloatArray:
     return np.asarray(raw, dtype=np.float64)
 
 
-def _missing(bad: Array, ids: Sequence[str], what: str) -> str:
-    """Return which model lacks something, and of how many records."""
-    counts = bad.sum(axis=1)
-    worst = int(counts.argmax())
-    first = int(np.flatnonzero(bad[worst])[0])
-    return f"none of {ids[worst]!r} for {int(counts[worst])} records (record {first} first){what}"
+def _refuse_gaps(
+    numbers: FloatArray,
+    ids: Sequence[str],
+    expected: str,
+    hint: str = "; leave the model or the records out",
+) -> None:
+    """Refuse NaN in numbers (K, N); the message names the model that lacks most."""
+    gaps = np.isnan(numbers)
+    worst = int(gaps.sum(axis=1).argmax())
+    if gaps[worst].any():
+        raise InputError(
+            f"{expected}, found none of {ids[worst]!r} for {gaps[worst].sum()} records (record "
+            f"{int(gaps[worst].argmax())} first){hint}"
+        )
 
 
 def _right(values: Any, ids: Sequence[str], name: str) -> Array:
     numbers = _numbers(values, f"{name}: right answers")
-    if numbers.ndim == 2 and len(numbers) == len(ids) and np.isnan(numbers).any():
-        raise InputError(
-            f"{name}: expected a call of every model to every record, found "
-            f"{_missing(np.isnan(numbers), ids, '; leave the model or the records out')}"
-        )
+    if numbers.ndim == 2 and len(numbers) == len(ids):
+        _refuse_gaps(numbers, ids, f"{name}: expected a call of every model to every record")
     if not np.isin(numbers, (0.0, 1.0)).all():
         stray = numbers[~np.isin(numbers, (0.0, 1.0))].ravel()[0]
         raise InputError(f"{name}: expected 1 for a right answer and 0 for a wrong, found {stray}")
@@ -479,16 +482,12 @@ def _confidence(values: Any, ids: Sequence[str], n: int, name: str) -> FloatArra
             f"{name}: expected a confidence of each call, shape ({len(ids)}, {n}), found "
             f"{numbers.shape}"
         )
-    if np.isnan(numbers).any():
-        raise InputError(
-            f"{name}: expected a confidence of each call, found "
-            f"{_missing(np.isnan(numbers), ids, '; leave the model or the records out')}"
-        )
+    _refuse_gaps(numbers, ids, f"{name}: expected a confidence of each call")
     return numbers
 
 
 def _whole(values: Any, ids: Sequence[str], n: int, key: str, name: str) -> IntArray:
-    """Return costs as whole numbers of 1e-9, shape (K, N)."""
+    """Return costs as whole multiples of 1e-9, shape (K, N)."""
     costs = _numbers(values, f"{name}: {key}")
     if costs.shape == (len(ids),):
         costs = np.repeat(costs[:, None], n, axis=1)
@@ -497,10 +496,7 @@ def _whole(values: Any, ids: Sequence[str], n: int, key: str, name: str) -> IntA
             f"{name}: {key}: expected one number a model or a call, shape ({len(ids)},) or "
             f"({len(ids)}, {n}), found {costs.shape}"
         )
-    if np.isnan(costs).any():
-        raise InputError(
-            f"{name}: {key}: expected one of each call, found {_missing(np.isnan(costs), ids, '')}"
-        )
+    _refuse_gaps(costs, ids, f"{name}: {key}: expected one of each call", hint="")
     if (costs < 0).any() or np.isinf(costs).any():
         raise InputError(
             f"{name}: {key}: expected finite numbers from 0, found {costs.min():g} to "

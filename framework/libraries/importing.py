@@ -106,14 +106,15 @@ def from_models(
     copies : int64 (N,), optional
         How often each validation record counts; models predict it once.
     groups : int64 (N,), optional
-        Codes of the groups that a resample draws whole.
+        Codes of groups; a resample draws the records of a group together.
     out_of_fold : OutOfFold, optional
-        What :func:`cross_fitted` predicted of the validation records, which the models have seen.
+        The predictions of the validation records by :func:`cross_fitted`, if the models were fitted
+        on these records.
 
     Raises
     ------
     InputError
-        A model fails or knows other classes; see also :meth:`Library.from_arrays`.
+        A model fails or has other classes; see also :meth:`Library.from_arrays`.
     """
     classes = _classes_of(models)
 
@@ -146,7 +147,7 @@ def from_models(
 
 
 class OutOfFold(NamedTuple):
-    """What models predict that have not seen the record, float32 (K, N, ...), and the folds."""
+    """Predictions, float32 (K, N, ...), by models not fitted on the record; number of folds."""
 
     predictions: Array
     folds: int
@@ -162,12 +163,13 @@ def cross_fitted(
     copies: IntArray | None = None,
     groups: IntArray | None = None,
 ) -> tuple[dict[str, Any], OutOfFold | None]:
-    """Return models fitted on all records, and what models fitted on the other folds predict.
+    """Return models fitted on all records, and out-of-fold predictions by clones of them.
 
     Parameters
     ----------
     models : mapping of id to estimator
-        All fitted, which stay as they are and have no such predictions; or none, which are cloned.
+        None of them fitted: then clones are fitted. Or all of them: then they are returned as they
+        are, without predictions.
     X, y : (N, d), (N,)
     folds : int
     seed : int
@@ -175,12 +177,12 @@ def cross_fitted(
     copies : int64 (N,), optional
         How often each record counts. All copies are in one fold.
     groups : int64 (N,), optional
-        Codes of the groups that no fold divides.
+        Codes of groups; all records of a group are in one fold.
 
     Raises
     ------
     InputError
-        Only some are fitted, a model cannot be fitted, or there are too few records.
+        Only some models are fitted, one cannot be fitted, or there are too few records.
     """
     from sklearn.base import clone
     from sklearn.utils import _safe_indexing
@@ -201,9 +203,9 @@ def cross_fitted(
     used = np.flatnonzero(counts)
 
     def fitted(name: str, rows: IntArray) -> Any:
-        every = np.repeat(rows, counts[rows])
+        repeated = np.repeat(rows, counts[rows])
         try:
-            return clone(models[name]).fit(_safe_indexing(X, every), y[every])
+            return clone(models[name]).fit(_safe_indexing(X, repeated), y[repeated])
         except Exception as error:  # a model of a user's may fail in any way
             raise RecordsError(
                 f"model {name!r}: expected one that can be fitted to the records, found "
@@ -219,6 +221,7 @@ def cross_fitted(
     parts = fold_records(strata, folds, seed, "folds", classes, units=units)
     tables: list[Any] = []
     for name in models:
+        # one prediction says how many columns there are
         first = _predicted(name, final[name], _safe_indexing(X, used[:1]), classes)
         table = np.zeros((len(y), *first.shape[1:]), dtype=np.float32)
         for part in parts:
@@ -229,7 +232,7 @@ def cross_fitted(
 
 
 def is_fitted(model: Any) -> bool:
-    """Return whether a model is fitted; what is no estimator of scikit-learn's is."""
+    """Return whether a model is fitted; anything but an estimator of scikit-learn counts so."""
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
@@ -243,7 +246,7 @@ def is_fitted(model: Any) -> bool:
 
 
 def copy_bytes(models: Mapping[str, Any]) -> int:
-    """Return about how many bytes a validation record takes in a library, and in its scores."""
+    """Return roughly how many bytes one more validation record takes in a library, with scores."""
     return 16 * sum(len(getattr(model, "classes_", ())) or 1 for model in models.values())
 
 
@@ -267,9 +270,9 @@ def measured_costs(
     trusted : sequence of str
         Types that the models hold beyond scikit-learn's and LightGBM's.
     call_time : bool
-        Whether the part of inference time that any call takes is returned too.
+        Whether ``call_time`` is returned too: see :mod:`framework.libraries.measure`.
     latency : bool
-        Whether the seconds of a call for one record and for 1,000 are, and its processor time.
+        Whether the costs of ``LATENCY_UNITS`` are measured too.
 
     Raises
     ------
@@ -341,13 +344,15 @@ def _predicted(name: str, model: Any, X: Any, classes: Sequence[Any] | None) -> 
 
 
 def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
-    """Predict with, measure and copy the models of a folder."""
+    """Let the models of a folder predict, measure them, and copy them into the library."""
     files = _model_files(config.folder)
-    models = {key: load_estimator(_content(path), str(path)) for key, path in files.items()}
+    contents = {key: _content(path) for key, path in files.items()}
+    models = {key: load_estimator(contents[key], str(path)) for key, path in files.items()}
     X, y = _records(config.validation, config.target)
     X_test, y_test = (None, None) if config.test is None else _records(config.test, config.target)
     _, further = read_costs(config.costs, config.units, list(files))
-    predicted = from_models(models, X, y, X_test=X_test, y_test=y_test)  # says what is wrong first
+    # before anything is measured, which takes long: here the models are checked
+    predicted = from_models(models, X, y, X_test=X_test, y_test=y_test)
     measured = _costs_of(files, X, (), UNITS, values=predicted.classes is None)
     library = Library.from_arrays(
         predicted.ids,
@@ -361,8 +366,12 @@ def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
         name=name,
     )
     with whole_folder(folder) as complete:
-        for key, path in files.items():
-            _copy(key, path, complete / MODELS / key)
+        for key, content in contents.items():
+            place = complete / MODELS / key
+            place.mkdir(parents=True)
+            (place / MODEL_FILE).write_bytes(content)
+            about = {"id": key, "sha256": hashlib.sha256(content).hexdigest()}
+            (place / ABOUT_FILE).write_text(json.dumps(about, indent=1), encoding="utf-8")
         library.save(complete)
         if folder.exists():
             folder.rmdir()  # it is empty
@@ -404,12 +413,3 @@ def _described(model: Any) -> dict[str, Any]:
         or (isinstance(value, float) and np.isfinite(value))
     }
     return {"family": type(model).__name__, **plain}
-
-
-def _copy(name: str, path: Path, place: Path) -> None:
-    place.mkdir(parents=True)
-    content = read_bytes(path, ESTIMATOR_BYTES)
-    (place / MODEL_FILE).write_bytes(content)
-    digest = hashlib.sha256(content).hexdigest()
-    about = json.dumps({"id": name, "sha256": digest}, indent=1)
-    (place / ABOUT_FILE).write_text(about, encoding="utf-8")

@@ -1,23 +1,22 @@
 """Inference time and memory of a fitted model, measured in a process of its own.
 
-``python -m framework.libraries.measure`` reads a request from its standard input and writes a line
-of JSON a model. It loads the libraries that models need once and forks a fresh process for each
-model, so that neither their imports nor another model's memory count.
+``python -m framework.libraries.measure`` reads a request from its standard input and writes one
+line of JSON for each model. It loads the libraries that models need once and forks a fresh process
+for each model, so that neither their imports nor another model's memory count.
 
-- ``inference_time``: milliseconds a batch of 1,000 records, on one thread: processor time of the
-  quickest of several batches after one to warm up. Time on the clock would count the waiting for
-  other processes too, and put models in another order on a busy machine.
-- ``call_time``: the part of that which a call takes however few records it has, from how long a
-  tenth of the batch takes, in the same unit. It is no cost of a library, but of calls
-  that ask a model for a few records of many.
-- ``memory``: what the process grows by, in MB (1e6 bytes) of resident memory, from before the
-  model is loaded to the peak while it predicts that batch; what loading alone takes for a moment
-  is left out. Where the system does not tell the peak, what is resident after the prediction
-  stands in.
+- ``inference_time``: milliseconds for a batch of 1,000 records, on one thread: the processor time
+  of the quickest of several batches, after one to warm up. Time on the clock would also count the
+  waiting for other processes, and rank models differently on a busy machine.
+- ``call_time``: the part of it that a call takes however few records it has, in the same unit; it
+  follows from the time of a tenth of the batch. It is not a cost of libraries: tables of calls use
+  it, where a model is asked about a few of many records.
+- ``memory``: growth of the process's resident memory, in MB (1e6 bytes), from before the model is
+  loaded to the peak while it predicts that batch. A peak during loading does not count. Where the
+  system does not tell the peak, the memory after the prediction is taken.
 - ``latency_1_p50``, ``latency_1_p95``, ``latency_1000_p50``, ``latency_1000_p95``, where they are
   asked for: seconds on the clock that half of the calls, and 95% of them, do not exceed, for one
-  record and for a batch of 1,000, on one thread. What else runs on the machine counts, as it will
-  for whoever waits. ``cpu_time_1000`` is the mean processor time, in seconds, of those batches.
+  record and for a batch of 1,000, on one thread. Other work of the machine counts, as users would
+  wait for it too. ``cpu_time_1000`` is the mean processor time, in seconds, of those batches.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ LATENCY_UNITS = {
 }
 
 _REPEATS = 7  # batches at least
-_FEW = 10  # parts of a batch that call_time is measured with one of
+_FEW = 10  # call_time is measured with this part of a batch, 1 of 10
 _SECONDS = 0.15  # of repeating, for quick models
 _ROUNDS = 3  # of latencies
 _CALLS = {1: 100, BATCH: 20}  # in a round, by the number of records
@@ -73,7 +72,7 @@ def measure(
 ) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield each model's ``inference_time``, ``call_time`` and ``memory`` (see the module).
 
-    Nothing else that takes the machine's time should run meanwhile.
+    Nothing else should keep the machine busy meanwhile.
 
     Parameters
     ----------
@@ -110,7 +109,7 @@ def measure(
             stdout=subprocess.PIPE,
             text=True,
             env=child_environment(**{f"{name}_THREADS": "1" for name in _THREADS}),
-            start_new_session=True,  # Ctrl-C is for whoever asks
+            start_new_session=True,  # Ctrl-C goes to this process alone
         ) as process:
             try:
                 assert process.stdin is not None
@@ -122,7 +121,7 @@ def measure(
                     if "error" in measured:
                         raise ParetolabError(f"model {measured['id']!r}: {measured['error']}")
                     yield measured.pop("id"), measured
-            except BaseException:  # whoever asks has no use for the rest
+            except BaseException:  # also where the caller takes no further model
                 process.kill()
                 raise
         if process.returncode:
@@ -153,10 +152,10 @@ def _serve() -> None:
 
 
 def _examples(records: Any) -> list[tuple[bytes, Any]]:
-    """Return small models that bring in what models of their kind need, and what to ask them.
+    """Return small fitted models, in skops's format, each with a batch to predict.
 
-    A process that has used them has the code of the libraries in memory, and what these load late:
-    no model is charged for it. Models that take a data frame need more of it than others.
+    A process that has used them has the code of the libraries in memory, also what they import
+    late, so that no measured model is charged for it. Models of data frames need more such code.
     """
     from sklearn import ensemble, neighbors, neural_network, svm
     from skops import io
@@ -190,13 +189,13 @@ def _boosted() -> list[Any]:
 
 
 def _frame_examples(frame: Any) -> list[tuple[bytes, Any]]:
-    """Return examples for such a data frame: by the names of its columns, numbers and others."""
+    """Return examples that take data frames: of numbers, and of numbers and texts."""
     import pandas as pd
     from sklearn import compose, ensemble, linear_model, pipeline, preprocessing
     from skops import io
 
     numbers = frame.select_dtypes(["number", "bool"]).fillna(0).astype(np.float64)
-    numbers["number"] = 0.0  # one at least
+    numbers["number"] = 0.0  # at least one column
     words = frame.select_dtypes(["object", "string", "category"]).astype(str).astype(object)
     words["word"] = "a"
     plain = pd.concat([numbers, words], axis=1)
@@ -217,7 +216,7 @@ def _frame_examples(frame: Any) -> list[tuple[bytes, Any]]:
 def _in_a_fork(
     path: str, request: Mapping[str, Any], examples: Sequence[tuple[bytes, Any]]
 ) -> dict[str, Any]:
-    """Measure in a child process, which begins as this one is and ends with the model."""
+    """Measure a model in a child process, which starts as a copy of this one."""
     if not hasattr(os, "fork"):
         return _attempt(path, request, examples)
     reading, writing = os.pipe()
@@ -225,7 +224,7 @@ def _in_a_fork(
     if child == 0:
         try:
             os.write(writing, json.dumps(_attempt(path, request, examples)).encode())
-        finally:  # nothing of the parent's may run here, whatever happens
+        finally:  # the parent's clean-up must not run here, whatever happens
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as answer:
@@ -262,24 +261,25 @@ def _costs(
         predict(records)
         after, peak = resident_memory()
         seconds = _least_seconds(lambda: predict(records))
+        # seconds(n) = call + n * each: from n records and n / 10 of them follows the call alone
         few = as_taken(model, records[: len(records) // _FEW])
         call = (_FEW * _least_seconds(lambda: predict(few)) - seconds) / (_FEW - 1)
-        felt = _latencies(predict, records) if request["latency"] else {}
+        latencies = _latencies(predict, records) if request["latency"] else {}
     grown = (peak if peak > peak_loaded else max(loaded, after)) - before
     return {
         "inference_time": seconds * 1e6 / len(records),
         "call_time": min(max(call, 0.0), seconds) * 1e6 / len(records),
         "memory": max(0.0, grown / _MB),
-        **felt,
+        **latencies,
     }
 
 
 def _tidy() -> None:
-    """Hand freed memory back, as the model would grow into it unseen; forget the peak so far."""
+    """Give freed memory back, which the model would fill unseen, and reset the peak."""
     gc.collect()
-    with suppress(OSError, AttributeError):  # where the C library is another
+    with suppress(OSError, AttributeError):  # a C library without it
         ctypes.CDLL(None).malloc_trim(0)
-    with suppress(OSError):  # where the system keeps no peak, or does not let it be reset
+    with suppress(OSError):  # a system that keeps no peak, or does not let it be reset
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
@@ -297,8 +297,8 @@ def _least_seconds(call: Callable[[], object]) -> float:
 def _latencies(predict: Callable[[Any], object], records: Any) -> dict[str, float]:
     """Return the costs of ``LATENCY_UNITS``, each the median of several rounds.
 
-    So that a disturbance which fills one round does not decide. The records of a round's calls
-    about one differ, and each call is about records that are cut out before.
+    The median keeps a disturbance that lasts one round from deciding. Calls with one record each
+    take another one, and records are cut out before the clock starts.
     """
     by_name: dict[str, list[float]] = {name: [] for name in LATENCY_UNITS}
     for size, calls in _CALLS.items():
@@ -312,7 +312,7 @@ def _latencies(predict: Callable[[Any], object], records: Any) -> dict[str, floa
                 took.append(time.perf_counter() - start)
             if size == BATCH:
                 by_name[f"cpu_time_{size}"].append((time.process_time() - begin) / calls)
-            # a time that was measured, which that share of the calls did not exceed
+            # a time that was measured, not one between two
             middle, late = np.quantile(took, [0.5, 0.95], method="inverted_cdf").tolist()
             by_name[f"latency_{size}_p50"].append(middle)
             by_name[f"latency_{size}_p95"].append(late)

@@ -1,9 +1,9 @@
 """The fitted models of a library on disk, and their predictions.
 
-``models/ID/model.skops`` is the model, ``models/ID/model.json`` what is known of it, with the
-digest of the former. Models that :mod:`framework.libraries.build` trained take encoded records:
-``encoder.json`` beside ``library.json`` says how; imported models take records as they come.
-Nothing is unpickled: see :mod:`framework.security`.
+``models/ID/model.skops`` is the model; ``models/ID/model.json`` describes it and has its digest.
+Models that :mod:`framework.libraries.build` trained take encoded records, and ``encoder.json``
+beside ``library.json`` says how; imported models take raw records. Nothing is unpickled: see
+:mod:`framework.security`.
 """
 
 from __future__ import annotations
@@ -48,20 +48,19 @@ def has_members(library: Library) -> bool:
 
 
 def call_times(library: Library) -> FloatArray | None:
-    """Return the part of each model's inference time that any call takes, (K,); None if unknown.
+    """Return what a call adds to each model's inference time however few records it has, (K,).
 
-    Libraries that were built here know it of each model, in ``models/ID``.
+    It is in the unit of ``inference_time``. ``models/ID/model.json`` of libraries that were built
+    here has it; None where it is unknown.
     """
-    if library.folder is None or not has_members(library):
-        return None
-    if "inference_time" not in library.costs:
+    if library.folder is None or "inference_time" not in library.costs:
         return None
     seconds = []
     try:
         for name in library.ids:
             about = read_object(library.folder / MODELS / name / ABOUT_FILE, "a model")
             seconds.append(float(about["costs"]["call_time"]))
-    except (InputError, OSError, *DAMAGED):  # imported, say
+    except (InputError, OSError, *DAMAGED):  # it was imported, say
         return None
     return np.clip(np.nan_to_num(seconds), 0.0, library.costs["inference_time"].values)
 
@@ -81,7 +80,7 @@ def load_member(folder: Path, name: str, trusted: Collection[str] = ()) -> Any:
     Raises
     ------
     InputError
-        It is not there, was changed, or holds types that are not trusted.
+        The model is missing, was changed, or holds types that are not trusted.
     """
     place = folder / MODELS / name
     try:
@@ -101,7 +100,7 @@ def load_member(folder: Path, name: str, trusted: Collection[str] = ()) -> Any:
 
 
 def load_encoder(folder: Path) -> Encoder | None:
-    """Return how records are encoded for a library's models; None where they take them as are.
+    """Return the encoder of a library's models; None where they take raw records.
 
     Raises
     ------
@@ -115,7 +114,7 @@ def load_encoder(folder: Path) -> Encoder | None:
 
 
 def as_taken(model: Any, records: Any) -> Any:
-    """Return records as a model takes them: the columns that it names, or an array.
+    """Return records as a model takes them: the columns that it names, otherwise an array.
 
     Parameters
     ----------
@@ -150,7 +149,7 @@ def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Ar
     Raises
     ------
     ValueError
-        The model knows other classes, or returns another number of rows or columns.
+        The model has other classes, or its predictions another number of rows or columns.
     """
     n = np.shape(records)[0]
     with warnings.catch_warnings():
@@ -169,12 +168,12 @@ def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Ar
 
 
 def shaped(values: Array, shape: tuple[int, ...]) -> Array:
-    """Return what a model predicted, if it has the shape (n,) or (n, C) that was expected.
+    """Return the predictions of a model, which must have the shape (n,) or (n, C) given.
 
     Raises
     ------
     ValueError
-        It has another, which numpy might repeat over the records.
+        They have another shape, which numpy might broadcast over the records.
     """
     if values.shape != shape:
         raise ValueError(f"predictions of shape {values.shape} where {shape} was expected")
@@ -238,13 +237,14 @@ def example_records(library: Library) -> dict[str, list[Any]]:
 
 
 def named_models(models: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
-    """Return models by name, as estimators are given them; without one it is ``model_0``.
+    """Return models by name: a mapping, or a list of models or pairs of a name and a model.
+
+    A model without a name is called ``model_0``, ``model_1`` ... by its position.
 
     Raises
     ------
     InputError
-        They are none, two have the same name, or a tuple is no name
-        with a model.
+        It is neither a mapping nor a list, two models have the same name, or a tuple is no pair.
     """
     if isinstance(models, Mapping):
         pairs = list(models.items())

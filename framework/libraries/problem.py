@@ -36,16 +36,16 @@ def _one_or_several(value: Any) -> Any:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_one_or_several)]
-"""Names as a configuration gives them: several, or a text for one."""
+"""Names in a configuration: a list of them, or a text for a single one."""
 
 
 class LibraryKeys(Section):
     """What the ``problem`` sections of these problems have in common.
 
     library : ``{path: DIR}``, or ``{build: {...}}``: how to make one.
-    measure : what candidates are measured on, of a library that is built: out-of-fold on all
-        records but the test records, or a holdout of ``split.validation`` (a third of them); as the
-        build's own keys say unless given.
+    measure : what candidates are measured on, where the library is built here: out-of-fold
+        predictions of all records but the test records, or a holdout, ``split.validation`` of these
+        records (a third by default); what the keys of the build say unless given.
     positive : label of the positive class of two; else that of the data set of ``library.build``,
         else the library's second class.
     costs : which costs of the library to report; all unless given.
@@ -66,8 +66,8 @@ class LibraryKeys(Section):
 class LibraryProblem(AnsweringProblem, Deployable):
     """Base of problems whose genomes say which models of a library are members.
 
-    Models are never called: all follows from their predictions. A family gives ``space``,
-    :attr:`measures`, :meth:`answers`, :meth:`direct`, and the model that members make.
+    Models are never called: everything follows from their predictions. A subclass adds ``space``,
+    :attr:`measures`, :meth:`answers`, :meth:`direct`, and the model that the members make.
 
     Parameters
     ----------
@@ -75,25 +75,26 @@ class LibraryProblem(AnsweringProblem, Deployable):
     positive : optional
         Label of the positive class of two; the second one if None.
     costs : sequence of str, optional
-        Which costs to report; all of them if None.
+        Costs of the library that are reported; all of them if None.
     rates : sequence of str
         Further metrics; see :func:`framework.measures.rates`.
     subgroups : sequence of Subgroups
-        Of the validation records and of the test records; none unless given.
+        Of the validation records and of the test records, or empty.
 
     Attributes
     ----------
     positive : int
-        Code of the positive class; 1 where there are not two.
+        Code of the positive class; 1 where there are not two classes.
     costs : tuple of str
+        Names of the costs that are reported.
     cost_table : float64 (K, costs)
         What each model costs.
     rates : tuple of Measure
-        Those asked for, and those of subgroups.
+        The further metrics, and those that compare subgroups.
     asked : list
-        What rates and subgroups are, for the fingerprint.
+        The rates and subgroups as JSON values, for the fingerprint.
     built : BuildConfig or None
-        How the library was made, where it was made here.
+        How the library was built, if a configuration says so.
 
     Raises
     ------
@@ -129,10 +130,18 @@ class LibraryProblem(AnsweringProblem, Deployable):
     def of_section(cls, config: LibraryKeys, models: int | None = None, **options: Any) -> Self:
         """Open or build the library of a section, and make the problem of its first models.
 
+        Parameters
+        ----------
+        config : LibraryKeys
+        models : int, optional
+            How many of its models; all if None.
+        **options
+            Further arguments of the class.
+
         Raises
         ------
         InputError
-            Whatever is wrong with the library or the other keys.
+            Something is wrong with the library or with another key.
         """
         from framework.libraries.build import obtain_library  # workers do without it
 
@@ -153,7 +162,10 @@ class LibraryProblem(AnsweringProblem, Deployable):
 
     @abstractmethod
     def direct(self, X: Array, part: Part) -> Mapping[str, FloatArray]:
-        """Return the first metrics of genomes in the order of the measures, without answers."""
+        """Return the metrics of the first measures, in their order, computed without answers.
+
+        The metrics of the other measures are computed from :meth:`answers`.
+        """
 
     def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
         return self._values(X, "search")
@@ -174,7 +186,7 @@ class LibraryProblem(AnsweringProblem, Deployable):
         return self._records[part]
 
     def cost_metrics(self, highs: FloatArray) -> list[Metric]:
-        """Return the metric of each cost; ``highs``, shape (costs,), is what all models cost."""
+        """Return the metric of each cost; ``highs``, shape (costs,), are their greatest values."""
         return [
             Metric(
                 name,
@@ -201,7 +213,7 @@ class LibraryProblem(AnsweringProblem, Deployable):
 
 
 def reported_costs(library: Library, costs: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the costs that a problem reports: those named, or all.
+    """Return the costs that a problem reports: those that are named, else all.
 
     Raises
     ------
@@ -225,7 +237,7 @@ def answered_records(
 ) -> dict[Part, Records | None]:
     """Return the records of a library that candidates answer, by part.
 
-    Those of a library for regression have no classes.
+    Records of a library for regression have no classes.
 
     Parameters
     ----------
@@ -233,7 +245,7 @@ def answered_records(
     positive : int
         Code of the positive class; -1 for none.
     subgroups : sequence of Subgroups
-        Of the validation records and of the test records; empty for none.
+        Of the validation records and of the test records, or empty.
     """
     codes: list[IntArray | None] = [of.codes for of in subgroups] or [None, None]
     classes, names = tuple(library.classes or ()), subgroups[0].names if subgroups else ()
@@ -262,12 +274,12 @@ def answered_records(
 def rates_of(
     library: Library, asked: Sequence[str], positive: int, subgroups: Sequence[str]
 ) -> tuple[Measure, ...]:
-    """Return the rates that a problem of a library is asked for, and those of subgroups.
+    """Return the measures of the rates asked for, and those that compare subgroups.
 
     Raises
     ------
     InputError
-        Regression, or rates that cannot be had.
+        The library is for regression, or there is no such rate.
     """
     if not asked and not subgroups:
         return ()
@@ -284,8 +296,8 @@ def subgroups_of(section: LibrarySection, column: str | None) -> tuple[Subgroups
     Raises
     ------
     InputError
-        The library is not built here, so that its records are not at hand, or the column is none
-        of theirs.
+        The library is not built here, so that its records are not at hand, or they have no such
+        column.
     """
     if column is None:
         return ()
@@ -304,8 +316,8 @@ def known_records(
 ) -> tuple[WordArray, WordArray] | None:
     """Return codes of labelled records, and of those that a library was trained and measured on.
 
-    See :meth:`framework.problem.Deployable.known_records`. None where the library is not built
-    here, so that its records are not at hand.
+    Equal records have equal codes: see :meth:`framework.problem.Deployable.known_records`. None
+    where the library is not built here, so that its records are not at hand.
     """
     encoder = None if library.folder is None else load_encoder(library.folder)
     if built is None or encoder is None:
@@ -364,23 +376,23 @@ def describe(library: Library, fingerprint: str) -> Mapping[str, Any]:
 
 
 def positive_label(section: LibrarySection, library: Library, named: Any) -> Any:
-    """Return the label a problem calls positive: its own, else that of the data set to build of."""
+    """Return the label of the positive class: the one named, else that of the built data set."""
     if named is None and section.build is not None and len(library.classes or ()) == 2:
         return section.build.dataset.positive
     return named
 
 
 def positive_code(library: Library, label: Any) -> int:
-    """Return the position of the positive class; the second one if no label is given.
+    """Return the position of the positive class; 1 if no label is given.
 
     Raises
     ------
     InputError
-        The library has not two classes, or none with this label.
+        A label is given, and the library has not two classes, or none with this label.
     """
     if label is None:
         return 1
-    labels = [str(one) for one in library.classes or ()]
+    labels = [str(name) for name in library.classes or ()]
     if len(labels) != 2:
         raise InputError(
             f"problem.positive: expected a library of two classes, found {len(labels)} in "

@@ -31,16 +31,17 @@ _EXAMPLE_RECORDS = 5
 
 
 class Fold(NamedTuple):
-    """One part of a cross-validation.
+    """One fold of a cross-validation.
 
     Attributes
     ----------
     design : float64 (n, d)
-        All training records, with an encoder fitted on those that its models are fitted on.
+        All training records, encoded by an encoder that was fitted on the records ``fitted``.
     fitted, held_out : int64 (f,), (h,)
-        Records that its models are fitted on, and those that they predict, sorted.
+        Training records that the models of the fold are fitted on, and those that they predict;
+        sorted.
     rows : int64 (h,)
-        The rows of the library's validation table that these are.
+        Rows of the library's validation table that take the predictions of ``held_out``.
     """
 
     design: FloatArray
@@ -62,13 +63,13 @@ class PoolData:
     design, test : float64 (n, d), (m, d)
         Training and test records, with an encoder fitted on the training records.
     folds : tuple of Fold
-        Of a cross-validation; empty where there are validation records.
+        The folds of a cross-validation; empty where validation records are held out.
     validation, y_validation : float64 (v, d), (v,), or None
-        Validation records of their own, which no model is trained on.
+        Validation records that are held out: no model is trained on them.
     rows : int64 (N,), or None
-        Of a cross-validation: which training record each row of the validation table is.
+        In a cross-validation, the training record that each row of the validation table is about.
     units : int64 (N,), or None
-        What is drawn together in a resample, as ``Library.units``.
+        See :class:`~framework.libraries.library.Library`.
     """
 
     task: str
@@ -90,7 +91,7 @@ class PoolData:
 
 
 class Prepared(NamedTuple):
-    """The data of a build, their encoder, a few raw records, and a description of the data."""
+    """The data of a build, the final models' encoder, a few raw records and a description."""
 
     data: PoolData
     encoder: Encoder
@@ -104,7 +105,7 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
     Raises
     ------
     InputError
-        The data cannot be had or used, or a class has too few training records for two folds.
+        The data cannot be loaded or used, or there are too few records for the folds.
     """
     source: Table | ValueTable
     classes: tuple[Any, ...] | None = None
@@ -127,7 +128,7 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
     encoder = source.fit_encoder(features)
 
     def fold(fitted: IntArray, held_out: IntArray, rows: IntArray) -> Fold:
-        # encoded without the fold, lest its records be known before they are predicted
+        # the encoder must not see the held-out records either: they stand for new ones
         design = source.fit_encoder(features.iloc[fitted]).transform(features)
         return Fold(design, fitted, held_out, rows)
 
@@ -164,7 +165,7 @@ def record_subgroups(config: BuildConfig, column: str, where: str) -> tuple[Subg
     Raises
     ------
     InputError
-        A column that the data lack, or that tells no subgroups apart.
+        The data have no such column, or it does not divide the records into subgroups.
     """
     table = _table(config, where, column)
     subgroups, parts = subgroups_in(table.aside[column]), _parts(table, config, where)
@@ -175,7 +176,7 @@ def record_subgroups(config: BuildConfig, column: str, where: str) -> tuple[Subg
 
 
 def searched_records(config: BuildConfig, where: str) -> tuple[pd.DataFrame, IntArray]:
-    """Return the records that a pool is trained and measured on, raw, and their classes."""
+    """Return the raw records that a pool is trained and measured on, and their class codes."""
     table = _table(config, where)
     parts = _parts(table, config, where)
     rows = parts.train
@@ -190,16 +191,15 @@ class _Parts(NamedTuple):
     Attributes
     ----------
     train, test : int64
+        Positions of the records, as in ``validation``.
     validation : int64 or None
-        None: the training records are predicted out-of-fold.
+        None if the training records are predicted out-of-fold.
     folds : tuple of (fitted, held_out, rows)
-        As ``Fold`` has them.
-    rows : int64 (N,)
-        Of a cross-validation: which training record each row of the validation table is.
-    units : int64 (N,), or None
-        As ``Library.units``.
+        See :class:`Fold`.
+    rows, units : int64 (N,)
+        See :class:`PoolData`; ``rows`` is empty without folds.
     fingerprint : str
-        Of the columns that divide the records; empty for none.
+        Hash of the columns that divide the records; empty where none does.
     """
 
     train: IntArray
@@ -220,8 +220,8 @@ def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
     split = config.split
     if not split.columns:
         return _by_chance(table.labels, table.classes, config, where)
-    rest, held_out = 1 - split.test, 0.5 if split.validation is None else split.validation
-    validation = rest * held_out
+    # a division has three parts; a cross-validation puts the first two, of any size, together
+    validation = (1 - split.test) * (0.5 if split.validation is None else split.validation)
     shares = SplitConfig(
         train=1 - split.test - validation,
         validation=validation,
@@ -246,15 +246,15 @@ def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
     for repeat in division.repeats:
         measured = np.sort(np.concatenate([fold.held_out for fold in repeat]))
         for fold in repeat:
-            at = len(rows) + np.searchsorted(measured, fold.held_out)
-            folds.append((fold.train, fold.held_out, at))
+            fold_rows = len(rows) + np.searchsorted(measured, fold.held_out)
+            folds.append((fold.train, fold.held_out, fold_rows))
         rows = np.concatenate([rows, measured])
     units = _codes(division.units[parts.pooled[rows]])
     return _Parts(parts.pooled, None, parts.test, tuple(folds), rows, units, division.fingerprint)
 
 
 def _codes(units: IntArray) -> IntArray | None:
-    """Return units as codes from 0; None where each has one row."""
+    """Return units as codes from 0; None where each unit is a single row."""
     codes = np.unique(units, return_inverse=True)[1].ravel()
     return None if codes.max(initial=-1) + 1 == len(codes) else codes
 
@@ -278,7 +278,7 @@ def _by_chance(
 def _split(
     strata: IntArray, split: LibrarySplit, classes: tuple[Any, ...] | None, where: str
 ) -> tuple[IntArray, IntArray | None, IntArray]:
-    """Return training, validation (None: by cross-validation) and test records."""
+    """Return training, validation (None for a cross-validation) and test records."""
     if split.folds is not None:
         fold_strata = strata if split.stratify else np.zeros_like(strata)
         folds = fold_records(fold_strata, split.folds, split.seed, f"{where}.folds", classes)
@@ -295,7 +295,8 @@ def _split(
 def _two_parts(
     strata: IntArray, share: float, split: LibrarySplit, where: str
 ) -> tuple[IntArray, IntArray]:
-    half = (1 - share) / 2  # the splitter's training and validation part are one here
+    """Return the records outside a share of all, and those inside, sorted."""
+    half = (1 - share) / 2  # split_records makes three parts, of which the first two are joined
     shares = SplitConfig(
         train=half,
         validation=1 - share - half,
@@ -314,13 +315,13 @@ class Trained(NamedTuple):
     ----------
     content : bytes
         The fitted model in skops's format.
-    validation : float32 (n,) or (n, C)
-        Each training record is predicted by a model that has not seen it; the validation records,
-        where there are some, by the model itself.
+    validation : float32 (N,) or (N, C)
+        Predictions for the validation table: of held-out validation records by the model itself,
+        otherwise of each training record by a copy of it that was not fitted on that record.
     test : float32 (m,) or (m, C)
-        Predicted by the model itself.
+        Predictions of the test records by the model itself.
     seconds : float
-        Taken by all of it.
+        How long all this took on the clock.
     """
 
     content: bytes
@@ -329,13 +330,13 @@ class Trained(NamedTuple):
     seconds: float
 
 
-Outcome = tuple[PoolPlan, Trained | str]  # a text says why there is none
+Outcome = tuple[PoolPlan, Trained | str]  # a text is the error of a model that cannot be trained
 
 
 def train(plan: PoolPlan, data: PoolData) -> Trained:
-    """Train a model on all folds but one, for each fold, and then on all training records.
+    """Train a model on all training records, and before, for each fold, without that fold.
 
-    One thread, so that the result is the same anywhere.
+    It runs on one thread, so that the result does not depend on the number of cores.
 
     Raises
     ------
@@ -346,10 +347,8 @@ def train(plan: PoolPlan, data: PoolData) -> Trained:
 
     family, start = FAMILIES[plan.family], time.perf_counter()
     codes = None if data.classes is None else range(len(data.classes))
-    wide = data.classes is not None and len(data.classes) > 2
-    records = len(data.y_table)
-    shape = (records, len(data.classes or ())) if wide else (records,)
-    held_out = np.full(shape, np.nan)
+    records, classes = len(data.y_table), len(data.classes or ())
+    held_out = np.full((records, classes) if classes > 2 else (records,), np.nan)
     final = family.make(plan, data.task)  # loads what it needs before the threads are limited
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a network that has not converged is a model too
@@ -379,16 +378,16 @@ def train_all(
     report: Callable[[str], None],
     config: ClusterConfig | None = None,
 ) -> Iterator[Outcome]:
-    """Yield each model when it is trained, or its error, in any order.
+    """Yield each model, or its error, as soon as it is there, in any order.
 
-    Who trains changes nothing of the models.
+    The models do not depend on who trains them.
 
     Parameters
     ----------
     workers, address, config
         Who trains: see :class:`framework.parallel.executor.Executor`.
     report : callable
-        Called with one sentence: who trains, where it is Ray.
+        Called with a sentence on the Ray cluster that trains, if one does.
 
     Raises
     ------
@@ -416,6 +415,6 @@ def _attempt(data: PoolData, plan: PoolPlan) -> Trained | str:
     try:
         return train(plan, data)
     except Exception as error:  # a model that fails is recorded and left out
-        if is_machine_failure(error):  # it has not failed: this machine has
+        if is_machine_failure(error):  # not the model has failed, but this machine
             raise EnvironmentFailure(reason_of(error)) from error
         return f"{type(error).__name__}: {error}"

@@ -64,12 +64,15 @@ def test_a_long_table_is_the_same_table(tmp_path):
 
 
 def test_answers_and_the_truth_say_what_is_right():
-    plain = wide(truth=["a", "b", "c"])
-    plain = plain.drop(columns=["small:correct", "large:correct"])
+    plain = wide(truth=["a", "b", "c"]).drop(columns=["small:correct", "large:correct"])
     plain["small:answer"], plain["large:answer"] = ["a", "a", "c"], ["a", "b", "a"]
     table = calls_of(plain)
     assert table.right.tolist() == [[True, False, True], [True, True, False]]
     assert table.labels == ("a", "b", "c")
+    new = plain.assign(record=list("xyz"), truth="c", **{"small:answer": "b", "large:answer": "c"})
+    coded = table.matched(calls_of(new))
+    assert coded.answers.tolist() == [[1, 1, 1], [2, 2, 2]]
+    assert coded.take(np.arange(3)) == coded  # the fingerprint is that of the codes
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -93,10 +96,7 @@ def test_a_library_is_a_table(classes):
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (
-            {"small:confidence": [0.1, np.nan, 0.2]},
-            "confidence of each call, found none of 'small'",
-        ),
+        ({"small:confidence": [0.1, np.nan, 0.2]}, "of each call, found none of 'small' for 1 rec"),
         ({"large:correct": [1, np.nan, np.nan]}, "none of 'large' for 2 records"),
         ({"large:cost": ["$0.10", "1", "2"]}, r"found the text '\$0.10'"),
         ({"large:cost": [1, -2, 3]}, "from 0, found -2"),
