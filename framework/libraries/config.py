@@ -26,9 +26,8 @@ class LibrarySplit(Section):
     test : share of the records that is kept out; not with ``folds``.
     folds, fold : instead of a share, the test records are number ``fold`` (from 0) of so many
         stratified folds of all records.
-    validation : share of the records that are left which is held out: the models are trained on the
-        others and predict these. If None, they predict all of them out-of-fold and are then trained
-        on all of them.
+    validation : share of the other records that is held out; the models are trained on the rest and
+        predict these. If None, they predict all others out-of-fold and are then trained on all.
     seed : of the shuffle.
     stratify : whether each part has each class's share.
     group, time, window : columns that divide the records, as in ``problem.split`` of a table:
@@ -83,12 +82,12 @@ class BuildConfig(Section):
         so many times.
     models : how many; a smaller library is the beginning of a larger one.
     families : of models, in turn; all that are quick enough for the number of records if None.
-    balanced : whether each family has the same number of models, and has its turn each time; where
-        a family has little to vary, its models are trained on drawn records and features.
+    balanced : whether each family has the same number of models, in turn; where a family has little
+        to vary, its models are trained on drawn records and features.
     measured : whether inference time, memory and disk of each model are measured; otherwise the
         library has no costs.
-    latency : whether the time of a call for one record and for 1,000 records, which half and 95% of
-        the calls do not exceed, and its processor time are measured too.
+    latency : whether the time of a call for one record and for 1,000 (its median and 95% quantile)
+        and its processor time are measured too.
     keep_models : whether the fitted models stay in the folder; otherwise nothing can be exported.
     seed : of parameters, of folds and of the models' own randomness.
     """
@@ -186,7 +185,7 @@ def measured_as(section: LibrarySection, measure: MeasureConfig | None) -> Libra
 class CallsSection(Section):
     """Where a table of calls is: in a file, or what a library's models answered.
 
-    path, test : tables of calls to the records that are searched on, and to test records.
+    path, test : tables of calls on the records of the search and on test records.
     layout : ``wide`` or ``long``; recognised if None (:mod:`framework.libraries.call_files`).
     prices : what a call of each model costs, where the tables do not say.
     library : instead of ``path``: a library of classifiers, whose validation records become the

@@ -43,9 +43,9 @@ class LibraryKeys(Section):
     """What the ``problem`` sections of these problems have in common.
 
     library : ``{path: DIR}``, or ``{build: {...}}``: how to make one.
-    measure : what candidates are measured on, where the library is built here: out-of-fold
-        predictions of all records but the test records, or a holdout, ``split.validation`` of these
-        records (a third by default); what the keys of the build say unless given.
+    measure : what candidates of a library that is built are measured on: out-of-fold on all records
+        but the test records, or a holdout of ``split.validation`` (a third of them); as the keys of
+        the build say unless given.
     positive : label of the positive class of two; else that of the data set of ``library.build``,
         else the library's second class.
     costs : which costs of the library to report; all unless given.
