@@ -1,7 +1,7 @@
-"""What wrong answers cost, and no answer; which answer that makes the best.
+"""Costs of wrong answers and of no answer, and the answer that is best by them.
 
-Of the probabilities of the classes follows what each answer is expected to cost. The best one has
-the least, its *risk*; where that is more than no answer costs, none is better (Chow 1970).
+From the probabilities of the classes follows the expected cost of each answer. That of the best
+answer is its *risk*; where no answer costs less, it is better to give none (Chow 1970).
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from framework.registry import nearest
 from framework.settings import Section
 
 SLACK = 1e-9
-"""Share of the greatest cost by which two risks may differ and count as the same: a tie does not
-hang on rounding."""
+"""Share of the greatest cost by which equal risks may differ, so that rounding decides no tie."""
 
 Cost = Annotated[float, Field(ge=0)]
 Label = str | int | float | bool
@@ -30,8 +29,8 @@ class DecisionConfig(Section):
     """Costs that answers are decided by.
 
     errors : what a wrong answer costs, by the label of the true class: one number for all wrong
-        answers, or one by the label that is said. What is left out costs 1.
-    no_answer : what it costs to give none.
+        answers, or one by the label that is answered. What is left out costs 1.
+    no_answer : what it costs to give no answer.
     """
 
     errors: dict[Label, Cost | dict[Label, Cost]]
@@ -40,12 +39,12 @@ class DecisionConfig(Section):
 
 @dataclass(frozen=True)
 class DecisionCosts:
-    """Costs of wrong answers and of none, by class code.
+    """Costs of wrong answers and of no answer, by class code.
 
     Attributes
     ----------
     errors : numpy.ndarray of float64, shape (K, K)
-        Of saying the class of the column where that of the row is true; 0 on the diagonal.
+        Cost of answering the class of the column where that of the row is true; 0 on the diagonal.
     no_answer : float
     """
 
@@ -54,7 +53,7 @@ class DecisionCosts:
 
     @property
     def slack(self) -> float:
-        """How far above a limit a risk may be."""
+        """By how much a risk may exceed another one, or a limit, and still count as equal to it."""
         return SLACK * max(float(self.errors.max()), self.no_answer)
 
     def said(self, probabilities: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -67,14 +66,14 @@ class DecisionCosts:
         Returns
         -------
         said : numpy.ndarray of int64, shape (n,)
-            Class codes, the first of equals.
+            Class codes; of answers with equal costs the first.
         risk : numpy.ndarray of float64, shape (n,)
             In the unit of the costs.
 
         Notes
         -----
-        Chow 1970, with costs that depend on the error. Sums are taken in the order of the classes,
-        as compiled kernels do.
+        Chow 1970, with costs that depend on the error. Costs are added in the order of the classes,
+        as in the compiled kernels, so that both have the same sums to the bit.
         """
         expected = np.zeros(probabilities.shape)
         for true, costs in enumerate(self.errors):
@@ -84,10 +83,9 @@ class DecisionCosts:
         return said, risk
 
     def to_json(self, classes: Sequence[Any]) -> dict[str, Any]:
-        """Return what a :class:`DecisionConfig` would say, by the labels ``classes`` of the codes.
+        """Return the costs as a :class:`DecisionConfig` has them, by the labels of the classes.
 
-        Raises nothing for labels that JSON knows as keys; numbers become texts there, as
-        :func:`decision_costs` allows.
+        JSON makes texts of labels that are numbers, which :func:`decision_costs` takes, too.
         """
         labels = [label.item() if isinstance(label, np.generic) else label for label in classes]
         errors = {
@@ -97,7 +95,7 @@ class DecisionCosts:
         return {"errors": errors, "no_answer": self.no_answer}
 
     def constant(self, shares: FloatArray) -> float:
-        """Return the risk of the best answer that is the same for all, by shares of classes."""
+        """Return the risk of the best answer if it is the same for all, by shares of classes."""
         return float((shares @ self.errors).min())
 
 
@@ -143,7 +141,7 @@ def decision_costs(
 def per_class(
     values: Mapping[Any, float], classes: Sequence[Any], default: float, where: str
 ) -> FloatArray:
-    """Return one number per class, shape (K,), ``default`` for those left out.
+    """Return one number per class, shape (K,): ``default`` for classes that are left out.
 
     Parameters
     ----------
