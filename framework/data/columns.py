@@ -117,6 +117,13 @@ def _within_floats(value: Any) -> Any:
     return value
 
 
+def to_times(column: pd.Series[Any]) -> Array:
+    """Return a column of dates as datetime64[us] (n,), of UTC where they have a zone."""
+    if isinstance(column.dtype, pd.DatetimeTZDtype):
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    return column.to_numpy("datetime64[us]")
+
+
 def to_texts(column: pd.Series[Any]) -> tuple[Array, BoolArray]:
     """Return the spellings (n,) of a column's categories as an object array, and what is missing.
 
@@ -160,12 +167,12 @@ class Reading:
     gaps: tuple[str, ...] = ()
 
     def read(self, column: pd.Series[Any], name: str) -> pd.Series[Any]:
-        """Return a column as float64, datetime64 or texts; one of no texts as it is.
+        """Return a column of texts as float64, datetime64 or texts; another column unchanged.
 
         Raises
         ------
         CellsError
-            A text is neither a gap nor of the form that the column is known to have.
+            A text is neither a gap nor of the form that the column has.
         """
         if not is_text(column):
             return column
@@ -196,7 +203,7 @@ class Reading:
 
 
 def unusable(values: pd.Series[Any], name: str, wanted: str) -> CellsError:
-    """Return an error about values of a feature, by the record of each."""
+    """Return the error for values of a feature that cannot be used, with a message per record."""
     said = f"feature {name!r}: expected {wanted}, found "
 
     def place(record: Any) -> str:
@@ -381,7 +388,7 @@ class TableOptions(Section):
 
 
 class FrameOptions(TableOptions):
-    """What is known of records that Python code gives: a frame's columns are inferred.
+    """Options for records that come from Python code; what a frame's columns hold is inferred.
 
     is_frame : whether the records are a frame; all columns of an array are taken, as numbers.
     """
@@ -432,7 +439,7 @@ def infer_column(column: pd.Series[Any], name: str, options: TableOptions) -> Co
 
 
 def _infer_text(column: pd.Series[Any], name: str, options: TableOptions) -> ColumnInference:
-    """Try what text may stand for, the most telling first: numbers, dates, sentences, names."""
+    """Return what texts stand for: numbers or dates, else sentences or names, else categories."""
     values = column.dropna()
     if not all(isinstance(value, str) for value in values.head(1000)):
         return ColumnInference()
@@ -486,10 +493,11 @@ def _sentences_or_names(
 ) -> ColumnInference | None:
     words = float(np.mean([text.count(" ") + 1 for text in texts[:1000]]))
     if words >= _WORDS and len(texts) > 0.5 * len(values):
-        return _left_out(f"free text, such as {_short(texts[0])!r}", name, options)
+        kind = f"free text, such as {_short(texts[0])!r}"
+        return _left_out(kind, options.advice.keep, name)
     if len(texts) > _UNIQUE * len(values):
         kind = f"{len(texts):,} different texts, such as {_short(texts[0])!r}"
-        return _identifier(kind, name, options)
+        return _left_out(kind, options.advice.identifier, name)
     return None
 
 
@@ -509,7 +517,8 @@ def _record_numbers(
     consecutive = numbers.max() - numbers.min() + 1 == len(numbers)
     if not (consecutive and (np.diff(numbers) > 0).all()) and not _NAMES.search(name):
         return None
-    return _identifier(f"{len(numbers):,} different whole numbers", name, options)
+    kind = f"{len(numbers):,} different whole numbers"
+    return _left_out(kind, options.advice.identifier, name)
 
 
 def _constant(column: pd.Series[Any], name: str, options: TableOptions) -> ColumnInference | None:
@@ -521,17 +530,11 @@ def _constant(column: pd.Series[Any], name: str, options: TableOptions) -> Colum
     gaps_tell = not is_numeric(column) and len(values) < len(column)
     if not constant or gaps_tell:
         return None
-    return _left_out(f"always {_short(str(values.iloc[0]))!r}", name, options)
+    return _left_out(f"always {_short(str(values.iloc[0]))!r}", options.advice.keep, name)
 
 
-def _identifier(kind: str, name: str, options: TableOptions) -> ColumnInference:
-    action = f"left out; {options.advice.identifier.format(name=name)}"
-    return ColumnInference(kind, action, left_out=True)
-
-
-def _left_out(kind: str, name: str, options: TableOptions) -> ColumnInference:
-    action = f"left out; {options.advice.keep.format(name=name)}"
-    return ColumnInference(kind, action, left_out=True)
+def _left_out(kind: str, advice: str, name: str) -> ColumnInference:
+    return ColumnInference(kind, f"left out; {advice.format(name=name)}", left_out=True)
 
 
 def describe_columns(inferred: Mapping[str, ColumnInference]) -> tuple[str, ...]:

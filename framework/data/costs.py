@@ -28,9 +28,9 @@ _SOURCES = ("classes", "values", "path", "by_importance")
 _TREES = 200
 _LONGEST_SCALE = 10**6
 _BINARY_SCALE = 2**20
-_LEAST_UNITS = 500  # of a cost that is rounded, so that it stays within a thousandth
+_LEAST_UNITS = 500  # of a cost, so that rounding changes it by at most a thousandth
 _LARGEST_SUM = 2**62
-_LISTED = 8  # features of a price, or prices, in a line
+_LISTED = 8  # the most features of a price, and the most prices, that are listed
 
 
 def _form(value: Any) -> str:
@@ -70,11 +70,11 @@ class CostsConfig(Section):
     by_importance : number of cost classes of equal frequency, by the mean decrease in impurity
         in a random forest on the training part; the most important features cost most.
     scale, factor : of class T the cost is ``factor * T`` (linear) or ``factor ** T`` (power);
-        linear and 10 unless said; only with classes and by_importance.
+        linear and 10 unless given; only with classes and by_importance.
     default : cost of each feature that the source leaves out, or of all without a source.
     panels : what is paid once for features that come together, such as a blood panel of five
-        values, by a name of yours; it is paid with the first of them, beside their own costs,
-        which are 0 where neither the source nor ``default`` says them.
+        values, by a name of yours; it is paid with the first of them, in addition to their own
+        costs, which are 0 where neither the source nor ``default`` gives them.
     """
 
     classes: _Classes | None = None
@@ -89,7 +89,7 @@ class CostsConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _scaled(cls, raw: Any) -> Any:
-        """Fill in scale and factor where they mean something."""
+        """Fill in scale and factor where costs have classes."""
         if not isinstance(raw, Mapping):
             return raw
         filled = {key: value for key, value in raw.items() if value is not None}
@@ -135,7 +135,7 @@ def feature_costs(
     where : str
         Key of the section, for messages.
     left_out : sequence of str
-        Columns of the table that are no features; they may have costs, which do not matter.
+        Columns of the table that are no features; their costs are ignored.
 
     Returns
     -------
@@ -144,7 +144,8 @@ def feature_costs(
     Raises
     ------
     InputError
-        A cost is missing, for an unknown feature, given twice or not a cost; all are zero.
+        A feature has no cost or two, a cost is of an unknown feature or cannot be used, or all are
+        zero.
     """
     if config is None:
         return np.ones(len(names))
@@ -194,7 +195,7 @@ def _in_order(
     left_out: Sequence[str],
     optional: Collection[str],
 ) -> FloatArray:
-    """Return one entry for each feature, NaN where there is none and there may be none."""
+    """Return one entry for each feature, NaN for an optional one that is missing."""
     if not isinstance(costs, Mapping):
         if len(costs) != len(names):
             verb = "is not one" if len(left_out) == 1 else "are not"
@@ -249,7 +250,7 @@ def _read_costs(path: Path) -> dict[str, float]:
 
 
 def _cost(text: str, where: str) -> float:
-    """Read a cost; a text that is no number is refused as infinite ones are."""
+    """Return the cost that a text spells; refuse what is not a finite number from 0."""
     try:
         cost = float(text)
     except ValueError:
@@ -286,9 +287,9 @@ def importance_classes(X: pd.DataFrame, y: IntArray, levels: int) -> IntArray:
 
 
 def _importances(X: pd.DataFrame, y: IntArray) -> FloatArray:
-    """Return the importance of each feature, shape (n,), kept on disk by the records' content.
+    """Return the importance of each feature, shape (n,), stored on disk by the records' content.
 
-    Where nothing expensive is to be built and none are kept, all are 0.
+    If they are not stored, and nothing expensive may be built now, all are 0.
     """
     encoder = Encoder.fit(X)
     design = encoder.transform(X)
@@ -326,15 +327,15 @@ def exact_costs(costs: FloatArray, records: int = 1) -> tuple[IntArray, int]:
     costs : float64 (n,)
         Not negative.
     records : int
-        How many records' costs will be summed: any such sum then fits in int64.
+        Number of records whose costs will be summed; any such sum fits in int64.
 
     Returns
     -------
     units : int64 (n,)
     scale : int
-        ``costs == units / scale``, to the bit where the decimals are short (a common denominator
-        of at most 10**6); else the scale is 2**20, or the next power of two under which each cost
-        is within a thousandth, and costs are rounded to it.
+        ``costs == units / scale``. This is exact if the costs have a common denominator of at most
+        10**6. Otherwise the scale is 2**20, or the first higher power of two with which rounding
+        changes no cost by more than a thousandth.
 
     Raises
     ------
@@ -416,7 +417,7 @@ class Panels:
 
 
 def cost_texts(names: Sequence[str], costs: FloatArray, panels: Panels) -> list[str]:
-    """Return what features cost: by price, what several share, and what a full record costs.
+    """Return lines on what features cost: by price, by panel, and for a full record.
 
     Parameters
     ----------
@@ -451,12 +452,12 @@ def panels_of(
     Parameters
     ----------
     config, names, where, left_out
-        See :func:`~framework.data.costs.feature_costs`.
+        See :func:`feature_costs`.
 
     Raises
     ------
     InputError
-        A panel names what is no feature, or a feature is in two panels.
+        A panel names something that is not a feature, or a feature is in two panels.
     """
     panels = Panels.none(len(names))
     if config is None or not config.panels:
@@ -467,11 +468,11 @@ def panels_of(
         taken = [feature for feature in panel.features if feature not in left_out]
         check_features(taken, names, place)
         for feature in taken:
-            at = list(names).index(feature)
-            if of[at] >= 0:
+            i = list(names).index(feature)
+            if of[i] >= 0:
                 raise InputError(
                     f"{place}: expected each feature in one panel, found {feature!r} again"
                 )
-            of[at] = number
+            of[i] = number
     costs = np.array([panel.cost for panel in config.panels.values()], dtype=np.float64)
     return Panels(of, costs, tuple(config.panels))

@@ -31,7 +31,7 @@ _GROUPS = "_groups"  # NAME_groups.csv says which subject each record of NAME.cs
 _OPENML = "openml.org"
 _ROUNDED = 1e-6
 _VALUE = 8  # bytes
-_TIMES = 5  # as large as its values a table is while it is loaded
+_TIMES = 5  # a table takes so many times the memory of its values while it is loaded
 _SOURCES = ("name", "path", "sklearn", "openml", "synthetic")
 
 
@@ -115,15 +115,15 @@ class SourceConfig(Section):
             raise ValueError("expected version only with openml and a name (an id has one)")
         if self.openml is not None:
             note("host", _OPENML, "openml", self.openml)
-        # a known name is no choice of the file's: where it is fetched from, and what, is ours
+        # a known name is not noted: where it is fetched from is written here, not in the file
         return self
 
 
 class DatasetConfig(TableOptions, SourceConfig):
     """The source of a data set, and how to read it.
 
-    What columns hold is inferred, and doubtful ones are reported, for ``path`` and ``openml``; the
-    other sources have tables that were prepared.
+    For ``path`` and ``openml`` it is inferred what the columns hold, and doubtful ones are
+    reported; the tables of other sources were prepared.
     """
 
     @property
@@ -132,7 +132,7 @@ class DatasetConfig(TableOptions, SourceConfig):
         return self.path is not None or self.openml is not None
 
     def file_options(self, aside: Collection[str] = ()) -> FileOptions:
-        """Return how a file is read; columns ``aside`` are read beside features and target."""
+        """Return how a file is read; columns ``aside`` are read too."""
         wanted = [*self.columns, self.target, *filter(None, [self.identifier]), *aside]
         return FileOptions(self.separator, tuple(wanted) if self.columns else None)
 
@@ -151,11 +151,11 @@ def load_table(
     where : str
         Key of the section, for messages.
     aside : mapping, optional
-        Columns that are no features but say how records are divided, by the key that names them.
-        Of a set NAME of the folder ``PARETOLAB_DATA`` they may be in NAME_groups.csv beside it,
-        which has a row for each record.
+        Columns that divide the records and are no features, by the key that names them. For a file
+        NAME.csv of the folder ``PARETOLAB_DATA`` they may be in NAME_groups.csv beside it, which
+        has a row for each record.
     subgroup : str, optional
-        A column that tells subgroups apart, kept in ``aside`` too. It stays a feature if it is one.
+        A column that tells subgroups apart; it is in ``aside``, too, and may also be a feature.
 
     Raises
     ------
@@ -174,35 +174,35 @@ def load_table(
             )
         raw = raw._replace(frame=pd.concat([raw.frame, beside], axis="columns"))
     if subgroup in beside.columns:
-        roles["subgroup"] = str(subgroup)  # no feature of the data set's own
+        roles["subgroup"] = str(subgroup)  # no column of the data set, and so no feature
     return assemble(raw, where, config, roles, subgroup)
 
 
 def load_values(config: DatasetConfig, where: str = "problem.dataset") -> ValueTable:
-    """Load and check a data set for regression; parameters and errors as of :func:`load_table`."""
+    """Load and check a data set for regression; parameters and errors: see :func:`load_table`."""
     return assemble_values(_raw(config, where), where, config)
 
 
 def memory_to_load(config: DatasetConfig) -> int:
     """Return roughly how many bytes it takes to load and encode a table; 0 where it is small.
 
-    At the peak a table of numbers is there several times: as read, as checked, as its parts.
+    At the peak, there are several copies of a table: as read, as checked, as its parts.
     """
-    made = config.synthetic
-    if made is not None:
-        return _TIMES * _VALUE * made.samples * made.features
+    synthetic = config.synthetic
+    if synthetic is not None:
+        return _TIMES * _VALUE * synthetic.samples * synthetic.features
     path = config.path if config.name is None else _file_of(config.name)
     return 0 if path is None else _TIMES * size_of(path, config.file_options())
 
 
 def _beside(config: DatasetConfig, wanted: Collection[str], where: str) -> pd.DataFrame:
-    """Return those of the wanted columns that a set of the data folder has beside it."""
+    """Return the wanted columns that NAME_groups.csv has and the data set NAME lacks."""
     path = None if config.name is None else _file_of(f"{config.name}{_GROUPS}")
     if path is None or config.name is None or not wanted:
         return pd.DataFrame()
     source, frame = _file_of(config.name), read_frame(path)
-    there = set() if source is None else set(read_frame(source, config.file_options()).columns)
-    return frame[[name for name in frame.columns if name in wanted and name not in there]]
+    present = set() if source is None else set(read_frame(source, config.file_options()).columns)
+    return frame[[name for name in frame.columns if name in wanted and name not in present]]
 
 
 def _raw(config: DatasetConfig, where: str, aside: Collection[str] = ()) -> Raw:
@@ -219,11 +219,11 @@ def _raw(config: DatasetConfig, where: str, aside: Collection[str] = ()) -> Raw:
 
 
 class _OnOpenML(NamedTuple):
-    """A set on OpenML that a name stands for.
+    """A data set on OpenML that a name stands for.
 
-    ``features`` are the names to give, in the order to have: OpenML's own where they agree
-    (whatever their order), else given by position; none keeps OpenML's names. The target becomes
-    1 where it is ``positive``, else 0.
+    ``features`` are the names that its features shall have, in order. If OpenML has the same names,
+    its columns are put into this order, otherwise they are renamed by position; empty leaves them
+    as they are. The target becomes 1 where it is ``positive``, else 0.
     """
 
     name: str
@@ -417,7 +417,7 @@ def _fetch(dataset: int | str, version: int | None, where: str) -> Any:
     label = f"OpenML {dataset}" + (f" version {version}" if version and not by_id else "")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # it tells of each try; we tell of the end
+            warnings.simplefilter("ignore", UserWarning)  # of a failed try; the last one raises
             return fetch_openml(**query, as_frame=True, parser="auto", n_retries=1)
     except OSError as error:  # no network, no such host, an HTTP error
         raise InputError(

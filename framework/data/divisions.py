@@ -1,7 +1,7 @@
 """How the records of a table are divided: by chance, by groups, in time, or as a column says.
 
-Records of a group, and copies of a record, are one *unit*: they are together in the parts, in the
-folds of a cross-validation and in the resamples of :mod:`framework.outcomes`.
+Records of a group, and copies of a record, are one *unit*: parts, folds of a cross-validation and
+resamples (:mod:`framework.outcomes`) have all records of a unit or none.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from framework.data.columns import (
     is_numeric,
     to_numbers,
     to_texts,
+    to_times,
 )
 from framework.data.splits import (
     MeasureConfig,
@@ -41,8 +42,8 @@ class FoldRows(NamedTuple):
 
     Attributes
     ----------
-    train : records that are fitted on.
-    held_out : records that are measured; disjoint from the others.
+    train : records that the fold's models are fitted on.
+    held_out : records that they are measured on; none of ``train``.
     """
 
     train: IntArray
@@ -58,10 +59,10 @@ class Division(NamedTuple):
     repeats : tuple of tuple of FoldRows
         The folds of each repeat of a cross-validation; empty where there is none.
     units : int64 (n,)
-        Code of each record, from 0; records of one code are together in each part and fold, and in
-        resamples.
+        Code of each record's unit, from 0.
     fingerprint : str
-        Of what is not in the configuration: the named columns, the copies. Empty for nothing.
+        Hash of what divides the records and is not in the configuration: the values of the named
+        columns, and the units. Empty if there is no such column and each record is a unit.
     notes : tuple of str
         Sentences for the user.
     """
@@ -117,8 +118,12 @@ def divide(
         assert measure is not None
         rows = split.pooled
         labels, row_units = table.labels[rows], units[rows]
-        if config.time is not None or config.fold is not None:
-            _refuse_repeats(measure, "time" if times is not None else "fold", f"{where}.measure")
+        named = [key for key in ("time", "fold") if key in columns]
+        if named and measure.repeats != 1:
+            raise InputError(
+                f"{where}.measure.repeats: expected 1 with split.{named[0]}, found "
+                f"{measure.repeats}; the folds are the same each time"
+            )
         if times is not None:
             repeats = (
                 _windows(times[rows], row_units, measure, config.window or "growing", where),
@@ -132,13 +137,13 @@ def divide(
             repeats = tuple(map(_folds_of, fold_of))
         for folds in repeats:
             _refuse_lost_classes(folds, labels, table.classes, f"{where}.measure.folds")
-    digest = hashlib.sha256()
+    digest, grouped = hashlib.sha256(), units.max() + 1 < len(units)
     for key, column in sorted(columns.items()):
         digest.update(f"{key} {column.astype(str).tolist()}".encode())
-    if units.max() + 1 < len(units):
+    if grouped:
         digest.update(units.astype("<i8").tobytes())
-    identified = columns or units.max() + 1 < len(units)
-    return Division(split, repeats, units, digest.hexdigest() if identified else "", notes)
+    fingerprint = digest.hexdigest() if columns or grouped else ""
+    return Division(split, repeats, units, fingerprint, notes)
 
 
 def about_folds(division: Division, split: SplitConfig, measure: MeasureConfig) -> dict[str, Any]:
@@ -150,13 +155,13 @@ def about_folds(division: Division, split: SplitConfig, measure: MeasureConfig) 
         "measured": f"out-of-fold on {records:,} records",
         "measure": f"cross-validation, {len(division.repeats[0])} folds{times}{_ways(split)}",
     }
-    if division.split.pooled.size > records:  # of the first window, and no others
+    if division.split.pooled.size > records:  # the first window in time is not measured
         about["train"] = division.split.pooled.size - records
     return about
 
 
 def _ways(split: SplitConfig) -> str:
-    """Return by which columns records are divided, as the end of a sentence."""
+    """Return the end of a sentence: the columns by which records are divided."""
     window = f" in {split.window or 'growing'} windows" if split.time else ""
     ways = [f"by {key} {name!r}" for key, name in split.columns.items() if key != "part"]
     return "".join(f", {way}" for way in ways) + window
@@ -179,7 +184,7 @@ def same_rows(features: pd.DataFrame) -> IntArray:
 def _units(
     table: Table, group: pd.Series[Any] | None, together: bool, config: SplitConfig, place: str
 ) -> tuple[IntArray, tuple[str, ...]]:
-    """Return the unit (n,) of each record, and what is to say of copies."""
+    """Return the unit (n,) of each record, and sentences on copies for the user."""
     n = len(table.labels)
     units = np.arange(n)
     if group is not None:
@@ -198,7 +203,7 @@ def _units(
     notes: tuple[str, ...] = ()
     if config.copies is None:
         said = f"{copies:,} of {n:,} records have the features of another one and "
-        if 2 * copies > n:  # few values: no copies, but other individuals
+        if 2 * copies > n:  # features of few values: equal records are other individuals
             why = "are divided as they fall; split.copies: together where they are copies"
             return units, (said + why,)
         notes = (f"{said}stay together with it in folds; split.copies: apart divides them",)
@@ -207,29 +212,21 @@ def _units(
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    # groups that share a row are one unit
+    # groups that have equal records are one unit: rows are linked if one group has both of them
     links = coo_array((np.ones(n), (units, rows)), shape=(n, n)).tocsr()
     both = connected_components(links.T @ links, directed=False)[1]
     return pd.factorize(both[rows])[0].astype(np.int64), notes
 
 
 def _times(column: pd.Series[Any], where: str) -> FloatArray:
-    """Return the time of each record (n,) as a number.
-
-    Raises
-    ------
-    InputError
-        The column holds neither numbers nor dates.
-    """
+    """Return the time (n,) of each record as a number; refuse what is neither number nor date."""
     inference = ColumnInference()
     if not (is_numeric(column) or is_date(column)):
         inference = infer_column(column, str(column.name), TableOptions(keep=(str(column.name),)))
     if inference.reading is not None:
         column = inference.reading.read(column, str(column.name))
     if is_date(column):
-        if isinstance(column.dtype, pd.DatetimeTZDtype):
-            column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-        times = column.to_numpy("datetime64[us]").astype(np.int64).astype(np.float64)
+        times = to_times(column).astype(np.int64).astype(np.float64)
     elif is_numeric(column):
         times = to_numbers(column)
     else:
@@ -242,21 +239,17 @@ def _times(column: pd.Series[Any], where: str) -> FloatArray:
 
 
 def _in_time(times: FloatArray, units: IntArray) -> FloatArray:
-    """Return the time (n,) at which each record counts: that of the last record of its unit."""
+    """Return for each record (n,) the time of the last record of its unit."""
     last = np.full(int(units.max()) + 1, -np.inf)
     np.maximum.at(last, units, times)
     return last[units]
 
 
 def _cuts(times: FloatArray, shares: FloatArray, wanted: str, where: str) -> IntArray:
-    """Return the number (n,) of the part of each record; no time is in two of the parts.
+    """Return the part (n,) of each record, one part after the other in time.
 
-    Each part ends at the time at which its records are nearest to its share, with those before it.
-
-    Raises
-    ------
-    InputError
-        There are fewer times than parts.
+    Records of the same time are in one part, so that fewer times than parts are refused. A part
+    ends at the time at which the records so far are nearest to the sum of the shares so far.
     """
     values, number, counts = np.unique(times, return_inverse=True, return_counts=True)
     ends, parts = np.cumsum(counts), len(shares)
@@ -290,16 +283,15 @@ def _parts_in_time(
 def _windows(
     times: FloatArray, units: IntArray, measure: MeasureConfig, window: str, where: str
 ) -> tuple[FoldRows, ...]:
-    """Return the folds of pooled records in time; those of the first window are not measured."""
+    """Return the folds of pooled records in time; the records of the first block are fitted on."""
     assert measure.folds is not None  # filled in with the kind
     blocks = measure.folds + 1
     shares = np.full(blocks, 1 / blocks)
     wanted = "folds and one more"
     block = _cuts(_in_time(times, units), shares, wanted, f"{where}.measure.folds")
-    earliest = (lambda fold: 0) if window == "growing" else (lambda fold: fold - 1)
     return tuple(
         FoldRows(
-            np.flatnonzero((block < fold) & (block >= earliest(fold))),
+            np.flatnonzero(block < fold if window == "growing" else block == fold - 1),
             np.flatnonzero(block == fold),
         )
         for fold in range(1, blocks)
@@ -314,10 +306,10 @@ def _named_parts(
     names = np.array(Split._fields)
     wrong = ~np.isin(texts, names)
     if wrong.any():
-        at = int(wrong.argmax())
+        first = int(wrong.argmax())
         raise InputError(
             f"{where}.part: expected {listed(Split._fields)} in {column.name!r}, found "
-            f"{column.iloc[at]!r} in record {at + 1}"
+            f"{column.iloc[first]!r} in record {first + 1}"
         )
     part_of = (texts[:, None] == names).argmax(axis=1)
     _refuse_torn(part_of, units, "part", f"{where}.part")
@@ -346,7 +338,7 @@ def _named_folds(column: pd.Series[Any], units: IntArray, where: str) -> IntArra
 
 
 def _folds_of(numbers: IntArray) -> tuple[FoldRows, ...]:
-    """Return the folds by their number (n,) for each record."""
+    """Return the folds, from the number (n,) of each record's fold."""
     return tuple(
         FoldRows(np.flatnonzero(numbers != fold), np.flatnonzero(numbers == fold))
         for fold in range(int(numbers.max()) + 1)
@@ -354,32 +346,24 @@ def _folds_of(numbers: IntArray) -> tuple[FoldRows, ...]:
 
 
 def _refuse_torn(part_of: IntArray, units: IntArray, what: str, where: str) -> None:
-    """Refuse a column by which records that belong together are in two parts."""
+    """Refuse a column that puts records of one unit into two parts or folds."""
     first = np.zeros(int(units.max()) + 1, dtype=np.int64)
     first[units[::-1]] = part_of[::-1]
     torn = first[units] != part_of
     if torn.any():
-        at = int(torn.argmax())
-        other = int((units == units[at]).argmax())
+        record = int(torn.argmax())
+        other = int((units == units[record]).argmax())
         raise InputError(
             f"{where}: expected records of a group, and copies of one record, in one {what}, found "
-            f"records {other + 1} and {at + 1} in two; correct the column, or set split.copies: "
-            "apart where equal records are other individuals"
-        )
-
-
-def _refuse_repeats(measure: MeasureConfig, key: str, where: str) -> None:
-    if measure.repeats != 1:
-        raise InputError(
-            f"{where}.repeats: expected 1 with split.{key}, found {measure.repeats}; the folds are "
-            "the same each time"
+            f"records {other + 1} and {record + 1} in two; correct the column, or set "
+            "split.copies: apart where equal records are other individuals"
         )
 
 
 def _refuse_lost_classes(
     folds: Sequence[FoldRows], labels: IntArray, classes: Sequence[Any], where: str
 ) -> None:
-    """Refuse folds of which one has a class that it cannot be fitted on."""
+    """Refuse a fold beside which a class has no records to fit its models on."""
     for number, fold in enumerate(folds, start=1):
         lost = np.setdiff1d(np.arange(len(classes)), labels[fold.train])
         if len(lost):

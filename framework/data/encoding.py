@@ -23,6 +23,7 @@ from framework.data.columns import (
     is_numeric,
     to_numbers,
     to_texts,
+    to_times,
     unusable,
 )
 from framework.errors import CellsError, InputError
@@ -35,7 +36,7 @@ _FINITE = "finite numbers"
 
 @dataclass(frozen=True)
 class Numeric:
-    """A numeric feature: a missing value is the median, then ``(value - mean) / scale``."""
+    """A numeric feature: a missing value becomes the median; then ``(value - mean) / scale``."""
 
     median: float
     mean: float
@@ -100,7 +101,7 @@ class Categorical:
 
     @classmethod
     def fit(cls, column: pd.Series[Any], name: str, most: int = MOST_CATEGORIES) -> Categorical:
-        """Learn the categories, of more than ``most`` the most frequent ones."""
+        """Learn the categories; if they are more than ``most``, the most frequent ones."""
         texts, missing = to_texts(column)
         if missing.all():
             raise InputError(
@@ -130,10 +131,10 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Date:
-    """A date: its day, standardised, and where it is in the year, the week and, if told, the day.
+    """A date: its day, standardised, and its place in the year, in the week and, by clock, the day.
 
-    The last three are points on a circle, so that December is next to January. A missing date is
-    the median day, and no point on any circle.
+    Places are points on circles, so that December is next to January. A missing date becomes the
+    median day, and the centre of each circle.
     """
 
     day: Numeric
@@ -181,7 +182,7 @@ def _days(column: pd.Series[Any], name: str) -> FloatArray:
     if column.isna().all():
         return np.full(len(column), np.nan)
     try:
-        times = pd.to_datetime(column, utc=True).dt.tz_localize(None).to_numpy("datetime64[us]")
+        times = to_times(pd.to_datetime(column, utc=True))
     except (ValueError, TypeError) as error:
         read = pd.to_datetime(column, utc=True, errors="coerce")
         raise unusable(column[read.isna() & column.notna()], name, "dates") from error
@@ -215,7 +216,7 @@ class Encoder:
     feature_names : names of the original features, in order (``x0``, ``x1`` ... of an array).
     named : whether features are found by name in a frame (else by position).
     features : how each feature is encoded.
-    readings : how texts are read that are no categories, by feature.
+    readings : how the texts of a feature are read, where they are not just categories.
     """
 
     feature_names: tuple[str, ...]
@@ -241,9 +242,9 @@ class Encoder:
         categorical : names or positions
             Numeric features that mean categories.
         readings : mapping of names to Reading, optional
-            How the texts of a feature are read where they mean something else.
+            How the texts of a feature are read, where they are not just categories.
         max_categories : int
-            Of a feature with more categories the most frequent ones are told apart.
+            Of a feature with more categories, only so many are told apart, the most frequent ones.
 
         Raises
         ------
@@ -307,15 +308,15 @@ class Encoder:
         return self.transform_features(data, range(len(self.feature_names)))
 
     def identities(self, data: pd.DataFrame | Array) -> FloatArray:
-        """Return one number per feature, float64 (n, features): what the encoder knows of a record.
+        """Return a number for each feature of each record, float64 (n, features).
 
-        Records that it cannot tell apart have equal numbers, to the bit: 4 and 4.0, a missing
-        value and what stands for it. They depend on no other record, and on no order of columns.
+        Values that are encoded alike have equal numbers, to the bit: 4 and 4.0, a missing value and
+        its median. The numbers depend on no other record, and not on the order of columns.
 
         Raises
         ------
         InputError
-            As of :meth:`transform`.
+            See :meth:`transform`.
         """
         numbers = self._transform_numbers(data, range(len(self.features)), None)
         if numbers is None:
@@ -371,7 +372,7 @@ class Encoder:
     ) -> BoolArray:
         """Return which values of some features are missing: bool (m, features).
 
-        A column that a frame has not is missing in all records. Parameters as of
+        A column that a frame lacks is missing in all records. The parameters are those of
         :meth:`transform_features`.
         """
         positions = [self.position(feature) for feature in features]
@@ -386,9 +387,9 @@ class Encoder:
     def _transform_numbers(
         self, data: pd.DataFrame | Array, positions: Sequence[int], records: IntArray | None
     ) -> FloatArray | None:
-        """Encode finite numbers of numeric features all at once; None where anything else is met.
+        """Encode numeric features all at once; None if a feature or a value is of another kind.
 
-        The same to the bit as one by one, and many times faster.
+        The result is the same to the bit as one by one, and many times faster.
         """
         features = [f for i in positions if isinstance(f := self.features[i], Numeric)]
         if not features or len(features) < len(positions) or not isinstance(data, pd.DataFrame):
@@ -410,7 +411,7 @@ class Encoder:
         return numbers
 
     def _read(self, data: pd.DataFrame | Array, i: int, records: IntArray | None) -> pd.Series[Any]:
-        """Return the values of a feature, texts read as what they stand for."""
+        """Return the values of a feature, with texts read as what they stand for."""
         name = self.feature_names[i]
         column = self._find(data, i)
         if records is not None:
@@ -420,13 +421,7 @@ class Encoder:
     def _require(
         self, data: pd.DataFrame | Array, positions: Iterable[int], records: IntArray | None
     ) -> None:
-        """Check that a table has the columns that all or some of its records are asked for.
-
-        Raises
-        ------
-        InputError
-            A :class:`~framework.errors.CellsError` if it is some of them.
-        """
+        """Refuse a frame that lacks the column of a feature; with a CellsError for some records."""
         if not (isinstance(data, pd.DataFrame) and self.named):
             return
         try:

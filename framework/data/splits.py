@@ -19,7 +19,7 @@ from framework.arrays import BoolArray, FloatArray, IntArray, frozen
 from framework.errors import InputError
 from framework.settings import Section, SectionOfKind
 
-FOLDS = 5  # of a cross-validation, unless said
+FOLDS = 5  # of a cross-validation, unless given
 
 # keep these draws apart from a run's other streams of the same seed
 _SPLITS = 71
@@ -42,8 +42,8 @@ class SplitConfig(Section):
         or as many as there are in a fold, those right before it (``sliding``).
     part : a column that names the part of each record: train, validation or test.
     fold : a column that names the fold of each record of a cross-validation.
-    copies : whether records whose features are all equal stay together. Unless given they do in a
-        cross-validation, and do not where there are validation records.
+    copies : whether records whose features are all equal stay together. By default they do in a
+        cross-validation without ``time``, and not in a holdout.
     """
 
     train: float = Field(default=0.5, gt=0, lt=1)
@@ -88,9 +88,8 @@ class MeasureConfig(SectionOfKind):
         were fitted on the other folds; or ``holdout``, the validation records, by classifiers that
         were fitted on the training records.
     folds : number of parts that the records are divided into; 5 unless given.
-    repeats : how often they are divided anew, so that each record counts so many times; 1 unless
-        given.
-    refit : the model that is handed out is fitted on all these records: true, as yet the only way.
+    repeats : how often they are divided, so that each record counts so many times; 1 unless given.
+    refit : the model that is handed out is fitted on all these records; true is the only value.
     """
 
     kind: Literal["holdout", "cross_validation"] = "cross_validation"
@@ -101,7 +100,7 @@ class MeasureConfig(SectionOfKind):
     @model_validator(mode="before")
     @classmethod
     def _filled_in(cls, raw: Any) -> Any:
-        """Fill in what only a cross-validation has."""
+        """Fill in the keys that only a cross-validation has."""
         crossed = "cross_validation"
         if not isinstance(raw, Mapping) or raw.get("kind", crossed) != crossed:
             return raw
@@ -138,7 +137,7 @@ class Split(NamedTuple):
 
 
 def as_split(part_of: IntArray) -> Split:
-    """Return the parts by their number (n,) for each record."""
+    """Return the parts, from the number (n,) of each record's part: 0, 1 or 2."""
     return Split(*(frozen(np.flatnonzero(part_of == part)) for part in range(3)))
 
 
@@ -155,11 +154,11 @@ def split_records(
     labels : int64 (n,)
         Class codes, from 0.
     config : SplitConfig
-        Its shares, its seed and whether it stratifies.
+        Only its shares, ``seed`` and ``stratify`` are used.
     where : str
         Key of the section, for messages.
     units : int64 (n,), optional
-        Codes from 0 of what stays together; each record is a unit of its own if None.
+        Codes, from 0, of units that no part divides; each record is a unit of its own if None.
 
     Raises
     ------
@@ -168,8 +167,8 @@ def split_records(
 
     Notes
     -----
-    Part sizes are rounded by largest remainders, in each class if stratified; what is left over
-    goes to the part that lags most behind its share of all records so far.
+    Part sizes are rounded by largest remainders, in each class if stratified. Of equal remainders,
+    that of the part which lags most behind its share in the classes before counts as the largest.
     """
     rng = np.random.Generator(
         np.random.PCG64(np.random.SeedSequence(config.seed, spawn_key=(_SPLITS,)))
@@ -192,7 +191,7 @@ def _dealt(
 ) -> IntArray:
     """Return the part (n,) of each record; no unit is in two.
 
-    Units of several records come first, then single records fill up what each part lacks.
+    Units of several records are dealt first; then single records fill up what each part lacks.
     """
     strata = np.unique(strata, return_inverse=True)[1].ravel()
     sizes = np.bincount(units)
@@ -201,15 +200,15 @@ def _dealt(
     part_of = np.full(len(units), -1, dtype=np.int64)
     if together.any():
         part_of[together] = _dealt_together(strata, units, together, shares, lack, rng)
-    lag = np.zeros(len(shares))
+    lag = np.zeros(len(shares))  # by how many records rounding has put each part behind so far
     for stratum in range(lack.shape[1]):
         single = np.flatnonzero((strata == stratum) & ~together)
-        room = shares
+        shares_of_single = shares
         if together.any():
-            room = np.maximum(lack[:, stratum], 0.0)
-            room = room / room.sum() if len(single) else room
-        counts = _sizes(len(single), room, lag)
-        lag += room * len(single) - counts
+            lacking = np.maximum(lack[:, stratum], 0.0)
+            shares_of_single = lacking / lacking.sum() if len(single) else lacking
+        counts = _sizes(len(single), shares_of_single, lag)
+        lag += shares_of_single * len(single) - counts
         part_of[rng.permutation(single)] = np.repeat(np.arange(len(shares)), counts)
     return part_of
 
@@ -224,8 +223,8 @@ def _dealt_together(
 ) -> IntArray:
     """Return the parts of the records that are not alone in their unit; take them off ``lack``.
 
-    Larger units come before smaller ones, and in random order among those of about one size, that
-    is of one power of two. Each goes where its strata lack most, in shares of a stratum.
+    Large units are dealt before small ones, and units between the same powers of two in random
+    order. Each goes to the part that lacks most of its strata, counted in shares of a stratum.
     """
     totals = np.bincount(strata)
     several, unit = np.unique(units[together], return_inverse=True)
@@ -235,6 +234,7 @@ def _dealt_together(
     order = rng.permutation(len(several))
     magnitude = np.frexp(content.sum(axis=1)[order])[1]
     for i in order[np.argsort(-magnitude, kind="stable")]:
+        # sum over strata of lack/total * content/total, rounded so that noise decides no ties
         gain = np.round((lack * content[i] / totals**2).sum(axis=1), 12)
         part = int(np.where(shares > 0, gain, -np.inf).argmax())
         lack[part] -= content[i]
@@ -243,7 +243,7 @@ def _dealt_together(
 
 
 def _sizes(count: int, shares: FloatArray, lag: FloatArray) -> IntArray:
-    """Return how many of ``count`` records each part gets."""
+    """Return how many of ``count`` records each part gets: see the notes of ``split_records``."""
     exact = np.round(count * shares, 9)
     sizes = np.floor(exact).astype(np.int64)
     remainder = np.round(exact - sizes, 9)
@@ -288,11 +288,11 @@ def fold_records(
     where : str
         Key of the section, for messages.
     classes : sequence, optional
-        Labels by code, where the strata are classes: of each, two records are needed.
+        Labels by code, if the strata are classes: each needs two records then.
     repeat : int
         Number of the division, where the records are divided more than once.
     units : int64 (n,), optional
-        Codes of what stays together; each record is a unit of its own if None.
+        Codes of units that no fold divides; each record is a unit of its own if None.
 
     Returns
     -------
@@ -302,8 +302,8 @@ def fold_records(
     Raises
     ------
     InputError
-        Fewer than two records for each fold, a class with one record, which a fold would take
-        away, or fewer units than folds.
+        There are fewer than two records for each fold, a class has one record, which its fold would
+        take away from the others, or there are fewer units than folds.
     """
     if len(strata) < 2 * count:
         raise InputError(
@@ -360,17 +360,17 @@ def measure_folds(
     where : str
         Key of the section, for messages.
     units : int64 (n,), optional
-        Codes of what stays together; each record is a unit of its own if None.
+        Codes of units that no fold divides; each record is a unit of its own if None.
 
     Returns
     -------
     int64 (repeats, n)
-        From 0. Each class is spread evenly over the folds, as far as units let it.
+        From 0. Each class is spread over the folds as evenly as units allow.
 
     Raises
     ------
     InputError
-        A class has fewer records than there are folds.
+        A class has fewer records than there are folds; see also :func:`fold_records`.
     """
     assert measure.folds is not None  # filled in with the kind
     assert measure.repeats is not None

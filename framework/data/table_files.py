@@ -38,7 +38,7 @@ _WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
 TABLE_ENDINGS = (*CSV_ENDINGS, ".parquet")
 SEPARATORS = (",", ";", "\t", "|")
 
-_PACKED = 4  # bytes of a table in a byte of its gzipped file, or so
+_PACKED = 4  # roughly so many times as large as a gzipped file is the table in it
 _VALUE = 8  # bytes of a number
 
 
@@ -55,8 +55,8 @@ PLAIN = FileOptions()
 def read_frame(path: Path, options: FileOptions = PLAIN) -> pd.DataFrame:
     """Read a table: Parquet if its name ends in ``.parquet`` or it is a folder, otherwise CSV.
 
-    Fields of a CSV file may be separated by commas, semicolons, tabs or bars: whichever the
-    header has most of, if ``options`` do not say.
+    Fields of a CSV file may be separated by commas, semicolons, tabs or bars: if ``options`` do not
+    say, the one that the header has most of.
 
     Raises
     ------
@@ -129,8 +129,8 @@ def parse_csv(
 ) -> pd.DataFrame:
     """Return the table that is written in a text, as :func:`read_frame` reads it from a file.
 
-    ``path`` is where the text comes from, for messages; ``check`` may refuse the names of its
-    columns before there is a table.
+    ``path`` is where the text comes from, for messages; ``check`` takes the names of the columns
+    before the table is read, and may refuse them.
     """
     separator = options.separator or _separator(text)
     rows = _rows(text, path, separator)
@@ -138,7 +138,7 @@ def parse_csv(
     if check is not None:
         check(names)
     wanted = _wanted(options.columns, names, path)
-    for _ in rows:  # each is looked at
+    for _ in rows:  # each row is checked when it is yielded
         pass
     try:
         return pd.read_csv(
@@ -199,7 +199,7 @@ def csv_text(raw: bytes, path: Path) -> str:
 
 
 def _rows(text: str, path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a CSV text; blank lines are skipped, rows of other lengths are refused."""
+    """Yield the rows of a CSV text, each with its line; skip blank lines, refuse other lengths."""
     lines = io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8", newline="")
     reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
     expected, line = 0, 1
@@ -238,12 +238,12 @@ def _check_header(names: list[str], path: Path) -> None:
 
 
 class _ParquetTable:
-    """A Parquet file, or a folder of them; nothing is read yet but its description.
+    """A Parquet file, or a folder of them; at first only its description is read.
 
-    A column of one value, or of a few long texts, takes a few bytes in a file whatever its length.
-    So values are counted in the file's description and in its pages, and texts stay coded until
-    their length is known. What is no such file raises ValueError (as pyarrow's errors are) or
-    OSError.
+    A column that repeats one value, or a few long texts, takes a few bytes in a file however long
+    it is: a small file could fill the memory. So values are counted in the file's description and
+    in its pages before they are read, and texts stay coded until their length is known. ValueError
+    (pyarrow's errors are such) or OSError is raised if it is no Parquet file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -263,7 +263,7 @@ class _ParquetTable:
 
     @property
     def rows(self) -> int:
-        """Number of rows, as the files say of each part: those are read, whatever their sum is."""
+        """Number of rows: the sum over the parts of the files, not the total that they state."""
         from pyarrow import parquet
 
         count = 0
@@ -274,7 +274,7 @@ class _ParquetTable:
         return count
 
     def frame(self, columns: Sequence[str]) -> pd.DataFrame:
-        """Return some columns, as pandas wrote them where it did; refuse lists and large ones."""
+        """Return some columns, with the types that pandas noted; refuse lists and large tables."""
         import pyarrow
 
         for name in columns:
@@ -285,7 +285,8 @@ class _ParquetTable:
                     "columns to take in columns"
                 )
         records = self.rows
-        most = most_unpacked(_bytes_of(self._files), _VALUE * TABLE_CELLS)
+        size = sum(file.stat().st_size for file in self._files)
+        most = most_unpacked(size, _VALUE * TABLE_CELLS)
         if records * len(columns) > most // _VALUE:
             raise InputError(
                 f"{self.path}: expected at most {most // _VALUE:,} values in a table of this size, "
@@ -308,7 +309,7 @@ class _ParquetTable:
         return frame
 
     def _table(self, columns: Sequence[str], most: int) -> Any:
-        """Return some columns, texts coded; each file is checked and read as it was opened once."""
+        """Return some columns, texts coded; each file is opened once, to be checked and read."""
         import pyarrow
         from pyarrow import dataset, parquet
 
@@ -327,9 +328,9 @@ class _ParquetTable:
 
 
 def _chunks_of(about: Any, columns: Sequence[str]) -> Iterator[Chunk]:
-    """Yield where the values of some columns are in a file, as it says.
+    """Yield where a file has the values of some columns, by its description.
 
-    Raises ValueError where a column has other numbers of values than there are rows.
+    Raises ValueError where a column has another number of values than there are rows.
     """
     for i in range(about.num_row_groups):
         rows = about.row_group(i)
@@ -344,10 +345,7 @@ def _chunks_of(about: Any, columns: Sequence[str]) -> Iterator[Chunk]:
 
 
 def _parquet_files(path: Path) -> list[Path]:
-    """Return the files of a table; refuse in a folder links that lead out of it.
-
-    Raises OSError, or ValueError.
-    """
+    """Return the files of a table; a link out of its folder raises ValueError."""
     if not path.is_dir():
         return [path]
     home = path.resolve()
@@ -363,12 +361,8 @@ def _parquet_files(path: Path) -> list[Path]:
     return sorted(shown, key=Path.as_posix)
 
 
-def _bytes_of(files: Sequence[Path]) -> int:
-    return sum(file.stat().st_size for file in files)
-
-
 def _is_plain(kind: Any) -> bool:
-    """Return whether values of a type are of a size that can be told before they are read."""
+    """Return whether the size of values of a type is known before they are read."""
     from pyarrow import types
 
     if types.is_dictionary(kind):
@@ -379,7 +373,7 @@ def _is_plain(kind: Any) -> bool:
 
 
 def _length(column: Any) -> int:
-    """Return how many bytes the texts of a coded column have together."""
+    """Return how many bytes all texts of a coded column have together."""
     from pyarrow import compute
 
     return sum(

@@ -21,6 +21,7 @@ from framework.data.columns import (
     is_numeric,
     to_numbers,
     to_texts,
+    to_times,
 )
 from framework.data.encoding import Encoder
 from framework.errors import InputError, listed
@@ -29,10 +30,10 @@ from framework.registry import require_columns, require_labels
 _MOSTLY = 0.5  # a text column with a larger share of numbers is a numeric one gone wrong
 _EXAMPLES = 5
 _LEAST_RECORDS = 3  # of a class: one for each of training, validation and test
-_MERGED = 50  # records: no class of more is advised to be merged
+_MERGED = 50  # messages do not advise to merge classes of more records
 _OTHER = "other"
-_KEYS = {"weights": "problem.weights", "subgroup": "problem.subgroup"}  # of columns aside
-_STRAY = 8  # texts in a column of numbers that a message lists
+_KEYS = {"weights": "problem.weights", "subgroup": "problem.subgroup"}  # not in problem.split
+_STRAY = 8  # the most texts in a column of numbers that a message lists
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,14 @@ class Features:
         datetime64, the others pandas categoricals of texts.
     source : a description of where the data come from.
     fingerprint : sha256 over names, kinds, values and labels; equal for equal content.
-    readings : how texts are read that are no categories, by column.
+    readings : how the texts of a column are read, where they are not just categories.
     max_categories : most categories of a column that are told apart.
     left_out : columns that are no features.
     identifier : the column that names the records, if one does.
     notes : a sentence for each doubtful column, for the user.
     example : columns of a few records as the source has them, without the target; None for gaps.
-    aside : columns as the source has them that say how records are divided, which are no features,
-        or what subgroup they are of.
+    aside : columns, as the source has them, that divide the records (these are no features) or
+        tell subgroups apart.
     """
 
     name: str
@@ -149,9 +150,9 @@ def assemble(
         Key of the section, for messages.
     options : TableOptions
     aside : mapping, optional
-        Columns that are no features but say how records are divided, by the key that names them.
+        Columns that divide the records and are no features, by the key that names them.
     subgroup : str, optional
-        A column that tells subgroups apart, kept aside though it may be a feature.
+        A column that tells subgroups apart, and may also be a feature.
 
     Raises
     ------
@@ -193,7 +194,7 @@ def assemble_values(raw: Raw, where: str, options: TableOptions) -> ValueTable:
     Raises
     ------
     InputError
-        As ``assemble``; a target that is not numeric, missing or infinite.
+        See :func:`assemble`; or a target is not numeric, missing or infinite.
     """
     place = f"{where}: {raw.source}"
     _check(raw.frame, place, options.named())
@@ -215,7 +216,7 @@ def assemble_values(raw: Raw, where: str, options: TableOptions) -> ValueTable:
 
 
 def _check(frame: pd.DataFrame, place: str, named: Mapping[str, Sequence[str]]) -> None:
-    """Refuse a frame without records, and names of columns (by key) that it has not."""
+    """Refuse a frame without records, and one without a column that a key of ``named`` names."""
     if frame.empty:
         raise InputError(f"{place}: expected records, found none")
     columns = [str(c) for c in frame.columns]
@@ -224,7 +225,7 @@ def _check(frame: pd.DataFrame, place: str, named: Mapping[str, Sequence[str]]) 
 
 
 def _labelled(raw: Raw, options: TableOptions) -> tuple[Raw, tuple[str, ...]]:
-    """Return the records that have a label, where others are to be left out, and what is said."""
+    """Return the data without unlabelled records, if the options drop these, and a note on it."""
     missing = raw.frame[options.target].isna()
     if not (options.drop_unlabelled and missing.any()) or missing.all():
         return raw, ()
@@ -241,7 +242,7 @@ def _features(
     notes: tuple[str, ...] = (),
     aside: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Return the attributes of ``Features``; ``notes`` are said of the records."""
+    """Return the attributes of ``Features``; its notes begin with ``notes``."""
     frame = raw.frame
     no_features = {options.target, *options.drop, options.identifier, *aside}
     names = [str(c) for c in frame.columns if c not in no_features]
@@ -301,9 +302,7 @@ def _feature(
         except InputError as error:
             raise InputError(f"{place}: {error}") from error
     if is_date(column):
-        if isinstance(column.dtype, pd.DatetimeTZDtype):
-            column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-        return pd.Series(column.to_numpy("datetime64[us]"), name=name)
+        return pd.Series(to_times(column), name=name)
     if is_numeric(column) and not as_category:
         numbers = to_numbers(column)
         infinite = np.isinf(numbers)
@@ -330,7 +329,7 @@ def _feature(
 def _check_text(
     texts: Array, records: IntArray, name: str, options: TableOptions, place: str
 ) -> None:
-    """Refuse a numeric column that a stray text (say ``?`` for missing) made one of categories."""
+    """Refuse a column of numbers that stray texts, such as ``?``, would make one of categories."""
     numbers = pd.to_numeric(pd.Series(texts), errors="coerce").notna().to_numpy(dtype=bool)
     if numbers.all() or numbers.mean() <= _MOSTLY:
         return
@@ -380,7 +379,7 @@ def _fingerprint(
 def _with_rare_merged(
     column: pd.Series[Any], options: TableOptions
 ) -> tuple[pd.Series[Any], tuple[str, ...]]:
-    """Return labels of which the rare ones are ``other``, and the sentence that says so."""
+    """Return the labels with ``other`` in place of rare ones, and a note on it."""
     least = options.merge_rare
     if least is None:
         return column, ()
@@ -426,10 +425,10 @@ def _labels(
 
 
 def _merging(counts: IntArray, classes: tuple[Label, ...], options: TableOptions) -> str:
-    """Return what to do about classes (k,) of which some have too few records.
+    """Return what to do about classes, with ``counts`` (k,), of which some have too few records.
 
-    To merge what is rare helps where enough is merged, and another class is left; a class of many
-    records is not given up for that.
+    The advice is to merge rare classes if these have enough records together, another class is
+    left, and no class of many records is lost by it.
     """
     others = np.array([label != _OTHER for label in classes])
     for least in sorted({*(counts + 1).tolist(), _LEAST_RECORDS}):

@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from framework.arrays import Array, FloatArray
+from framework.data.columns import category_text
 from framework.data.table_files import FileOptions, read_frame
 from framework.errors import InputError
 from framework.libraries.config import ArraysConfig, TabRepoConfig
@@ -120,16 +121,11 @@ def _labels(path: Path, classes: Sequence[Any] | None) -> Array:
 
 def spelled_as_classes(labels: Array, classes: Sequence[Any]) -> Array:
     """Return labels as the classes spell them: 1, 1.0 and '1' are the same label."""
-    by_text = {_text(label): label for label in classes}
-    plain = [by_text.get(_text(label), label) for label in labels.tolist()]
+    by_text = {category_text(label): label for label in classes}
+    plain = [by_text.get(category_text(label), label) for label in labels.tolist()]
     result = np.empty(len(plain), dtype=object)
     result[:] = plain
     return result
-
-
-def _text(label: Any) -> str:
-    number = isinstance(label, float) and label.is_integer()
-    return str(int(label)) if number else str(label)
 
 
 def read_costs(
