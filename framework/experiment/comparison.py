@@ -54,7 +54,7 @@ def compare(
     ----------
     directories : sequence of path-like
         Of finished runs, on one problem or several, all with the same objectives; or of one
-        experiment, which is compared as its configuration says but for the arguments given.
+        experiment, which is compared as its configuration and the other arguments say.
     reference : path-like, optional
         A ``front.csv`` to measure against, such as an exact one, where all runs are on one
         problem; the non-dominated vectors of a problem's runs together where there is none.
@@ -66,7 +66,7 @@ def compare(
     blocks : 'auto' (default), 'cases' or 'runs'
         See :func:`~framework.analysis.compare.compare_cases`.
     indicators : sequence of str, optional
-        Names of those to show, or of metrics; the first counts most.
+        Names of the indicators or metrics to show, the most important one first.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def compare_grid(grid: Grid, out: RunDir) -> Comparison:
     Raises
     ------
     InputError
-        None of a case is.
+        No run is done.
     """
     section = grid.section
     by_case: dict[str, list[PlannedRun]] = defaultdict(list)
@@ -226,13 +226,7 @@ def _run(
 
 
 def _losses(front: Front, records: Records) -> FloatArray:
-    """Return the losses of a front's solutions on validation or test records.
-
-    Raises
-    ------
-    InputError
-        There are no values on test records.
-    """
+    """Return the losses of a front's solutions on validation or test records."""
     if records == "validation" or not len(front):
         return front.losses
     if front.test is None:
@@ -244,7 +238,7 @@ def _losses(front: Front, records: Records) -> FloatArray:
 
 
 def _judged(judge: Judge, records: Records, run_dirs: Iterable[RunDir]) -> str:
-    """Return what is judged, and by values on which records."""
+    """Return a text: which sets are judged, and by values on which records."""
     sets = {
         "front": "the front of everything evaluated",
         "returned": "what the method returns by its own definition",
@@ -259,13 +253,7 @@ def _judged(judge: Judge, records: Records, run_dirs: Iterable[RunDir]) -> str:
 
 
 def _expanded(directory: str | Path) -> list[RunDir]:
-    """Return the single runs of a directory.
-
-    Raises
-    ------
-    InputError
-        One is not finished.
-    """
+    """Return the single runs of a directory; refuse one that is not finished."""
     run_dir = RunDir.existing(directory)
     run_dirs = run_dir.runs()
     for place in run_dirs:
@@ -290,13 +278,7 @@ def _same_roles(run_dirs: Sequence[RunDir]) -> None:
 
 
 def _unique(runs: Sequence[ComparedRun]) -> Sequence[ComparedRun]:
-    """Return runs of which each search has a seed once.
-
-    Raises
-    ------
-    InputError
-        One has not.
-    """
+    """Return the runs; refuse two of the same search with the same seed."""
     seen: dict[tuple[str, int], Path] = {}
     for run in runs:
         key = (run.method, run.seed)
@@ -310,10 +292,10 @@ def _unique(runs: Sequence[ComparedRun]) -> Sequence[ComparedRun]:
 
 
 def _labels(problems: Sequence[Sequence[RunDir]]) -> dict[Path, str]:
-    """Return the kind of each search, with the settings in which those of its kind differ.
+    """Return the kind of each search, with the settings in which searches of this kind differ.
 
-    A budget is such a setting only where runs on one problem differ in it: problems may have
-    budgets of their own.
+    The budget is one of these only if runs on one problem differ in it: each problem may have a
+    budget of its own.
     """
     configs = {place.path: place.config() for places in problems for place in places}
     budgets = {path: c.budget.model_dump(exclude_none=True) for path, c in configs.items()}
@@ -344,7 +326,7 @@ def _labels(problems: Sequence[Sequence[RunDir]]) -> dict[Path, str]:
 
 
 def _case_names(cases: Sequence[Sequence[RunDir]]) -> list[str]:
-    """Return a name for each problem: its data or kind, with what its namesakes differ in."""
+    """Return a name for each problem: its data or kind, and settings where these are the same."""
     settings = [flatten(case[0].config().problem.model_dump()) for case in cases]
     titles = [_title(case[0]) for case in cases]
     names = []

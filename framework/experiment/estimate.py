@@ -1,4 +1,4 @@
-"""What a run will need, told before it starts: memory, and time to the first generation."""
+"""What a run will need, estimated before it starts: memory, and time to the first generation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from framework.experiment.config import RunConfig
 from framework.machine import machine_memory, resident_memory
 from framework.problem import Problem
 
-_CLEARLY = 1.3  # times the memory that there is: more than estimates are wrong by
+_CLEARLY = 1.3  # times the machine's memory, beyond which a run is refused: estimates err by less
 _WORTH_SAYING = 10.0  # seconds
 
 
@@ -29,13 +29,13 @@ class Estimate:
     Attributes
     ----------
     memory : int
-        Bytes of this process at its peak, what was needed so far included.
+        Bytes of this process at its peak, including those that it has taken so far.
     more : int
-        Bytes beyond those that it has now.
+        Bytes in addition to those that it has now.
     parts : int
-        Shared parts that the first generation has to wait for.
+        Number of shared components that have to be built before the first generation is scored.
     seconds : float
-        In which one processor builds these.
+        How long one processor takes to build them.
     """
 
     memory: int
@@ -52,7 +52,7 @@ class Estimate:
 
 
 def estimate(problem: Problem, algorithm: Algorithm, candidates: int | None) -> Estimate:
-    """Return what a run over so many candidates, None for an unknown number, will need.
+    """Return what a run will need.
 
     Parameters
     ----------
@@ -60,6 +60,7 @@ def estimate(problem: Problem, algorithm: Algorithm, candidates: int | None) -> 
     algorithm : Algorithm
         In its initial state, and left in it: a copy is asked for the first generation.
     candidates : int or None
+        How many candidates are evaluated; None if unknown.
     """
     peak = max(resident_memory())
     X = _first(algorithm) if problem.has_components else None
@@ -69,7 +70,7 @@ def estimate(problem: Problem, algorithm: Algorithm, candidates: int | None) -> 
         most = problem.memory(candidates)[0]
         return Estimate(max(peak, most), most)
     share = (algorithm.evaluations_per_generation or len(X)) / len(X)
-    # what an earlier run of the process has built is in the memory that is taken already
+    # components that an earlier run of this process has built are in its memory already
     all_parts = len(keys) * max(1.0, (candidates or len(X)) / len(X))
     more = cost.bytes_building + int(all_parts) * cost.bytes_stored
     peak = max(peak, resident_memory()[0] + more)
@@ -128,9 +129,9 @@ def refuse_too_large(needed: int, limit: float | None, what: str) -> None:
 
 
 def _first(algorithm: Algorithm) -> Array | None:
-    """Return the first generation, or as much of it as is asked for without an answer.
+    """Return the first generation, or the part that is proposed before there are results.
 
-    None where an algorithm works for long before it asks: it says itself what it plans.
+    None for an algorithm that prepares for long before it proposes: its plan says what it will do.
     """
     if type(algorithm).prepare is not Algorithm.prepare:
         return None
@@ -151,17 +152,17 @@ def _rounded(seconds: float) -> int:
 
 
 def built_first(put_off: Sequence[str]) -> list[tuple[str, str]]:
-    """Return a line for each expensive thing that a run builds before it begins."""
+    """Return a line, with its title, for each expensive thing that is built before a run."""
     return [("built first", what) for what in put_off]
 
 
 def budget_of_all(runs: Iterable[tuple[RunConfig, int | None]]) -> str:
-    """Return what all runs together may spend.
+    """Return a line on what all runs together may spend.
 
     Parameters
     ----------
     runs : iterable of (RunConfig, int or None)
-        Each with the most evaluations that it may do; None where their number is unknown.
+        Each with the greatest number of its evaluations; None where that is unknown.
     """
     evaluations, unknown, seconds, untimed = 0, 0, 0.0, 0
     for config, most in runs:

@@ -67,16 +67,16 @@ class Options:
 def new_run(config: RunConfig, out: str | None, **more: str) -> Iterator[RunDir]:
     """Make the directory of a new run: ``out``, or the first free one of ``runs/NAME-001``, ...
 
-    It is there whole or not at all, with all that a process needs to resume the run, and this
-    process owns it. It is removed again at the end if no search has begun in it.
+    It appears complete or not at all, with everything that is needed to resume the run, and this
+    process holds its lock. It is removed again at the end if no search has begun in it.
 
     Parameters
     ----------
     config : RunConfig
     out : str, optional
     **more
-        Contents of further files that it has from the start, by an attribute of the directory:
-        ``sweep_file``, ``experiment_file``.
+        Contents of further files that it has from the start, by the attribute of
+        :class:`RunDir` that names them: ``sweep_file``, ``experiment_file``.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def new_run(config: RunConfig, out: str | None, **more: str) -> Iterator[RunDir]
     if path is not None and RunDir(path).config_file.exists():
         raise _occupied(path)
     files = {getattr(RunDir(""), key).name: text for key, text in more.items()}
-    files[RunDir("").config_file.name] = config.dump()  # last: it makes a folder a run's
+    files[RunDir("").config_file.name] = config.dump()  # last: with it, a folder is a run's
     with ExitStack() as stack:
         try:
             if path is not None and path.exists():
@@ -129,7 +129,7 @@ def _made(path: Path | None, name: str, files: Mapping[str, str]) -> Iterator[Ru
 
 @contextmanager
 def _begun_in(path: Path, files: Mapping[str, str]) -> Iterator[RunDir]:
-    """Begin a run in a directory that the user has made, which stays."""
+    """Begin a run in a directory that exists, and will not be removed."""
     if not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, "Permission denied")
     run_dir = RunDir(path)
@@ -155,7 +155,7 @@ def _occupied(path: Path) -> InputError:
 
 
 def _first_free(whole: Path, name: str) -> Path:
-    """Rename a directory to the first free name: of processes that start together each has one."""
+    """Rename a directory to the first free name, also if others start at the same time."""
     for number in count(1):
         path = whole.with_name(f"{name}-{number:03d}")
         if path.exists():
@@ -175,10 +175,8 @@ def execute(
 ) -> dict[str, Any]:
     """Start or resume a run and its repeats; return the summary.
 
-    The problem is made from the configuration where none is given.
-
-    Repeats that are finished are not run again. If anything fails, the journals contain every
-    batch that was evaluated before.
+    Without ``problem`` it is made from the configuration. Repeats that are finished are not run
+    again. If anything fails, the journals contain every batch that was evaluated before.
 
     Raises
     ------
@@ -234,11 +232,11 @@ def execute(
 def followed(
     config: RunConfig, run_dir: RunDir, options: Options, *, start: bool = False
 ) -> Iterator[list[Callback]]:
-    """Yield the registered callbacks that follow a run; report what they have to say at the end.
+    """Yield the registered callbacks that follow a run; report their last lines at the end.
 
     Each entry of ``paretolab.callbacks`` is called with the run's directory and configuration and
-    returns a callback or None. ``start`` starts them too: a driver does that for a single run, and
-    nobody does it for an experiment or a sweep.
+    returns a callback or None. With ``start`` they are started here: for an experiment or a sweep
+    there is no driver to do it.
     """
     seen = config if options.track else config.model_copy(update={"tracking": None})
     made = [registry.load("callbacks", name)(run_dir, seen) for name in registry.names("callbacks")]
@@ -258,7 +256,7 @@ def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any], options
 
     The model is that of the solution which the user chose before, else the recommended one.
     """
-    if not summary.get("front_size"):  # repeats on splits of their own have none
+    if not summary.get("front_size"):  # repeats on different splits have no common front
         return
     front = run_dir.front()
     chosen = run_dir.choice()
@@ -298,8 +296,8 @@ def resumed_config(
 ) -> RunConfig:
     """Return the configuration with which a run goes on.
 
-    Where generations, evaluations or seconds are given and another bound of the budget had ended
-    the run, that one no longer counts: otherwise nothing would be evaluated.
+    If an override sets generations, evaluations or seconds of the budget, a bound that had ended
+    the run and is not overridden no longer counts: otherwise nothing would be evaluated.
 
     Parameters
     ----------
@@ -332,12 +330,7 @@ def resumed_config(
 
 
 def refuse_smaller(config: RunConfig, run_dir: RunDir) -> None:
-    """Refuse a bound that is smaller than before and than what is done: the front would shrink.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a bound that is smaller than before and than what is done: the front would shrink."""
     before = run_dir.config().budget
     for name in ("generations", "evaluations"):
         new, old = getattr(config.budget, name), getattr(before, name)

@@ -37,16 +37,16 @@ from framework.roles import Metric
 def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any], list[Path]]:
     """Run the runs of an experiment that are not done; write its tables, figures and page.
 
-    Whatever happens, what was evaluated is in the journals of the runs. A run that fails for a
+    Whatever happens, the journals of the runs have what was evaluated. A run that fails for a
     reason of the environment (memory, a disk, a node) is tried once more, then left to the next
-    call; everything else goes on.
+    call; the other runs go on.
 
     Returns
     -------
     summary : dict
         Content of ``summary.json``; ``failed_cells`` says why some could not be run, by directory.
     paths : list of pathlib.Path
-        What was written of the runs that are done; nothing where none is.
+        Files on the runs that are done; empty if none is.
 
     Raises
     ------
@@ -98,10 +98,10 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
 
 
 def _write_champions(out: RunDir, problems: Problems, options: Options) -> None:
-    """Write model, pictures and report of the best run of each case, where it is a model."""
+    """Write model, pictures and report of the best run of each case, if it has models."""
     try:
         best = champions(out)
-    except InputError:  # no hypervolume tells which that is
+    except InputError:  # the runs are not compared by hypervolume
         return
     for run in best.values():
         problem = problems.of(run.config(checked=True))
@@ -118,8 +118,8 @@ def check_runs(
 ) -> dict[tuple[str, str | None], int | None]:
     """Make each problem and algorithm once, so that what cannot work is said at the start.
 
-    Where nothing is to be built and a case needs it, such as a library, the others that product and
-    folds made of it are not looked at: to read the data of thousands of splits takes hours.
+    If a case needs something that is not built yet and must not be built now, such as a library,
+    the other cases of its scenario are skipped: reading thousands of splits takes hours.
 
     Returns
     -------
@@ -186,13 +186,7 @@ def _without_true_front(grid: Grid, problems: Problems) -> list[str]:
 
 
 def _open_runs(runs: Sequence[PlannedRun], out: RunDir) -> list[PlannedRun]:
-    """Return the runs that are not done.
-
-    Raises
-    ------
-    InputError
-        The runs that are there are others.
-    """
+    """Return the runs that are not done; refuse a directory with other runs in their places."""
     for run in runs:
         run_dir = RunDir(out.path / run.directory)
         if run_dir.config_file.is_file() and not run.same_run(run_dir.config()):
@@ -208,7 +202,7 @@ def _open_runs(runs: Sequence[PlannedRun], out: RunDir) -> list[PlannedRun]:
 
 
 def _write_start(grid: Grid, out: RunDir, problems: Problems) -> None:
-    """Write what the directory is; the configuration last, which makes it a run's."""
+    """Write what the directory is; last the configuration, by which it is recognised."""
     problem = problems.of(grid.base)
     write_whole(out.experiment_file, grid.dump())
     about = {"uid": uid_of(out), "data": dict(problem.describe())}

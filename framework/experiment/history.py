@@ -1,10 +1,9 @@
-"""How a run went: its Pareto front after so many evaluations, and the numbers it reported.
+"""How a run went: its Pareto front at moments on the way, and the numbers that it reported.
 
-``anytime.npz`` is made from the journal of a run that has ended.
-
-Arrays of little-endian numbers: ``evaluations`` and ``seconds``, shape (k,), ascending, one a
-moment; ``sizes``, shape (k,), how many solutions the front had then; ``losses``, shape (sum of
-sizes, objectives), the fronts one after the other.
+``anytime.npz`` is made from the journal of a run that has ended. For k moments it has the arrays
+``evaluations`` and ``seconds``, shape (k,), ascending; ``sizes``, shape (k,), the number of
+solutions that the front had then; and ``losses``, shape (sum of sizes, objectives), the fronts one
+after the other.
 """
 
 from __future__ import annotations
@@ -40,13 +39,12 @@ _MOMENTS = 40  # spread evenly over the logarithm of the evaluations
 
 @dataclass(frozen=True)
 class Moment:
-    """A front on the way.
+    """The front of a run after so many evaluations, and so many seconds of searching.
 
     Attributes
     ----------
     evaluations : int
     seconds : float
-        Of searching.
     losses : numpy.ndarray, shape (n, objectives)
     """
 
@@ -56,9 +54,9 @@ class Moment:
 
 
 def moments(run_dir: RunDir) -> list[Moment]:
-    """Return the moments of a run that has ended; none where neither they nor a journal are there.
+    """Return the moments of a run that has ended; none if there is no file of it.
 
-    O(rows log rows) where they were not kept and the journal is read.
+    Where ``anytime.npz`` is missing or damaged, the journal is read: O(rows log rows).
     """
     if run_dir.anytime_file.is_file():
         stored = _read(run_dir.anytime_file)
@@ -88,7 +86,7 @@ def keep_moments(run_dir: RunDir) -> None:
 
 
 def _moments(journal: Journal, roles: Roles) -> Iterator[Moment]:
-    """Yield the front at the last batch before each of the evaluations asked for, and the last."""
+    """Yield the front at 40 numbers of evaluations, each after a whole batch, and at the end."""
     ends: IntArray = np.cumsum([len(batch) for batch, _ in journal.batches()])
     if not len(ends):
         return
@@ -106,7 +104,7 @@ def _moments(journal: Journal, roles: Roles) -> Iterator[Moment]:
 
 
 def _read(path: Path) -> list[Moment] | None:
-    """Return what is kept; None where the file is damaged: the journal has it all."""
+    """Return the moments in a file; None if it is damaged, as the journal has them too."""
     try:
         arrays = arrays_of(read_bytes(path, JSON_BYTES), JSON_BYTES)
         sizes, losses = arrays["sizes"], arrays["losses"]
@@ -121,7 +119,7 @@ def _read(path: Path) -> list[Moment] | None:
 
 
 class Point(NamedTuple):
-    """What work reported: pieces done, seconds since the epoch, and numbers by name."""
+    """A report of work: number of pieces done, seconds since the epoch, and numbers by name."""
 
     done: int
     time: float
@@ -134,7 +132,7 @@ class ProgressLog(Callback):
     Parameters
     ----------
     file : pathlib.Path
-        A JSON array a line; a line that a crash has torn is left out when it is read.
+        It has a JSON array on each line; lines that a crash has cut are skipped when it is read.
     """
 
     def __init__(self, file: Path) -> None:
@@ -153,7 +151,7 @@ class ProgressLog(Callback):
 
 
 def read_progress_log(file: Path) -> list[Point]:
-    """Return what was kept, in the order it came; nothing where there is no file."""
+    """Return the reports in a file, in their order; none if there is no file."""
     points = []
     with suppress(OSError):
         for line in read_text(file, JSON_BYTES).splitlines():

@@ -29,8 +29,8 @@ _ATTEMPTS = 2  # at a run that fails, before it is left to `resume`
 class RunExecutor(Executor):
     """An executor whose tasks are runs: each has a directory and evaluates serially.
 
-    A worker that cannot access this process's disk uses a directory of its own, whose files are
-    sent back at the end. Tasks are submitted with the arguments that :func:`run_arguments` returns.
+    A worker that cannot access this process's disk uses a temporary directory, whose files are sent
+    back at the end. Tasks are submitted with the arguments that :func:`run_arguments` returns.
 
     Parameters
     ----------
@@ -79,9 +79,9 @@ class RunExecutor(Executor):
 def run_arguments(
     config: RunConfig, problem: Problem, run_dir: RunDir, *more: Any
 ) -> tuple[Any, ...]:
-    """Return the arguments of a run's task, the shared one (the problem) first.
+    """Return the arguments of a run's task, the problem, which tasks share, first.
 
-    ``more`` goes to the work, and has to be pickled where Ray is used.
+    ``more`` are further arguments of the work; with Ray they have to be picklable.
     """
     return problem, config, str(run_dir.path.absolute()), more
 
@@ -98,7 +98,7 @@ class _RunTask:
     def __call__(
         self, problem: Problem, config: RunConfig, path: str, more: tuple[Any, ...]
     ) -> dict[str, bytes]:
-        """Do a run; return its files, by path, where the driver's disk is not in sight."""
+        """Do a run; return its files, by path, if the driver's disk cannot be accessed."""
         if not self._here:
             problem.open_store()
         seen = self._seen.is_file() and self._seen.read_text(encoding="utf-8") == self._token
@@ -141,9 +141,9 @@ class Ended(NamedTuple):
 
 
 def has_ended(run_dir: RunDir, config: RunConfig, moments: bool = False) -> bool:
-    """Return whether a run has used up its budget, with more failures than allowed or not.
+    """Return whether a run has ended, successfully or not, under the budget that it has now.
 
-    ``moments`` asks for what its front was on the way, too.
+    With ``moments``, the moments on its way (:mod:`framework.experiment.history`) must be there.
     """
     ended = run_dir.summary().get("status") in (DONE, FAILED)
     ended &= run_dir.anytime_file.is_file() or not moments
@@ -165,8 +165,14 @@ def run_many(
     """Do runs side by side, in directories below ``out``; those that fail are tried again, last.
 
     ``config`` says who works, ``done`` how many more runs are done already, and ``moments`` whether
-    what the fronts were on the way is kept. ``ended`` takes each run that has ended. Return why
-    runs could not be run, by directory, and how often what happened to the workers.
+    the moments on their way are kept. ``ended`` is called with each run that has ended.
+
+    Returns
+    -------
+    failed : dict of str to str
+        Why runs could not be run, by directory.
+    incidents : mapping of str to int
+        What happened to the workers, and how often.
     """
     total, failed = done + len(todo), dict[str, str]()
 
@@ -199,7 +205,7 @@ def run_many(
 def _do_run(config: RunConfig, problem: Problem, run_dir: RunDir, moments: bool) -> None:
     """Do a run, or go on with it.
 
-    A process that was left behind by a driver that was killed is waited for; what it did is done.
+    If a killed driver has left a process that still does the run, wait for it and keep its results.
     """
     with run_dir.owned(wait=True):
         if not has_ended(run_dir, config):

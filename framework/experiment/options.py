@@ -1,4 +1,4 @@
-"""The options of problems and searches: of each kind a model of its own, found by its name."""
+"""The options of problems and searches: each kind has a pydantic model, found by its name."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ AS_WRITTEN = "as_written"
 class Options(Section):
     """The section ``problem`` or ``algorithm``: ``kind``, and the options that this kind has.
 
-    Validated is an instance of the model that :meth:`of_kind` returns; a text is short for a
-    section that has a ``kind`` alone. Relative paths are taken relative to ``context['base']``.
+    Validation makes an instance of the model that :meth:`of_kind` returns; a text stands for a
+    section with a ``kind`` alone. Relative paths are taken relative to ``context['base']``.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Options(Section):
         Raises
         ------
         InputError
-            Nothing is registered under this name, or no class of the contract.
+            Nothing is registered under this name, or no subclass of the contract.
         """
         if kind is None:
             names = ", ".join(registry.names(cls._group))
@@ -125,7 +125,7 @@ class Options(Section):
         return model.model_validate(raw, context=info.context)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Say how a worker makes it: the model of a kind is no attribute of a module."""
+        """Pickle the kind with the values: its model cannot be imported from a module."""
         if not hasattr(self, "registered_class"):
             return _unpickled, (type(self), dict(self))
         contract = next(base for base in type(self).__mro__ if "_group" in vars(base))

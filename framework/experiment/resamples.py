@@ -1,8 +1,9 @@
 """Metrics of a front's solutions in resamples of the records, kept beside the front for pages.
 
-``resamples.npz`` has ``ids`` of the solutions, ``metrics``, the positions of those kept among the
-run's, and for each of these ``low`` and ``high`` and its values in 65,534 equal steps between them
-(``steps``). A page can so tell in how many of them some limits hold, without data or problem.
+``resamples.npz`` has the ``ids`` of the solutions; ``metrics``, positions of metrics among those of
+the run; and for each of these ``low``, ``high`` and ``steps``, its values as numbers of 65,534
+equal steps from low to high. From this a page tells in how many resamples limits hold, without data
+or problem.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from framework.front import Front
 from framework.security import JSON_BYTES, arrays_of, read_bytes
 
 STEPS = 65_534  # one more stands for "not known"
-_RESAMPLES, _FEWEST = 200, 25  # kept; the fewest of a large front
+_RESAMPLES, _FEWEST = 200, 25  # that are kept, and that are kept of a large front
 _VALUES = 2_000_000  # of all solutions, metrics and resamples together, about
 
 
@@ -79,7 +80,7 @@ def keep_resamples(run_dir: RunDir, front: Front, resampled: Evidence) -> None:
 
 
 def read_resamples(run_dir: RunDir, front: Front) -> FrontResamples | None:
-    """Return what is kept of a front; None where nothing is, or another front's, or damaged."""
+    """Return the resamples of a front; None if there are none, or the file is of another front."""
     if not run_dir.resamples_file.is_file():
         return None
     try:

@@ -104,8 +104,8 @@ class RunDir:
         Raises
         ------
         InputError
-            There is no ``config.yaml`` in it, or a link, which may lead to a file of the user's,
-            or an earlier release made it.
+            It has no ``config.yaml``, or a link, which may lead to a file of the user's, or an
+            earlier release made it.
         """
         run_dir = cls(path)
         if not run_dir.config_file.is_file():
@@ -140,9 +140,9 @@ class RunDir:
 
     @contextmanager
     def owned(self, *, wait: bool = False) -> Iterator[None]:
-        """Hold the lock of the directory, as whoever runs in it must; where it is held, do nothing.
+        """Hold the lock of the directory, as every run in it must; do nothing if it is held here.
 
-        The system lets go of it when the process ends, however it does.
+        The system releases the lock when the process ends, in whatever way.
 
         Parameters
         ----------
@@ -181,10 +181,7 @@ class RunDir:
         return self.summary_file.exists() or any(self.path.rglob(self.journal_file.name))
 
     def make(self, config: RunConfig) -> None:
-        """Make the directory, with its configuration from its first moment on.
-
-        Of one that exists, only the configuration is written.
-        """
+        """Make the directory, with its configuration from the start; if it exists, write that."""
         if self.path.is_dir():
             self.write_config(config)
             return
@@ -198,8 +195,8 @@ class RunDir:
     def config(self, *, checked: bool = False) -> RunConfig:
         """Return the configuration of the run.
 
-        Unless ``checked`` its problem and search have options as written, without their class: to
-        be read, but not to be made.
+        Unless ``checked``, the options of problem and search are as written, without the class of
+        their kind: they can be read, but neither can be made from them.
         """
         raw = read_yaml(self.config_file)
         context = {AS_WRITTEN: not checked}
@@ -295,10 +292,7 @@ class RunDir:
         return journal
 
     def front(self) -> Front:
-        """Return the final front, with test metrics where there are some.
-
-        It is read once, and again where the file is another.
-        """
+        """Return the final front, with test metrics if it has some; it is read when it changed."""
         roles = self.roles()
         with damaged(self.front_file, "a front"):
             file = _identity(self.front_file)
@@ -307,7 +301,7 @@ class RunDir:
             return self._front[1]
 
     def write_front(self, front: Front) -> None:
-        """Write ``front.csv``; :meth:`front` need not read it."""
+        """Write ``front.csv``; :meth:`front` returns it without reading the file."""
         front.save(self.front_file)
         self._front = _identity(self.front_file), front.as_loaded()
 
@@ -329,7 +323,7 @@ class RunDir:
         return summary
 
     def choice(self) -> int | None:
-        """Return the id of the solution that the user chose; None where that was left to us."""
+        """Return the id of the solution that the user chose; None if the user chose none."""
         if not self.choice_file.is_file():
             return None
         solution = read_object(self.choice_file, "a choice").get("solution")
@@ -362,7 +356,7 @@ class RunDir:
 
 
 def _identity(path: Path) -> tuple[int, ...]:
-    """Return what tells a file from one that took its place; nothing where there is none."""
+    """Return what changes when a file is replaced; empty if there is no file."""
     with suppress(OSError):
         status = path.stat()
         return status.st_ino, status.st_mtime_ns, status.st_size
@@ -370,8 +364,8 @@ def _identity(path: Path) -> tuple[int, ...]:
 
 
 def _checked(role: type[Any], plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a role, each of the type that the role declares."""
-    if role not in _ADAPTERS:  # to make one takes milliseconds; an experiment reads thousands
+    """Return the fields of a role, each checked to be of the type that the role declares."""
+    if role not in _ADAPTERS:  # making one takes milliseconds, and an experiment reads thousands
         _ADAPTERS[role] = TypeAdapter(role)
     return dict(_ADAPTERS[role].validate_python(dict(plain), strict=True)._asdict())
 

@@ -47,8 +47,8 @@ _LIBRARIES = ("paretolab", "numpy", "scipy", "scikit-learn", "numba", "moocore",
 def make_problem(config: RunConfig, address: str | None = None) -> Problem:
     """Return the problem of a checked configuration, with its data loaded.
 
-    What it is made of, a library say, is built by the configuration's workers, or those of the
-    Ray cluster at ``address``.
+    What it needs, such as a library, is built by the configuration's workers, or those of the Ray
+    cluster at ``address``.
     """
     options = config.problem
     memory = options.registered_class.memory_to_load(options)
@@ -141,10 +141,10 @@ def evaluator_for(
 class SingleRun:
     """A single run in its directory, started or resumed, as a context manager.
 
-    On entry ``config.yaml``, ``about.json`` and ``journal.bin`` are there and :attr:`driver` is
+    On entry ``config.yaml``, ``about.json`` and ``journal.bin`` are made and :attr:`driver` is
     ready to run; :meth:`conclude` writes ``front.csv`` and ``summary.json``. If the search is
     interrupted (by Ctrl-C, or an error such as a full disk), the front and the summary so far are
-    written, and the exception is raised again.
+    written, and the exception goes on.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ class SingleRun:
     """
 
     driver: Driver
-    _evidence: Evidence | None = None  # of what was concluded; None where it is not known
+    _evidence: Evidence | None = None  # what resamples tell of the finished search, if anything
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ class SingleRun:
         with self._stack:
             self._interruption.close()
             stopped = kind is not None and issubclass(kind, KeyboardInterrupt | ParetolabError)
-            # of a journal that this search did not follow, nothing is written
+            # until the journal is replayed, the search has not got to where the run was
             if stopped and self.driver.replay.over and self._journal.n_batches:
                 front = Front.from_journal(self._journal, self._roles, self._problem.gene_names)
                 self._write(front, INTERRUPTED)
@@ -293,9 +293,9 @@ class SingleRun:
         return summary
 
     def _expected(self, fronts: Sequence[Front]) -> tuple[list[Front], dict[str, Any]]:
-        """Return fronts with what to expect on new records, and what that rests on.
+        """Return fronts with expected figures on new records, and what these rest on.
 
-        Where it is not known the fronts are as they were, and the latter says why.
+        Where they are unknown, the fronts are unchanged, and the second value says why.
         """
         from framework.experiment.expected import beside_of, evidence, with_expected
         from framework.experiment.resamples import keep_resamples
@@ -326,7 +326,7 @@ class SingleRun:
         return expected, about
 
     def _beside(self, front: Front) -> dict[str, Any]:
-        """Return, for the summary, what a person would do without the search, where it is known."""
+        """Return for the summary the comparison with what one would do without the search."""
         from framework.experiment.alternatives import with_alternatives
 
         if self._evidence is None or not self._alternatives:
@@ -334,7 +334,7 @@ class SingleRun:
         return with_alternatives(self._problem, front, self._evidence, self._report)
 
     def _report_needs(self) -> None:
-        """Report what the run will need; refuse one that the machine has not the memory for."""
+        """Report what the run will need; refuse one that needs more memory than there is."""
         config, problem, report = self._config, self._problem, self._report
         candidates = candidates_of(config, self._algorithm)
         needs = estimate(problem, self._algorithm, candidates)

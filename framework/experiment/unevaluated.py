@@ -1,7 +1,7 @@
 """The designs that a method could have chosen without having them evaluated.
 
-An exact method chose from all of them, and a search that keeps to a path would have gone another
-way had the records been a little different.
+An exact method chooses from all designs, and a search that follows one path would have followed
+another had the records been a little different.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from framework.problem import Problem
 from framework.run.evaluator import evaluate_candidates
 
 _DESIGNS = 2000  # that stand for all of them
-_SPOTS = 16  # of the front from which searches start
+_SPOTS = 16  # solutions of the front, evenly spread, from which searches start
 _ROUNDS = 8  # moves from the front
 _LOOKED_AT = 20_000  # designs of a round, fewer of many records:
 _WORK = 2e9  # designs x records x resamples of a round: about a second
-_AUGMENTED = 1e-3  # weight of the sum beside the greatest scaled loss
-_SEARCHES = 8  # more take off less than half a point
+_AUGMENTED = 1e-3  # weight of the sum of scaled losses beside the greatest one
+_SEARCHES = 8  # in resamples; more of them lower expected figures by less than half a point
 _AGAIN = 2e7  # designs x records of all searches: some seconds
 
 
 def unevaluated(problem: Problem, front: Front, X: Array, seed: int) -> Array:
     """Return designs beside a front that would have been chosen had the records been others.
 
-    In each of 32 resamples of the records local searches go on from spots of the front, by the
-    moves of :meth:`~framework.problem.Problem.neighbours`, until none is better or after eight
-    rounds; the best 2,000 designs that they meet stand for all. Where designs need components that
-    are yet to be trained, they are one move away, evenly thinned.
+    In each of 32 resamples of the records, local searches start from some solutions of the front
+    (the *spots*) and move to better :meth:`~framework.problem.Problem.neighbours` until there are
+    none, for at most eight rounds. The best designs that they meet, about 2,000, stand for all.
+    Where neighbours of the front need components that are not trained yet, nothing is searched:
+    these neighbours, evenly thinned, are the designs.
 
     Parameters
     ----------
@@ -78,14 +79,14 @@ def searched_again(
     Parameters
     ----------
     problem : Problem
-        One that cannot weigh records has none.
+        If it has no outcomes, no design is returned.
     made : callable
         Returns the search in its initial state.
     front : Front
-        Not empty; some 2,000 designs stand for all, the best of its spots in some resample.
+        Not empty. Returned are designs that are among the best of one of its spots in a resample.
     X : numpy.ndarray, shape (n, d)
-        Designs that were evaluated; none of them is returned. A resample has as many evaluations,
-        or as many as some seconds allow.
+        Designs that were evaluated; none of them is returned. A search in a resample has as many
+        evaluations, or as many as some seconds allow.
     seed : int
         The run's, of the resamples.
     """
@@ -106,7 +107,7 @@ def searched_again(
 
 
 def _evaluated(problem: Problem, X: Array, first: int, weights: Array, seed: int) -> Evaluated:
-    """Return designs with their metrics in a resample (records, 1), numbered from the first."""
+    """Return designs with their metrics in a resample, weights (records, 1); ids from ``first``."""
     batch = evaluate_candidates(problem, seed, first + np.arange(len(X)), X)
     outcomes = problem.outcomes(X)
     assert outcomes is not None
@@ -119,9 +120,10 @@ def _evaluated(problem: Problem, X: Array, first: int, weights: Array, seed: int
 def _best(problem: Problem, front: Front, X: Array, spots: int, seed: int) -> BoolArray:
     """Return which designs are among the best of some spot in some resample.
 
-    The first ``spots`` designs are those of the front, which stay. As in
-    :mod:`~framework.analysis.front_expectations`, the best of a spot has the least augmented
-    achievement scalarisation.
+    The first ``spots`` designs are those spots themselves, and always among them. As in
+    :mod:`~framework.analysis.front_expectations`, the best design of a spot has the least augmented
+    achievement scalarisation: max(z) + 0.001 sum(z) over the objectives, where z is its loss above
+    that of the spot, as a share of the front's span.
     """
     outcomes, roles = problem.outcomes(X), front.roles
     assert outcomes is not None
