@@ -1,4 +1,4 @@
-"""What a person would do without a search, beside the front of a run: found, kept and read."""
+"""The front of a run against what one would do without a search: compared, stored and read."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _MOST_RECORDS = 200_000  # of a search: resamples of more take longer than they 
 def with_alternatives(
     problem: Problem, front: Front, resampled: Evidence, report: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Compare the front of a run with the problem's alternatives; return it for its summary.
+    """Return the comparison of a run's front with the problem's alternatives, for its summary.
 
-    Where that cannot be done, why not is reported, and nothing is returned. ``resampled`` is the
-    evidence that what to expect of the front was made of.
+    If none can be made, the reason is reported and the mapping is empty. ``resampled`` is the
+    evidence from which the expected figures of the front were made.
     """
     if not len(front):
         return {}
@@ -46,35 +46,35 @@ def with_alternatives(
     except ParetolabError as error:
         report(f"the front is not compared with what one would do without a search: {error}")
         return {}
-    return {KEY: [one.to_json() for one in compared]}
+    return {KEY: [alternative.to_json() for alternative in compared]}
 
 
 def read_alternatives(summary: Mapping[str, Any]) -> list[Compared]:
-    """Return what the front of a run was compared with, by its summary; none where it was not.
+    """Return the comparison that a summary holds; empty if there is none.
 
     Raises
     ------
     InputError
-        What is written of it is damaged.
+        The comparison is damaged.
     """
     with damaged("summary.json", "a comparison with what one would do without a search"):
         return [Compared.from_json(plain) for plain in summary.get(KEY) or ()]
 
 
 def verdict_of(run_dir: RunDir, front: Front) -> str | None:
-    """Return a sentence: whether the search was worth it; None where that is not known.
+    """Return a sentence on whether the search was worth it; None where that is not known.
 
-    Of repeats: in how many of them it was not.
+    For repeats, the sentence tells in how many of them it was not.
     """
-    if repeats := [one for one in run_dir.children() if one.front_file.is_file()]:
-        return verdict_of_runs([("", worth_of_run(one, one.front())) for one in repeats])
+    if repeats := [run for run in run_dir.children() if run.front_file.is_file()]:
+        return verdict_of_runs([("", worth_of_run(run, run.front())) for run in repeats])
     compared = read_alternatives(run_dir.summary())
     return verdict(compared, front) if compared else None
 
 
 def worth_of_run(run_dir: RunDir, front: Front) -> Worth | None:
-    """Return what the search of a single run beats, by its summary; None where not known.
+    """Return what the search of a single run beats, by its summary; None if unknown.
 
-    ``front`` is that of everything evaluated.
+    ``front`` is the front of everything that the run evaluated.
     """
     return worth_of(read_alternatives(run_dir.summary()), front)

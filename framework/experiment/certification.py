@@ -1,4 +1,4 @@
-"""Certify solutions of a run on fresh labelled records: which of them meet limits for sure."""
+"""Certify solutions of a run on fresh labelled records: which of them surely meet limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from framework.registry import nearest, require_columns, require_labels
 if TYPE_CHECKING:
     import pandas as pd
 
-_UNLIKELY = 0.01  # so many records that are known already are no chance
+_UNLIKELY = 0.01  # a chance of equal records below this is taken for none
 
 
 class Tested(NamedTuple):
@@ -29,9 +29,9 @@ class Tested(NamedTuple):
     Attributes
     ----------
     position : int
-        In the front.
+        Position in the front.
     p : float
-        The p-value of "it breaks a limit".
+        The p-value of the hypothesis that the solution breaks a limit.
     measured : mapping of str to float
         The metrics with limits, on the fresh records.
     """
@@ -51,18 +51,18 @@ class Certification(NamedTuple):
     failed : Tested or None
         The first one that did not pass, with which the tests ended.
     untested : int
-        Solutions of the chain behind it.
+        Number of solutions that would have been tested after it.
     records : int
-        Fresh ones.
+        Number of fresh records.
     best : str
-        What was wanted beside the limits.
+        The metric that is wanted beside the limits.
     needed : int or None
-        Where nothing is certified: about how many records would certify the one that failed, if
-        it is as good as on these. None: it does not meet the limits on these.
+        If nothing is certified: about how many records would certify the one that failed, if it is
+        as good as on these; None if it does not meet the limits on these.
     needed_as_claimed : int or None
         The same, if it is as good as it claims.
     compared : bool
-        Whether the problem knows the records of its search, so that they were looked for.
+        Whether the fresh records could be compared with those of the search.
     """
 
     certified: tuple[Tested, ...]
@@ -121,8 +121,8 @@ def certify(
     Raises
     ------
     InputError
-        Limits that cannot be certified; records without a label, of the search, or too few; a
-        problem whose solutions are no classifiers.
+        A limit cannot be certified; records have no label, are those of the search, or too few; or
+        the solutions are no classifiers.
     """
     limits = _limits(front, where, delta)
     labels = problem.labels() if isinstance(problem, Deployable) else ()
@@ -148,12 +148,13 @@ def certify(
         """Return what the model of a solution, as it is exported, does on the fresh records."""
         return problem.samples(front.X[i].astype(problem.space.dtype), frame, codes)
 
+    # sizes are exact, so that their limits hold or do not; what depends on records is tested
     fixed = [c for c in limits if front.roles.metrics[c.metric].size]
     drawn = [c for c in limits if c not in fixed]
-    left = np.ones(len(front), dtype=bool)
+    small_enough = np.ones(len(front), dtype=bool)
     for condition in fixed:
-        left &= condition.holds(front.rows.values[condition.metric])
-    candidates = np.flatnonzero(left)
+        small_enough &= condition.holds(front.rows.values[condition.metric])
+    candidates = np.flatnonzero(small_enough)
     if not len(candidates):
         raise InputError(f"where {fixed[0]}: no solution is left")
     if not drawn:
@@ -255,11 +256,8 @@ def _spelled(label: object) -> str:
 def _refuse_known(fresh: WordArray, searched: WordArray, place: str) -> None:
     """Refuse records of the search, and copies, unless the data are full of equal records.
 
-    Raises
-    ------
-    InputError
-        More are equal to one of the search, or to one before, than would be so by chance: by the
-        share of the records of the search that are equal to another one of it.
+    The chance that a fresh record equals another is the share of the records of the search that
+    equal another one of it. More equal records than can be expected by that are refused.
     """
     from scipy.stats import binom
 
@@ -296,9 +294,9 @@ def _searched(problem: Problem) -> int:
 
 
 def _claims(problem: Problem, front: Front, i: int, limits: Sequence[Condition]) -> Samples:
-    """Return what a solution claims, as samples: how surely it seems to meet the limits.
+    """Return what a solution claims, as samples, which tell how surely it seems to meet limits.
 
-    They decide in which order solutions are tested, and nothing else.
+    They decide in which order solutions are tested, and how many records would be needed.
     """
     assert isinstance(problem, Deployable)
     values, metrics = front.rows.values, front.roles.metrics

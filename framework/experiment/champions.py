@@ -15,15 +15,15 @@ _BY = ("hypervolume_expected", "hypervolume")
 
 
 def champions(experiment: RunDir) -> dict[str, RunDir]:
-    """Return the run of each case with the largest hypervolume, expected on new records.
+    """Return the run of each case with the largest hypervolume; of equal ones, the first.
 
-    Of experiments whose fronts have no expected figures, that on the records of the search; of
-    equals the first.
+    The hypervolume is the one expected on new records; if fronts have no expected figures, that on
+    the records of the search.
 
     Raises
     ------
     InputError
-        The experiment has no table of runs yet, or compares them by no hypervolume.
+        The experiment has no table of runs yet, or does not compare them by hypervolume.
     """
     table: pd.DataFrame = experiment.listing("tables/runs")
     by = next((name for name in _BY if name in table and table[name].notna().all()), None)
@@ -33,7 +33,7 @@ def champions(experiment: RunDir) -> dict[str, RunDir]:
             f"tells the best run of each case, found the columns {', '.join(map(str, table))}"
         )
     by_directory = {
-        one.path.relative_to(experiment.path).as_posix(): one for one in experiment.children()
+        run.path.relative_to(experiment.path).as_posix(): run for run in experiment.children()
     }
     by_case = {}
     for case, runs in table.groupby("case", sort=False):
@@ -53,7 +53,7 @@ def write_model(run: RunDir) -> None:
     Raises
     ------
     InputError
-        Its front is empty, or its solutions are no models, or the data are not those of the run.
+        The front is empty, its solutions are no models, or the data are not those of the run.
     """
     front, config = run.front(), run.config()
     if len(front):

@@ -1,7 +1,7 @@
-"""One choice from a front, in the words of ``paretolab choose``, for the command and for Python.
+"""A choice from a front, with the rules of ``paretolab choose``, for the command and for Python.
 
-With other prices of features, costs of errors or shares of classes than those that were searched
-with, the designs evaluated have other figures, and another front: it is chosen from that one.
+With other prices of features, costs of errors or shares of classes than in the search, the designs
+that were evaluated have other metrics and so another front; then the choice is from that one.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from framework.roles import Roles
 from framework.security import say
 
 _ERRORS_OF_TWO = {"fp", "fn"}
-_SECONDS = 600.0  # of training again what decides by other costs of errors
+_SECONDS = 600.0  # of training components again that decide by the costs of errors
 
 
 @dataclass(frozen=True)
 class Rescoring:
-    """With what all designs are scored again: prices of features, costs of errors, class shares.
+    """What all designs are scored again with; None is as in the search.
 
     Attributes
     ----------
     prices : mapping of str to float, or None
-        By feature; of families over models by model, or by cost and model.
+        Prices of features, by name. In searches over models: of models, or by cost and model.
     errors, shares : mapping of str to float, or None
-        By true class; by class.
+        Costs of errors by true class; shares of the classes.
     """
 
     prices: Mapping[str, Any] | None = None
@@ -60,7 +60,7 @@ class Rescoring:
 
     @property
     def words(self) -> dict[str, Mapping[str, Any]]:
-        """What is not None, by the words that ask for it."""
+        """What differs from the search, by the argument of ``choose`` that says so."""
         values = {"prices": self.prices, "costs": self.errors, "prior": self.shares}
         return {word: value for word, value in values.items() if value is not None}
 
@@ -74,21 +74,22 @@ def costs_asked_for(
 ) -> tuple[Rescoring, ExpectedCost | None]:
     """Return what all designs are scored again with, and the rule of costs, if there is one.
 
-    Costs have two forms. Those of false positives and negatives, ``fp`` and ``fn``, are a rule: the
-    least expected cost, with ``prior`` the share of positive records to come, and ``per_unit``.
-    Those by true class change the metrics of all designs, as ``prices`` do and as a ``prior`` with
-    the share of each class does.
+    Costs have two forms. ``fp`` and ``fn``, of false positives and negatives, are a rule: the least
+    expected cost (:class:`~framework.analysis.choose.ExpectedCost`), where ``prior`` is the share
+    of positive records to come. Costs by true class change the metrics of all designs, as
+    ``prices`` do, and a ``prior`` with the share of each class.
 
     Parameters
     ----------
     costs, prior, per_unit, prices
+        As above, or None.
     usual_prior : callable, optional
-        Returns the share of positive records where none is given; None where it is not known.
+        Returns the share of positive records to take if ``prior`` is None; None if unknown.
 
     Raises
     ------
     InputError
-        They do not go together, or are no numbers.
+        They do not go together, or one is not a number.
     """
     by_name = _numbers(costs, "costs")
     if by_name is not None and set(by_name) & _ERRORS_OF_TWO:
@@ -143,7 +144,7 @@ def _numbers(values: Mapping[Any, float] | None, word: str) -> dict[str, float] 
 
 
 class Source(ABC):
-    """Where a front comes from: its problem, and what resamples tell, each made when asked for."""
+    """A front with its problem and what resamples tell, both made when they are first needed."""
 
     front: Front
     """As it was searched."""
@@ -166,18 +167,22 @@ class Source(ABC):
     def _changed(
         self, prices: Mapping[str, Any] | None, errors: Mapping[str, float] | None
     ) -> Problem:
-        """Return the problem with other prices or costs of errors, of the same genomes."""
+        """Return the problem with other prices or costs of errors, and the same genomes."""
 
     @abstractmethod
     def _roles(self, problem: Problem) -> Roles:
-        """Return the roles of the search, of a problem's metrics."""
+        """Return the roles that the search gives the metrics of a problem."""
 
     @abstractmethod
     def _evidence(self, problem: Problem, **more: Any) -> Evidence | None:
-        """Return what resamples tell of all designs, as a problem scores them."""
+        """Return what resamples tell of all designs, as a problem scores them.
+
+        ``more`` are the arguments ``shares`` and ``seconds`` of
+        :func:`~framework.experiment.expected.evidence`.
+        """
 
     def trivial(self) -> Sequence[TrivialClassifier]:
-        """Return what one can have without a model."""
+        """Return the trivial classifiers, which need no model."""
         return self.problem().trivial_classifiers()
 
     def base(self) -> Problem:
@@ -198,7 +203,8 @@ class Source(ABC):
         Raises
         ------
         InputError
-            What the problem has no metric of, or components that would take long to train again.
+            The problem has nothing that they could change, or it would take long to train
+            components again.
         """
         prices, errors = rescoring.prices, rescoring.errors
         if rescoring != self._rescoring:
@@ -217,20 +223,14 @@ class Source(ABC):
         """Return what resamples tell; None where the problem has no outcomes."""
         if not self._evidence_made:
             more: dict[str, Any] = {"shares": self._rescoring.shares}
-            if self._rescoring.errors is not None:  # training again is what was asked for
+            if self._rescoring.errors is not None:  # other costs need other components
                 more["seconds"] = _SECONDS
             self._evidence_held = self._evidence(self.problem(), **more)
             self._evidence_made = True
         return self._evidence_held
 
     def needed(self, word: str) -> Evidence:
-        """Return what resamples tell, which a word needs.
-
-        Raises
-        ------
-        InputError
-            The problem has no outcomes.
-        """
+        """Return what resamples tell; refuse ``word``, which needs it, if there are no outcomes."""
         resampled = self.evidence()
         if resampled is None:
             raise InputError(
@@ -271,15 +271,14 @@ class RunSource(Source):
         return make_roles(self._config, problem)
 
     def _evidence(self, problem: Problem, **more: Any) -> Evidence | None:
-        # designs beside the front may need components that costs of errors train anew
-        around = None
-        if self._rescoring.errors is None:
-            around = beside_of(self._config.algorithm, self.front, self.base(), self.seed)
+        beside = None
+        if self._rescoring.errors is None:  # else they would need yet more components
+            beside = beside_of(self._config.algorithm, self.front, self.base(), self.seed)
         with self._run_dir.journal() as journal:
-            return evidence(journal, problem, self.seed, around, **more)
+            return evidence(journal, problem, self.seed, beside, **more)
 
     def trivial(self) -> Sequence[TrivialClassifier]:
-        """Return what one can have without a model; none, and why, without the run's data."""
+        """Return the trivial classifiers; none, with a message, if the data cannot be loaded."""
         try:
             return super().trivial()
         except ParetolabError as error:
@@ -295,17 +294,18 @@ class Pick(NamedTuple):
     front : Front
         As it was searched, or scored again.
     candidates : Front
-        The same, with trivial classifiers behind it where costs of two classes are given.
+        The front, with trivial classifiers behind it if there are costs ``fp`` and ``fn``.
     trivial : sequence of TrivialClassifier
+        These classifiers.
     position : int
-        Among the candidates.
+        Position of what was picked among ``candidates``.
     plain : int
-        Where the rule without ``sure`` picks.
+        Position of what the rule picks without ``sure``.
     rule : mapping
-        As :class:`framework.analysis.choose.Rule` takes it.
+        Arguments of :class:`framework.analysis.choose.Rule`.
     sure : Sure or None
     expected : ExpectedCost or None
-        The rule of the costs of two classes.
+        The rule of costs ``fp`` and ``fn``.
     """
 
     front: Front
@@ -319,7 +319,7 @@ class Pick(NamedTuple):
 
     @property
     def id(self) -> int:
-        """The solution's; of a trivial classifier one below 0."""
+        """Id of the solution that was picked; below 0 for a trivial classifier."""
         return int(self.candidates.ids[self.position])
 
     @property
@@ -333,7 +333,7 @@ class Pick(NamedTuple):
         Raises
         ------
         InputError
-            No solution was, or the rule picks none in any resample.
+            A trivial classifier was picked, or the rule picks no solution in any resample.
         """
         if self.always is not None:
             raise InputError(
@@ -365,32 +365,27 @@ def pick(
     ----------
     source : Source
     where, within, best, knee, weights, id
-        As of :func:`framework.analysis.choose.choose`.
+        See :func:`framework.analysis.choose.choose`.
     sure : float, optional
-        Per cent: the conditions all hold in so many resamples of the records.
+        A percentage: how surely the conditions have to hold on new records. See
+        :func:`~framework.experiment.expected.sure_front`.
     costs, prior, per_unit, prices
-        As of :func:`costs_asked_for`. With costs by class and no other rule: the least of them.
+        See :func:`costs_asked_for`. With costs by class and no other rule, their metric decides.
     usual : callable, optional
-        What picks from the front where there is no rule at all; else the nearest to the ideal.
+        Picks from the front if there is no rule; by default, the solution nearest to the ideal.
 
     Raises
     ------
     InputError
-        No solution meets the conditions, or words that cannot be used or do not go together.
+        No solution meets the conditions, or arguments cannot be used or do not go together.
     """
     rescoring, expected = costs_asked_for(costs, prior, per_unit, prices, source.usual_prior)
     front = source.rescored(rescoring)
-    any_rule = knee or any(rule is not None for rule in (best, weights, id, sure, expected))
-    if (
-        rescoring.errors is not None
-        and best is None
-        and not knee
-        and weights is None
-        and id is None
-    ):
+    ruled = knee or any(rule is not None for rule in (best, weights, id))
+    if rescoring.errors is not None and not ruled:
         metrics = front.roles.metrics
         best = next(name for name in source.problem().costs_of_errors if name in metrics)
-        any_rule = True
+    any_rule = ruled or any(rule is not None for rule in (best, sure, expected))
     trivial = () if expected is None else source.trivial()
     candidates = with_trivial(front, trivial)
     rule: dict[str, Any] = {"where": where, "within": within, "best": best, "weights": weights}
@@ -401,7 +396,7 @@ def pick(
         surest = sure_front(source.needed("sure"), front, where, sure)
         rule["where"] = tightened(surest, where)
     plain = position = choose(candidates, **wish) if any_rule or usual is None else usual(front)
-    if surest is not None and plain < len(front):  # else one label for all costs less
+    if surest is not None and plain < len(front):  # otherwise a trivial classifier costs less
         chosen = surest.front.ids[choose(surest.front, **wish)]
         position = int(np.searchsorted(front.ids, chosen))
     return Pick(front, candidates, trivial, position, plain, rule, surest, expected)

@@ -224,9 +224,9 @@ def load_config(
 
 
 def patched(config: RunConfig, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a configuration with other values of dotted keys, kinds first.
+    """Return the content of a configuration with other values of dotted keys.
 
-    A section whose kind differs has the defaults of that kind, but for these values.
+    A section that gets another kind starts from the defaults of that kind.
     """
     raw = config.model_dump(mode="json")
     before = flatten(raw)
@@ -244,7 +244,7 @@ def changed(config: RunConfig, values: Mapping[str, Any], path: Path) -> RunConf
 
 
 def with_horizon(algorithm: AlgorithmOptions, budget: Budget) -> AlgorithmOptions:
-    """Return options of a search whose ``horizon`` is the budget's evaluations if not given."""
+    """Return a search's options; a ``horizon`` that is not given is the budget's evaluations."""
     if getattr(algorithm, "horizon", 0) is None:
         return algorithm.model_copy(update={"horizon": budget.evaluations})
     return algorithm
@@ -259,7 +259,7 @@ def noting(messages: list[str]) -> Iterator[None]:
         messages.append(str(error))
 
 
-_MOST_ERRORS = 50  # that are said of one section
+_MOST_ERRORS = 50  # of one section that are listed
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _MOST_DIGITS = 100  # of a number; sixties (1:59:59) take a time that grows with their square
 
@@ -271,7 +271,7 @@ def _odd(problem: str, node: yaml.Node) -> yaml.YAMLError:
 class _Loader(yaml.SafeLoader):
     """YAML's safe loader, which also refuses a key that comes twice, and what takes long to make.
 
-    A date or number that is none would be told without its place, in words of Python's.
+    Of a malformed date or number it raises a YAML error with its place, not an error of Python's.
     """
 
     def __init__(self, text: str) -> None:
@@ -323,7 +323,7 @@ _ODD = (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError)
 
 
 def _parsed(text: str) -> Any:
-    """Return a YAML value; what is odd, deep or endless raises one of ``_ODD``."""
+    """Return a YAML value; what is malformed, too deep or too large raises one of ``_ODD``."""
     value = yaml.load(text, _Loader)
     check_tree(value, CONFIG_VALUES)
     return value
@@ -418,7 +418,7 @@ def override(raw: dict[str, Any], assignment: str) -> None:
     put(raw, key, value)
 
 
-_OF_KIND = {"problem", "algorithm", "classifier", "measure"}  # a text is short for their kind
+_OF_KIND = {"problem", "algorithm", "classifier", "measure"}  # a text stands for their kind alone
 
 
 def put(raw: dict[str, Any], key: str, value: Any) -> None:
@@ -449,22 +449,11 @@ def _child(node: Any, step: str, key: str) -> Any:
 
 
 def _error_lines(model: type[BaseModel], raw: Any, error: ValidationError, where: str) -> list[str]:
-    """Return one line for each error.
-
-    Parameters
-    ----------
-    model : type
-        The pydantic model that the configuration was checked against.
-    raw : object
-        The content that was checked.
-    error : pydantic.ValidationError
-    where : str
-        The file, and the section in it (``file: section``).
-    """
+    """Return one line for each error of ``raw``; ``where`` is its file, or ``file: section``."""
     by_place: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for detail in error.errors():
         by_place.setdefault(_keys_of(detail), []).append(detail)
-    # where a branch of a union got further in, the others do not matter
+    # of a union, only the branch counts in which validation got deepest
     passed = {place[:i] for place in by_place for i in range(len(place))}
     deepest = [place for place in by_place if place not in passed]
     more = len(deepest) - _MOST_ERRORS
@@ -500,8 +489,7 @@ def _error_line(
     kind = details[0]["type"]
     if kind == "extra_forbidden":
         models = _models_at(model, raw, place[:-1])
-        fields = [name for one in models for name in _keys(one)]
-        keys = list(dict.fromkeys(fields))
+        keys = list(dict.fromkeys(name for section in models for name in _keys(section)))
         listed = f"one of {', '.join(keys)}" if keys else "no key"
         hint = registry.nearest(place[-1], keys)
         return f"{start}: unknown key; expected {listed}; found {place[-1]!r}{hint}"
@@ -515,7 +503,7 @@ def _error_line(
 
 
 def _keys(model: type[BaseModel]) -> list[str]:
-    """Return the keys of a section; without the kind, by which the others were found."""
+    """Return the keys of a section, without ``kind``, which decides what the others are."""
     implied = {"kind"} if issubclass(model, Options) else set()
     return [name for name in model.model_fields if name not in implied]
 

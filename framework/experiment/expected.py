@@ -1,4 +1,4 @@
-"""What to expect of the solutions of a run: its journal, its problem and resamples together."""
+"""What to expect of a run's solutions on new records: from its journal, its problem, resamples."""
 
 from __future__ import annotations
 
@@ -29,33 +29,34 @@ from framework.problem import Problem, check_genomes
 from framework.roles import Roles
 from framework.streams import CandidateStreams
 
-_ROUNDED = 1e-6  # by which shares may miss 1
-_LEAST_TOTAL, _FOR_A_RECORD = 2**24, 2**16  # units that records of classes have together
-_LEAST_UNITS = 500  # of a record, so that rounding changes no share by more than a thousandth
+_ROUNDED = 1e-6  # by which the sum of shares may miss 1
+_LEAST_TOTAL, _FOR_A_RECORD = 2**24, 2**16  # whole weights: of all records, of one on average
+_LEAST_UNITS = 500  # weight of a record, so that rounding changes it by at most a thousandth
 _MOST_TOTAL = 2**50  # sums of resamples, where records are drawn a few times, stay below 2^53
 _MOST_SECONDS = 30.0  # of training components again, for figures that only inform
 
 Beside = Callable[[Problem, Array], Array]
-"""Of a problem and designs that were evaluated, others that could have been chosen."""
+"""Takes a problem and evaluated designs; returns others that the method could have chosen."""
 
 
 class Evidence(NamedTuple):
-    """Resamples of a run's records, and the designs that it evaluated.
+    """Resamples of a run's records, and the different designs that it evaluated.
 
     Attributes
     ----------
     ids : numpy.ndarray of int64, shape (n,)
-        Of each design that was evaluated, the first candidate's; ascending.
+        For each design, the id of the first candidate that has it; ascending.
     values : mapping of str to numpy.ndarray of float64, shape (n,)
-        Their metrics, in the same order.
+        Metrics of the designs.
     resamples : Resamples
-        Of their outcomes, in the same order.
+        Outcomes of the designs in resamples of the records.
     X : numpy.ndarray, shape (n, d)
         The designs.
     beside : int
-        How many of them, the last ones, the method could have chosen and did not evaluate.
+        How many of the designs, the last ones, were not evaluated, though the method could have
+        chosen them.
     refits : callable, optional
-        As :meth:`~framework.problem.Problem.refits`, of records that count as these do.
+        :meth:`~framework.problem.Problem.refits`, with records weighted as in ``resamples``.
     tested : int
         How many test records there are.
     """
@@ -74,7 +75,7 @@ class Evidence(NamedTuple):
         return {"searched": self.resamples.units, "tested": self.tested}
 
     def positions(self, ids: IntArray) -> IntArray:
-        """Return where candidates are among the designs. Raises InputError where one is not."""
+        """Return the positions of ids among the designs; raises InputError for an unknown one."""
         absent = ids[~np.isin(ids, self.ids)]
         if len(absent):
             raise InputError(
@@ -84,7 +85,7 @@ class Evidence(NamedTuple):
         return np.searchsorted(self.ids, ids)
 
     def positions_of(self, front: Front) -> IntArray:
-        """Return where solutions are, also those whose design an earlier candidate had."""
+        """Return the positions of solutions, also where an earlier candidate had the design."""
         if np.isin(front.ids, self.ids).all():
             return self.positions(front.ids)
         codes = row_codes(self.X)
@@ -92,10 +93,11 @@ class Evidence(NamedTuple):
         return order[np.searchsorted(codes, row_codes(front.X.astype(self.X.dtype)), sorter=order)]
 
     def spreads(self, front: Front) -> dict[str, list[Spread]]:
-        """Return what the ranges of a front's solutions are made of, by metric."""
-        at, drawn = self.positions(front.ids[front.ids >= 0]), self.resamples
-        resampled, refits = drawn.metrics(at), self.refits(self.X[at])
-        return spreads(drawn.outcomes, drawn.units, at, resampled, front.roles.metrics, refits)
+        """Return the spreads of a front's solutions, from which ranges follow, by metric."""
+        positions, drawn = self.positions(front.ids[front.ids >= 0]), self.resamples
+        resampled, refits = drawn.metrics(positions), self.refits(self.X[positions])
+        metrics = front.roles.metrics
+        return spreads(drawn.outcomes, drawn.units, positions, resampled, metrics, refits)
 
 
 def evidence(
@@ -109,17 +111,24 @@ def evidence(
 ) -> Evidence | None:
     """Return what resamples can tell of a run; None where the problem has no outcomes.
 
-    With ``shares`` of classes records count as if these were those of the classes. ``seconds`` is
-    how long components may take that are to be trained again.
-
-    ``beside`` returns what the method could have chosen too, of the problem and the designs that
-    it had evaluated: see :func:`beside_of`.
+    Parameters
+    ----------
+    journal : Journal
+    problem : Problem
+    seed : int
+        The run's, of the resamples.
+    beside : callable, optional
+        See :func:`beside_of`.
+    shares : mapping of str to float, optional
+        Records are weighted so that the classes have these shares.
+    seconds : float
+        How long it may take to train missing components again.
 
     Raises
     ------
     InputError
-        Components of the candidates are not on this machine's disk, and to train them again would
-        take long.
+        Components of the candidates are not on this machine's disk, and it would take longer to
+        train them again.
     """
     batches = (batch for batch, _ in journal.batches())
     return evidence_of(batches, problem, seed, beside, shares=shares, seconds=seconds)
@@ -147,9 +156,9 @@ def evidence_of(
     _, first = np.unique(row_codes(X[order]), return_index=True)
     order = order[np.sort(first)]
     ids, X = ids[order], np.ascontiguousarray(X[order])
-    more = X[:0] if beside is None else beside(problem, X)
-    X = np.concatenate([X, more])
-    ids = np.concatenate([ids, ids[-1] + 1 + np.arange(len(more))])
+    others = X[:0] if beside is None else beside(problem, X)
+    X = np.concatenate([X, others])
+    ids = np.concatenate([ids, ids[-1] + 1 + np.arange(len(others))])
     missing = problem.missing_components(X)
     cost = problem.build_cost(missing) if len(missing) else None
     if cost is not None and cost.seconds > seconds:
@@ -162,27 +171,27 @@ def evidence_of(
     if outcomes is None:
         return None
     if shares is not None:
-        counted = class_weights(problem, shares, outcomes)
-        outcomes, refits = WeightedOutcomes(outcomes, counted), partial(_counted, problem, counted)
+        weights = class_weights(problem, shares, outcomes)
+        outcomes, refits = WeightedOutcomes(outcomes, weights), partial(_weighted, problem, weights)
     values = {
         name: np.concatenate([piece.values[name] for piece in pieces])[order]
         for name in pieces[0].values
     }
     resamples = Resamples(outcomes, seed)
-    if len(more):
-        claimed = resamples.claimed(np.arange(len(X) - len(more), len(X)))
+    if len(others):
+        claimed = resamples.claimed(np.arange(len(X) - len(others), len(X)))
         values = {name: np.append(column, claimed[name]) for name, column in values.items()}
     tested = int(problem.describe().get("test") or 0)
-    return Evidence(ids, values, resamples, X, len(more), refits, tested)
+    return Evidence(ids, values, resamples, X, len(others), refits, tested)
 
 
-def _counted(problem: Problem, counted: IntArray, X: Array) -> Refits | None:
-    """Return what the models of a problem do on records of which each counts so often."""
+def _weighted(problem: Problem, weights: IntArray, X: Array) -> Refits | None:
+    """Return the refits of a problem on weighted records."""
     refits = problem.refits(X)
     if refits is None:
         return None
-    each = counted[: len(refits.fold_of)]
-    return refits._replace(models=(WeightedOutcomes(model, each) for model in refits.models))
+    weights = weights[: len(refits.fold_of)]
+    return refits._replace(models=(WeightedOutcomes(model, weights) for model in refits.models))
 
 
 def beside_of(
@@ -191,13 +200,13 @@ def beside_of(
     problem: Problem,
     seed: int,
 ) -> Beside | None:
-    """Return what gives the designs that a search could have chosen beside those it evaluated.
+    """Return a function that gives designs which a search could have chosen without evaluating.
 
-    None where these are enough: but for methods that have a front alone evaluated, and for those
-    that evaluate little beside their path (``front_only`` and ``narrow`` of
-    :class:`~framework.algorithm.Algorithm`).
+    None for most searches: what they could have chosen is among what they evaluated. This is not so
+    for searches that evaluate their front alone, or little beside their path (``front_only`` and
+    ``narrow`` of :class:`~framework.algorithm.Algorithm`).
     """
-    # options that are read from the directory of a run are as written: its package may be missing
+    # options that were read from a run's directory are as written, without the class of their kind
     written = algorithm.model_dump(mode="json") if isinstance(algorithm, Options) else algorithm
     options = check(AlgorithmOptions, written, "algorithm")
     search = options.registered_class
@@ -212,15 +221,15 @@ def beside_of(
 def class_weights(
     problem: Problem, shares: Mapping[str, float], outcomes: RecordOutcomes
 ) -> IntArray:
-    """Return how often each record of the outcomes counts so that classes have certain shares.
+    """Return whole weights of the records, int64 (N,), that give the classes certain shares.
 
-    Where records count differently already, that stays so within each class.
+    They multiply weights that the records have already, so that these still count in each class.
 
     Raises
     ------
     InputError
-        Classes that are missing or unknown, or no shares that add up to 1, each large enough to
-        be counted.
+        A class is missing or unknown, the shares do not add up to 1, or one is too small to be
+        counted in whole weights.
     """
     truth_and_labels = problem.truth()
     if truth_and_labels is None:
@@ -241,7 +250,7 @@ def class_weights(
     if not counts.all():
         missing = names[int(counts.argmin())]
         raise InputError(f"prior: expected records of each class, found none of {missing!r}")
-    each = wanted / counts
+    each = wanted / counts  # the weight of a record by class, before it is made a whole number
     together, smallest = float(each @ np.bincount(truth)), float(each.min())
     total = max(_LEAST_TOTAL, _FOR_A_RECORD * len(truth), _LEAST_UNITS * together / smallest)
     if total > _MOST_TOTAL:
@@ -260,14 +269,14 @@ def scored_again(
 
     Parameters
     ----------
-    found : Evidence
-        Of that other problem, which has other prices of features, say.
+    resampled : Evidence
+        With the outcomes of that other problem, which has other prices of features, say.
     problem : Problem
     roles : Roles
         Of its metrics.
     seed : int
     tested : bool
-        Whether the test records say what these figures are.
+        Whether the front has metrics on the test records.
 
     Raises
     ------
@@ -287,30 +296,30 @@ def scored_again(
 
 
 def with_expected(front: Front, resampled: Evidence) -> tuple[Front, dict[str, Any]]:
-    """Return a front with what to expect of each solution, and what this rests on.
+    """Return a front with expected figures of each solution, and what these rest on.
 
     The latter is for ``summary.json``: how many ``designs`` were evaluated and how many of them
-    ``resampled``, whether these are the ``whole`` of those that may win, and how many
-    ``resamples``; of an exact method also how many ``neighbours`` of its front.
+    were ``resampled``, whether these are all (``whole``) that may be chosen in a resample, and how
+    many ``resamples``; ``neighbours`` counts designs that were not evaluated.
     """
     if not len(front):
         return front, {"unknown": "the front is empty"}
-    at = resampled.positions_of(front)
-    refits = resampled.refits(resampled.X[at])
+    positions = resampled.positions_of(front)
+    refits = resampled.refits(resampled.X[positions])
     promised = expect_front(
-        resampled.resamples, front.roles, resampled.values, front.ids, at, refits
+        resampled.resamples, front.roles, resampled.values, front.ids, positions, refits
     )
     names = ("designs", "resampled", "whole", "resamples")
     about = {**{name: getattr(promised, name) for name in names}, **resampled.sizes}
     if resampled.resamples.outcomes.refitted and refits is None:
         about["refits"] = "unknown"
-    if resampled.beside:  # of an exact method
+    if resampled.beside:
         about |= {"designs": promised.designs - resampled.beside, "neighbours": resampled.beside}
     return replace(front, expected=promised.columns), about
 
 
 def expectation(resampled: Evidence, front: Front, position: int, **rule: Any) -> Expectation:
-    """Return what to expect of a solution of a front that a rule of ``choose`` picked."""
+    """Return what to expect of the solution at a position, which a rule of ``choose`` picked."""
     chosen_by = Rule(front, **rule)
     at = int(resampled.positions(front.ids[position : position + 1])[0])
     spread = {name: of[position] for name, of in resampled.spreads(front).items()}
@@ -320,7 +329,7 @@ def expectation(resampled: Evidence, front: Front, position: int, **rule: Any) -
 def mixture_expectation(
     resampled: Evidence, front: Front, mixture: Mixture, best: str, where: Sequence[str | Condition]
 ) -> tuple[dict[str, Promise], float]:
-    """Return what to expect of a mixture of a front with trivial classifiers behind it.
+    """Return what to expect of a mixture; ``front`` has trivial classifiers behind its solutions.
 
     See :func:`~framework.analysis.mixtures.expect_mixture`.
     """
@@ -338,10 +347,10 @@ class Sure(NamedTuple):
     front : Front
         These alone.
     share : mapping of int to float
-        Share of the resamples in which all limits hold together, less the luck of being on the
-        front, by id, of the whole front.
+        For each solution of the whole front, by id, the share of the resamples in which all limits
+        hold together, once the optimism of its figures is taken off.
     edge : str
-        A sentence where a limit is hardly below what any solution meets so surely; else empty.
+        A warning if a limit is nearly as tight as any that a solution meets so surely; else empty.
     """
 
     front: Front
@@ -350,7 +359,7 @@ class Sure(NamedTuple):
 
 
 class _Tightest(NamedTuple):
-    """The tightest limit that a solution meets surely, the others as they are."""
+    """The tightest limit on a metric that a solution meets surely, the other limits unchanged."""
 
     condition: Condition
     near: bool  # within a standard error of what was asked for
@@ -359,16 +368,18 @@ class _Tightest(NamedTuple):
 def sure_front(
     resampled: Evidence, front: Front, where: Sequence[str | Condition], percent: float
 ) -> Sure:
-    """Return the part of a front whose limits hold with at least so many per cent.
+    """Return the solutions of a front that meet limits with a confidence of at least ``percent``.
 
-    All of them hold together in so many of the resamples, in which a solution's figures are moved
-    to what to expect of it. And each holds at the one-sided bound of so many per cent, as the
-    solution's range has it: of three answers all are right in every resample.
+    All limits have to hold together in that share of the resamples, in which a solution's figures
+    are shifted to what to expect of it. In addition, each limit has to hold at the one-sided bound
+    of that confidence, by the solution's range: if a solution answers three records, all right, it
+    is right in every resample, but three records prove little.
 
     Raises
     ------
     InputError
-        No limit, no share, or no solution passes: the message has the highest limit that is met.
+        There is no limit, ``percent`` is none, or no solution passes; the message says which limit
+        could be met.
     """
     conditions = parse_conditions(where)
     if not 0 < percent < 100:
@@ -388,15 +399,14 @@ def sure_front(
         passes &= condition.holds(_bound(front, condition, percent))
     tightest = list(_tightest(front, conditions, values, percent))
     rest = " with the other limits as they are" if len(conditions) > 1 else ""
-    if not tightest:  # none meets the others
-        alone = ([c] for c in conditions)
-        tightest = [one for c in alone for one in _tightest(front, c, values, percent)]
+    if not tightest:  # no solution meets the other limits
+        tightest = [t for c in conditions for t in _tightest(front, [c], values, percent)]
         rest = " without the other limits"
-    shown = " or ".join(str(one.condition) for one in tightest)
+    shown = " or ".join(str(limit.condition) for limit in tightest)
     passing = np.flatnonzero(claimed & passes)
     if len(passing):
         share = dict(zip(front.ids.tolist(), met.tolist(), strict=True))
-        near = [str(one.condition) for one in tightest if one.near]
+        near = [str(limit.condition) for limit in tightest if limit.near]
         edge = (
             "a limit lies at the edge of what can be reached, where much of what passes is luck: "
             f"the tightest that a solution meets so surely is {' or '.join(near)}"
@@ -418,7 +428,7 @@ def sure_front(
 
 
 def _luck(front: Front, name: str) -> FloatArray:
-    """Return by how much what solutions claim is above what to expect of them; 0 if unknown."""
+    """Return claimed minus expected values of a metric, (n,); 0 where the latter are unknown."""
     columns = expected_columns(front.roles.metrics).get(name, ("",))
     expected = (front.expected or {}).get(columns[0])
     if expected is None:
@@ -427,14 +437,14 @@ def _luck(front: Front, name: str) -> FloatArray:
 
 
 def _bound(front: Front, condition: Condition, percent: float) -> FloatArray:
-    """Return the one-sided bound of solutions in the metric of a condition; claims if unknown."""
+    """Return one-sided bounds (n,) of the metric of a condition; claimed values if unknown."""
     name = condition.metric
     columns = expected_columns(front.roles.metrics).get(name, ("",) * 3)
-    values = [(front.expected or {}).get(column) for column in columns]
-    expected, low, high = values
+    expected, low, high = [(front.expected or {}).get(column) for column in columns]
     if condition.operator == "==" or expected is None or low is None or high is None:
         return front.rows.values[name]
     end = low if condition.operator in (">", ">=") else high
+    # a range ends NORMAL standard errors away, the bound at the quantile of its confidence
     return np.asarray(expected + (end - expected) * (NormalDist().inv_cdf(percent / 100) / NORMAL))
 
 
@@ -444,7 +454,10 @@ def _tightest(
     values: Mapping[str, FloatArray],
     percent: float,
 ) -> Iterator[_Tightest]:
-    """Yield the tightest limit of each condition that a solution meets surely."""
+    """Yield, for each condition, the tightest limit that a solution meets surely, if any does.
+
+    The others of the conditions have to hold, in the same resamples and at their bounds.
+    """
     for i, condition in enumerate(conditions):
         if condition.operator == "==":
             continue
@@ -455,22 +468,24 @@ def _tightest(
         side = 1.0 if condition.operator in (">", ">=") else -1.0
         column = np.where(others, side * values[condition.metric], -np.inf)
         needed = int(np.ceil(percent / 100 * column.shape[1] - 1e-9))
+        # the greatest value that a solution reaches in as many resamples as needed
         limits = np.sort(column, axis=1)[:, column.shape[1] - needed]
         limits = np.fmin(limits, side * _bound(front, condition, percent))
         best = int(limits.argmax())
         if np.isfinite(limits[best]):
             error = float(values[condition.metric][best].std())
             near = bool(limits[best] < side * condition.value + error)
-            # rounded to the side on which it holds
+            # rounded down, so that it still holds
             shown = side * np.floor(limits[best] * 1e4) / 1e4
             sign = ">=" if side > 0 else "<="
             yield _Tightest(Condition(condition.metric, sign, float(f"{shown:.6g}")), near)
 
 
 def tightened(sure: Sure, where: Sequence[str | Condition]) -> list[Condition]:
-    """Return limits as tight as the least that the sure solutions claim.
+    """Return limits that all the sure solutions just meet with what they claim.
 
-    A rule with them does about what the guarded rule does, so that its optimism is the latter's.
+    A rule with these limits picks about what the rule with ``sure`` picks, so that its optimism,
+    which resamples can tell, is about that of the latter.
     """
     tight = []
     for condition in parse_conditions(where):

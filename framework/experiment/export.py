@@ -31,7 +31,7 @@ def load_problem(run_dir: RunDir) -> Problem:
     Raises
     ------
     InputError
-        The data are not those of the run, cannot be read, or lie where nobody granted it.
+        The data are not those of the run, cannot be read, or lie where the user has not allowed it.
     """
     config = run_dir.config()
     with received(run_dir.config_file, raw=config.model_dump(mode="json")):
@@ -46,7 +46,7 @@ def load_problem(run_dir: RunDir) -> Problem:
 
 
 def marked(run_dir: RunDir, front: Front) -> int:
-    """Return the position of the user's choice; of the recommended solution where there is none."""
+    """Return the position of the solution that the user chose, else of the recommended one."""
     chosen = run_dir.choice()
     if chosen is not None and chosen in front.ids:
         return int(np.flatnonzero(front.ids == chosen)[0])
@@ -54,7 +54,7 @@ def marked(run_dir: RunDir, front: Front) -> int:
 
 
 def exported_solution(directory: Path) -> int | None:
-    """Return the id of the solution whose model lies there; None where that cannot be read."""
+    """Return the id of the solution whose model a directory holds; None if it cannot be read."""
     try:
         return int(read_object(directory / _MODEL_FILE, "a model")["about"]["solution"])
     except (InputError, OSError, ValueError, KeyError, TypeError):
@@ -62,31 +62,25 @@ def exported_solution(directory: Path) -> int | None:
 
 
 def _refuse_other(directory: Path, about: Mapping[str, Any]) -> None:
-    """Refuse a directory that holds a model of something else than ``about`` says.
-
-    Raises
-    ------
-    InputError
-        It does; the very same solution of the same run may be written again.
-    """
+    """Refuse a directory with the model of another solution or run than ``about`` says."""
     if not (directory / _MODEL_FILE).is_file():
         return
     try:
-        there = dict(read_object(directory / _MODEL_FILE, "a model")["about"])
+        present = dict(read_object(directory / _MODEL_FILE, "a model")["about"])
     except (InputError, KeyError, TypeError, ValueError):
-        there = {}
-    # as text, so that a metric that is no number equals itself
+        present = {}
+    # as texts, as a metric that is NaN does not equal itself
     ours, theirs = (
-        json.dumps({key: one.get(key) for key in _IDENTITY}, sort_keys=True)
-        for one in (about, there)
+        json.dumps({key: noted.get(key) for key in _IDENTITY}, sort_keys=True)
+        for noted in (about, present)
     )
     if ours == theirs:
         return
-    number = there.get("solution", there.get("solutions"))
-    one = f"solution {number!r} of run {there.get('run')!r}" if there else "something else"
+    number = present.get("solution", present.get("solutions"))
+    what = f"solution {number!r} of run {present.get('run')!r}" if present else "something else"
     raise InputError(
         f"--export {directory}: expected a new directory, or one with the model of this very "
-        f"solution, found the model of {one}; give another directory, as nothing of yours is "
+        f"solution, found the model of {what}; give another directory, as nothing of yours is "
         "overwritten"
     )
 
@@ -101,10 +95,8 @@ def export_mixture(
 ) -> bool:
     """Write the mixture of several solutions as one model; see :func:`export`.
 
-    ``front`` has the trivial classifiers behind its solutions.
-
-    A record's lot is a hash of its values, with the key 0. A model of something else stays where
-    it is.
+    ``front`` has the trivial classifiers behind its solutions. A hash of a record's values, with
+    the key 0, decides which member answers it. The model of something else is not overwritten.
     """
     if not isinstance(problem, Deployable):
         return False
@@ -114,11 +106,12 @@ def export_mixture(
     from framework.models.model import DeployableModel
     from framework.models.store import save_model
 
+    ids = front.ids[mixture.positions].tolist()
     members = [
         _constant(trivial[-1 - id])
         if id < 0
         else problem.decode(front.X[i].astype(problem.space.dtype))
-        for i, id in zip(mixture.positions, front.ids[mixture.positions].tolist(), strict=True)
+        for i, id in zip(mixture.positions, ids, strict=True)
     ]
     if not all(isinstance(member, DeployableModel) for member in members):
         return False
@@ -130,9 +123,7 @@ def export_mixture(
     }
     noted = {
         **about,
-        "solutions": [
-            trivial[-1 - id].name if id < 0 else id for id in front.ids[mixture.positions].tolist()
-        ],
+        "solutions": [trivial[-1 - id].name if id < 0 else id for id in ids],
         "validation": dict(mixture.expected),
         "test": test,
         "data": _data(problem),
@@ -150,7 +141,7 @@ def export_trivial(
     *,
     note: str = "",
 ) -> None:
-    """Write a trivial classifier as a model; a model of something else stays where it is.
+    """Write a trivial classifier as a model; the model of something else is not overwritten.
 
     Raises
     ------
@@ -199,10 +190,10 @@ def export(
         Of the solution in the front.
     directory : pathlib.Path
     about : mapping
-        Noted with the model, besides the solution's id and metrics.
+        What is noted with the model, in addition to the solution's id and metrics.
     promises : mapping of str to Promise, optional
-        What to expect on new records of a solution that a rule chose; by default, what the front
-        says of it.
+        What to expect of the solution on new records, as a rule chose it; by default, what the
+        front says.
     replaces : bool
         Whether the model of another solution, or of another run, is replaced.
 
@@ -246,11 +237,11 @@ def noted_of(
     test = {name: float(column[position]) for name, column in (front.test or {}).items()}
     solution = {"solution": int(front.ids[position]), "validation": metrics, "test": test}
     promised = dict(front.promises(position) if promises is None else promises)
-    promised = {name: one for name, one in promised.items() if not front.roles.metrics[name].size}
+    promised = {name: p for name, p in promised.items() if not front.roles.metrics[name].size}
     if promised:
-        solution["expected on new records"] = {name: one.expected for name, one in promised.items()}
+        solution["expected on new records"] = {name: p.expected for name, p in promised.items()}
         solution["95% range"] = {
-            name: span(f"{one.low:.4g}", f"{one.high:.4g}") for name, one in promised.items()
+            name: span(f"{p.low:.4g}", f"{p.high:.4g}") for name, p in promised.items()
         }
     return solution, promised
 

@@ -22,7 +22,7 @@ from framework.registry import nearest
 from framework.settings import Budget, Section
 from framework.streams import repeat_seed
 
-_BESIDE = ("problem", "budget")  # what a method may have beside parameters of its algorithm
+_BESIDE = ("problem", "budget")  # keys of a method that are not of its algorithm
 _OF_A_CASE = {"problem", "objectives", "constraints", "budget", "seed", "memory_limit"}
 _ALONE = {"repeats": 1, "workers": "serial"}  # of a run that is one of several
 Judge = Literal["front", "returned"]
@@ -56,10 +56,10 @@ class GridConfig(Section):
         gives methods other parameters in this case, or another ``kind``. Without cases the
         configuration itself is the only one.
     product : dotted keys and lists of values; every case with every combination of them.
-    folds : the same, but parts of one measurement: whatever is measured is averaged over them
-        before there are means, intervals and tests.
+    folds : the same, for parts of one measurement: values are averaged over them before means,
+        intervals and tests are computed.
     methods : by label, sections ``algorithm``. Beside its parameters, ``problem`` has keys of the
-        section ``problem`` that this method needs otherwise (``null`` takes one away), ``budget``
+        section ``problem`` that are different for this method (``null`` takes one away), ``budget``
         a budget of its own.
     repeats : runs of each method on each case, with other seeds.
     indicators : what tables and figures show, the first one above all.
@@ -69,13 +69,13 @@ class GridConfig(Section):
     blocks : what tests take as a block: scenarios (the cases as given, with the mean over all that
         product and folds make of them), cases, with the mean over their runs (``auto`` where there
         are several), or runs.
-    reference : whose front is measured against; that of all runs of a case by default.
+    reference : the front that others are measured against; that of all runs of a case by default.
     paper : published values by case or scenario, method and indicator, shown beside ours.
-    claims : what is said of the methods, and how the means tell whether it holds.
+    claims : statements on the methods, and how the means tell whether they hold.
     protocols : by name, dotted keys of the whole file and their values, such as more repeats.
     protocol : which of them is followed; the file as it is if None.
-    origins : by case, what it is a fold of, and the case that product and folds made it of; kept in
-        the directory of an experiment.
+    origins : by case, what it is a fold of, and the case that product and folds made it of; written
+        into the directory of an experiment.
     pages : names of what packages add to the report (claims, tables, figures of one paper).
     """
 
@@ -115,10 +115,10 @@ class GridConfig(Section):
 def check_names(
     section: GridConfig, cases: Mapping[str, RunConfig], scenarios: Iterable[str], where: str
 ) -> None:
-    """Check that indicators, and what values and claims are of, exist.
+    """Check the names of indicators and pages, and those that values and claims are of.
 
-    A problem that does not list its metrics may have any: its indicators are looked at once it is
-    made. Pages say whether they can be made of these cases.
+    Indicators may be metrics. If the class of a problem does not list its metrics, they are checked
+    once the problem is made. Pages check whether they can be made of these cases.
 
     Raises
     ------
@@ -193,7 +193,7 @@ class CaseOrigin(NamedTuple):
     unit : str
         What it is a fold of; its own name without folds.
     scenario : str
-        The case, as given, that product and folds made it of.
+        The case in the file from which product and folds made it.
     """
 
     unit: str
@@ -208,9 +208,9 @@ class Method:
     ----------
     algorithm : AlgorithmOptions
     problem : ProblemOptions or None
-        Its own, where it needs another than the case has.
+        Its problem, if that is not the one of the case.
     budget : Budget or None
-        Its own.
+        Its budget, if that is not the one of the case.
     """
 
     algorithm: AlgorithmOptions
@@ -255,9 +255,9 @@ class Grid:
     origins : mapping of str to CaseOrigin
         What each case is a part of.
     methods : mapping of str to Method
-        By label, as they are in most cases.
+        By label, as they are unless a case changes them.
     of_case : mapping
-        By case and label, methods that are others than usual in a case.
+        By case and label, the methods that a case changes.
     """
 
     section: GridConfig
@@ -288,7 +288,7 @@ class Grid:
             yield from _cell(case, label, method, config, self.section.repeats, folder)
 
     def dump(self) -> str:
-        """Return it as an experiment in YAML that makes the same runs, from whichever folder."""
+        """Return a configuration in YAML that makes the same runs, whatever folder it lies in."""
         section = self.section.model_dump(
             mode="json", exclude={"product", "folds", "protocols", "protocol"}
         )
@@ -301,7 +301,8 @@ class Grid:
             case: config.model_dump(mode="json", include=_OF_A_CASE)
             | {
                 "methods": {
-                    k: self._changes(m, config) for k, m in self.of_case.get(case, {}).items()
+                    label: self._changes(method, config)
+                    for label, method in self.of_case.get(case, {}).items()
                 }
             }
             for case, config in self.cases.items()
@@ -311,7 +312,7 @@ class Grid:
 
     @staticmethod
     def _changes(method: Method, case: RunConfig) -> dict[str, Any]:
-        """Return a method of a case; null takes away what its problem has not of the case's."""
+        """Return a method of a case as a section; null takes away keys that its problem lacks."""
         changes = method.algorithm.model_dump(mode="json")
         if method.problem is not None:
             changes["problem"] = dict.fromkeys(case.problem.model_dump())

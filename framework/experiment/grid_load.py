@@ -59,7 +59,7 @@ def load_grid(
             f"{raw.get('experiment')!r}"
         )
     _follow_protocol(raw, path)
-    for text in overrides:  # what is given by hand counts most
+    for text in overrides:  # again, as they count more than the protocol
         override(raw, text)
     with received(path, overrides, dict(raw)):
         return _checked_grid(raw, path, repeats, top_level)
@@ -81,7 +81,7 @@ def _checked_grid(
         usual = _usual_methods(grid, path)
     first = next(iter(grid.methods.values()))
     crossed = _crossed(grid, str(raw.get("name")))
-    origins = {name: one.origin for name, one in crossed.items()}
+    origins = {name: case.origin for name, case in crossed.items()}
     cases: dict[str, RunConfig] = {}
     with noting(messages):
         _check_keys(grid, f"{path}: experiment")
@@ -118,7 +118,7 @@ def resumed_grid(path: Path, overrides: Sequence[str], **top_level: Any) -> Grid
 
 
 def _usual_methods(grid: GridConfig, path: Path) -> dict[str, Method]:
-    """Return the methods as they are in most cases, checked."""
+    """Return the methods as they are unless a case changes them, checked."""
     messages: list[str] = []
     methods: dict[str, Method] = {}
     for label, raw in grid.methods.items():
@@ -140,7 +140,7 @@ def _usual_methods(grid: GridConfig, path: Path) -> dict[str, Method]:
 
 
 def _folders(names: Mapping[str, Any], where: str) -> None:
-    """Check that names make folders of their own."""
+    """Check that each name makes a folder of its own."""
     seen: dict[str, str] = {}
     for name in names:
         folder = slug(name).lower()
@@ -161,12 +161,12 @@ def _own_methods(
     crossed: Mapping[str, _Crossed],
     path: Path,
 ) -> dict[str, dict[str, Method]]:
-    """Return the methods that are others in a case than usual, checked."""
+    """Return the methods that a case changes, by case and label, checked."""
     messages: list[str] = []
     by_case: dict[str, dict[str, Method]] = defaultdict(dict)
-    for case, one in crossed.items():
-        changes = in_full(one.change.get("methods") or {})
-        where = f"{path}: experiment.cases.{one.label}.methods"
+    for case, (case_label, change, _) in crossed.items():
+        changes = in_full(change.get("methods") or {})
+        where = f"{path}: experiment.cases.{case_label}.methods"
         for label in changes:
             if label not in grid.methods:
                 names = ", ".join(grid.methods)
@@ -177,7 +177,7 @@ def _own_methods(
         differing = [n for n, m in grid.methods.items() if n in changes or "problem" in m]
         if not differing:
             continue
-        tree, place = _raw_case(raw, one.change, path)
+        tree, place = _raw_case(raw, change, path)
         for label in differing:
             method = _changed(grid.methods[label], dict(changes.get(label) or {}))
             checked = None if label in changes else usual.get(label)
@@ -191,7 +191,7 @@ def _own_methods(
 
 
 def _changed(usual: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a method with what a case gives it; one of another kind keeps none of the usual."""
+    """Return a method with the changes of a case; with another kind, it has these keys alone."""
     if changes.get("kind", usual["kind"]) != usual["kind"]:
         return dict(changes)
     return dict(_over(usual, changes))
@@ -207,7 +207,7 @@ def _own_method(
 ) -> Method:
     """Return a method with the problem that it has in a case, whose configuration is ``tree``.
 
-    ``checked`` is the method as usual, whose search and budget it has, if it was checked already.
+    ``checked`` is the checked method of which it has the search and the budget, if there is one.
     """
     algorithm, beside = parts_of_method(method)
     problem = None
@@ -221,7 +221,7 @@ def _own_method(
 
 
 def _checked_method(parts: Mapping[str, Any], where: str, base: Path, data: Path) -> Method:
-    """Return a method of its ``algorithm``, and its own ``problem`` and ``budget`` if it has some.
+    """Return the method that is made of checked sections algorithm, problem and budget.
 
     ``base`` and ``data`` are the folders that paths of algorithm and problem are relative to.
     """
@@ -237,7 +237,7 @@ def _without_nulls(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_keys(grid: GridConfig, where: str) -> None:
-    """Check that cases leave alone what they have no say in."""
+    """Refuse keys that cases, product and folds cannot change."""
     places = {f"cases.{name}": change for name, change in grid.cases.items()}
     for place, change in (places | {"product": grid.product, "folds": grid.folds}).items():
         for key in change:
@@ -251,21 +251,19 @@ def _check_keys(grid: GridConfig, where: str) -> None:
 def _checked_cases(
     raw: Mapping[str, Any], crossed: Mapping[str, _Crossed], path: Path, bad_methods: bool
 ) -> dict[str, RunConfig]:
-    """Check the configuration of each case; what is wrong with all is said once.
+    """Return the configuration of each case, checked; an error of all cases is told once.
 
-    Where methods are wrong, that was said already.
+    With ``bad_methods``, errors of the algorithm were told already.
     """
     cases: dict[str, RunConfig] = {}
     errors: dict[str, list[str]] = {}
-    for name, one in crossed.items():
+    for name, case in crossed.items():
         messages: list[str] = []
         with noting(messages):
-            cases[name] = check(RunConfig, *_raw_case(raw, one.change, path))
-        if messages:
-            lines = [line for text in messages for line in text.splitlines()]
-            repeated = [": algorithm" in line and bad_methods for line in lines]
-            fresh = [line for line, old in zip(lines, repeated, strict=True) if not old]
-            errors |= {name: fresh} if fresh else {}
+            cases[name] = check(RunConfig, *_raw_case(raw, case.change, path))
+        lines = [line for text in messages for line in text.splitlines()]
+        fresh = [line for line in lines if not (bad_methods and ": algorithm" in line)]
+        errors |= {name: fresh} if fresh else {}
     if errors:
         every = set.intersection(*map(set, errors.values())) if not cases else set()
         lines = [
@@ -282,7 +280,7 @@ def _said(line: str, path: Path) -> str:
 
 
 class _Crossed(NamedTuple):
-    """A case as product and folds made it: its label, its keys, what it is a part of."""
+    """A case as product and folds made it: label of the case in the file, its keys, its origin."""
 
     label: str
     change: Mapping[str, Any]
@@ -290,15 +288,15 @@ class _Crossed(NamedTuple):
 
 
 def _crossed(grid: GridConfig, name: str) -> dict[str, _Crossed]:
-    """Return the cases, crossed with product and folds."""
+    """Return the cases, crossed with product and folds, by name."""
     crossed = {}
     keys = [*grid.product, *grid.folds]
-    ends = {key: key.rpartition(".")[2] for key in keys}
-    if len(set(ends.values())) < len(ends):
-        ends = {key: key for key in keys}
+    short = {key: key.rpartition(".")[2] for key in keys}
+    if len(set(short.values())) < len(short):
+        short = {key: key for key in keys}
 
     def text(chosen: Mapping[str, Any]) -> list[str]:
-        return [f"{ends[key]}={value}" for key, value in chosen.items()]
+        return [f"{short[key]}={value}" for key, value in chosen.items()]
 
     for label, change in (grid.cases or {_ONLY: {}}).items():
         words = [] if label == _ONLY else [label]
@@ -320,7 +318,7 @@ def _combinations(values: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any
 def _raw_case(
     raw: Mapping[str, Any], change: Mapping[str, Any], path: Path
 ) -> tuple[dict[str, Any], Path]:
-    """Return the tree of a case's configuration, and the file that its paths are relative to."""
+    """Return the content of a case's configuration, and the file its paths are relative to."""
     case: dict[str, Any] = copy.deepcopy(dict(raw))
     change = {key: value for key, value in change.items() if key != "methods"}
     place = path
@@ -351,7 +349,7 @@ def _follow_protocol(raw: dict[str, Any], path: Path) -> None:
 
 
 def _over(below: Any, above: Any) -> Any:
-    """Return one tree laid over another; what is no mapping in both is that of ``above``."""
+    """Return two trees as one: where both are not mappings, that is ``above``."""
     if not isinstance(below, dict) or not isinstance(above, dict):
         return above
     merged = {key: _over(below[key], above[key]) if key in below else above[key] for key in above}

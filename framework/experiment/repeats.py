@@ -37,12 +37,12 @@ def run_repeats(
     Raises
     ------
     ClusterError
-        Machines made nothing of some repeats; all others are done.
+        Some repeats could not be run because of the machines; all others are done.
     """
     started = time.perf_counter()
     runs = repeats_of(config)
     todo = [run for run in runs if not has_ended(RunDir(run_dir.path / run.directory), run.config)]
-    # repeats may be long, and there are several: Ray is used at once unless it is turned down
+    # repeats may be long, and there are several: Ray is used at once unless workers say otherwise
     workers = "all" if config.workers == "auto" else config.workers
 
     def tell(ended: Ended) -> None:
@@ -55,7 +55,7 @@ def run_repeats(
         todo,
         run_dir,
         config.model_copy(update={"workers": workers}),
-        lambda one: problem,
+        lambda config: problem,
         address=address,
         report=report,
         ended=tell,
@@ -89,10 +89,10 @@ def conclude_repeats(
     problem : Problem
     run_dir : RunDir
     one_front : bool
-        Whether the repeats were on the same records, so that they have a front in common, which
-        is written too.
+        Whether the repeats were on the same records, so that there is a front over all of them,
+        which is written too.
     **more
-        What else the summary holds.
+        Further entries of the summary.
     """
     repeats = run_dir.children()[: config.repeats]
     summaries = [repeat.summary() for repeat in repeats]
@@ -128,8 +128,8 @@ def conclude_repeats(
 def _write_front(run_dir: RunDir, repeats: Sequence[RunDir]) -> int:
     """Write the front over all repeats; return how many solutions there are.
 
-    The front's rows are numbered anew; ``repeat`` and ``repeat_id`` say where each comes from. What
-    a repeat expects of them is left out: here they were chosen among more.
+    Its rows have new ids; ``repeat`` and ``repeat_id`` say where each comes from. The expected
+    figures of a repeat are left out: they do not hold for a choice among all repeats.
     """
     import pandas as pd
 
