@@ -36,7 +36,7 @@ _MOST_TOTAL = 2**50  # sums of resamples, where records are drawn a few times, s
 _MOST_SECONDS = 30.0  # of training components again, for figures that only inform
 
 Beside = Callable[[Problem, Array], Array]
-"""Takes a problem and evaluated designs; returns others that the method could have chosen."""
+"""Takes a problem and designs that were evaluated; returns others that could have been chosen."""
 
 
 class Evidence(NamedTuple):

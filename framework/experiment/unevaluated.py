@@ -35,7 +35,7 @@ def unevaluated(problem: Problem, front: Front, X: Array, seed: int) -> Array:
 
     In each of 32 resamples of the records, local searches start from some solutions of the front
     (the *spots*) and move to better :meth:`~framework.problem.Problem.neighbours` until there are
-    none, for at most eight rounds. The best designs that they meet, about 2,000, stand for all.
+    none, for at most eight rounds. About 2,000 designs, the best that they meet, stand for all.
     Where neighbours of the front need components that are not trained yet, nothing is searched:
     these neighbours, evenly thinned, are the designs.
 
@@ -121,7 +121,7 @@ def _best(problem: Problem, front: Front, X: Array, spots: int, seed: int) -> Bo
     """Return which designs are among the best of some spot in some resample.
 
     The first ``spots`` designs are those spots themselves, and always among them. As in
-    :mod:`~framework.analysis.front_expectations`, the best design of a spot has the least augmented
+    :mod:`~framework.analysis.front_expectations`, the best one of a spot has the least augmented
     achievement scalarisation: max(z) + 0.001 sum(z) over the objectives, where z is its loss above
     that of the spot, as a share of the front's span.
     """
