@@ -1,4 +1,4 @@
-"""Problems whose candidates answer records, and what follows from the answers for all of them."""
+"""Problems that are defined by the answers of their candidates, and all that follows from these."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CertifiedCosts = tuple[Mapping[str, Array], Mapping[str, float]]
-_ANSWERS = 1 << 22  # that :meth:`AnsweringProblem.slowly` looks at together
+_ANSWERS = 1 << 22  # answers that :meth:`AnsweringProblem.slowly` computes at a time
 
 
 class AnsweringProblem(Problem):
     """A problem that says what its candidates answer to each record, and what they pay for it.
 
-    A family gives :meth:`records`, :meth:`answers` and :attr:`measures`, and evaluates candidates
-    faster where it can: a law (:func:`~framework.testing.problems.evaluates_its_answers`) holds the
-    fast way equal to this one, to the bit.
+    A family defines :meth:`records`, :meth:`answers` and :attr:`measures`. It may also override
+    :meth:`evaluate` by something faster, which must give the same values to the bit
+    (:func:`~framework.testing.problems.evaluates_its_answers` checks it).
 
     Attributes
     ----------
     measures : sequence of Measure
-        How each metric follows from answers, in the order in which they are reported.
+        How each metric is computed from answers, in the order in which metrics are reported.
     """
 
     measures: Sequence[Measure]
@@ -62,7 +62,7 @@ class AnsweringProblem(Problem):
         """Return what genomes (n, d) answer to the records of a part."""
 
     def slowly(self, X: Array, part: Part = "search") -> Mapping[str, Array]:
-        """Return the metrics of genomes as they follow from their answers, (n,) each."""
+        """Return the metrics of genomes (n, d), computed from their answers, shape (n,) each."""
         records = self.records(part)
         assert records is not None
         step = max(1, _ANSWERS // max(len(records), 1))
@@ -87,7 +87,7 @@ class AnsweringProblem(Problem):
         return (records.labels, records.classes) if records and records.classes else None
 
     def labels(self) -> Sequence[Any]:
-        """Return the classes that models answer, by code."""
+        """Return the classes that models can answer, by code."""
         records = self.records()
         return () if records is None else records.classes
 
@@ -97,9 +97,9 @@ class AnsweringProblem(Problem):
         return -1 if records is None else records.positive
 
     def constant(self, part: Part = "search") -> Answers | None:
-        """Return the answers of what always says one class, for each class; None without records.
+        """Return the answers of K classifiers that always say one class; None without records.
 
-        They pay nothing, and their sizes are 0.
+        They use no features, so they pay nothing but :meth:`paid_for`, and their sizes are 0.
         """
         records = self.records(part)
         if records is None:
@@ -113,11 +113,14 @@ class AnsweringProblem(Problem):
         return Answers(records, codes, paid, dict.fromkeys(sizes, np.zeros(k)))
 
     def paid_for(self, codes: Array, records: Records) -> Mapping[str, Array]:
-        """Return what is paid for what is said, (n, N), of :attr:`~Answers.paid`; no features."""
+        """Return what answers cost by themselves, such as errors, by name of a cost, (n, N) each.
+
+        ``codes``, shape (n, N), are the predicted classes.
+        """
         return {}
 
     def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
-        """Return what answering one of two classes always scores, the negative one first."""
+        """Return the classifiers that always say one of two classes, the negative one first."""
         classes, positive = self.labels(), self.positive_code()
         if positive < 0 or len(classes) != 2:
             return ()
@@ -137,29 +140,35 @@ class AnsweringProblem(Problem):
 
     @property
     def certifiable(self) -> Sequence[Measure]:
-        """The measures of which a limit can be certified, if they are means over records."""
+        """The measures that a certificate may bound, where they are means over records."""
         return self.measures
 
     def certified(self, model: Any, table: pd.DataFrame, answers: Answers) -> CertifiedCosts:
-        """Return what a model's answers pay, in units, (1, N) each, and the most that one can pay.
+        """Return what a model pays for each record, and the most that it can pay for any record.
+
+        Both are in units, by name of a cost: arrays of shape (1, N), and numbers.
 
         Parameters
         ----------
         model
             As :meth:`~framework.problem.Deployable.decode` returns it.
         table : pandas.DataFrame
-            What its ``predict_table`` says of the records.
+            The result of the model's ``predict_table`` on the records.
         answers : Answers
-            The same as codes.
+            The answers in that table, as codes.
         """
         return {}, {}
 
     def answers_of_model(self, table: pd.DataFrame, codes: IntArray) -> Answers:
-        """Return what a model's ``predict_table`` says of records of known classes, (1, N)."""
+        """Return the answers in a model's ``predict_table``; ``codes`` are the true classes, (N,).
+
+        A label that is no class counts as no answer.
+        """
         labels = tuple(self.labels())
         code_of = {label: code for code, label in enumerate(labels)}
-        said = np.array([code_of.get(label, NO_ANSWER) for label in table["label"]], dtype=np.int64)
-        return Answers(Records(codes, labels, self.positive_code()), said[np.newaxis])
+        answered = [code_of.get(label, NO_ANSWER) for label in table["label"]]
+        answers = np.array([answered], dtype=np.int64)
+        return Answers(Records(codes, labels, self.positive_code()), answers)
 
     def samples(
         self, x: Array, frame: pd.DataFrame, codes: IntArray
@@ -173,16 +182,16 @@ class AnsweringProblem(Problem):
         return samples_of(self.certifiable, replace(answers, paid=paid), most)
 
     def largest_class(self) -> Alternative:
-        """Return what always answers the class that most records have."""
+        """Return the classifier that always answers the most frequent class."""
         records, answers = self.records(), self.constant()
         assert records is not None
         assert answers is not None
         counts = np.bincount(records.labels, records.weights, minlength=len(records.classes))
-        one = np.array([counts.argmax()])
-        tested = self.constant("test")
-        test = None
+        largest = np.array([counts.argmax()])
+        tested, test = self.constant("test"), None
         if tested is not None:
-            test = {n: of[:, 0] for n, of in measured(tested.take(one), self.measures).items()}
-        outcomes = AnswerOutcomes.of(self.measures, answers.take(one))
-        label = str(records.classes[int(one[0])])
+            values = measured(tested.take(largest), self.measures)
+            test = {name: column[:, 0] for name, column in values.items()}
+        outcomes = AnswerOutcomes.of(self.measures, answers.take(largest))
+        label = str(records.classes[int(largest[0])])
         return Alternative("the largest class", [label], outcomes, test)

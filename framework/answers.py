@@ -1,8 +1,9 @@
-"""What classifiers answer to records and what that costs: the one table that metrics follow from.
+"""What classifiers answer to records and what the answers cost: the table behind all metrics.
 
-A problem says which class each candidate calls each record, and what it pays for it. From this
-table follow its metrics under any weights of the records, so bootstrap resamples, subgroups, other
-shares of the classes, trivial classifiers and certificates need nothing else of a family.
+A problem says which class each candidate predicts for each record and what it pays for that answer.
+The metrics under any weights of the records are computed from this table. Bootstrap resamples,
+subgroups, other shares of the classes, trivial classifiers and certificates need no further code
+from a family.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from framework.roles import Metric
 T = TypeVar("T")
 Part = Literal["search", "test"]
 NO_ANSWER = -1
-_CELLS = 1 << 23  # sums that are held at a time: 64 MiB
-_HELD = 1 << 28  # bytes of answers that are kept rather than asked for again
-_TOGETHER = 1 << 22  # answers that are asked for together where they are not kept
+_CELLS = 1 << 23  # sums that are in memory at a time: 64 MiB
+_HELD = 1 << 28  # bytes of answers that are kept; larger ones are computed again when needed
+_TOGETHER = 1 << 22  # answers that are computed at a time when they are too large to keep
 
 
 @dataclass(frozen=True)
@@ -34,22 +35,25 @@ class Records:
     labels : numpy.ndarray of int64, shape (N,)
         Codes of the true classes.
     classes : tuple
-        Labels by code. Where it is only known whether an answer is right, two: right and wrong.
+        Labels by code; just two, right and wrong, where the data tell only whether an answer is
+        right.
     positive : int
         Code of the positive class; -1 for none.
     weights : numpy.ndarray of int64, shape (N,), optional
         How often each record counts; once if None.
     subgroups : numpy.ndarray of int64, shape (N,), optional
-        Codes of subgroups.
+        The code of each record's subgroup.
     subgroup_names : tuple of str
-        Their names, by code.
+        Names of the subgroups, by code.
     units : numpy.ndarray of int64, shape (N,), optional
-        What a resample draws together, as codes from 0; each record on its own if None.
+        The code, from 0, of each record's sampling unit: a resample draws all records of a unit or
+        none. Each record is a unit of its own if None.
     refitted : bool
-        Whether these are answers of models of folds, so that the exported model is another one.
+        Whether the answers come from the models of cross-validation folds, so that the exported
+        model is not the one that answered.
     part : {'search', 'test'}
     rows : numpy.ndarray of int64, shape (N,), optional
-        Which records of the part these are; all in order if None.
+        Positions of these records in the part; all records in order if None.
     """
 
     labels: IntArray
@@ -67,7 +71,7 @@ class Records:
         return len(self.labels)
 
     def take(self, rows: IntArray) -> Records:
-        """Return some records, in this order; a record may be there more than once."""
+        """Return the records at some positions, in this order; positions may repeat."""
         columns = {n: getattr(self, n) for n in ("labels", "weights", "subgroups", "units")}
         some = {name: column[rows] for name, column in columns.items() if column is not None}
         return replace(self, rows=rows if self.rows is None else self.rows[rows], **some)
@@ -81,19 +85,21 @@ class Answers:
     ----------
     records : Records
     codes : numpy.ndarray of int, shape (n, N)
-        Codes of the classes that records are called; -1 for no answer.
+        The predicted class of each record; -1 for no answer.
     paid : mapping of str to numpy.ndarray of int, shape (n, N) or (n, 1)
-        What answers cost, in whole units of at least 0; (n, 1) where all records cost the same.
+        What each answer costs, by the name of the cost, in whole units of at least 0; (n, 1) where
+        all records cost the same.
     sizes : mapping of str to numpy.ndarray of float64, shape (n,)
-        What does not depend on records.
+        Figures of the candidates that do not depend on records, by metric.
     scale : mapping of str to float
-        What a unit paid is worth; 1 unless given.
+        The value of one unit of each cost; 1 for costs that are missing here.
     failed : numpy.ndarray of bool, shape (n,), optional
         Candidates that cannot be built.
     alike : tuple of int
-        Codes of classes that are not told apart: a wrong answer of one may be any of them.
+        Codes of classes that ``codes`` does not distinguish: a wrong answer with one of these
+        codes may stand for any of them.
     limits : mapping of str to (numpy.ndarray, numpy.ndarray), shape (n,)
-        The least and the most units that a record can pay, where they are known.
+        The least and the most units of a cost that any record can pay, where they are known.
     X : numpy.ndarray, shape (n, d), optional
         The genomes, for measures of a family that have kernels of their own.
     """
@@ -113,7 +119,7 @@ class Answers:
 
     @property
     def nbytes(self) -> int:
-        """The memory that they take."""
+        """Bytes that the codes and the costs take."""
         return int(self.codes.nbytes + sum(units.nbytes for units in self.paid.values()))
 
     def take(self, candidates: slice | IntArray) -> Answers:
@@ -138,15 +144,16 @@ Cells = Literal["outcomes", "outcomes_of_class", "counts"]
 
 
 class Drawn(NamedTuple):
-    """Some of the records of a part.
+    """Some of the records of a part, with their weights.
 
     Attributes
     ----------
     rows : numpy.ndarray of int64, or slice
+        Positions of the records.
     weights : numpy.ndarray, shape (rows, b)
-        How often each of them counts.
+        How often each of these records counts.
     total : numpy.ndarray of float64, shape (b,)
-        How many they are.
+        The sums of the weights.
     """
 
     rows: IntArray | slice
@@ -154,26 +161,27 @@ class Drawn(NamedTuple):
     total: FloatArray
 
     def sums(self, plane: Array) -> FloatArray:
-        """Return the sums over them of whole numbers (n, rows), shape (n, b)."""
+        """Return the weighted sums over these records of whole numbers (n, rows), shape (n, b)."""
         return weighted_sums(plane, self.weights, float(self.total.max(initial=0)))
 
 
 class DrawnRecords:
-    """Records, and how often each of them is drawn.
+    """Records, and how often each of ``b`` resamples draws them.
 
     Parameters
     ----------
     records : Records
     weights : numpy.ndarray, shape (N, b), optional
-        How often each record is drawn, once per column; whole numbers. Once if None.
+        How often each resample (a column) draws each record, in whole numbers. If None, there is
+        one column, of ones.
 
     Attributes
     ----------
     records
     weights : numpy.ndarray, shape (N, b)
-        How often each record counts.
+        How often each record counts: the draws times the weights of the records themselves.
     total : numpy.ndarray of float64, shape (b,)
-        How many records there are.
+        The sums of the weights.
     """
 
     def __init__(self, records: Records, weights: Array | None = None) -> None:
@@ -185,16 +193,16 @@ class DrawnRecords:
         self._parts: dict[Any, Drawn] = {}
 
     def part(self, subgroup: int | None = None, code: int | None = None) -> Drawn:
-        """Return the records of a subgroup and a class, or all.
+        """Return the records of a subgroup (all if None) whose true class has a code (any if None).
 
-        A copy of many weights takes as long as their sums, so each is made once.
+        Copying the weights takes as long as summing them, so each part is made once and cached.
         """
         if (subgroup, code) not in self._parts:
             labels, subgroups = self.records.labels, self.records.subgroups
-            there = np.ones(len(labels), dtype=bool) if code is None else labels == code
+            mask = np.ones(len(labels), dtype=bool) if code is None else labels == code
             if subgroup is not None and subgroups is not None:
-                there &= subgroups == subgroup
-            rows = slice(None) if there.all() else np.flatnonzero(there)
+                mask &= subgroups == subgroup
+            rows = slice(None) if mask.all() else np.flatnonzero(mask)
             weights = self.weights[rows]
             total = weights.sum(axis=0, dtype=np.float64)
             self._parts[subgroup, code] = Drawn(rows, weights, total)
@@ -202,7 +210,7 @@ class DrawnRecords:
 
 
 class Sums:
-    """Sums over the records of answers, each made when a measure first asks for it.
+    """Sums of answers over their records, each computed when a measure first asks for it.
 
     Parameters
     ----------
@@ -214,7 +222,7 @@ class Sums:
     ----------
     answers
     weights, total
-        Of :class:`DrawnRecords`.
+        As in :class:`DrawnRecords`.
     """
 
     def __init__(self, answers: Answers, drawn: DrawnRecords | None = None) -> None:
@@ -223,26 +231,27 @@ class Sums:
         self._made: dict[Any, Any] = {}
 
     def cells(self, kind: Cells, subgroup: int | None = None) -> FloatArray:
-        """Return how many records, of a subgroup or all, are answered in each way.
+        """Return how many records of a subgroup (of all, if None) are answered in each way.
 
         Returns
         -------
         numpy.ndarray of float64
-            ``outcomes``: rightly, wrongly, not at all, (3, n, b). ``outcomes_of_class``: these by
-            true class, (K, 3, n, b). ``counts``: by true class and the class that they are
-            called, (K, K + 1, n, b), where the last column has those without an answer.
+            ``outcomes``, shape (3, n, b): records with a right, a wrong and no answer.
+            ``outcomes_of_class``, shape (K, 3, n, b): the same for each true class.
+            ``counts``, shape (K, K + 1, n, b): records by true and by predicted class, where the
+            last column counts those without an answer.
         """
         return self.once((kind, subgroup), lambda: self._added(kind, subgroup))
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
-        """Return what several measures read, made when the first one asks for it."""
+        """Return a value that several measures share, computed when the first one asks for it."""
         if key not in self._made:
             self._made[key] = make()
         made: T = self._made[key]
         return made
 
     def weights_of_part(self, records: int) -> Array:
-        """Return how often each of all records of the part counts, shape (records, b)."""
+        """Return how often each record of the whole part counts, shape (records, b)."""
         rows = self.answers.records.rows
         if rows is None:
             return self.weights
@@ -258,14 +267,18 @@ class Sums:
         return drawn.sums(units[:, drawn.rows])
 
     def present(self, classes: BoolArray, subgroup: int | None = None) -> BoolArray:
-        """Return where there are records of some classes, (K,), in each column of weights, (b,)."""
-        parts = [self._drawn.part(subgroup, int(code)) for code in np.flatnonzero(classes)]
-        there: BoolArray = np.any([part.total > 0 for part in parts], axis=0)
-        return there | np.zeros(len(self.total), dtype=bool)  # of no class too
+        """Return whether each column of weights has a record of certain classes, shape (b,).
+
+        ``classes`` is a mask, shape (K,).
+        """
+        present = np.zeros(len(self.total), dtype=bool)
+        for code in np.flatnonzero(classes):
+            present |= self._drawn.part(subgroup, int(code)).total > 0
+        return present
 
     def _added(self, kind: Cells, subgroup: int | None) -> FloatArray:
         codes = range(len(self.answers.records.classes))
-        if kind == "outcomes":  # whole numbers: a sum of those by class is the same to the bit
+        if kind == "outcomes":  # the counts are whole, so adding up the classes is exact
             by_class = self._made.get(("outcomes_of_class", subgroup))
             return self._outcomes(subgroup, None) if by_class is None else by_class.sum(axis=0)
         cells = self._outcomes if kind == "outcomes_of_class" else self._counts
@@ -285,25 +298,30 @@ class Sums:
 
 
 class Measure(Protocol):
-    """A metric, and how it follows from the sums of answers."""
+    """A metric, and how it is computed from sums of answers."""
 
     @property
     def metric(self) -> Metric:
-        """Its name, sense and bounds."""
+        """Name, sense and bounds of the metric."""
 
     def of(self, sums: Sums) -> FloatArray:
-        """Return its values, shape (n, b)."""
+        """Return the metric, shape (n, b)."""
 
 
 @runtime_checkable
 class Share(Measure, Protocol):
-    """A metric that may be about some of the records alone."""
+    """A metric that may be taken over only some of the records, such as those with an answer."""
 
     def share(self, sums: Sums) -> FloatArray:
-        """Return about which share of the records it is, shape (n, b); 0 where about none."""
+        """Return the share of the records that the metric is taken over, 0 to 1, shape (n, b)."""
+
+
+@runtime_checkable
+class Bounded(Measure, Protocol):
+    """A metric that may be a mean of values of records, between known ends."""
 
     def ends(self, answers: Answers) -> tuple[FloatArray, FloatArray] | None:
-        """Return the least and the highest value of a record, (n,) each, where these are known."""
+        """Return the least and the highest value of a record, (n,) each; None where not known."""
 
 
 class Size(NamedTuple):
@@ -312,7 +330,7 @@ class Size(NamedTuple):
     metric: Metric
 
     def of(self, sums: Sums) -> FloatArray:
-        """Return its values, shape (n, b)."""
+        """Return the metric, shape (n, b)."""
         size = sums.answers.sizes[self.metric.name]
         return np.repeat(size[:, np.newaxis], len(sums.total), axis=1)
 
@@ -332,7 +350,7 @@ def measured(
     Returns
     -------
     mapping of str to numpy.ndarray of float64, shape (n, b)
-        NaN of candidates that failed.
+        The values by metric; NaN for candidates that failed.
     """
     drawn = DrawnRecords(answers.records, weights)
     return _summed(answers, drawn, {measure.metric.name: measure.of for measure in measures}, {})[0]
@@ -344,14 +362,14 @@ OfSums = Mapping[str, Callable[[Sums], FloatArray]]
 def _summed(
     answers: Answers, drawn: DrawnRecords, metrics: OfSums, shares: OfSums
 ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
-    """Return metrics, NaN of candidates that failed, and shares, of a few candidates at a time."""
+    """Return metrics (NaN for failed candidates) and shares, computed in blocks of candidates."""
     columns = len(drawn.total)
     k, subgroups = len(answers.records.classes), max(len(answers.records.subgroup_names), 1)
     step = max(1, _CELLS // (columns * max(k, 1) * (k + 1) * subgroups))
     pieces = []
     for start in range(0, max(len(answers), 1), step):
         sums = Sums(answers.take(slice(start, start + step)), drawn)
-        pieces.append([_valued(sums, some) for some in (metrics, shares)])
+        pieces.append([_valued(sums, functions) for functions in (metrics, shares)])
     values, about = map(_joined, zip(*pieces, strict=True))
     if answers.failed is not None and answers.failed.any():
         failed = answers.failed[:, np.newaxis]
@@ -360,7 +378,8 @@ def _summed(
 
 
 def _valued(sums: Sums, functions: OfSums) -> dict[str, FloatArray]:
-    # those by class are listed last and come first: sums over all records follow from theirs
+    # Measures by class are last in the list. They are computed first, because the sums over all
+    # records are then added up from those by class, which are in the cache.
     values = {name: functions[name](sums) for name in reversed(list(functions))}
     return {name: values[name] for name in functions}
 
@@ -370,15 +389,16 @@ def _joined(pieces: Sequence[Mapping[str, FloatArray]]) -> dict[str, FloatArray]
 
 
 class AnswerOutcomes(RecordOutcomes):
-    """Outcomes of candidates that answer records.
+    """Outcomes of candidates that are computed from their answers.
 
     Parameters
     ----------
     measures : sequence of Measure
-    answers : Answers or callable
-        The answers of the candidates, or what returns those of genomes (n, d).
+    answers : callable
+        Takes genomes (n, d) and returns their :class:`Answers`. Answers of all candidates are kept
+        where they fit into 256 MiB.
     X : numpy.ndarray, shape (n, d)
-        The genomes. What is asked for is kept where it fits into 256 MiB.
+        The genomes of the candidates.
     records : Records
     """
 
@@ -397,7 +417,7 @@ class AnswerOutcomes(RecordOutcomes):
 
     @classmethod
     def of(cls, measures: Sequence[Measure], answers: Answers) -> Self:
-        """Return the outcomes of classifiers whose answers are at hand."""
+        """Return the outcomes of candidates whose answers are already computed."""
         outcomes = cls(measures, lambda X: answers, np.zeros((len(answers), 0)), answers.records)
         outcomes._held = answers
         return outcomes
@@ -414,7 +434,7 @@ class AnswerOutcomes(RecordOutcomes):
         return answers
 
     def _blocks(self, candidates: slice | IntArray) -> Iterator[Answers]:
-        """Yield the answers of candidates, of so few at a time that they take little memory."""
+        """Yield the answers of candidates in blocks that take little memory."""
         chosen = np.arange(self.candidates)[candidates]
         step = max(_TOGETHER // max(self.records, 1), 1)
         for start in range(0, max(len(chosen), 1), step):
@@ -449,7 +469,7 @@ class AnswerOutcomes(RecordOutcomes):
         *,
         shares: bool,
     ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
-        """Return metrics of some names, and shares: answers that are not kept are made once."""
+        """Return metrics and, if wanted, shares, computing answers that are not kept only once."""
         wanted = set(self.names if names is None else names)
         of = {m.metric.name: m.of for m in self._measures if m.metric.name in wanted}
         share = {m.metric.name: m.share for m in self._measures if shares and isinstance(m, Share)}
@@ -463,7 +483,7 @@ class AnswerOutcomes(RecordOutcomes):
     ) -> Mapping[str, tuple[FloatArray, FloatArray]]:
         pieces = []
         for block in self._blocks(candidates):
-            of = {m.metric.name: m.ends(block) for m in self._measures if isinstance(m, Share)}
+            of = {m.metric.name: m.ends(block) for m in self._measures if isinstance(m, Bounded)}
             pieces.append({name: ends for name, ends in of.items() if ends is not None})
         return {
             name: (

@@ -1,10 +1,11 @@
-"""Metrics as data: shares of records and what they cost, as ratios of tables of whole numbers.
+"""Metrics as data: rates and mean costs are ratios of two tables of whole numbers.
 
-A ratio is one table over another, applied to how many records of each true class are called each
-class. So means, certificates, differences of subgroups and rows of integer programs follow from the
-tables, for all families alike. ``NAME:CLASS`` is a rate of one class against all others, ``NAME``
-that of the positive class. A rate is over the records with an answer, but coverage; where there is
-nothing to take a share of it is 0.
+Each table is multiplied with the counts of records by true and predicted class, and one sum is
+divided by the other. Means, certificates, differences between subgroups and rows of integer
+programs are all derived from the tables, so no family needs code of its own for them.
+
+``NAME:CLASS`` is a rate of one class against all others, ``NAME`` that of the positive class. All
+rates but coverage are taken over the records with an answer. A share of no records is 0.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _RATES: dict[str, tuple[Sense, str]] = {
     "coverage": ("max", "share of records that get an answer"),
 }
 _OF_CLASS = tuple(_RATES)[:5]
-_EXACT = 2**53  # whole numbers up to here have no rounding
+_EXACT = 2**53  # floats hold whole numbers up to here exactly
 
 
 @dataclass(frozen=True)
@@ -47,16 +48,17 @@ class Ratio:
     ----------
     metric : Metric
     over, under : numpy.ndarray, shape (K, K + 1)
-        What a record of a true class (row) that is called a class (column) adds to numerator and
-        denominator; the last column is no answer. Numbers that are not whole are added up by class.
+        What a record adds to the numerator and to the denominator, by its true class (row) and its
+        predicted class (column; the last one is for no answer).
     about : numpy.ndarray of bool, shape (K,)
-        The true classes that it is about: a subgroup without records of these has no value.
+        The true classes that the metric is about: for a subgroup without records of these classes
+        it is not defined.
     paid : sequence of str
-        What is added to the numerator, of :attr:`~framework.answers.Answers.paid`.
+        Names of costs in :attr:`~framework.answers.Answers.paid` that are added to the numerator.
     per : int
-        The numerator is in multiples of ``1 / per``, and of what a unit paid is worth.
+        The ratio is divided by this number; the value of a unit of the first cost multiplies it.
     complement : bool
-        Whether the metric is 1 less the ratio.
+        Whether the metric is 1 minus the ratio.
     """
 
     metric: Metric
@@ -73,7 +75,7 @@ class Ratio:
         return self.value(*self.parts(sums), scale)
 
     def parts(self, sums: Sums, subgroup: int | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return numerator and denominator of a subgroup or all records, in units, (n, b) each."""
+        """Return numerator and denominator over a subgroup or all records, shape (n, b) each."""
         kind, over, under = self._cells
         if kind == "counts":
             self._check_names(sums.answers.alike)
@@ -84,23 +86,23 @@ class Ratio:
         return above, below
 
     def value(self, above: FloatArray, below: FloatArray, scale: float = 1.0) -> FloatArray:
-        """Return the metric of numerators and denominators; of nothing, the share is 0."""
+        """Return the metric of numerators and denominators; the ratio is 0 where it is over 0."""
         share = np.zeros(above.shape)
         np.divide(above * scale, below * self.per, out=share, where=below > 0)
         return 1.0 - share if self.complement else share
 
     def share(self, sums: Sums, subgroup: int | None = None) -> FloatArray:
-        """Return about which share of the records, of a subgroup or all, it is, shape (n, b)."""
+        """Return the metric's records (of a subgroup) as a share of all records, shape (n, b)."""
         below = _added(self._cells[2], sums.cells(self._cells[0], subgroup))
         return np.asarray(below / (self.under.max() * np.maximum(sums.total, 1.0)))
 
     def ends(self, answers: Answers) -> tuple[FloatArray, FloatArray] | None:
-        """Return the least and the highest value of a record that pays and nothing else, (n,)."""
+        """Return the least and the highest cost of a record, (n,) each; None if not a mean cost."""
         if len(self.paid) != 1 or self.over.any() or self.complement:
             return None
         (name,) = self.paid
         limits, paid = answers.limits.get(name), answers.paid[name]
-        if limits is None and paid.shape[1] == 1:  # all pay the same
+        if limits is None and paid.shape[1] == 1:  # all records pay the same
             limits = paid[:, 0], paid[:, 0]
         if limits is None:
             return None
@@ -108,9 +110,9 @@ class Ratio:
         return least, most
 
     def sample(self, answers: Answers, most: Mapping[str, float]) -> Sample | None:
-        """Return the mean over records that it is, of one classifier; None where it is none.
+        """Return the metric of one classifier as a mean over records; None where it is no mean.
 
-        See :func:`samples_of`.
+        The arguments are those of :func:`samples_of`.
         """
         if not np.isin(self.under, (0, 1)).all():
             return None
@@ -129,11 +131,11 @@ class Ratio:
 
     @property
     def needs_classes(self) -> bool:
-        """Whether it matters which class a wrong answer says."""
+        """Whether the metric depends on which class a wrong answer names."""
         return self._cells[0] == "counts"
 
     def _check_names(self, alike: tuple[int, ...]) -> None:
-        """Refuse answers of which it matters what was said, and that is not known."""
+        """Refuse answers with indistinct classes (``alike``) that the metric treats differently."""
         for true, a, b in product(range(len(self.over)), alike, alike):
             cells = (true, a), (true, b)
             same = [table[cells[0]] == table[cells[1]] for table in (self.over, self.under)]
@@ -142,7 +144,7 @@ class Ratio:
 
     @cached_property
     def _cells(self) -> tuple[Cells, Array, Array]:
-        """The coarsest cells of :class:`~framework.answers.Sums` that do, and tables of these."""
+        """The coarsest kind of :meth:`Sums.cells` that suffices, and both tables in its shape."""
         k, tables = len(self.over), np.stack([self.over, self.under])
         wrong = tables[:, :, :k][:, ~np.eye(k, dtype=bool)].reshape(2, k, k - 1)
         if (wrong != wrong[..., :1]).any():
@@ -155,12 +157,12 @@ class Ratio:
 
 
 def _added(table: Array, cells: FloatArray) -> FloatArray:
-    """Return the sum of cells, each times its whole number, shape (n, b).
+    """Return the sum of the cells, weighted by a table, shape (n, b).
 
     Raises
     ------
     InputError
-        Rounding would make it depend on the order.
+        The sum may exceed 2^53, so that rounding would make it depend on the order of adding.
     """
     most = float(np.abs(table).max()) * float(cells.max(initial=0.0)) * table.size
     if most >= _EXACT:
@@ -174,24 +176,17 @@ def _added(table: Array, cells: FloatArray) -> FloatArray:
 
 
 class Matthews(NamedTuple):
-    """Matthews' correlation coefficient; of several classes Gorodkin's (2004)."""
+    """Matthews' correlation coefficient, or Gorodkin's (2004) for more than two classes."""
 
     metric: Metric
 
-    def of(self, sums: Sums) -> FloatArray:
-        """Return its values, shape (n, b)."""
-        return self.of_subgroup(sums)
-
     def share(self, sums: Sums, subgroup: int | None = None) -> FloatArray:
-        """Return the share of the records, of a subgroup or all, with an answer, shape (n, b)."""
+        """Return how many records (of a subgroup) have an answer, as a share of all, (n, b)."""
         answered = sums.cells("outcomes", subgroup)[:2].sum(axis=0)
         return np.asarray(answered / np.maximum(sums.total, 1.0))
 
-    def ends(self, answers: Answers) -> None:
-        """Return nothing: it is no mean."""
-
-    def of_subgroup(self, sums: Sums, subgroup: int | None = None) -> FloatArray:
-        """Return its values for the records of a subgroup, or all."""
+    def of(self, sums: Sums, subgroup: int | None = None) -> FloatArray:
+        """Return the coefficients on the records of a subgroup (on all if None), shape (n, b)."""
         if sums.answers.alike:
             raise ValueError(f"{self.metric.name}: expected answers that name their class")
         answered = sums.cells("counts", subgroup)[:, :-1]
@@ -207,7 +202,7 @@ class Matthews(NamedTuple):
 
 @dataclass(frozen=True)
 class OverClasses:
-    """The mean or the least of a ratio of each class, over the classes that there are.
+    """The mean or the least of one ratio per class, over the classes that have records.
 
     Attributes
     ----------
@@ -228,22 +223,19 @@ class OverClasses:
             least = np.where(present[:, np.newaxis], values, np.inf).min(axis=0)
             return np.where(present.any(axis=0), least, 0.0)
         total: FloatArray = np.zeros(values.shape[1:])
-        for value, there in zip(values, present, strict=True):
-            total += np.where(there, value, 0.0)
+        for value, has_records in zip(values, present, strict=True):
+            total += np.where(has_records, value, 0.0)
         return np.asarray(total / np.maximum(present.sum(axis=0), 1))
 
     def share(self, sums: Sums) -> FloatArray:
         """Return the least of the classes' shares of the records, shape (n, b)."""
         return _fewest([ratio.share(sums) for ratio in self.ratios])
 
-    def ends(self, answers: Answers) -> None:
-        """Return nothing: it is no mean."""
-
 
 class BetweenSubgroups(NamedTuple):
     """The greatest difference of a rate between two subgroups, or the value of the worst one.
 
-    A subgroup without records that the rate is about has no part in it.
+    Subgroups for which the rate is not defined (see :attr:`Ratio.about`) are left out.
     """
 
     metric: Metric
@@ -255,18 +247,20 @@ class BetweenSubgroups(NamedTuple):
         codes = range(len(sums.answers.records.subgroup_names))
         every = np.ones(len(sums.answers.records.classes), dtype=bool)
         about = self.rate.about if isinstance(self.rate, Ratio) else every
-        there = np.stack([sums.present(about, code) for code in codes])[:, np.newaxis]
+        present = np.stack([sums.present(about, code) for code in codes])[:, np.newaxis]
         if isinstance(self.rate, Matthews):
-            return self._extremes(np.stack([self.rate.of_subgroup(sums, g) for g in codes]), there)
+            values = np.stack([self.rate.of(sums, code) for code in codes])
+            return self._extremes(values, present)
         parts = [self.rate.parts(sums, code) for code in codes]
         above, below = (np.stack(part) for part in zip(*parts, strict=True))
         if self.worst:
-            return self._extremes(self.rate.value(above, below), there)
+            return self._extremes(self.rate.value(above, below), present)
         below = np.where(below > 0, below, 1.0)
         widest = np.zeros(above.shape[1:])
-        for a, b in permutations(codes, 2):  # rounded once, as exact methods count
-            wide = (above[a] * below[b] - above[b] * below[a]) / (below[a] * below[b])
-            widest = np.where(there[a] & there[b], np.maximum(widest, wide), widest)
+        # one common denominator, so a difference is rounded once, as in the exact methods
+        for a, b in permutations(codes, 2):
+            gap = (above[a] * below[b] - above[b] * below[a]) / (below[a] * below[b])
+            widest = np.where(present[a] & present[b], np.maximum(widest, gap), widest)
         return widest
 
     def share(self, sums: Sums) -> FloatArray:
@@ -274,32 +268,30 @@ class BetweenSubgroups(NamedTuple):
         subgroups = range(len(sums.answers.records.subgroup_names))
         return _fewest([self.rate.share(sums, subgroup) for subgroup in subgroups])
 
-    def ends(self, answers: Answers) -> None:
-        """Return nothing: it is no mean."""
-
-    def _extremes(self, values: FloatArray, there: BoolArray) -> FloatArray:
-        least = np.where(there, values, np.inf).min(axis=0)
-        most = np.where(there, values, -np.inf).max(axis=0)
-        some = there.any(axis=0)
+    def _extremes(self, values: FloatArray, present: BoolArray) -> FloatArray:
+        """Return the widest gap or the worst value over subgroups, the first axis; 0 of none."""
+        least = np.where(present, values, np.inf).min(axis=0)
+        most = np.where(present, values, -np.inf).max(axis=0)
+        defined = present.any(axis=0)
         if not self.worst:
-            return np.where(some, most - least, 0.0)
-        return np.where(some, least if self.rate.metric.sense == "max" else most, 0.0)
+            return np.where(defined, most - least, 0.0)
+        return np.where(defined, least if self.rate.metric.sense == "max" else most, 0.0)
 
 
 def _fewest(shares: Sequence[FloatArray]) -> FloatArray:
-    """Return the least share above 0, shape (n, b); 0 where there is none."""
+    """Return the least share above 0, shape (n, b); 0 where all shares are 0."""
     each = np.stack(shares)
     least = np.where(each > 0, each, np.inf).min(axis=0)
     return np.where(np.isfinite(least), least, 0.0)
 
 
 class Tables:
-    """Tables of whole numbers, shape (K, K + 1), of which ratios are made.
+    """The tables of whole numbers, by true and predicted class, that ratios are made of.
 
     Attributes
     ----------
     everyone, answered, right : numpy.ndarray of int64, shape (K, K + 1)
-        1 where a record counts: each; one with an answer; one with the right answer.
+        1 for all records, for those with an answer, for those with the right answer; else 0.
     """
 
     def __init__(self, classes: int) -> None:
@@ -309,15 +301,15 @@ class Tables:
         self.right: IntArray = np.eye(classes, classes + 1, dtype=np.int64)
 
     def true(self, code: int) -> IntArray:
-        """Return the table of answered records of a class."""
+        """Return the table of answered records whose true class is this one."""
         return np.asarray(self.answered * (np.arange(self.classes) == code)[:, np.newaxis])
 
     def called(self, code: int) -> IntArray:
-        """Return the table of records that are called a class."""
+        """Return the table of records whose predicted class is this one."""
         return np.asarray(self.everyone * (np.arange(self.classes + 1) == code))
 
     def ratio(self, metric: Metric, kind: str, code: int = -1) -> Ratio:
-        """Return a rate by the name of its kind, of the class of a code or of all."""
+        """Return a rate of some kind, such as "recall", of the class with a code (-1 for none)."""
         of_class: BoolArray = np.arange(self.classes) == code
         every: BoolArray = np.ones(self.classes, dtype=bool)
         true, called = self.true(code), self.called(code)
@@ -345,15 +337,16 @@ def rates(
 ) -> tuple[Measure, ...]:
     """Return the rates that a configuration asks for, and how subgroups differ in them.
 
-    With subgroups there are also, for coverage, accuracy and the rates of errors (of several
-    classes: the recall of each) and for each rate asked for, the greatest difference of two
-    subgroups (``NAME_difference``) and the value of the worst one (``worst_subgroup_NAME``).
+    With subgroups, two metrics are added for each rate asked for, for accuracy and coverage, and
+    for the two error rates (the recall of each class, where none is positive): the greatest
+    difference between two subgroups (``NAME_difference``) and the value of the worst subgroup
+    (``worst_subgroup_NAME``).
 
     Parameters
     ----------
     names : sequence of str
-        Of ``precision``, ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``, each
-        with or without a class, and ``matthews``.
+        Out of ``precision``, ``recall``, ``f1``, ``false_positive_rate`` and
+        ``false_negative_rate``, each with or without a class, and ``matthews``.
     classes : sequence
         Labels, by class code.
     positive : int
@@ -361,14 +354,14 @@ def rates(
     subgroups : sequence of str
         Names of the subgroups, by code.
     abstains : bool
-        Whether there are records without an answer.
+        Whether records may remain without an answer; coverage is compared only then.
     where : str
-        Key of the names, for messages.
+        The key of the configuration that messages name.
 
     Raises
     ------
     InputError
-        An unknown name or class, or a name without a class where none is positive.
+        A name or class is unknown, or a name lacks its class where no class is positive.
     """
     labels, tables = [as_name(label) for label in classes], Tables(len(classes))
 
@@ -444,15 +437,15 @@ def _worst_subgroup(rate: Ratio | Matthews) -> BetweenSubgroups:
 def samples_of(
     measures: Sequence[Measure], answers: Answers, most: Mapping[str, float]
 ) -> dict[str, list[Sample]]:
-    """Return the measures that are means over records, or the least of several, as samples.
+    """Return samples of the measures that are means over records, or the least of several means.
 
     Parameters
     ----------
     measures : sequence of Measure
     answers : Answers
-        Of one classifier.
+        The answers of one classifier.
     most : mapping of str to float
-        The most that can be paid for a record, of each of ``answers.paid``.
+        The most units that a record can pay, by the names of ``answers.paid``.
     """
     samples: dict[str, list[Sample]] = {}
     for measure in measures:
@@ -466,13 +459,13 @@ def samples_of(
 
 
 def need_classes(measures: Sequence[Measure]) -> bool:
-    """Return whether it matters which class a wrong answer says."""
+    """Return whether any measure depends on which class a wrong answer names."""
     rates = [m.rate if isinstance(m, BetweenSubgroups) else m for m in measures]
     return any(isinstance(m, Matthews) or (isinstance(m, Ratio) and m.needs_classes) for m in rates)
 
 
 def each_once(measures: Sequence[Measure]) -> tuple[Measure, ...]:
-    """Return measures without those whose metric comes before under the same name."""
+    """Return the measures without repeats: the first one of each name stays."""
     by_name: dict[str, Measure] = {}
     for measure in measures:
         by_name.setdefault(measure.metric.name, measure)
@@ -480,7 +473,7 @@ def each_once(measures: Sequence[Measure]) -> tuple[Measure, ...]:
 
 
 def as_name(label: Any) -> str:
-    """Return a class as names of metrics have it, in which no condition has a space or a sign."""
+    """Return a class in the form that metric names use: conditions allow no spaces or <, >, =."""
     return re.sub(r"[\s<>=,]+", "_", str(label))
 
 

@@ -1,9 +1,9 @@
 """What each record contributes to the metrics of candidates: one protocol for every resample.
 
 A problem that knows how a candidate does on each record can score it again under any weights of
-the records: bootstrap resamples, the records that a resample left out, subgroups. So one mechanism
-says how far a figure may be off, how much of it is the luck of the search, and whether two
-candidates can be told apart.
+the records: bootstrap resamples, the records that a resample left out, subgroups. The same
+mechanism therefore tells how far a figure may be off, how much of it is the luck of the search,
+and whether the records tell two candidates apart.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ import numpy as np
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import InputError
 
-_TOTAL = 2**24  # of weights that are no whole numbers
+_TOTAL = 2**24  # what fractional weights add up to after they are made whole
 _TOGETHER = 1 << 15  # records that are multiplied at a time: a copy of all would fill the memory
-_EXACT_SINGLE, _EXACT_DOUBLE = 2**24, 2**53  # whole numbers up to here have no rounding
-_LARGEST = 2**63  # where whole numbers of 64 bits end
+_EXACT_SINGLE, _EXACT_DOUBLE = 2**24, 2**53  # floats hold whole numbers up to here exactly
+_LARGEST = 2**63  # int64 ends here
 
 
 class Sample(NamedTuple):
-    """A mean over records, as a limit is about.
+    """A mean over records that a certificate can bound.
 
     Attributes
     ----------
     mean : float
     records : int
-        That it is over.
+        How many records the mean is over.
     high : float
         The highest value that a record can have; the least is 0.
     share : bool
-        Whether a record has one of the two, so that the sum is binomial.
+        Whether each record has either 0 or ``high``, so that the sum is binomial.
     """
 
     mean: float
@@ -46,7 +46,7 @@ class Sample(NamedTuple):
 
     @classmethod
     def share_of(cls, hits: BoolArray, among: BoolArray) -> Sample:
-        """Return the share of hits among records, both shape (n,); 0 of none."""
+        """Return the share of hits among the marked records, both (n,); 0 if none is marked."""
         count = int(among.sum())
         return cls(int((hits & among).sum()) / max(count, 1), count)
 
@@ -64,30 +64,27 @@ class RecordOutcomes(ABC):
     candidates, records : int
         How many there are.
     names : sequence of str
-        The metrics that follow.
+        The metrics that can be computed.
     units : numpy.ndarray of int64, shape (records,), optional
-        What is drawn together in a resample, such as all records of a patient or the copies of a
-        record: codes from 0. Each record is a unit of its own if None.
+        The code, from 0, of each record's sampling unit: a resample draws the records of a unit
+        together, such as all records of a patient or the copies of a record. Each record is a
+        unit of its own if None.
 
     Attributes
     ----------
     candidates, records, names, units
     refitted : bool
-        Whether the model that is handed out is fitted anew on the records of several folds, so
-        that it is not itself one of those that were measured.
+        Whether the exported model is fitted anew on the records of several folds, so that it is
+        not one of the models that were measured.
     counted : numpy.ndarray of int64, shape (records,), optional
-        How often each record counts beside the weights that are asked for; once if None.
+        A factor that every weight of a record is multiplied by; 1 if None.
     """
 
     refitted: bool = False
     counted: IntArray | None = None
 
     def __init__(
-        self,
-        candidates: int,
-        records: int,
-        names: Collection[str],
-        units: IntArray | None = None,
+        self, candidates: int, records: int, names: Collection[str], units: IntArray | None = None
     ) -> None:
         self.candidates, self.records, self.names = candidates, records, tuple(names)
         self.units = np.arange(records) if units is None else np.asarray(units, dtype=np.int64)
@@ -101,13 +98,13 @@ class RecordOutcomes(ABC):
     ) -> Mapping[str, FloatArray]:
         """Return the metrics of candidates under weights of the records.
 
-        With weights of 1 they are those of ``Problem.evaluate``, to the bit. With other whole
-        numbers they are those of the problem whose records are repeated so often.
+        With weights of 1 they equal those of ``Problem.evaluate``, to the bit. With other weights
+        they are those of a problem in which each record is repeated as often as its weight says.
 
         Parameters
         ----------
         weights : numpy.ndarray, shape (records, b)
-            How often each record counts, once per column; whole numbers of at least 0.
+            How often each record counts in each of ``b`` cases; whole numbers of at least 0.
         candidates : slice or numpy.ndarray of int64
             Which candidates; all by default.
         names : collection of str, optional
@@ -122,10 +119,11 @@ class RecordOutcomes(ABC):
     def shares(
         self, weights: Array, candidates: slice | IntArray = slice(None)
     ) -> Mapping[str, FloatArray]:
-        """Return about which share of the records metrics are, where these are not all of them.
+        """Return the share of the records that each metric is taken over, by metric.
 
-        Arguments and shapes are those of :meth:`metrics`. The accuracy of the answers is about the
-        records with an answer: a share of three is less known than one of 400.
+        Arguments and shapes are those of :meth:`metrics`. A metric over all records may be missing.
+        The accuracy of the answers, for example, is taken over the records with an answer: from
+        three of them it is less certain than from 400.
         """
         return {}
 
@@ -135,28 +133,28 @@ class RecordOutcomes(ABC):
         candidates: slice | IntArray = slice(None),
         names: Collection[str] | None = None,
     ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
-        """Return :meth:`metrics` and :meth:`shares`, where both are read."""
+        """Return :meth:`metrics` and :meth:`shares` together, computing the answers once."""
         return self.metrics(weights, candidates, names), self.shares(weights, candidates)
 
     def ends(
         self, candidates: slice | IntArray = slice(None)
     ) -> Mapping[str, tuple[FloatArray, FloatArray]]:
-        """Return the least and the highest value that a record can have, (candidates,) each.
+        """Return the least and the highest value of a single record, shape (candidates,) each.
 
-        Of the metrics that are means of such values; shares need not be there.
+        Only metrics that are means of the records' values are listed. Metrics whose values are
+        shares, from 0 to 1, may be missing.
         """
         return {}
 
 
 class WeightedOutcomes(RecordOutcomes):
-    """Outcomes of records that count differently, such as by sample weights or by class.
+    """Outcomes whose records have weights of their own, such as sample or class weights.
 
     Parameters
     ----------
     base : RecordOutcomes
     units : numpy.ndarray of int64, shape (records,)
         How often each record counts: see :func:`whole_weights`.
-
     """
 
     def __init__(self, base: RecordOutcomes, units: IntArray) -> None:
@@ -185,13 +183,13 @@ class WeightedOutcomes(RecordOutcomes):
 
 
 class Refits(NamedTuple):
-    """What the models of a cross-validation, and those handed out, do on all its records.
+    """What the models of a cross-validation and the exported models do on all its records.
 
     Attributes
     ----------
     models : iterable of RecordOutcomes
-        Of the models that were fitted without one fold each, then of those that were fitted on all
-        folds and are handed out. They are read once, one after the other: all take much memory.
+        One for each fold, of the models fitted without it; then one of the models fitted on all
+        folds, which are exported. They are read once and in turn, because each takes much memory.
     fold_of : numpy.ndarray of int64, shape (records,)
         The fold of each record.
     """
@@ -201,10 +199,10 @@ class Refits(NamedTuple):
 
 
 def whole_weights(weights: FloatArray) -> IntArray:
-    """Return weights of records as whole numbers, so that sums of them have no rounding.
+    """Return weights of records as whole numbers, so that sums of them are exact.
 
-    Whole numbers stay what they are; others become shares of about 2^24 in all, each of at least
-    1 where it is above 0.
+    Whole numbers that add up to at most 2^24 are returned unchanged. Others are scaled to a sum of
+    about 2^24 and rounded; a weight above 0 becomes at least 1.
     """
     if (weights == np.rint(weights)).all() and weights.sum() <= _TOTAL:
         return weights.astype(np.int64)
@@ -220,7 +218,8 @@ def weighted_sums(plane: Array, weights: Array, most: float | None = None) -> Fl
     plane : numpy.ndarray, shape (candidates, records)
     weights : numpy.ndarray, shape (records, b)
     most : float, optional
-        The greatest sum of a column of weights, where it is known: it takes as long as a product.
+        The greatest column sum of the weights. Computing it takes as long as a product, so callers
+        that know it pass it.
 
     Returns
     -------
@@ -233,10 +232,10 @@ def weighted_sums(plane: Array, weights: Array, most: float | None = None) -> Fl
 
     Notes
     -----
-    Sums below 2^24 are a matrix product in float32, those below 2^53 in float64: exact whatever
-    the order of adding, so the same on each machine and with each number of threads. Above that,
-    the product is one of int64. One thread multiplies: the matrices are small, and threads that
-    wait for each other took three times the processor time.
+    The product is computed in float32 where sums stay below 2^24, in float64 below 2^53, and else
+    in int64. All three are exact whatever the order of adding, so the result is the same on every
+    machine and with any number of threads. One thread multiplies: the matrices are small, and
+    threads that wait for each other took three times the processor time.
     """
     greatest = 1 if plane.dtype == bool else int(plane.max(initial=0))
     if most is None:
@@ -263,7 +262,7 @@ def weighted_sums(plane: Array, weights: Array, most: float | None = None) -> Fl
 
 @cache
 def _blas() -> Any:
-    """Return what sets the number of NumPy's threads; to look for them takes milliseconds."""
+    """Return the controller of NumPy's threads, cached because finding it takes milliseconds."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")
@@ -277,17 +276,18 @@ def resample_weights(
     Parameters
     ----------
     units : numpy.ndarray of int64, shape (n,)
-        What is drawn together, as codes from 0.
+        The code, from 0, of each record's sampling unit; all records of a unit are drawn together.
     resamples : int
     rng : numpy.random.Generator
     of : numpy.ndarray, shape (n, resamples), optional
-        Such weights: each is then a resample of that resample.
+        Weights that this function returned. Each resample then draws from the units of the
+        resample in its column, rather than from all units.
 
     Returns
     -------
     numpy.ndarray of float32, shape (n, resamples)
-        As many units are drawn, with replacement, as there are. Fewer resamples from the same
-        generator are the first of more.
+        Each resample draws as many units, with replacement, as there are. A generator in the same
+        state yields the same first columns, however many resamples follow.
     """
     n = int(units.max()) + 1
     first = np.unique(units, return_index=True)[1]

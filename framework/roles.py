@@ -2,7 +2,7 @@
 
 A problem reports *metrics* in natural sign and unit. A configuration gives some of them the
 role of an *objective* or a *constraint*. Everything that compares candidates works on *losses*:
-one column an objective, smaller is better.
+one column per objective, smaller is better.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Sense = Literal["min", "max"]
 class Metric(NamedTuple):
     """A metric that a problem reports.
 
-    ``kind`` tells how values compare: a ``bounded`` one lives between two bounds and differences
+    ``kind`` tells how values compare: a ``bounded`` metric lies between two bounds and differences
     mean something (coverage); a ``ratio`` has a true zero and ratios mean something (a cost).
-    ``steps`` is the number of equal steps between ``low`` and ``high`` where all values lie on
-    them (a share of so many records); 0 where they need not. ``mixes`` tells that who draws lots
-    between candidates has the weighted mean of their values, as for means over fixed records.
-    ``size`` marks a metric that says how large a solution is: tables show it whatever its role.
+    ``steps`` is the number of equal steps from ``low`` to ``high`` if all values lie on them (for
+    a share of 400 records: 400), else 0. ``mixes`` tells whether drawing one of several candidates
+    at random for each record has the weighted mean of their values, as a mean over fixed records
+    has. ``size`` marks a metric that says how large a solution is: tables show it in any role.
     """
 
     name: str
@@ -44,8 +44,8 @@ class Metric(NamedTuple):
 class Objective(NamedTuple):
     """A metric to minimise or maximise.
 
-    ``worst`` is the value (natural sign) that the hypervolume is measured from; the metric's
-    own bound where it is None.
+    ``worst`` is the value, in natural sign, from which the hypervolume is measured; if it is None,
+    that is the worst bound of the metric.
     """
 
     metric: str
@@ -80,7 +80,7 @@ class Roles:
     Raises
     ------
     InputError
-        A metric that the problem does not report, or no objective.
+        There is no objective, an objective is repeated, or the problem does not report a metric.
     """
 
     def __init__(
@@ -95,17 +95,13 @@ class Roles:
         if not self.objectives:
             raise InputError("objectives: expected at least one, found none")
         names = [objective.metric for objective in self.objectives]
-        wrong = []
-        for place, used in (
-            ("objectives", names),
-            ("constraints", [c.metric for c in constraints]),
-        ):
-            for name in used:
-                if name not in self.metrics:
-                    wrong.append(
-                        f"{place}: expected a metric of the problem "
-                        f"({', '.join(self.metrics)}), found {name!r}"
-                    )
+        used = [("objectives", name) for name in names]
+        used += [("constraints", constraint.metric) for constraint in constraints]
+        wrong = [
+            f"{place}: expected a metric of the problem ({', '.join(self.metrics)}), found {name!r}"
+            for place, name in used
+            if name not in self.metrics
+        ]
         if wrong:
             raise InputError("\n".join(wrong))
         if len(set(names)) < len(names):
@@ -115,14 +111,14 @@ class Roles:
         self._turns = bool((self._signs < 0).any())
 
     def sense(self, name: str) -> Sense:
-        """Return whether a metric is to be low or high: as an objective, else by its nature."""
+        """Return whether a metric is to be low or high: by its objective, else by the metric."""
         senses = {objective.metric: objective.sense for objective in self.objectives}
         return senses.get(name, self.metrics[name].sense)
 
     def drawn(self) -> tuple[Objective, ...]:
-        """Return the objectives in the order of drawing: what a solution costs goes right.
+        """Return the objectives in the order of axes: first the one that is drawn to the right.
 
-        That is the first amount; the last objective where there is none.
+        That is the first amount, such as a cost; without any, the last objective.
         """
         amounts = [o for o in self.objectives if self.metrics[o.metric].kind == "ratio"]
         x = amounts[0] if amounts else self.objectives[-1]
@@ -139,7 +135,7 @@ class Roles:
         return losses
 
     def natural(self, losses: FloatArray) -> FloatArray:
-        """Return the values of objectives in natural sign from their losses, shape (n, m)."""
+        """Return objectives in natural sign from their losses, both shape (n, objectives)."""
         return np.asarray(losses * self._signs + 0.0)
 
     def limits(self) -> FloatArray:
@@ -151,7 +147,7 @@ class Roles:
         return np.array(rows) + 0.0
 
     def bounds(self) -> FloatArray:
-        """Return :meth:`limits` with the objectives' own ``worst`` values where given."""
+        """Return :meth:`limits`, with the objectives' ``worst`` values where there are some."""
         bounds = self.limits()
         for j, objective in enumerate(self.objectives):
             if objective.worst is not None:
@@ -159,7 +155,7 @@ class Roles:
         return bounds
 
     def kinds(self) -> tuple[str, ...]:
-        """The kind of each objective's metric, ``bounded`` or ``ratio``."""
+        """Return the kind of each objective's metric, ``bounded`` or ``ratio``."""
         return tuple(self.metrics[name].kind for name in self.names)
 
     def limits_of_constraints(self) -> list[tuple[str, Literal["<=", ">="], float]]:
@@ -173,13 +169,9 @@ class Roles:
         return limits
 
     def violation(self, values: Mapping[str, Array]) -> FloatArray:
-        """Return by how much each row breaks the constraints, summed; 0 is feasible, shape (n,)."""
-        n = len(next(iter(values.values())))
-        total = np.zeros(n)
-        for constraint in self.constraints:
-            column = np.asarray(values[constraint.metric], dtype=np.float64)
-            if constraint.at_most is not None:
-                total += np.maximum(column - constraint.at_most, 0.0)
-            if constraint.at_least is not None:
-                total += np.maximum(constraint.at_least - column, 0.0)
+        """Return the sum of excesses over the constraints; 0 is feasible, shape (n,)."""
+        total = np.zeros(len(next(iter(values.values()))))
+        for metric, sign, limit in self.limits_of_constraints():
+            column = np.asarray(values[metric], dtype=np.float64)
+            total += np.maximum(column - limit if sign == "<=" else limit - column, 0.0)
         return total

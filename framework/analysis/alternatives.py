@@ -1,11 +1,12 @@
 """Whether a search was worth it: its front against what a person would do without one.
 
-An alternative is a family of points, such as a classifier with each of several thresholds. Of each
-of its points and each objective it is asked: what is the best in this objective that the search
-found, with the point's own values of the other objectives as limits, and by how much is it better?
-A search has the best of many designs, a point was not chosen. So the comparison is made in
-resamples of the records, in each of which the designs are chosen from anew, and the mean gain of
-choosing is taken off (:mod:`~framework.analysis.expectations`).
+An alternative is a set of points, such as a classifier with each of several thresholds. For each of
+its points and each objective we ask: with the point's values of the other objectives as limits,
+what is the best value in this objective that the search found, and by how much is it better?
+
+The search offers the best of many designs, whereas a point was not chosen. The comparison is
+therefore repeated in resamples of the records, with a new choice among the designs in each, and the
+mean gain of choosing is subtracted (see :mod:`~framework.analysis.expectations`).
 """
 
 from __future__ import annotations
@@ -28,26 +29,26 @@ from framework.front import Front
 from framework.roles import Roles
 
 _RESAMPLES = 200
-_WORK = 1e9  # candidates x records x resamples
-_FEWEST = 100  # candidates that are looked at whatever they take
-_LISTED = 8  # alternatives, or what runs belong to, that a sentence names
+_WORK = 1e9  # candidates x records x resamples that are evaluated at most
+_FEWEST = 100  # candidates that are evaluated however long they take
+_LISTED = 8  # alternatives, or groups of runs, that a sentence names
 
 
 @dataclass(frozen=True)
 class Gain:
-    """How much better the search is in one objective; above 0 it is better.
+    """How much better the search is in one objective, as means over points; positive is better.
 
     Attributes
     ----------
     points : int
-        Of the alternative, those whose other values some solution of the front reaches. The
-        figures are means over these.
+        How many points of the alternative can be compared: some solution is at least as good in
+        all other objectives. The figures are means over these points.
     claimed, expected, low, high : float
-        On the records of the search; less the gain of choosing; its 95% range.
-    test : float or None
-        On the test records: it only informs.
+        The gain on the records of the search; the same less the gain of choosing; its 95% range.
     of : float
-        The alternative's own mean value there.
+        The mean value of the alternative at these points.
+    test : float or None
+        The gain on the test records, for information only.
     """
 
     points: int
@@ -67,12 +68,13 @@ class Compared:
     ----------
     name : str
     points : tuple of str
+        The names of its points.
     values, test : mapping of str to list of float
-        The objectives at each point; no ``test`` without test records.
+        The objectives at each point; ``test`` is empty without test records.
     gains : mapping of str to Gain
-        By objective; those in which some point can be compared.
+        By objective; only objectives in which some point can be compared.
     dominated : int
-        Solutions of the front that are in no objective better than some point.
+        How many solutions of the front are in no objective better than some point.
     """
 
     name: str
@@ -84,16 +86,16 @@ class Compared:
 
     @property
     def beaten(self) -> bool:
-        """Whether the search is better in some objective, its range above 0, at half the points."""
+        """Whether in some objective the range is above 0, at no less than half of the points."""
         return any(self._won(gain) for gain in self.gains.values())
 
     def _won(self, gain: Gain) -> bool:
         return gain.low > 0 and 2 * gain.points >= len(self.points)
 
     def decisive(self) -> tuple[str, Gain]:
-        """Return the objective, with its gain, that says whether it is beaten.
+        """Return the objective, and its gain, that best shows whether the alternative is beaten.
 
-        The surest of the gains that count, else that of the most points.
+        It is the surest gain of those that win; without any, the gain at the most points.
         """
 
         def key(item: tuple[str, Gain]) -> tuple[bool, float, float]:
@@ -105,12 +107,12 @@ class Compared:
         return max(self.gains.items(), key=key)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the comparison as JSON values."""
         return {**asdict(self), "points": list(self.points)}
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Compared:
-        """Return what :meth:`to_json` wrote; KeyError, TypeError or ValueError for others."""
+        """Read what :meth:`to_json` wrote; else raise KeyError, TypeError or ValueError."""
         points = tuple(str(point) for point in plain["points"])
 
         def columns(table: Mapping[str, Any]) -> dict[str, list[float]]:
@@ -141,26 +143,26 @@ def compare_alternatives(
     claimed: Mapping[str, Array],
     alternatives: Sequence[Alternative],
 ) -> list[Compared]:
-    """Return each alternative beside a front.
+    """Compare alternatives with a front.
 
     Parameters
     ----------
     resamples : Resamples
-        Of all designs evaluated.
+        Resamples of the outcomes of all designs evaluated.
     front : Front
     positions : numpy.ndarray of int64, shape (n,)
-        Where its solutions are among the designs.
+        The positions of its solutions among the designs.
     claimed : mapping of str to numpy.ndarray, shape (designs,)
         The metrics of all designs on all records.
     alternatives : sequence of Alternative
-        Their outcomes are of the same records, in the same order.
+        Their outcomes must be of the same records, in the same order.
     """
     drawn, losses = resamples.first(_RESAMPLES), losses_of(front.roles, claimed)
     span = spans(losses[:, positions])
     most = max(int(_WORK / (drawn.outcomes.records * _RESAMPLES)), _FEWEST, len(positions))
     pool = least_deep(losses, positions, span, most).candidates
     fronts = ResampleFronts.of(drawn, front.roles, pool)
-    return [_compared(drawn, front, positions, losses, fronts, one) for one in alternatives]
+    return [_compared(drawn, front, positions, losses, fronts, each) for each in alternatives]
 
 
 def _compared(
@@ -171,10 +173,10 @@ def _compared(
     fronts: ResampleFronts,
     alternative: Alternative,
 ) -> Compared:
-    """Return an alternative beside a front; ``fronts`` are those of ``drawn``, the resamples."""
+    """Compare an alternative with a front; ``fronts`` are those of ``drawn``, the resamples."""
     roles, solutions = front.roles, losses[:, positions]
     points = _points(roles, alternative, drawn)
-    # what the search offers for each point and objective: on all records, and in each resample
+    # for each point and objective, what the search offers on all records and in each resample
     whole = ResampleFronts(solutions.T[np.newaxis], positions[np.newaxis], np.array([len(front)]))
     offered = whole.best_within(points.claimed[:, np.newaxis])[0][..., 0]
     picks, reached = fronts.best_within(points.drawn)
@@ -187,12 +189,13 @@ def _compared(
             continue
         nearest, picked = offered[rows, k], picks[rows, k]
         claims = points.claimed[rows, k] - losses[k, nearest]
-        # by how much each pick is luckier than the point, (points, resamples)
+        # how much luckier each pick is than the point: their gap in the resample less that on all
+        # records, (points, resamples)
         luck = losses[k, picked] - reached[rows, k]
         luck += points.drawn[rows, :, k] - points.taken[rows, :, k]
         solution, at = np.unique(nearest, return_inverse=True)
         of_nearest = loss(roles, name, drawn.metrics(solution, [name]))[at]
-        gaps = points.values[rows, :, k] - of_nearest  # of what is offered on all records
+        gaps = points.values[rows, :, k] - of_nearest  # in resamples, to the same solutions
         places = np.searchsorted(positions, nearest)
         gains[name] = Gain(
             len(rows),
@@ -212,21 +215,20 @@ def _compared(
 
 
 class _Points(NamedTuple):
-    """The points of an alternative, or the one that a person would take of them.
+    """The points of an alternative, or only the one of them that a person would take.
 
     Attributes
     ----------
     names : tuple of str, length p
     claimed : numpy.ndarray of float64, shape (p, objectives)
-        Their losses on all records.
+        The losses of the points on all records.
     values : numpy.ndarray of float64, shape (p, resamples, objectives)
-        The losses of the same points in the resamples.
-    drawn : numpy.ndarray of float64, shape (p, resamples, objectives)
-        The losses in the resamples of what a person would take there.
-    taken : numpy.ndarray of float64, shape (p, resamples, objectives)
-        The losses of that on all records.
+        The losses of the same points in each resample.
+    drawn, taken : numpy.ndarray of float64, shape (p, resamples, objectives)
+        The losses, in the resample and on all records, of the point that a person would take by
+        the records of that resample.
     test : mapping of str to numpy.ndarray of float64, shape (p,)
-        Their metrics on the test records; empty without.
+        The metrics of the points on the test records; empty without these.
     """
 
     names: tuple[str, ...]
@@ -238,7 +240,7 @@ class _Points(NamedTuple):
 
 
 def _points(roles: Roles, alternative: Alternative, resamples: Resamples) -> _Points:
-    """Return the points of an alternative; of several of which one is taken, that one."""
+    """Return all points of an alternative or, where a person would take one of them, only that."""
     outcomes, weights = alternative.outcomes, resamples.weights
     once = np.ones((len(weights), 1), dtype=np.float32)
     test = {name: np.asarray(column) for name, column in (alternative.test or {}).items()}
@@ -255,7 +257,7 @@ def _points(roles: Roles, alternative: Alternative, resamples: Resamples) -> _Po
     by = next((name for name in alternative.best if name in roles.names), alternative.best[0])
     on_all = loss(roles, by, outcomes.metrics(once, names=[by]))[:, 0]
     most = max(int(_WORK / (len(weights) * resamples.count)), _FEWEST)
-    points = nearest_of(np.arange(len(on_all)), on_all, most).candidates  # others are far behind
+    points = nearest_of(np.arange(len(on_all)), on_all, most).candidates  # the others are far worse
     best = loss(roles, by, outcomes.metrics(weights, points, [by])).argmin(axis=0)
     at, resample = int(np.argmin(on_all[points])), np.arange(resamples.count)
     claimed, drawn = losses(once, points), losses(weights, points)
@@ -272,14 +274,13 @@ def _points(roles: Roles, alternative: Alternative, resamples: Resamples) -> _Po
 def _figures(
     claimed: float, luck: FloatArray, gaps: FloatArray, refitted: bool
 ) -> tuple[float, float, float, float]:
-    """Return claimed, expected, low and high of a mean over points.
+    """Return claimed, expected, low and high of a mean gain over points (see :class:`Gain`).
 
-    ``luck`` (points, resamples), NaN where a point has no pick; ``gaps`` (resamples,), between the
-    points and what is offered for them.
+    ``luck`` (points, resamples) is NaN where a point has no pick; ``gaps`` (resamples,) are mean
+    gains of the same solutions over the points.
     """
-    met = (~np.isnan(column) for column in luck.T)
-    means = [moments(of[some])[0] for of, some in zip(luck.T, met, strict=True) if some.any()]
-    optimism, variance = moments(np.array(means))
+    columns = (column[~np.isnan(column)] for column in luck.T)
+    optimism, variance = moments(np.array([moments(c)[0] for c in columns if len(c)]))
     expected = claimed - optimism
     half = NORMAL * math.sqrt(moments(gaps)[1] + gain_share(refitted) * variance)
     return claimed, expected, expected - half, expected + half
@@ -288,7 +289,7 @@ def _figures(
 def _on_test(
     front: Front, test: Mapping[str, FloatArray], name: str, rows: IntArray, points: IntArray
 ) -> float | None:
-    """Return the gain in an objective on the test records; None without."""
+    """Return the gain in an objective on the test records; None without such records."""
     if front.test is None or name not in test:
         return None
     gap = test[name][points] - front.test[name][rows]
@@ -296,33 +297,34 @@ def _on_test(
 
 
 def worth_comparing(compared: Sequence[Compared], front: Front) -> list[Compared]:
-    """Return what says whether the search was worth it.
+    """Return the alternatives that tell whether the search was worth it.
 
-    What costs less than every solution is left out, and what has none at all of something that is
-    minimised.
+    Alternatives that cost less than every solution are left out, and those at the lower bound of a
+    metric to minimise, such as classifiers that pay nothing.
     """
-    roles = front.roles
-    compared = [one for one in compared if one.points and {*roles.names} <= one.values.keys()]
-    amounts = [n for n in roles.names if roles.metrics[n].kind == "ratio"]
-    minimised = [o.metric for o in roles.objectives if o.sense == "min"]
-    cheaper = [
-        one
-        for one in compared
-        if any(max(one.values[n]) < front.rows.values[n].min() for n in amounts)
-        or any(max(one.values[n]) <= roles.metrics[n].low for n in minimised)
+    roles, values = front.roles, front.rows.values
+    amounts = [name for name in roles.names if roles.metrics[name].kind == "ratio"]
+    minimised = [objective.metric for objective in roles.objectives if objective.sense == "min"]
+    return [
+        each
+        for each in compared
+        if each.points and {*roles.names} <= each.values.keys()
+        if not any(max(each.values[name]) < values[name].min() for name in amounts)
+        if not any(max(each.values[name]) <= roles.metrics[name].low for name in minimised)
     ]
-    return [one for one in compared if one not in cheaper]
 
 
 def verdict(compared: Sequence[Compared], front: Front) -> str:
     """Return one sentence: whether the search beats what one would do without it, and by how much.
 
-    What it beats comes first; see :func:`worth_comparing` for what is compared.
+    The alternatives that it beats come first; see :func:`worth_comparing` for which are compared.
     """
-    compared = worth_comparing(compared, front)
-    lost = [f"{one.name} ({_gain_text(one, front)})" for one in compared if not one.beaten]
-    won = [f"{one.name} ({_gain_text(one, front)})" for one in compared if one.beaten]
     texts = []
+    compared = worth_comparing(compared, front)
+    won, lost = (
+        [f"{each.name} ({_gain_text(each, front)})" for each in compared if each.beaten == beaten]
+        for beaten in (True, False)
+    )
     if won:
         texts.append(f"the search beats {' and '.join(won)}")
     if lost:
@@ -340,14 +342,14 @@ class Worth(NamedTuple):
 
 
 def worth_of(compared: Sequence[Compared], front: Front) -> Worth | None:
-    """Return what a run's search beats; None where it was compared with nothing."""
+    """Return what the search of a run beats; None where it was compared with nothing."""
     compared = worth_comparing(compared, front) if len(front) else []
     if not compared:
         return None
-    beaten, unbeaten = (
-        tuple(one.name for one in compared if one.beaten == won) for won in (True, False)
+    return Worth(
+        tuple(each.name for each in compared if each.beaten),
+        tuple(each.name for each in compared if not each.beaten),
     )
-    return Worth(beaten, unbeaten)
 
 
 def verdict_of_runs(runs: Sequence[tuple[str, Worth | None]]) -> str | None:
@@ -356,14 +358,14 @@ def verdict_of_runs(runs: Sequence[tuple[str, Worth | None]]) -> str | None:
     Parameters
     ----------
     runs : sequence of (str, Worth or None)
-        Of each run what it belongs to, such as a method on a set of data ("" where they all belong
-        together), and what its search beats; None where that is not known.
+        For each run, the name of its group, such as a method or a data set ("" where all runs
+        belong together), and what its search beats, or None if that is not known.
 
     Returns
     -------
     str or None
-        With the alternatives that it does not beat by name, by what the runs belong to where the
-        search beats them in some; None where of no run it is known.
+        A sentence that names the alternatives that the search does not beat, for each group
+        separately if it beats them in some runs. None if it is known for no run.
     """
     asked = [(place, worth) for place, worth in runs if worth is not None]
     if not asked:
@@ -399,7 +401,7 @@ def verdict_of_runs(runs: Sequence[tuple[str, Worth | None]]) -> str | None:
 
 
 def _counted(lost: Sequence[Worth]) -> str:
-    """Return the alternatives that runs do not beat, with how many where it is not all of them."""
+    """Return the names of unbeaten alternatives, each with its number of runs unless it is all."""
     names = Counter(name for worth in lost for name in worth.unbeaten)
     return _listed(
         [f"{name}{'' if n == len(lost) else f' in {n:,}'}" for name, n in names.most_common()]
@@ -412,7 +414,7 @@ def _listed(texts: Sequence[str], between: str = ", ") -> str:
 
 
 def _gain_text(one: Compared, front: Front) -> str:
-    """Return the gain that decides, in words."""
+    """Return the decisive gain of an alternative, in words."""
     rest = (
         f"; one of its points is as good in everything as {one.dominated:,} of the "
         f"{len(front):,} solutions"

@@ -1,9 +1,10 @@
 """Certificates on fresh records: which solutions meet limits, with a finite-sample guarantee.
 
-Solutions are tested in an order that was fixed beforehand, on the records of the search, until one
-fails (fixed-sequence testing; Learn then Test, arXiv 2110.01052, Section 3). The order is that of
-Pareto Testing (arXiv 2210.07913): of the solutions that no other one beats both in how surely it
-meets the limits and in what is wanted beside them, the surest first.
+The order of the tests is fixed beforehand, on the records of the search; solutions are then tested
+on the fresh records until one fails (fixed-sequence testing; Learn then Test, arXiv 2110.01052,
+Section 3). The order is that of Pareto Testing (arXiv 2210.07913): a *chain* of the solutions that
+no other one beats both in how surely it meets the limits and in the objective wanted beside them,
+the surest first.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ from framework.analysis.choose import Condition
 from framework.arrays import FloatArray, IntArray
 from framework.outcomes import Sample
 
-POWER = 0.8  # of what is said to be needed
-_MOST = 10**9  # records
+POWER = 0.8  # probability that the number of records said to be needed is enough
+_MOST = 10**9  # records, beyond which no number is given
 
 Samples = Mapping[str, Sequence[Sample]]
 
 
 def p_value(sample: Sample, limit: Condition) -> float:
-    """Return how probable so good a sample is, at most, where the true mean breaks the limit.
+    """Return the p-value of "the true mean breaks the limit".
+
+    It is an upper bound on the probability of so good a sample if that were so.
 
     Parameters
     ----------
@@ -34,8 +37,8 @@ def p_value(sample: Sample, limit: Condition) -> float:
 
     Notes
     -----
-    Of a share: ``P[Bin(records, limit) >= hits]``, the exact binomial test. Of another mean: the
-    p-value of Hoeffding and Bentkus (Bates et al. 2021; Learn then Test, Section 3.1).
+    For a share it is ``P[Bin(records, limit) >= hits]``, the exact binomial test; for another mean
+    the p-value of Hoeffding and Bentkus (Bates et al. 2021; Learn then Test, Section 3.1).
     """
     return math.exp(_log_p(sample, limit))
 
@@ -46,7 +49,7 @@ def _log_p(sample: Sample, limit: Condition) -> float:
     mean, bound = min(max(sample.mean / sample.high, 0.0), 1.0), limit.value / sample.high
     if limit.operator in (">", ">="):
         mean, bound = 1 - mean, 1 - bound
-    if bound >= 1:  # no mean breaks it
+    if bound >= 1:  # no mean can break this limit
         return -math.inf
     if bound <= 0 or sample.records == 0:
         return 0.0
@@ -68,23 +71,23 @@ def joint_p_value(samples: Samples, limits: Sequence[Condition]) -> float:
 
 
 def order(claims: Sequence[Samples], limits: Sequence[Condition], losses: FloatArray) -> IntArray:
-    """Return in which order solutions are tested: those of the chain, the surest first.
+    """Return the chain of solutions to test, in order: the surest one first.
 
     Parameters
     ----------
     claims : sequence of mappings of str to sequences of Sample
-        Of each solution, what it did on the records of the search.
+        The samples of each solution on the records of the search, by metric.
     limits : sequence of Condition
     losses : numpy.ndarray, shape (n,)
-        What is wanted beside the limits, to minimise.
+        The objective that is wanted beside the limits, to minimise.
 
     Returns
     -------
     numpy.ndarray of int64, shape (chain,)
-        Positions. Each one is better in what is wanted, and less sure, than the one before.
+        Positions. Each solution has a lower loss, and is less sure, than the one before it.
     """
     sureness = np.array(
-        [max(_log_p(sample, c) for c in limits for sample in drawn[c.metric]) for drawn in claims]
+        [max(_log_p(sample, c) for c in limits for sample in claim[c.metric]) for claim in claims]
     )
     chain, least = [], math.inf
     for i in np.lexsort((losses, sureness)).tolist():
@@ -100,10 +103,11 @@ def passed(
     limits: Sequence[Condition],
     delta: float,
 ) -> list[tuple[int, Samples, float]]:
-    """Return what was tested, with p-values: all but a last one above ``delta`` are certified.
+    """Return the solutions that were tested, each with its samples and p-value.
 
-    With a probability of at least ``1 - delta`` over the draw of the fresh records, no solution
-    that is certified breaks a limit. ``samples`` returns what a solution did on them.
+    All are certified but the last one if its p-value is above ``delta``. With a probability of at
+    least ``1 - delta`` over the draw of the fresh records, no certified solution breaks a limit.
+    ``samples`` takes a position and returns the samples of that solution on the fresh records.
     """
     tested = []
     for i in chain:
@@ -116,10 +120,11 @@ def passed(
 
 
 def needed(samples: Samples, limits: Sequence[Condition], records: int, delta: float) -> int | None:
-    """Return about how many records would certify such samples in 80% of draws; None: no number.
+    """Return about how many fresh records would certify a solution in 80% of draws.
 
-    The least count at which the figures, each worse by so many standard errors as they are in 80%
-    of draws at most, pass. The samples are of so many ``records``.
+    That is the least number at which its figures still pass when each is worse by as many standard
+    errors as all of them stay within in 80% of draws. None if no number below 10^9 is enough.
+    ``records`` is the number of records that the samples come from.
     """
     from scipy.stats import norm
 
@@ -129,7 +134,7 @@ def needed(samples: Samples, limits: Sequence[Condition], records: int, delta: f
 
 
 def least_records(samples: Samples, limits: Sequence[Condition], delta: float) -> int | None:
-    """Return how many records it takes where none of them speaks against the limits."""
+    """Return how many records would be needed if every one of them spoke for the limits."""
     best = [
         (sample._replace(mean=sample.high if c.operator in (">", ">=") else 0.0, records=1), c)
         for c in limits
@@ -141,7 +146,10 @@ def least_records(samples: Samples, limits: Sequence[Condition], delta: float) -
 def _least(
     tests: Sequence[tuple[Sample, Condition]], records: int, delta: float, behind: float
 ) -> int | None:
-    """Return the least number of records at which samples pass, each behind by standard errors."""
+    """Return the least number of records at which the samples pass all tests.
+
+    Each mean is taken worse by ``behind`` standard errors.
+    """
 
     def passes(n: int) -> bool:
         for sample, limit in tests:

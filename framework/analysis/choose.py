@@ -22,7 +22,7 @@ from framework.front import Front
 from framework.registry import nearest
 from framework.roles import Roles
 
-_OUTLYING = 6.0  # times the median; an exponential tail of a hundred solutions ends about there
+_OUTLYING = 6.0  # medians; the exponential tail of a hundred solutions ends about there
 FALSE_POSITIVES, FALSE_NEGATIVES = "false_positive_rate", "false_negative_rate"
 Values = Mapping[str, Array]  # by metric
 
@@ -64,7 +64,7 @@ class Margin(NamedTuple):
         return f"{self.metric}={shown}"
 
     def limit(self, least: FloatArray) -> FloatArray:
-        """Return the greatest loss that is near enough to the least one, of any shape."""
+        """Return the greatest loss that is near enough to the least one; arrays of any shape."""
         return least + (self.amount * np.abs(least) if self.relative else self.amount)
 
 
@@ -89,7 +89,7 @@ def parse_condition(text: str, place: str = "where") -> Condition:
 
 
 def parse_conditions(texts: Sequence[str | Condition]) -> tuple[Condition, ...]:
-    """Return conditions of which some may be texts; see :func:`parse_condition`."""
+    """Return conditions, of which some may come as texts (see :func:`parse_condition`)."""
     return tuple(parse_condition(text) if isinstance(text, str) else text for text in texts)
 
 
@@ -127,7 +127,7 @@ def choose(
     """Choose one solution of a front by its metrics on the validation records.
 
     First ``where`` and then ``within`` narrow the front; then one rule picks from the solutions
-    that are left. Rules use normalised losses: 0 at the best value left, 1 at the worst one.
+    that are left. Normalised losses are 0 at the best value left and 1 at the worst one.
 
     Parameters
     ----------
@@ -141,8 +141,8 @@ def choose(
         Rule: the best value of this metric. Ties are broken by the objectives, in their order.
     knee : bool
         Rule: the least Euclidean distance, in normalised losses, to the ideal point, which has
-        every objective at its best. It applies where no other rule is given. Amounts, such as
-        costs, have few outliers in it: see :class:`Rule`.
+        every objective at its best. It is also the default. Outlying amounts, such as one very
+        high cost, count less in it: see :class:`Rule`.
     weights : mapping of str to float, optional
         Rule: the least weighted sum of normalised losses.
     expected : ExpectedCost, optional
@@ -158,7 +158,7 @@ def choose(
     Raises
     ------
     InputError
-        An unknown or a test metric, more than one rule, or nothing left.
+        A metric is unknown or a test metric, there is more than one rule, or no solution is left.
     """
     rules = [best is not None, knee, weights is not None, expected is not None, id is not None]
     if sum(rules) > 1:
@@ -173,38 +173,38 @@ def choose(
         return _by_id(front, left, id)
     ids = front.ids[left]
     score, *losses = rule.keys({name: column[left] for name, column in front.rows.values.items()})
-    # np.lexsort takes the last key first; a solution goes before a trivial classifier, id below 0
+    # np.lexsort sorts by its last key first; ids of trivial classifiers are below 0 and come last
     return int(left[np.lexsort([ids, *losses[::-1], ids < 0, score])[0]])
 
 
 class Rule:
-    """Conditions, margins and a score to minimise: of a front, or anew in each resample.
+    """How a user chooses: conditions, margins and a score to minimise.
 
-    It reads a table of values for each metric, shape (candidates, resamples). A front is such a
-    table of one column.
+    A rule can be applied to a front, and again in each resample of the records. Values of metrics
+    have one row per candidate; in resamples they have a column per resample, too.
 
     Parameters
     ----------
     front : Front
-        The front of all records: normalised losses are scaled by it, in every resample.
+        The front on all records. Its losses set the scale of normalised losses in every resample.
     where, within, best, weights, expected
-        As of :func:`choose`. The run's constraints are conditions too.
+        As in :func:`choose`. The run's constraints are further conditions.
 
     Attributes
     ----------
     where, conditions : tuple of Condition
-        Those asked for; the same behind the run's constraints.
+        The conditions asked for; the run's constraints followed by these.
     margins : tuple of Margin
     passing : numpy.ndarray of bool, shape (solutions,)
-        The solutions of the front that keep to ``where`` and the margins.
+        The solutions of the front that meet ``where`` and the margins.
     needs : frozenset of str
-        The metrics that it reads.
+        The metrics that the rule reads.
     roles : Roles
 
     Raises
     ------
     InputError
-        An unknown or a test metric, or weights of which none is above 0.
+        A metric is unknown or a test metric, or no weight is above 0.
     """
 
     def __init__(
@@ -248,12 +248,12 @@ class Rule:
     def _scaled_score(
         self, front: Front, names: Collection[str], weights: Mapping[str, float] | None
     ) -> Callable[[Values], FloatArray]:
-        """Return the distance to the ideal point of the front, or a weighted sum of losses.
+        """Return a function: the distance to the front's ideal point, or a weighted sum of losses.
 
-        Losses are scaled: 0 is the best of the solutions that pass, 1 their worst. For the distance
-        an amount such as a cost is 1 at six times what half of them exceed the best by, where that
-        is less: one design that costs a lot does not make all others look cheap. Where none passes,
-        all count: some may yet pass in a resample.
+        Losses are scaled: 0 is the best of the solutions that pass, 1 their worst. In the distance,
+        an amount such as a cost reaches 1 at six times the median excess over the best, where that
+        is below the worst: one very expensive design must not make all others look cheap. If no
+        solution passes, all set the scale, since some may pass in a resample.
         """
         among = self.passing if self.passing.any() else np.ones(len(front), dtype=bool)
         scales = {}
@@ -268,7 +268,7 @@ class Rule:
             total: FloatArray = np.zeros(next(iter(values.values())).shape)
             for name, (low, span) in scales.items():
                 scaled = (loss(self.roles, name, values) - low) / span
-                if weights is None:  # better than the ideal is no distance
+                if weights is None:  # what is better than the ideal point adds no distance
                     total += np.maximum(scaled, 0.0) ** 2
                 else:
                     total += weights[name] * scaled
@@ -277,7 +277,7 @@ class Rule:
         return score
 
     def keys(self, values: Values) -> FloatArray:
-        """Return what decides, in turn, shape (1 + objectives, ...): the score, then the losses."""
+        """Return the score and, to break ties, the losses in order, shape (1 + objectives, ...)."""
         return np.stack([self.score(values), *losses_of(self.roles, values)])
 
     def holds(self, values: Values) -> BoolArray:
@@ -285,7 +285,7 @@ class Rule:
         return meets(self.conditions, self.roles, values)
 
     def slacks(self, values: Values) -> Iterator[FloatArray]:
-        """Yield for each condition by how much it holds; negative where it does not."""
+        """Yield for each condition the distance to its limit; negative where it is broken."""
         for condition in self.conditions:
             column = values[condition.metric]
             if condition.operator == "==":
@@ -301,7 +301,7 @@ def constraints_of(roles: Roles) -> tuple[Condition, ...]:
 
 
 def meets(conditions: Sequence[Condition], roles: Roles, values: Values) -> BoolArray:
-    """Return where candidates could be evaluated and conditions hold, in the shape of a metric."""
+    """Return which candidates were evaluated and meet all conditions, in the shape of a metric."""
     holding = ~np.isnan(values[roles.names[0]])
     for condition in conditions:
         holding &= condition.holds(values[condition.metric])
@@ -309,7 +309,7 @@ def meets(conditions: Sequence[Condition], roles: Roles, values: Values) -> Bool
 
 
 def loss(roles: Roles, name: str, values: Values) -> FloatArray:
-    """Return a metric to minimise, in its shape, by its objective's sense or else its own."""
+    """Return a metric as a loss, in its shape: by the sense of its objective, else by its own."""
     return np.asarray(-values[name] if roles.sense(name) == "max" else values[name], dtype=float)
 
 
@@ -319,32 +319,23 @@ def losses_of(roles: Roles, values: Values) -> FloatArray:
 
 
 def with_trivial(front: Front, trivial: Sequence[TrivialClassifier]) -> Front:
-    """Return a front with trivial classifiers behind its solutions, their ids -1, -2 and so on.
+    """Return a front with trivial classifiers after its solutions, with ids -1, -2 and so on.
 
-    Those that break a constraint are left out. A solution of the front keeps its position.
+    Trivial classifiers that break a constraint are left out. Solutions keep their positions.
     """
     rows, roles = front.rows, front.roles
-    names = list(roles.metrics)
-    added = Evaluated(
-        np.array([-1 - k for k in range(len(trivial))], dtype=np.int64),
-        np.zeros((len(trivial), rows.X.shape[1]), dtype=rows.X.dtype),
-        {name: np.array([float(one.values[name]) for one in trivial]) for name in names},
-    )
-    feasible = roles.violation(added.values) == 0.0
-    values = {
-        name: np.concatenate([rows.values[name], added.values[name][feasible]]) for name in names
-    }
+    values = {name: np.array([float(t.values[name]) for t in trivial]) for name in roles.metrics}
+    feasible = np.flatnonzero(roles.violation(values) == 0.0)
     both = Evaluated(
-        np.concatenate([rows.ids, added.ids[feasible]]),
-        np.concatenate([rows.X, added.X[feasible]]),
-        values,
+        np.concatenate([rows.ids, -1 - feasible]),
+        np.concatenate([rows.X, np.zeros((len(feasible), rows.X.shape[1]), rows.X.dtype)]),
+        {name: np.concatenate([rows.values[name], values[name][feasible]]) for name in values},
     )
     test = None
     if front.test is not None and all(one.test is not None for one in trivial):
+        tests = [trivial[i].test or {} for i in feasible.tolist()]
         test = {
-            name: np.concatenate(
-                [column, np.array([float((one.test or {})[name]) for one in trivial])[feasible]]
-            )
+            name: np.concatenate([column, np.array([float(of[name]) for of in tests])])
             for name, column in front.test.items()
         }
     return Front(both, roles, front.gene_names, test)
@@ -356,7 +347,7 @@ def column_of(front: Front, metric: str, place: str) -> Array:
     Raises
     ------
     InputError
-        There is none of that name.
+        There is no validation metric of that name.
     """
     names = front.roles.metrics
     if metric not in names:
@@ -372,19 +363,13 @@ def column_of(front: Front, metric: str, place: str) -> Array:
 
 
 def loss_of(front: Front, metric: str, place: str) -> FloatArray:
-    """Return a metric of a front to minimise, shape (n,).
-
-    Raises
-    ------
-    InputError
-        There is none of that name.
-    """
+    """Return a metric of a front as a loss, shape (n,); raise as :func:`column_of`."""
     column_of(front, metric, place)
     return loss(front.roles, metric, front.rows.values)
 
 
 def _why_none(front: Front, conditions: Sequence[Condition]) -> str:
-    """Return a sentence on the first condition after which no solution is left."""
+    """Return a sentence about the first condition that leaves no solution."""
     left = np.ones(len(front), dtype=bool)
     for condition in conditions:
         column = front.rows.values[condition.metric]
@@ -434,7 +419,7 @@ def _number(text: str, place: str, whole: str) -> float:
 
 
 class Range(NamedTuple):
-    """A solution that is best between two values of a parameter."""
+    """An interval of a parameter, and the position of the solution that is best in it."""
 
     position: int
     low: float
@@ -443,10 +428,10 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class ExpectedCost:
-    """What a record costs in expectation (Provost and Fawcett 2001).
+    """The expected cost of a record (Provost and Fawcett 2001).
 
-    ``prior fn FNR + (1 - prior) fp FPR``, and what a metric's unit costs beside it. All of it is
-    in the metrics' own units: nothing is normalised.
+    It is ``prior fn FNR + (1 - prior) fp FPR`` plus ``per_unit`` times further metrics. Metrics
+    keep their own units: nothing is normalised.
 
     Attributes
     ----------
@@ -460,7 +445,7 @@ class ExpectedCost:
     Raises
     ------
     InputError
-        Costs below 0 or all 0, or a prior that is no share.
+        A cost is below 0, all costs are 0, or the prior is not between 0 and 1.
     """
 
     fp: float
@@ -484,11 +469,11 @@ class ExpectedCost:
 
     @property
     def metrics(self) -> frozenset[str]:
-        """The metrics that it is made of."""
+        """The metrics that the cost is computed from."""
         return frozenset({FALSE_POSITIVES, FALSE_NEGATIVES, *self.per_unit})
 
     def of_values(self, values: Mapping[str, Array]) -> FloatArray:
-        """Return the expected cost of metrics, of any shape."""
+        """Return the expected cost from values of the metrics, in their shape."""
         false_positives, false_negatives, rest = self._parts(values)
         return np.asarray(
             self.prior * self.fn * false_negatives
@@ -497,13 +482,13 @@ class ExpectedCost:
         )
 
     def by_prior(self, front: Front) -> list[Range]:
-        """Return which solution is best for which prior, from 0 to 1; costs as they are."""
+        """Return which solution is best for each prior from 0 to 1, at the same costs."""
         false_positives, false_negatives, rest = self._parts(front.rows.values)
         start = self.fp * false_positives
         return lower_envelope(start + rest, self.fn * false_negatives - start, 1.0)
 
     def by_ratio(self, front: Front) -> list[Range]:
-        """Return which solution is best for which ratio fn / fp; fp and the prior as they are."""
+        """Return which solution is best for each ratio fn / fp, at the same fp and prior."""
         false_positives, false_negatives, rest = self._parts(front.rows.values)
         fixed = (1 - self.prior) * self.fp * false_positives + rest
         return lower_envelope(fixed, self.prior * self.fp * false_negatives, np.inf)
@@ -524,7 +509,7 @@ class ExpectedCost:
 def lower_envelope(starts: FloatArray, slopes: FloatArray, end: float) -> list[Range]:
     """Return which of the lines ``start + slope t`` is lowest for t from 0 to ``end``.
 
-    Of lines that are equal the first counts. O(n) a range.
+    Of equal lines the first one counts. O(n) for each range.
     """
     t = 0.0
     ranges: list[Range] = []
@@ -533,7 +518,7 @@ def lower_envelope(starts: FloatArray, slopes: FloatArray, end: float) -> list[R
         falls = slopes[best] - slopes
         with np.errstate(divide="ignore", invalid="ignore"):
             meets = np.where(falls > 0, (starts - starts[best]) / falls, np.inf)
-        meets = np.where(meets < t, np.where(falls > 0, t, np.inf), meets)
+        meets = np.maximum(meets, t)  # rounding may put a crossing before t
         upto = float(min(meets.min(), end))
         if upto > t or not ranges:
             ranges.append(Range(best, t, upto))

@@ -35,7 +35,7 @@ Paper = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 
 class Claim(NamedTuple):
-    """A statement of a paper, what was found, and whether it holds."""
+    """A statement of a paper, what it printed, what came out here, and whether the claim holds."""
 
     claim: str
     paper: str
@@ -45,13 +45,13 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True)
 class Ranking:
-    """Methods ranked by numbers of a paper's own: drawn as critical-difference diagrams.
+    """Methods ranked by figures that a page computes, drawn as critical-difference diagrams.
 
     Attributes
     ----------
     methods : sequence of str
     tests : mapping of str to RankTests
-        By what is ranked, methods in that order.
+        By the name of the figure, with the methods in that order.
     blocks : str
         What a block of the tests is, in the plural.
     """
@@ -68,14 +68,13 @@ class Page:
     Attributes
     ----------
     title, text : str
-        ``text`` says what was done, in a sentence or two.
+        ``text`` says in a sentence or two what was done.
     claims : sequence of Claim
     tables : mapping of str to DataFrame
-        By the name of their file in ``tables/``.
+        Tables by the name of their file in ``tables/``.
     figures : mapping of str to Figure
-        By the name of their file in ``plots/``.
     rankings : mapping of str to Ranking
-        By the name of their file in ``plots/``.
+        Figures and rankings by the name of their file in ``plots/``.
     """
 
     title: str
@@ -93,28 +92,28 @@ class ComparedRun:
     Attributes
     ----------
     method : str
-        Its label; or kind, with the parameters in which runs of that kind differ.
+        The label of the method, or its kind and the parameters in which runs of that kind differ.
     seed, evaluations : int
     distinct : float
-        Different candidates among those evaluated; NaN in runs of before it was counted.
+        How many different candidates were evaluated; NaN where a run does not tell.
     seconds : float
-        Of searching.
+        The time spent searching.
     losses : numpy.ndarray, shape (n, objectives)
-        Of the solutions that are judged.
+        The losses of the solutions that are judged.
     path : Path
-        Its directory.
+        The directory of the run.
     place : str
-        How that is called in tables.
+        The name of the directory in tables.
     metrics : mapping of str to numpy.ndarray, shape (n,)
         Every metric of these solutions.
     findings : mapping
-        What the algorithm knows of its result besides.
+        What else the algorithm reported about its result.
     expected, test : numpy.ndarray, shape (n, objectives), or None
-        Losses that are to be expected of these solutions, and those on test records, where known.
+        The expected losses of these solutions, and their losses on test records, where known.
     stopped : str
-        Why it ended: the bound of its budget, or what the search says.
+        Why the run ended: the limit of its budget that was reached, or the reason of the search.
     worth : Worth or None
-        Which alternatives to a search it beats, where known.
+        Which alternatives to a search the run beats, where known.
     """
 
     method: str
@@ -151,11 +150,11 @@ class Case:
     frame : pandas.DataFrame
         One row per run: case, method, seed, ``NUMBERS``, indicators, directory.
     anchors : numpy.ndarray, shape (k, objectives), or None
-        The problem's points of reference, where it names some.
+        The reference points of the problem, if it has some.
     unit : str
-        What it is a fold of: measurements of the folds of a unit are averaged first.
+        The case that this one is a fold of; indicators are averaged over the folds of a unit.
     scenario : str
-        What it is a variant of, such as a data set of which it is one split.
+        The case that this one is a variant of, such as a data set of which it is one split.
     """
 
     name: str
@@ -170,9 +169,9 @@ class Case:
     scenario: str = ""
 
     def beaten(self) -> int:
-        """Return how many vectors of the reference some run dominates; 0 for an exact one.
+        """Return how many vectors of the reference some run dominates; 0 for an exact reference.
 
-        Those that the reference itself dominates (in the dent of a true front) do not count.
+        Vectors that the reference itself dominates (in the dent of a true front) do not count.
         """
         best = self.reference[nondominated(self.reference)]
         everything = [best, *(run.losses for run in self.runs)]
@@ -189,29 +188,29 @@ class Comparison:
     title : str
     cases : tuple of Case
     methods : list of str
-        Names of the searches, in the order given.
+        Names of the searches, in the order of their first runs.
     indicators : mapping of str to Indicator
-        Those that have a meaning for these objectives, by column.
+        The indicators that have a meaning for these objectives, by column.
     frame : pandas.DataFrame
-        The cases' rows, with these indicators only: one row per run.
+        The rows of the cases, one per run, with these indicators only.
     units : pandas.DataFrame
-        The same, with the mean over the folds of each unit as one row; column ``case`` names the
-        unit. The same rows as ``frame`` where nothing has folds.
+        Like ``frame``, but with one row for the mean over the folds of each unit, which the column
+        ``case`` names. It equals ``frame`` where no case is a fold.
     tests : mapping of str to RankTests
-        By indicator, searches in the order of ``methods``; without those that are known of all
-        searches in fewer than two blocks.
+        Tests by indicator, searches in the order of ``methods``; only of indicators that all
+        searches have in at least two blocks.
     blocks : str
         What a block of the tests is, in the plural: 'scenarios', 'cases', 'seeds' or 'runs'.
     judged : str
-        What is judged of a run, in words.
+        Which solutions of a run are judged, in words.
     paper : mapping
         Published values, by case or scenario, method and indicator.
     claims : sequence of Claim
-        What the paper says, and what holds here.
+        Claims of the paper, tested here.
     wanted_pages : sequence of str
-        Names of what packages add to the report.
+        Names of the pages of packages that the report shows.
     pages : sequence of Page
-        What they made of it, once it is written.
+        These pages, once the report is written.
     """
 
     title: str
@@ -239,9 +238,9 @@ class Comparison:
         return next(iter(self.indicators))
 
     def summary(self) -> pd.DataFrame:
-        """Return one row per search: its number of runs, and mean and standard deviation of each.
+        """Return one row per search: the number of runs, means, and sample standard deviations.
 
-        The standard deviation is the sample's over all runs (NaN for a single one).
+        A standard deviation is NaN for a single run.
         """
         numbers = [*NUMBERS, *(name for name in self.indicators if name not in NUMBERS)]
         by_method = self.units.groupby("method", sort=False)[numbers]
@@ -254,7 +253,7 @@ class Comparison:
         return table.reset_index()
 
     def ordered(self) -> list[str]:
-        """Return the searches, the best first: by mean rank, else by mean, of :attr:`first`."""
+        """Return the searches, best first: by mean rank in :attr:`first`, without tests by mean."""
         if self.first in self.tests:
             order = np.argsort(self.tests[self.first].ranks, kind="stable")
             return [self.methods[i] for i in order]
@@ -284,17 +283,15 @@ def compare_case(
     roles : Roles
         The same for all.
     reference : numpy.ndarray, shape (r, objectives), optional
-        Losses to measure against, distinct; the non-dominated vectors of all runs together if
-        None.
+        Losses of the reference front, distinct; the front of all runs together if None.
     reference_text : str
         Where the reference comes from.
     anchors : numpy.ndarray, shape (k, objectives), optional
-        The problem's points of reference, where it names some.
+        The reference points of the problem, if it has some.
     shown : sequence of str, optional
-        Names of indicators or metrics; those that are not only for request by default,
-        hypervolume first.
+        Names of indicators or metrics; :func:`usual_indicators` by default.
     unit, scenario : str, optional
-        See :class:`Case`; the case itself by default.
+        See :class:`Case`; the name of the case itself by default.
 
     Raises
     ------
@@ -307,7 +304,8 @@ def compare_case(
         reference_text = f"front of all {len(runs)} runs together"
     if not len(reference):
         raise InputError(f"compare: expected a solution of some run on {name}, found none")
-    no_front = np.zeros((0, reference.shape[1]))  # known to be nothing where others are known
+    # where figures on new records are known for other runs, an empty front has an empty array
+    no_front = np.zeros((0, reference.shape[1]))
     expected = None if all(run.expected is None for run in runs) else no_front
     test = None if all(run.test is None for run in runs) else no_front
     judged = [
@@ -338,23 +336,14 @@ def compare_case(
             "distinct": run.distinct,
             "seconds": run.seconds,
             "solutions": len(run.losses),
-            **{label: indicator.measure(one) for label, indicator in by_name.items()},
+            **{column: indicator.measure(result) for column, indicator in by_name.items()},
             "directory": run.place,
         }
-        for run, one in zip(runs, judged, strict=True)
+        for run, result in zip(runs, judged, strict=True)
     )
-    reached = tuple(one.reached() for one in judged)
+    reached = tuple(result.reached() for result in judged)
     return Case(
-        name,
-        roles,
-        tuple(runs),
-        reference,
-        reference_text,
-        reached,
-        frame,
-        anchors,
-        unit,
-        scenario,
+        name, roles, tuple(runs), reference, reference_text, reached, frame, anchors, unit, scenario
     )
 
 
@@ -374,15 +363,20 @@ def compare_cases(
     title : str
     cases : sequence of Case
     shown : sequence of str, optional
-        Names of the indicators, the first counts most; as in :func:`compare_case`.
+        Names of the indicators, as in :func:`compare_case`; the first one counts most.
     blocks : 'auto', 'scenarios', 'cases' or 'runs'
         What tests take as a block: a scenario or a case, with the mean over its runs, as
-        Demsar 2006 recommends for data sets; or a seed of a case. ``auto``: cases where there are
-        several. The folds of a unit are one case.
+        Demsar 2006 recommends for data sets; or a seed of a case. ``auto`` means cases if there
+        are several, else runs. The folds of a unit are one case.
     judged : str
-        What the runs' losses are of.
+        Which solutions of a run are judged, in words.
     paper : mapping, optional
         See :class:`Comparison`.
+
+    Raises
+    ------
+    InputError
+        An indicator is unknown, or none has a meaning for these objectives.
     """
     whole = pd.concat([case.frame for case in cases], ignore_index=True)
     names = usual_indicators() if shown is None else shown
@@ -408,7 +402,7 @@ def compare_cases(
 
 
 def _units(frame: pd.DataFrame, meant: Mapping[str, Indicator]) -> pd.DataFrame:
-    """Return the rows with the mean over the folds of each unit as one row."""
+    """Return the rows of a frame, averaged over the folds of each unit."""
     if (frame["unit"] == frame["case"]).all():
         return frame
     numbers = list(dict.fromkeys([*NUMBERS, *meant]))
@@ -418,7 +412,7 @@ def _units(frame: pd.DataFrame, meant: Mapping[str, Indicator]) -> pd.DataFrame:
 
 
 def usual_indicators() -> list[str]:
-    """Return the indicators that are shown without being asked for, hypervolume first."""
+    """Return the indicators that are shown by default, hypervolume first."""
     usual = [name for name, indicator in indicators().items() if not indicator.on_request]
     return sorted(usual, key=lambda name: (name != "hypervolume", name in ON_NEW_RECORDS))
 

@@ -1,10 +1,10 @@
 """What to expect of a chosen solution on new records: the luck of choosing, by resamples.
 
-A figure that was chosen for being high is too high. How much is told by resamples of the records
-(Efron and Tibshirani 1993, Chapter 17): in each, the user's rule picks again among all candidates
-evaluated, and its pick has a better figure there than on all records. The mean of these
-differences is the rule's optimism; what to expect is the claimed figure less the optimism. A
-resample of each resample tells by how much that is too little.
+A figure that was chosen for being high is too high on average. Resamples of the records tell by how
+much (Efron and Tibshirani 1993, Chapter 17): in each, the user's rule picks again among all
+candidates evaluated, and its pick has a better figure there than on all records. The mean of these
+differences is the optimism of the rule; the expected figure is the claimed one less the optimism.
+This estimate is somewhat too small; a resample of each resample tells by how much.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ class Expectation:
     Attributes
     ----------
     of : mapping of str to Promise
-        Every metric.
+        The promise of every metric.
     again : float
         Share of the resamples in which the rule picks this design again.
     others : int
-        How many other designs it picks in the rest.
+        How many other designs it picks in the remaining resamples.
     unmet : float
         Share of the resamples in which no design meets the conditions; they are left out.
     designs, resampled : int
-        How many designs were evaluated, and how many of them may win a resample.
+        How many designs there are, and how many of them were resampled.
     whole : bool
-        Whether all those that may win were looked at.
+        Whether all designs that may win were resampled.
     beside : int
-        How many of the designs were not evaluated: they are like those of an exact front.
+        How many of the designs the search did not evaluate, although it could have chosen them.
     """
 
     of: Mapping[str, Promise]
@@ -63,14 +63,14 @@ def expect(
     resamples : Resamples
     rule : Rule
     position : int
-        The candidate's, among the outcomes.
+        The position of the candidate among the outcomes.
     spread : mapping of str to Spread, optional
-        What its ranges are made of, by metric; as without refits if None.
+        What the ranges are computed from, by metric; as without refits if None.
 
     Raises
     ------
     InputError
-        No resample has a candidate that meets the conditions.
+        In no resample does any candidate meet the conditions.
     """
     pool, whole = resamples.pool(rule)
     pool = np.union1d(pool, [position])
@@ -84,8 +84,8 @@ def expect(
     outcomes, at, metrics = resamples.outcomes, np.array([position]), rule.roles.metrics
     if spread is None:
         alone = spreads(outcomes, resamples.units, at, resamples.metrics(at), metrics)
-        spread = {name: one[0] for name, one in alone.items()}
-    # the description of a run that was sent may lack a metric
+        spread = {name: of_solutions[0] for name, of_solutions in alone.items()}
+    # the description of a run that was received from others may lack a metric
     claimed = {n: float(v[0]) for n, v in resamples.claimed(at).items() if n in spread}
     more = resamples.again()
     gains = resamples.gains(picks[np.newaxis], claimed)

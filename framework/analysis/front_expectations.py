@@ -1,8 +1,8 @@
 """What to expect of each solution of a front on new records: the luck of being on it.
 
-A solution is on a front for being better than its neighbours on the records of the search, and
-part of that is luck. The rule that picks it is its spot on the front: what comes nearest to its
-losses, or is furthest beyond them
+A solution is on a front because it is better than its neighbours on the records of the search, and
+part of that is luck. Its losses are a *spot* on the front. The spot acts as a rule that picks the
+candidate nearest to it, or furthest beyond it
 (:meth:`~framework.analysis.resample_fronts.ResampleFronts.nearest`). In each resample of the
 records every spot picks again among all candidates evaluated; the mean gain of the picks is the
 optimism, as in :mod:`~framework.analysis.expectations`.
@@ -25,10 +25,10 @@ from framework.outcomes import Refits
 from framework.roles import Roles
 
 _WORK = 2e9  # candidates x records x resamples: about a second of one core
-_PAIRS = 1e9  # solutions x solutions x resamples, likewise
-_FEWEST = 50  # resamples of a front that is very large
-_ROUNDING = 1e-9  # of standard deviations, at most
-_DEEP = 2.0  # standard errors below the front: 99.6% of picks were the same as without
+_PAIRS = 1e9  # solutions x solutions x resamples: likewise about a second
+_FEWEST = 50  # resamples, even of a very large front
+_ROUNDING = 1e-9  # bound of the rounding errors of standard deviations, relative and absolute
+_DEEP = 2.0  # candidates this many standard errors below the front never win; changes 0.4% of picks
 
 
 class FrontExpectation(NamedTuple):
@@ -37,12 +37,13 @@ class FrontExpectation(NamedTuple):
     Attributes
     ----------
     columns : mapping of str to numpy.ndarray, shape (solutions,)
-        As ``Front.expected`` has them.
+        The columns of ``Front.expected``.
     designs, resampled : int
-        How many designs were evaluated, and how many of them may win a spot.
+        How many designs there are, and how many of them were resampled.
     resamples : int
+        The number of resamples.
     whole : bool
-        Whether all those that may win were looked at.
+        Whether all designs that may win a spot were resampled.
     """
 
     columns: Mapping[str, Array]
@@ -65,16 +66,16 @@ def expect_front(
     Parameters
     ----------
     resamples : Resamples
-        Of outcomes that have every objective and every metric with a constraint.
+        Their outcomes must have every objective and every metric with a constraint.
     roles : Roles
     claimed : mapping of str to numpy.ndarray, shape (candidates,)
-        The metrics of all candidates, as the search had them.
+        The metrics of all candidates, as the search evaluated them.
     ids, positions : numpy.ndarray of int64, shape (n,)
-        Of the solutions: ids, and where they are among the candidates. At least one.
+        The ids of the solutions and their positions among the candidates, n at least 1.
     refits : Refits, optional
-        Of the solutions, where models are fitted anew.
+        What refitting changes for the solutions, where exported models are fitted anew.
     """
-    # a very large front has fewer resamples: each spot looks at the front of each of them
+    # each spot searches the whole front of each resample, so very large fronts get fewer resamples
     count = int(min(max(_PAIRS / len(positions) ** 2, _FEWEST), resamples.count))
     resamples, losses = resamples.first(count), losses_of(roles, claimed)
     drawn = resamples.metrics(positions)
@@ -95,7 +96,8 @@ def expect_front(
         figures_of = claimed[name][positions].tolist()
         of_solutions = zip(figures_of, gains[name], spread[name], again[name], strict=True)
         promises = [
-            promised(one, gain, metric, design, twice) for one, gain, design, twice in of_solutions
+            promised(figure, gain, metric, design, gain_again)
+            for figure, gain, design, gain_again in of_solutions
         ]
         columns |= zip(figures[name], np.array(promises).T[1:].copy(), strict=True)
 
@@ -108,9 +110,9 @@ def expect_front(
 
 
 def standing_of(front: Front, position: int, expected: Mapping[str, Any]) -> str:
-    """Return how firmly a solution is on its front, in words.
+    """Return in words how firmly a solution is on its front.
 
-    ``expected`` is what the summary of its run says of the figures.
+    ``expected`` is the entry on expected figures in the summary of the run.
     """
     columns, texts = front.expected or {}, []
     if FIRM in columns:
@@ -140,9 +142,8 @@ def _pool(
 ) -> Pool:
     """Return the candidates that may win a spot.
 
-    A candidate is as deep as the greatest margin by which a solution of the front is better in
-    every objective. By the first 32 resamples it is left out where its depth is on average more
-    than two standard errors. Where too many are left, the least deep are kept.
+    A candidate is left out if its mean depth below the front in the first 32 resamples (see
+    :func:`depths`) is more than two standard errors. If too many are left, the least deep are kept.
     """
     pilot, records = resamples.first(PILOT), resamples.outcomes.records
     shallow = least_deep(losses, positions, span, int(_WORK / (records * PILOT)))
@@ -160,11 +161,11 @@ def _pool(
 
 
 def _leaders(losses: FloatArray, drawn: FloatArray, order: IntArray) -> IntArray:
-    """Return for each solution the first one, in an order, that it is not told apart from.
+    """Return for each solution the leader of its group, from which the records do not tell it.
 
-    Two are told apart by an objective where they differ by more than 1.96 standard errors of their
-    difference. The first of the order is tied with all that it is not told apart from;
-    so is the first that is left then.
+    Two solutions are told apart if they differ in some objective by more than 1.96 standard errors
+    of the difference. The first solution in ``order`` leads all those that are not told apart from
+    it; the first of the rest leads the next group; and so on.
 
     Parameters
     ----------
@@ -178,7 +179,8 @@ def _leaders(losses: FloatArray, drawn: FloatArray, order: IntArray) -> IntArray
     while len(left):
         leader = left[0]
         gap = np.abs(losses[:, left] - losses[:, [leader]])
-        # the error of a difference is at most the sum of both: seldom is it needed
+        # The error of a difference is at most the sum of both errors. This cheap bound excludes
+        # most solutions; the error itself is computed for the others only.
         most = (errors[:, left] + errors[:, [leader]]) * (1 + _ROUNDING) + _ROUNDING
         alike = (gap <= NORMAL * most).all(axis=0)
         near = np.flatnonzero(alike)

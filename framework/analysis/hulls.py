@@ -11,27 +11,27 @@ from framework.arrays import FloatArray, IntArray
 from framework.errors import InputError
 from framework.front import Front
 
-_BEYOND = 1e-6  # how far beyond the ideal point one stands: a front may have the point itself
+_BEYOND = 1e-6  # distance of the viewpoint beyond the ideal point, which may itself be a solution
 
 
 def facing_hull(points: FloatArray) -> IntArray:
-    """Return the facets of a convex hull that are seen from just beyond the origin.
+    """Return the facets of a convex hull that are visible from just beyond the origin.
 
     Parameters
     ----------
     points : numpy.ndarray, shape (n, m)
-        Losses and points of reference, as shares of the way from best (0) to worst (1): the origin
-        is the ideal point.
+        Losses and reference points, scaled from best (0) to worst (1): the origin is the ideal
+        point.
 
     Returns
     -------
     numpy.ndarray of int64, shape (facets, m)
-        Each facet by the positions of its corners; none where the points span no volume.
+        The positions of the corners of each facet; no facets where the points span no volume.
 
     Notes
     -----
-    Qhull, with its tolerances: for looking at. Searches and indicators have exact hulls of their
-    own. O(n log n) for two and three dimensions.
+    Computed by Qhull, with its tolerances, for figures and recommendations. Searches and indicators
+    have exact hulls of their own. O(n log n) for two and three dimensions.
     """
     from scipy.spatial import ConvexHull, QhullError
 
@@ -40,7 +40,7 @@ def facing_hull(points: FloatArray) -> IntArray:
         return none
     try:
         hull = ConvexHull(points, qhull_options="Qt")
-    except QhullError:  # all in one plane
+    except QhullError:  # all points lie in one plane
         return none
     normals, offsets = hull.equations[:, :-1], hull.equations[:, -1]
     seen = offsets - _BEYOND * normals.sum(axis=1) > _BEYOND * 1e-3
@@ -48,9 +48,9 @@ def facing_hull(points: FloatArray) -> IntArray:
 
 
 def shares_of(front: Front) -> FloatArray | None:
-    """Return a front's losses as shares of the way from best (0) to worst (1), shape (n, m).
+    """Return the losses of a front, scaled from best (0) to worst (1), shape (n, m).
 
-    None without solutions, or where an objective has no bounds.
+    None if the front has no solutions, or an objective has no bounds.
     """
     low, high = front.roles.bounds().T
     if not len(front) or not np.isfinite([low, high]).all() or (low >= high).any():
@@ -59,13 +59,13 @@ def shares_of(front: Front) -> FloatArray | None:
 
 
 def hull_corners(front: Front, reference: FloatArray | None) -> IntArray:
-    """Return the positions of solutions that are corners of the hull with points of reference.
+    """Return the positions of the solutions that are corners of the hull with reference points.
 
-    None without points of reference or three bounded objectives: then nothing says that only
-    corners count.
+    It is empty unless there are reference points and three bounded objectives: only then are the
+    corners better than the other solutions.
     """
-    shares = shares_of(front) if reference is not None and len(reference) else None
-    if shares is None or reference is None or shares.shape[1] != 3:
+    shares = shares_of(front)
+    if shares is None or shares.shape[1] != 3 or reference is None or not len(reference):
         return np.zeros(0, dtype=np.int64)
     corners = np.unique(facing_hull(np.concatenate([shares, reference])))
     return corners[corners < len(front)]
@@ -80,19 +80,20 @@ def recommend(
 ) -> int:
     """Return the position of the solution nearest to the ideal point, under conditions.
 
-    Where the front has a hull with points of reference it is one of the hull's corners: a mixture
-    is better than any other. Where no corner meets the conditions it is the nearest of all.
+    Where the front has a hull with reference points, it is the nearest corner of the hull, because
+    mixtures of corners are better than all other solutions. If no corner meets the conditions, it
+    is the nearest of all solutions.
 
     Raises
     ------
     InputError
-        As of :func:`~framework.analysis.choose.choose`.
+        As raised by :func:`~framework.analysis.choose.choose`.
     """
     corners = hull_corners(front, reference)
     if len(corners):
         hull = Front(front.rows.take(corners), front.roles, front.gene_names)
         try:
             return int(corners[choose(hull, where=where, within=within)])
-        except InputError:  # of all solutions then, and its sentence
+        except InputError:  # then choose among all solutions, which may raise it again
             pass
     return choose(front, where=where, within=within)

@@ -24,7 +24,7 @@ from framework.pareto import nondominated
 from framework.registry import nearest
 from framework.roles import Metric, Roles
 
-_SAME = 1e-9  # of the range of an objective: vectors nearer than that are one
+_SAME = 1e-9  # distance, after scaling to ranges, up to which two vectors are the same
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,15 @@ class Judged:
         Losses of the reference front, distinct; r >= 1.
     roles : Roles
     anchors : numpy.ndarray, shape (k, objectives), or None
-        Points of reference of the problem, if it has some (``Problem.anchors``).
+        Reference points of the problem, if it has some (``Problem.anchors``).
     distinct : float
         How many different candidates the run evaluated; NaN where that is not known.
     metrics : mapping of str to numpy.ndarray, shape (n,)
         Every metric of the solutions, objective or not, in natural sign.
     findings : mapping
-        What the algorithm knows of its result besides (``Outcome.findings``).
+        What else the algorithm reported about its result (``Outcome.findings``).
     expected, test : numpy.ndarray, shape (n, objectives), or None
-        Losses that are to be expected of the solutions, and those on test records, where known.
+        The expected losses of the solutions, and their losses on test records, where known.
     """
 
     losses: FloatArray
@@ -62,13 +62,13 @@ class Judged:
 
     @property
     def scale(self) -> tuple[FloatArray, FloatArray]:
-        """Least value and range of each objective over the reference, each (objectives,)."""
+        """Least value and range of each objective over the reference, (objectives,) each."""
         low, high = self.reference.min(axis=0), self.reference.max(axis=0)
         return low, np.where(high > low, high - low, 1.0)
 
     @property
     def scaled(self) -> FloatArray:
-        """``losses``, each objective scaled to its range over the reference."""
+        """``losses``, with each objective scaled to its range over the reference."""
         low, span = self.scale
         return np.asarray((self.losses - low) / span)
 
@@ -79,7 +79,7 @@ class Judged:
         return np.asarray((self.reference - low) / span)
 
     def reached(self) -> BoolArray:
-        """Return for each vector of the reference, shape (r,), whether it is among the losses."""
+        """Return which vectors of the reference are among the losses, shape (r,)."""
         if not len(self.losses):
             return np.zeros(len(self.reference), dtype=bool)
         distance, _ = cKDTree(self.scaled).query(self.target)
@@ -93,15 +93,15 @@ class Indicator:
     Attributes
     ----------
     label : str
-        Its name in print.
+        The name that tables and figures show.
     better : 'high' or 'low'
     text : str
-        What it means, in a few words.
+        What the number means, in a few words.
     measure : callable
         Takes a :class:`Judged` and returns the number; NaN if it has no meaning for these
         objectives.
     on_request : bool
-        Whether comparisons show it only where it is asked for by name.
+        Whether comparisons show the indicator only if it is asked for by name.
     """
 
     label: str
@@ -119,13 +119,13 @@ def indicators() -> dict[str, Indicator]:
 def indicators_of(names: Iterable[str], metrics: Iterable[Metric]) -> dict[str, Indicator]:
     """Return indicators by name: registered ones, and metrics of the problem.
 
-    A metric is as good an indicator as any where a method returns one solution; of several it is
-    their mean.
+    A metric serves as an indicator, above all for methods that return one solution; of several
+    solutions it is the mean.
 
     Raises
     ------
     InputError
-        There is neither an indicator nor a metric of a name.
+        A name is neither that of an indicator nor that of a metric.
     """
     by_name = indicators()
     for metric in metrics:
@@ -199,7 +199,7 @@ REFERENCE_SIZE = Indicator(
 def _on_new_records(
     name: str, of: Callable[[FloatArray, Roles], float]
 ) -> Callable[[Judged], float]:
-    """Return a measure of ``expected`` or ``test``; NaN where these are not known."""
+    """Return a measure of the losses ``expected`` or ``test``; NaN where these are not known."""
 
     def measure(judged: Judged) -> float:
         losses = getattr(judged, name)
@@ -209,12 +209,12 @@ def _on_new_records(
 
 
 def _pessimistic(losses: FloatArray, roles: Roles) -> float:
-    """Return the hypervolume of those that dominate no other one."""
+    """Return the hypervolume of the losses that dominate no others."""
     return volume(losses[nondominated(-losses)], roles)
 
 
 def _share_nondominated(losses: FloatArray, roles: Roles) -> float:
-    """Return the share that no other one dominates; equal ones do not dominate each other."""
+    """Return the share of the losses that no others dominate; equal ones do not dominate."""
     if not len(losses):
         return np.nan
     distinct, row = np.unique(losses, axis=0, return_inverse=True)

@@ -24,22 +24,23 @@ from framework.errors import InputError
 from framework.front import Front, Promise
 from framework.pareto import nondominated, pareto_layers
 
-_NOTHING = 1e-9  # chances below this are the solver's rounding
-_RESAMPLES, _MOST = 200, 5000  # resamples and candidates of a mixture
+_NOTHING = 1e-9  # chances below this are rounding errors of the solver
+_RESAMPLES, _MOST = 200, 5000  # most resamples, and candidates in each, of a mixture
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """Solutions of a front, of which each record gets one by lot.
+    """Solutions of a front, one of which is drawn at random for each record.
 
     Attributes
     ----------
     positions : numpy.ndarray of int64, shape (members,)
-        In the front, or behind it those of trivial classifiers (:func:`with_trivial`); ascending.
+        Positions in a front that may end with trivial classifiers (:func:`with_trivial`);
+        ascending.
     chances : numpy.ndarray of float64, shape (members,)
-        Above 0, summing to 1.
+        The probability of each member: above 0, summing to 1.
     expected : mapping of str to float
-        What the mixture has in expectation of every metric that mixes.
+        The expected value of every metric that mixes.
     """
 
     positions: IntArray
@@ -54,21 +55,21 @@ def mix(front: Front, *, best: str, where: Sequence[str | Condition] = ()) -> Mi
     ----------
     front : Front
     best : str
-        A metric that mixes: a mean over records, of which a mixture has the weighted mean.
+        A metric that mixes: a mean over records, so that a mixture has the weighted mean of it.
     where : sequence of str or Condition
         Conditions on expected values of such metrics, with ``>=``, ``<=`` or ``==``.
 
     Raises
     ------
     InputError
-        A metric that is unknown or does not mix, another operator, or no mixture that meets the
-        conditions.
+        A metric is unknown or does not mix, a condition has another operator, or no mixture meets
+        the conditions.
 
     Notes
     -----
-    Provost and Fawcett (2001), for any number of metrics: a linear programme over the chances.
-    It has a solution of at most one member more than there are conditions, a corner, which the
-    simplex method returns.
+    A linear programme over the chances, which extends Provost and Fawcett (2001) to any number of
+    metrics. The simplex method returns a corner, which has at most one member more than there are
+    conditions.
     """
     if not any(metric.mixes for metric in front.roles.metrics.values()):
         raise InputError(
@@ -110,20 +111,20 @@ def mix(front: Front, *, best: str, where: Sequence[str | Condition] = ()) -> Mi
 def best_chances(
     losses: FloatArray, conditions: Sequence[Condition], columns: Sequence[FloatArray]
 ) -> tuple[IntArray, FloatArray] | None:
-    """Return who is in the mixture of least expected loss, and with which chance.
+    """Return the members of the mixture with the least expected loss, and their chances.
 
     Parameters
     ----------
     losses : numpy.ndarray, shape (n,)
     conditions : sequence of Condition
-        On expected values, with ``>=``, ``<=`` or ``==``.
+        Conditions on expected values, with ``>=``, ``<=`` or ``==``.
     columns : sequence of numpy.ndarray, each shape (n,)
-        The values that these are of.
+        The metric of each condition.
 
     Returns
     -------
     positions of int64 and chances of float64, each shape (members,), or None
-        None: no mixture meets the conditions.
+        None if no mixture meets the conditions.
     """
     from scipy.optimize import linprog
 
@@ -173,38 +174,38 @@ def expect_mixture(
 ) -> tuple[dict[str, Promise], float]:
     """Return what to expect of a mixture that :func:`mix` returned.
 
-    In each of 200 resamples the best mixture of all designs is found anew.
+    In each of 200 resamples the best mixture of all designs is computed again.
 
     Parameters
     ----------
     resamples : Resamples
     front : Front
-        With the trivial classifiers behind its solutions, as the mixture is of.
+        The front that was mixed: solutions, then trivial classifiers.
     positions : numpy.ndarray of int64, shape (solutions,)
-        Where its solutions are among the candidates.
+        The positions of its solutions among the candidates.
     mixture : Mixture
     best, where
-        As it was asked for.
+        The arguments of :func:`mix`.
     spread : mapping of str to sequence of Spread, optional
-        What the ranges of its solutions are made of, in the order of ``positions``, by metric; as
-        without refits if None.
+        What the ranges of the solutions are computed from, by metric, in the order of
+        ``positions``; as without refits if None.
 
     Returns
     -------
     mapping of str to Promise
-        By metric that mixes.
+        The promise of each metric that mixes.
     float
         The share of resamples in which no mixture meets the conditions; they are left out.
 
     Raises
     ------
     InputError
-        None meets them in any.
+        No mixture meets the conditions in any resample.
 
     Notes
     -----
-    Of the designs those are looked at that no other one beats, in the resample, in what is wanted
-    and in each condition. A trivial classifier has in a resample what it has on all records.
+    Only designs that are non-dominated in the resample, by ``best`` and the conditions, enter its
+    mixture. Trivial classifiers keep their values on all records in every resample.
     """
     roles, outcomes = front.roles, resamples.outcomes
     rule, constraints = Rule(front, where=where, best=best), constraints_of(roles)
@@ -213,9 +214,9 @@ def expect_mixture(
     trivial = {name: front.rows.values[name][len(positions) :] for name in needs}
 
     def wishes(values: Values) -> FloatArray:
-        """Return what no other one may beat, as losses (n, 1 + conditions or more)."""
+        """Return losses (n, 1 + conditions or more): the best mixture has no dominated member."""
         losses = [rule.score(values)]
-        for c in rule.where:
+        for c in rule.where:  # a condition with == counts both ways
             losses += [values[c.metric]] if c.operator != ">=" else []
             losses += [-values[c.metric]] if c.operator != "<=" else []
         return np.stack(losses, axis=1)
@@ -233,8 +234,8 @@ def expect_mixture(
     members = np.full((1 + len(rule.where), few.count), -1, dtype=np.int64)
     shares, met = np.zeros(members.shape), np.zeros(few.count, dtype=bool)
     for b in range(few.count):
-        here = np.flatnonzero(feasible[:, b])
-        values = {name: np.append(drawn[name][here, b], trivial[name]) for name in needs}
+        rows = np.flatnonzero(feasible[:, b])
+        values = {name: np.append(drawn[name][rows, b], trivial[name]) for name in needs}
         losses = wishes(values)
         front_of_b = np.flatnonzero(nondominated(losses))
         columns = [values[c.metric][front_of_b] for c in rule.where]
@@ -242,8 +243,8 @@ def expect_mixture(
         if solved is None:
             continue
         picks, met[b] = front_of_b[solved[0]], True
-        model = picks < len(here)  # the others are trivial: they gain nothing
-        members[: model.sum(), b] = pool[here[picks[model]]]
+        model = picks < len(rows)  # the others are trivial classifiers, which gain nothing
+        members[: model.sum(), b] = pool[rows[picks[model]]]
         shares[: model.sum(), b] = solved[1][model]
     if not met.any():
         raise InputError(

@@ -1,4 +1,4 @@
-"""95% ranges of what to expect of solutions: of how many records, and what fitting anew changes."""
+"""95% ranges of the expected figures of solutions, and the parts that they are computed from."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from framework.outcomes import RecordOutcomes, Refits
 from framework.roles import Metric
 
 NORMAL = 1.96  # standard errors on each side of a range
-_FEWEST_RECORDS = 2.0  # that a range is of
-_MEASURED, _REFITTED = 0.5, 2.0  # how much of the variance of the gain a range has
+_FEWEST_RECORDS = 2.0  # records that a range is computed from, at least
+# factors on the variance of the gain of choosing, for measured models and for refitted ones
+_MEASURED, _REFITTED = 0.5, 2.0
 
 Ends = tuple[float, float] | None
 
 
 class Spread(NamedTuple):
-    """What the range of a solution's figure is made of, beside the gain of choosing.
+    """What the range of a solution's figure is computed from, beside the gain of choosing.
 
     Attributes
     ----------
     variance : float
-        Of the figure over resamples.
+        The variance of the figure over resamples.
     about : float
-        How many units it is about.
+        How many units the figure is taken over.
     ends : tuple of float, or None
-        The least and the highest value of a record; None for what is no mean of records.
+        The least and the highest value of a record; None where the figure is no mean of records.
     luck : float
-        How much of the variance of the gain of choosing the range has.
+        The factor with which the variance of the gain of choosing enters the range.
     moved, left : float
-        Mean and variance of what fitting anew changes: see :mod:`framework.analysis.refits`.
+        Mean and variance of what refitting changes: see :mod:`framework.analysis.refits`.
     """
 
     variance: float
@@ -55,20 +56,20 @@ def spreads(
     metrics: Mapping[str, Metric],
     refits: Refits | None = None,
 ) -> dict[str, list[Spread]]:
-    """Return what the ranges of solutions are made of, by metric.
+    """Return what the ranges of solutions are computed from, by metric.
 
     Parameters
     ----------
     outcomes : RecordOutcomes
     units : int
-        How many are drawn in a resample.
+        The number of units that a resample draws.
     positions : numpy.ndarray of int64, shape (n,)
-        The solutions', among the outcomes.
+        The positions of the solutions among the outcomes.
     resampled : mapping of str to numpy.ndarray of float64, shape (n, B)
-        Their values in resamples.
+        The metrics of the solutions in resamples.
     metrics : mapping of str to Metric
     refits : Refits, optional
-        Of the same solutions.
+        What refitting changes for the same solutions.
     """
     n = len(positions)
     variances = {
@@ -88,12 +89,10 @@ def spreads(
         if name in ends:
             limits = list(zip(*(end.tolist() for end in ends[name]), strict=True))
         moved, left = changed.get(name, np.zeros((2, n)))
-        columns = variance, about, moved, left
+        numbers = np.column_stack([variance, about, moved, left]).tolist()
         by_metric[name] = [
-            Spread(design_variance, many, limit, luck, by, rest)
-            for limit, design_variance, many, by, rest in zip(
-                limits, *(column.tolist() for column in columns), strict=True
-            )
+            Spread(v, units_about, limit, luck, *change)
+            for limit, (v, units_about, *change) in zip(limits, numbers, strict=True)
         ]
     return by_metric
 
@@ -105,15 +104,17 @@ def _limits(metric: Metric) -> Ends:
 def mixed_spread(
     parts: Sequence[Spread], chances: FloatArray, variance: float, metric: Metric
 ) -> Spread:
-    """Return that of a mixture of solutions, whose changes may all go one way.
+    """Return the spread of a mixture of solutions.
+
+    Refitting may change all solutions in the same direction, so their standard deviations add up.
 
     Parameters
     ----------
     parts : sequence of Spread
-        Theirs; none where trivial classifiers alone are mixed.
+        The spreads of the solutions; empty where only trivial classifiers are mixed.
     chances : numpy.ndarray of float64, shape (len(parts),)
     variance : float
-        Of the mixture's figure over resamples.
+        The variance of the mixture's figure over resamples.
     metric : Metric
     """
     if not parts:
@@ -132,21 +133,23 @@ def promised(
 ) -> Promise:
     """Return what a solution claims in one metric, what to expect of it, and a 95% range.
 
-    To expect is the claim, less the optimism, and moved by what fitting anew changes. The range is
-    that of half as many records as the figure is about, and one more at each end: that all of three
-    answers are right does not say that all will be. It is wider where the luck of choosing, or what
-    is not known of fitting anew, has more variance than those records.
+    The expected figure is the claimed one, less the optimism, plus what refitting changes on
+    average. The range is computed from half as many records as the figure is taken over, and one
+    further record at each end: that three answers of three are right does not mean that all will
+    be. It is wider where the luck of choosing, or the unknown effect of refitting, has more
+    variance than half the records explain.
 
     Parameters
     ----------
     claimed : float
     gained : numpy.ndarray, shape (n,)
-        How much better picks are in their resample than on all records; NaN where there is none.
+        How much greater the metric of picks is in their resample than on all records; NaN where a
+        resample has no pick.
     metric : Metric
     spread : Spread
-        No figure lies outside its ends, or the metric's: what all records pay is known.
+        No figure lies outside its ``ends`` or, without these, outside the bounds of the metric.
     again : numpy.ndarray, shape (m,), optional
-        Likewise of picks in resamples of the resamples, how much better they are than in these.
+        The same for picks in resamples of the resamples, relative to the latter.
     """
     gained = gained[~np.isnan(gained)]
     if not len(gained):
@@ -161,33 +164,36 @@ def promised(
 
 
 def _range(claimed: float, expected: float, spread: Spread, left: float) -> tuple[float, float]:
-    """Return the ends of a 95% range; ``left`` is a variance beside that of the figure."""
+    """Return the ends of a 95% range; ``left`` is the variance of choosing and refitting."""
     variance, ends = spread.variance, spread.ends
-    more = max(left - variance, 0.0)  # beyond that of half the records
+    more = max(left - variance, 0.0)  # half the records already double the variance of the figure
     if ends is None or (not variance and claimed not in ends):
         half = NORMAL * math.sqrt(2 * variance + more)
         return expected - half, expected + half
     records, each = max(spread.about / 2, _FEWEST_RECORDS), variance * spread.about
-    there, here = ((x - ends[0]) * (ends[1] - x) for x in (claimed, expected))
+    # The most variance that a value between the ends can have, by its mean. The variance of a
+    # record is scaled with it, because a share further from its ends varies more.
+    of_claimed, of_expected = ((x - ends[0]) * (ends[1] - x) for x in (claimed, expected))
     if not variance:
-        each = here
-    elif there > 0:  # a share further from its ends varies more
-        each *= max(here / there, 1.0)
+        each = of_expected
+    elif of_claimed > 0:
+        each *= max(of_expected / of_claimed, 1.0)
     total = records + 2
     mean = (records * expected + sum(ends)) / total
-    # products, as a power that is too large raises: bounds may be those of a forged run
+    # x * x rather than x**2, which raises where it overflows: a forged run may have huge bounds
     squares = records * (each + expected * expected) + sum(end * end for end in ends)
     half = NORMAL * math.sqrt(max(squares / total - mean * mean, 0.0) / total + more)
     return mean - half, mean + half
 
 
 def _undiluted(gain: float, again: float) -> float:
-    """Return how many times the gain in resamples the luck of choosing is: from 1 to sqrt(2).
+    """Return the factor, 1 to sqrt(2), from the gain in resamples to the true luck of choosing.
 
-    Resamples choose among figures that differ by luck already, so that what they add weighs less.
-    Where true figures differ by a variance t and luck has s, what is chosen gains in proportion to
-    s / sqrt(t + s); in resamples it gains s / sqrt(t + 2 s), in theirs s / sqrt(t + 3 s). So the
-    inverse of the square goes up by equal steps.
+    Resamples choose among figures that already differ by luck, so that the luck they add weighs
+    less. If the true figures have a variance t and luck has a variance s, a choice gains in
+    proportion to s / sqrt(t + s); in resamples it gains s / sqrt(t + 2 s), and in resamples of
+    resamples s / sqrt(t + 3 s). So the inverse squares grow by equal steps, and the first one
+    follows from the two others, ``gain`` and ``again``.
     """
     if gain * again <= 0:
         return 1.0
@@ -195,12 +201,12 @@ def _undiluted(gain: float, again: float) -> float:
 
 
 def gain_share(refitted: bool) -> float:
-    """Return how much of the variance of the gain of choosing a range has."""
+    """Return the factor with which the variance of the gain of choosing enters a range."""
     return _REFITTED if refitted else _MEASURED
 
 
 def moments(values: FloatArray) -> tuple[float, float]:
-    """Return mean and variance, the same to the bit on every machine."""
+    """Return mean and variance, which are the same to the bit on every machine."""
     mean, variance = _moments(np.array(values, dtype=np.float64))
     return float(mean), float(variance)
 
@@ -215,7 +221,7 @@ def _moments(values: FloatArray) -> tuple[float, float]:
 
 @njit_ieee
 def _sum(values: FloatArray) -> float:
-    """Return the sum in the order of the values, and what each addition rounded off (Neumaier)."""
+    """Return the compensated sum of Neumaier (1974), in the order of the values."""
     total, rest = 0.0, 0.0
     for value in values:
         added = total + value

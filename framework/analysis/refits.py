@@ -1,10 +1,10 @@
-"""How much of a figure fitting the models anew changes: from the folds' models to those handed out.
+"""How much refitting changes a figure: from the models of the folds to the exported ones.
 
-Out-of-fold figures are of the folds' models; those handed out are fitted on all records, and may
-answer more often, or cost more. What is to be seen of it are the records that both were trained on:
-the *shift* is the figure of the final models there, less that of the folds' models. How much of a
-shift is also one on records that were not seen, the slope *beta*, is measured on pairs of folds'
-models, on records that neither and that both of them have seen.
+Out-of-fold figures measure the models of the folds. The exported models are fitted on all records
+and may, say, answer more often or cost more. The two can be compared only on records that both were
+trained on: the *shift* is the figure of the exported models there, less that of the models of the
+folds. Which share *beta* of a shift carries over to new records is estimated from pairs of models
+of folds, by their differences on records that both of them, or only one of them, was trained on.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from framework.outcomes import RecordOutcomes, Refits
 
 
 class Change(NamedTuple):
-    """What fitting anew changes of a metric of solutions, (n,) each.
+    """What refitting changes in one metric of n solutions.
 
     Attributes
     ----------
-    moved : numpy.ndarray of float64
-        How much greater the figure of the final models is, on average.
-    variance : numpy.ndarray of float64
-        Of what remains unknown of it.
+    moved : numpy.ndarray of float64, shape (n,)
+        How much greater the figure of the exported models is expected to be.
+    variance : numpy.ndarray of float64, shape (n,)
+        The variance of the part of the change that remains unknown.
     """
 
     moved: FloatArray
@@ -36,28 +36,29 @@ class Change(NamedTuple):
 
 
 def changes(refits: Refits, variances: Mapping[str, FloatArray]) -> dict[str, Change]:
-    """Return what fitting anew changes of each metric of solutions.
+    """Return what refitting changes in each metric of n solutions.
 
     Parameters
     ----------
     refits : Refits
-        Of the n solutions that are shown.
+        The refits of these solutions.
     variances : mapping of str to numpy.ndarray of float64, shape (n,)
-        Of the out-of-fold figures over resamples of the records, by metric.
+        The variances of the out-of-fold figures over resamples of the records, by metric.
 
     Notes
     -----
-    Of K folds, ``D[k]`` is how far model k is above the others on fold k, which they were trained
+    With K folds, ``D[k]`` is how far model k is above the others on fold k, which they were trained
     on and it was not; ``C[k]`` is how far it is above them on the records that both were trained
-    on. Beta is the slope of D on C through the origin, since a solution's C add up to 0, of all
-    solutions together, from 0 to 1. What it leaves unexplained is a share of the variance between
-    the folds' models: half that of the solution, half what solutions have on average for their
-    variance. It is counted once for the final models, and once for the mean of the folds' models.
+    on. Beta is the slope of D on C over all solutions, clipped to 0..1; the line goes through the
+    origin, since the C of a solution add up to 0. A part of 1 - beta of the variance between the
+    models of the folds remains unexplained. This variance is estimated half from the solution
+    itself, half from the average ratio to ``variances``. It counts once for the exported models,
+    and 1 / K times for the mean of the models of the folds.
     """
     fold_of, folds = refits.fold_of, int(refits.fold_of.max()) + 1
     pairs = list(combinations(range(folds), 2))
     held_out = fold_of == np.arange(folds)[:, None]
-    columns = [
+    columns = [  # sets of records: all, each fold, all but each fold, all but each pair of folds
         np.ones((1, len(fold_of))),
         held_out,
         ~held_out,
@@ -71,14 +72,14 @@ def changes(refits: Refits, variances: Mapping[str, FloatArray]) -> dict[str, Ch
         parts, whole = of[:folds], of[folds, :, 0]
         on_held_out = parts[:, :, 1 : folds + 1]
         trained = np.stack([parts[k, :, 1 + folds + k] for k in range(folds)])
-        ahead = np.zeros((folds, len(variance)))
+        C = np.zeros((folds, len(variance)))
         for column, (i, j) in enumerate(pairs, start=1 + 2 * folds):
             gap = (parts[i, :, column] - parts[j, :, column]) / (folds - 1)
-            ahead[i] += gap
-            ahead[j] -= gap
+            C[i] += gap
+            C[j] -= gap
         alone = np.stack([on_held_out[k, :, k] for k in range(folds)])
         others = (on_held_out.sum(axis=0).T - alone) / (folds - 1)
-        beta = _slope(ahead, alone - others)
+        beta = _slope(C, alone - others)
         spread = parts[:, :, 0].var(axis=0, ddof=1)
         usable = np.isfinite(spread) & (variance > 0)
         total = math.fsum(variance[usable])
@@ -92,7 +93,7 @@ def changes(refits: Refits, variances: Mapping[str, FloatArray]) -> dict[str, Ch
 def _figures(
     model: RecordOutcomes, weights: Array, names: Mapping[str, FloatArray]
 ) -> dict[str, FloatArray]:
-    """Return metrics (n, b); NaN where no record is what they are about."""
+    """Return metrics, (n, b) each; NaN where a metric is taken over no record."""
     values, about = model.figures(weights, slice(None), names)
     return {
         name: np.where(about[name] > 0, values[name], np.nan) if name in about else values[name]
@@ -100,8 +101,8 @@ def _figures(
     }
 
 
-def _slope(of: FloatArray, on: FloatArray) -> float:
-    """Return the slope of a line through the origin, at least 0 and at most 1."""
-    both = np.isfinite(of) & np.isfinite(on)
-    square = math.fsum(of[both] ** 2)
-    return min(max(math.fsum(of[both] * on[both]) / square, 0.0), 1.0) if square else 0.0
+def _slope(x: FloatArray, y: FloatArray) -> float:
+    """Return the least-squares slope of a line through the origin, clipped to 0..1."""
+    both = np.isfinite(x) & np.isfinite(y)
+    square = math.fsum(x[both] ** 2)
+    return min(max(math.fsum(x[both] * y[both]) / square, 0.0), 1.0) if square else 0.0

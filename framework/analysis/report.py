@@ -1,16 +1,16 @@
 """What the report of a comparison shows: tables, claims of a paper, and pages of packages.
 
-The tables are data frames; reports and CSV files show the same ones. A package registers a function
-under ``paretolab.pages`` that takes a :class:`~framework.analysis.compare.Comparison` and returns a
-:class:`~framework.analysis.compare.Page`. An experiment that names it in ``experiment.pages`` has
-it in its report::
+The tables are data frames, which reports and CSV files share. A package adds a page to the reports
+of experiments that name it in ``experiment.pages``. It registers a function under
+``paretolab.pages`` that takes a :class:`~framework.analysis.compare.Comparison` and returns a
+:class:`~framework.analysis.compare.Page`::
 
     [project.entry-points."paretolab.pages"]
     my-paper = "mine.paper:page"
 
-Where a page needs cases of a certain kind or name, a function ``check(configs)`` that it has as an
-attribute is asked before any run is started, with the configuration of each case by its name; it
-raises :class:`~framework.errors.InputError`.
+The function may have an attribute ``check``, a function of the configurations of the cases by name.
+It is called before any run starts and raises :class:`~framework.errors.InputError` if the page
+cannot be made from these cases.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from framework.analysis.statistics import score
 from framework.arrays import FloatArray
 from framework.settings import Section
 
-LEVEL = 0.95  # of intervals
+LEVEL = 0.95  # confidence level of intervals
 _LISTED = 8  # cases that a sentence names
-_NEW = {  # what a front is worth on new records: by what a sentence calls it, column and indicator
+_NEW = {  # figures on new records: column and indicator by their words in a sentence
     "expected on new records": ("expected", "hypervolume_expected"),
     "on test records": ("test", "hypervolume_pessimistic"),
 }
-_BOUNDS = {"", "evaluations", "generations", "seconds"}  # what ends a run that used its budget up
+_BOUNDS = {"", "evaluations", "generations", "seconds"}  # reasons of runs that used their budget up
 
 
 def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
@@ -50,10 +50,11 @@ def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
 def tables(comparison: Comparison) -> dict[str, pd.DataFrame]:
     """Return every table by name.
 
-    ``runs`` one row per run; ``seconds`` what depends on the machine, likewise; ``means`` a row for
-    each case, method and indicator; ``scenarios`` the same over the cases of each; ``winners`` who
-    is best on which case; ``ranks``, ``pairs`` and ``wins`` what tests say. Those that need
-    more methods, or more blocks, or scenarios, than there are, are left out.
+    ``runs`` has one row per run; ``seconds``, too, with what depends on the machine. ``means`` has
+    one row per case, method and indicator, and ``scenarios`` one per scenario instead of case.
+    ``winners`` tells which method is best on each case; ``ranks``, ``pairs`` and ``wins`` are
+    results of tests. Tables that need more methods, blocks or scenarios than there are, are left
+    out.
     """
     frame = comparison.frame
     same = [name for name in ("scenario", "unit") if (frame[name] == frame["case"]).all()]
@@ -74,14 +75,14 @@ def tables(comparison: Comparison) -> dict[str, pd.DataFrame]:
 
 
 def winners(comparison: Comparison) -> pd.DataFrame:
-    """Return the methods on each case by the first indicator, and what chance may explain.
+    """Compare the methods on each case by the first indicator; return a row per case and method.
 
-    One row per case and method: ``runs``, ``mean``, ``least`` and ``greatest`` over them, and
-    ``best`` ("yes" where the mean is the best of the case). ``lead``, from ``lead_low`` to
-    ``lead_high``, is by how much the best one is better (see :func:`lead`), and ``chance`` says
-    whether chance may explain that: "yes", "no", or "unknown" without an interval.
-    ``expected`` and ``test`` are the means of the hypervolume to expect on new records, and on test
-    records of the pessimistic front, where they are known, with ``expected_lead`` and so on.
+    ``runs`` is the number of runs; ``mean``, ``least`` and ``greatest`` are over these; ``best`` is
+    "yes" where the mean is the best of the case. ``lead``, with the interval from ``lead_low`` to
+    ``lead_high``, is how much better the best method is (see :func:`lead`). ``chance`` tells
+    whether chance may explain the lead: "yes", "no", or "unknown" without an interval. ``expected``
+    and ``test`` are the mean expected hypervolume on new records and that of the pessimistic front
+    on test records, where these are known, with ``expected_lead`` and so on.
     """
     name = comparison.first
     better = comparison.indicators[name].better
@@ -125,16 +126,15 @@ def winners(comparison: Comparison) -> pd.DataFrame:
 
 
 def lead(first: pd.Series[float], other: pd.Series[float]) -> tuple[float, float, float]:
-    """Return how much greater the mean of the first is, and the ends of the 95% interval of that.
+    """Return how much greater the first mean is than the other, and the ends of a 95% interval.
 
-    By the difference of each seed where both have the same ones (Student's t), else by Welch's t;
-    the test of the same design finds a lead where the interval lies above 0. Both ends are NaN for
-    fewer than two runs and for infinite values.
+    The interval is Student's for the differences by seed if both methods have the same seeds, else
+    Welch's. Both ends are NaN for fewer than two runs and for infinite values.
 
     Parameters
     ----------
     first, other : Series
-        By seed.
+        Values by seed.
     """
     if set(first.index) == set(other.index) and first.index.is_unique:
         gaps: FloatArray = first.to_numpy(np.float64) - other[first.index].to_numpy(np.float64)
@@ -156,12 +156,12 @@ def _leads(
 
 
 def _chance(low: float) -> str:
-    """Return whether chance may explain a lead, by the lower end of its interval."""
+    """Return whether chance may explain a lead, from the lower end of its interval."""
     return "unknown" if math.isnan(low) else "no" if low > 0 else "yes"
 
 
 def verdicts(table: pd.DataFrame) -> list[str]:
-    """Say in sentences who won on which case, and what chance may explain.
+    """Say in sentences which method won on which case, and whether chance may explain it.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def verdicts(table: pd.DataFrame) -> list[str]:
 
 
 def _lead_sentence(case: str, best: str, rest: pd.DataFrame) -> list[str]:
-    """Say by how much the best one of a case is better than the next; nothing where not known."""
+    """Say how far the best method of a case is ahead of the next one; nothing if not known."""
     if "lead" not in rest or rest["lead"].isna().all():
         return []
     rival = dict(rest.sort_values("lead").iloc[0].items())
@@ -232,33 +232,31 @@ def _lead_sentence(case: str, best: str, rest: pd.DataFrame) -> list[str]:
 def worth(comparison: Comparison) -> str | None:
     """Say in one sentence in how many runs the search beats what one would do without it.
 
-    None where that is not known of any run.
+    None if that is known for no run.
     """
-    cases, methods = len(comparison.cases) > 1, len(comparison.methods) > 1
+    several_cases, several_methods = len(comparison.cases) > 1, len(comparison.methods) > 1
     runs = []
     for case in comparison.cases:
-        alone = f"on {case.name}" if cases else ""
-        runs += [(run.method if methods else alone, run.worth) for run in case.runs]
+        group = f"on {case.name}" if several_cases else ""
+        runs += [(run.method if several_methods else group, run.worth) for run in case.runs]
     sentence = verdict_of_runs(runs)
     return None if sentence is None else f"{sentence[0].upper()}{sentence[1:]}."
 
 
 def early_stops(comparison: Comparison) -> list[str]:
-    """Say in a sentence per reason which runs ended before their budget was used up.
-
-    What a reason has in brackets are figures of one run.
-    """
+    """Say, in a sentence per reason, which runs ended before their budget was used up."""
     ended: dict[str, dict[str, list[str]]] = {}  # cases by method, by reason
     runs = Counter(run.method for case in comparison.cases for run in case.runs)
     several = len(comparison.cases) > 1
     for case in comparison.cases:
         for run in case.runs:
             if run.stopped not in _BOUNDS:
+                # figures of the single run follow in brackets
                 reason = run.stopped.partition(" (")[0] if several else run.stopped
                 ended.setdefault(reason, {}).setdefault(run.method, []).append(case.name)
     sentences = []
     for reason, cases_of in ended.items():
-        methods: dict[str, list[str]] = {}  # by how often and where
+        methods: dict[str, list[str]] = {}  # methods by how many of their runs ended, and where
         for method, cases in cases_of.items():
             where = _some(list(dict.fromkeys(cases)))
             on = f" (on {where})" if several and len(cases) < runs[method] else ""
@@ -274,14 +272,14 @@ def _some(names: Sequence[str]) -> str:
 
 
 def has_scenarios(comparison: Comparison) -> bool:
-    """Return whether cases are variants of fewer ones."""
+    """Return whether the cases are variants of fewer scenarios."""
     return bool((comparison.units["scenario"] != comparison.units["case"]).any())
 
 
 def interval(values: FloatArray) -> tuple[float, float, float]:
     """Return the mean of some values and the ends of its 95% interval (Student's t).
 
-    Both ends are NaN for fewer than two values, the mean itself where they are all alike.
+    Both ends are NaN for fewer than two values, and equal the mean if all values are equal.
     """
     with np.errstate(invalid="ignore"):
         mean = float(values.mean())
@@ -294,13 +292,13 @@ def interval(values: FloatArray) -> tuple[float, float, float]:
 def means(comparison: Comparison) -> pd.DataFrame:
     """Return mean, 95% interval and standard deviation over runs, by case, method and indicator.
 
-    ``paper`` is the published value where there is one; the column is missing where there is none.
+    The column ``paper`` has published values; it is missing if there are none.
     """
     return _spread(comparison, comparison.units, "case")
 
 
 def scenarios(comparison: Comparison) -> pd.DataFrame:
-    """Return the same by scenario, over its cases, each counting with the mean over its runs."""
+    """Return the table of :func:`means` by scenario: each of its cases counts with its mean."""
     numbers = list(comparison.indicators)
     by_case = comparison.units.groupby(["scenario", "case", "method"], sort=False)[numbers]
     return _spread(comparison, by_case.mean().reset_index(), "scenario")
@@ -332,7 +330,7 @@ def _spread(comparison: Comparison, values: pd.DataFrame, by: str) -> pd.DataFra
 
 
 def ranks(comparison: Comparison) -> pd.DataFrame:
-    """Return the mean rank of each method by indicator, with Friedman's test and Nemenyi's."""
+    """Return the mean rank of each method by indicator, with Friedman's and Nemenyi's tests."""
     return pd.DataFrame(
         {
             "indicator": name,
@@ -363,10 +361,11 @@ def pairs(comparison: Comparison) -> pd.DataFrame:
 
 
 def wins(comparison: Comparison) -> pd.DataFrame:
-    """Return in how many cases each method wins, draws and loses against each other one.
+    """Return in how many cases each method wins, draws and loses against each other method.
 
-    Whether it does in a case is told by the interval of :func:`lead` over its runs, uncorrected;
-    where cases have one run each, in a scenario, over its cases.
+    A method wins a case if the interval of :func:`lead` over its runs lies above 0, without a
+    correction for the number of pairs. If cases have one run each, scenarios count instead, with
+    intervals over their cases.
     """
     by = _places(comparison) or "case"
     within = "seed" if by == "case" else "case"
@@ -389,13 +388,13 @@ def wins(comparison: Comparison) -> pd.DataFrame:
 
 
 def _verdict(method: pd.Series[float], other: pd.Series[float], better: str) -> int:
-    """Return 1 where a method is better than another, -1 where it is worse, 0 by chance alone."""
+    """Return 1 if a method is better than another, -1 if worse, 0 if chance may explain the gap."""
     _, low, high = lead(method, other) if better == "high" else lead(other, method)
     return int(low > 0) - int(high < 0)
 
 
 def _places(comparison: Comparison) -> str | None:
-    """Return over what leads are: cases, or scenarios, of several values each; None if neither."""
+    """Return "case" or "scenario", the first with several values each; None if neither has."""
     for by in ("case", "scenario"):
         if comparison.units.groupby([by, "method"]).size().min() > 1:
             return by
@@ -403,15 +402,15 @@ def _places(comparison: Comparison) -> str | None:
 
 
 class ClaimConfig(Section):
-    """Something that a paper says of a method, and how it is told from the means by scenario.
+    """A statement of a paper about a method, and how it is tested on the means by scenario.
 
-    says : in words.
-    paper : what it printed, in words.
-    indicator : one of the experiment's.
-    method : of whom it is said.
-    better_than : the method's mean is at least as good as that of each of these.
-    at_least, at_most : the method's mean is within these.
-    scenarios : those on each of which it must hold; all by default.
+    says : the statement, in words.
+    paper : the figures that the paper printed, in words.
+    indicator : an indicator of the experiment.
+    method : the method that the statement is about.
+    better_than : the method's mean must be at least as good as that of each of these methods.
+    at_least, at_most : bounds that the method's mean must keep to.
+    scenarios : scenarios on each of which the claim must hold; all by default.
     """
 
     says: str
@@ -425,18 +424,18 @@ class ClaimConfig(Section):
 
     @property
     def methods(self) -> list[str]:
-        """The methods that it names."""
+        """The methods that the claim names."""
         return [self.method, *(self.better_than or ())]
 
     @model_validator(mode="after")
-    def _tells(self) -> ClaimConfig:
+    def _has_a_test(self) -> ClaimConfig:
         if self.better_than is None and self.at_least is None and self.at_most is None:
             raise ValueError("expected one of better_than, at_least, at_most; found none")
         return self
 
 
 def judge_claims(comparison: Comparison, claims: Sequence[ClaimConfig]) -> list[Claim]:
-    """Tell which claims hold, from the means by scenario; one without any value does not."""
+    """Test claims on the means by scenario; a claim that lacks a value does not hold."""
     if not claims:
         return []
     table = scenarios(comparison).set_index(["indicator", "scenario", "method"])["mean"]

@@ -1,7 +1,7 @@
 """The Pareto front of all candidates in each resample, and what is picked from it.
 
-Whatever picks a candidate by its losses, and never one that another candidate dominates, picks it
-from these fronts: they are small, and are made once.
+Rules that never pick a dominated candidate need only look at these fronts, which are small and
+computed once.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from framework.arrays import BoolArray, FloatArray, IntArray
 from framework.jit import njit, njit_ieee
 from framework.roles import Roles
 
-_LANDMARKS = 64  # solutions that tell how far behind the front the others are
-_AUGMENTED = 1e-3  # weight of the sum beside the greatest scaled loss: no pick is dominated
+_LANDMARKS = 64  # solutions that stand for the front when the depth below it is measured
+_AUGMENTED = 1e-3  # weight of the sum of scaled losses, so that no pick is dominated
 
 
 class ResampleFronts(NamedTuple):
-    """The fronts of resamples, each with room for as many candidates as the largest one has.
+    """The Pareto fronts of resamples, in arrays with ``room`` for the largest of them.
 
     Attributes
     ----------
     losses : numpy.ndarray of float64, shape (resamples, room, objectives)
     candidates : numpy.ndarray of int64, shape (resamples, room)
     sizes : numpy.ndarray of int64, shape (resamples,)
+        The size of each front; what comes after it in the other arrays has no meaning.
     """
 
     losses: FloatArray
@@ -36,7 +37,7 @@ class ResampleFronts(NamedTuple):
 
     @classmethod
     def of(cls, resamples: Resamples, roles: Roles, pool: IntArray) -> Self:
-        """Return the fronts of candidates that meet the run's constraints."""
+        """Return the fronts among the candidates of a pool that meet the run's constraints."""
         conditions = constraints_of(roles)
         needs = {*roles.names, *(condition.metric for condition in conditions)}
         fronts = cls(
@@ -58,10 +59,10 @@ class ResampleFronts(NamedTuple):
         )
 
     def nearest(self, references: FloatArray, span: FloatArray) -> IntArray:
-        """Return what comes nearest to points of reference, or is furthest beyond them.
+        """Return the candidate that is nearest to each reference point, or furthest beyond it.
 
-        That is the least augmented achievement scalarisation (Wierzbicki 1980; Steuer and Choo
-        1983): the greatest scaled difference of a loss, and a thousandth of their sum.
+        It has the least augmented achievement scalarising function (Wierzbicki 1980; Steuer and
+        Choo 1983): the greatest scaled difference of a loss plus a thousandth of their sum.
 
         Parameters
         ----------
@@ -81,9 +82,9 @@ class ResampleFronts(NamedTuple):
         return _dominated(self.losses, self.sizes, losses)
 
     def best_within(self, limits: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return what is best in each objective, with the losses of the others within limits.
+        """Return the candidate that is best in each objective while the others keep to limits.
 
-        Of equal ones the other losses decide, in their order.
+        Between candidates with an equal loss the other losses decide, in their order.
 
         Parameters
         ----------
@@ -94,19 +95,19 @@ class ResampleFronts(NamedTuple):
         picks : numpy.ndarray of int64, shape (points, objectives, resamples)
             Candidates; -1 where none is within the limits.
         losses : numpy.ndarray of float64, shape (points, objectives, resamples)
-            Their losses of that objective; NaN where there is none.
+            Their losses in that objective; NaN where there is no candidate.
         """
         points, (resamples, _, m) = len(limits), self.losses.shape
         picks = np.full((points, m, resamples), -1, dtype=np.int64)
         losses, resample = np.full(picks.shape, np.nan), np.arange(resamples)
         for k in range(m):
-            # each front from the best loss k on; the first that is within the limits is picked
+            # sort each front by loss k: the first candidate that is within the limits is picked
             order = np.lexsort([*np.moveaxis(self.losses, -1, 0)[::-1], self.losses[..., k]])
             ranked = np.take_along_axis(self.losses, order[..., np.newaxis], axis=1)
-            others, there = np.arange(m) != k, order < self.sizes[:, np.newaxis]
+            others, occupied = np.arange(m) != k, order < self.sizes[:, np.newaxis]
             for point in range(points):
                 bounds = limits[point][:, np.newaxis, others]  # (resamples, 1, other objectives)
-                within = there & (ranked[..., others] <= bounds).all(axis=2)
+                within = occupied & (ranked[..., others] <= bounds).all(axis=2)
                 first, some = within.argmax(axis=1), within.any(axis=1)
                 best = self.candidates[resample, order[resample, first]]
                 picks[point, k] = np.where(some, best, -1)
@@ -115,13 +116,14 @@ class ResampleFronts(NamedTuple):
 
 
 def least_deep(losses: FloatArray, positions: IntArray, span: FloatArray, most: int) -> Pool:
-    """Return so many candidates at most, those that are least deep below a front on all records.
+    """Return at most ``most`` candidates, those least deep below the front (see :func:`depths`).
 
     Parameters
     ----------
     losses : numpy.ndarray of float64, shape (objectives, candidates)
+        The losses on all records.
     positions : numpy.ndarray of int64, shape (solutions,)
-        The candidates that are the front; these stay.
+        The candidates on the front, which come before all others.
     span : numpy.ndarray of float64, shape (objectives,)
         The scales of the losses.
     most : int
@@ -135,22 +137,26 @@ def least_deep(losses: FloatArray, positions: IntArray, span: FloatArray, most: 
 
 
 def landmarks(positions: IntArray) -> IntArray:
-    """Return some solutions of a front, evenly spread, which stand for all of them."""
+    """Return at most 64 solutions of a front, spread evenly, that stand for all of them."""
     places = np.linspace(0, len(positions) - 1, _LANDMARKS).round().astype(np.int64)
     return positions[np.unique(places)]
 
 
 def spans(losses: FloatArray) -> FloatArray:
-    """Return the spans of losses (objectives, solutions), 1 where all are equal: (objectives,)."""
+    """Return the ranges of losses (objectives, solutions), 1 if all are equal: (objectives,)."""
     span = np.ptp(losses, axis=1)
     return np.where(span > 0, span, 1.0)
 
 
 @njit_ieee
 def depths(losses: FloatArray, members: FloatArray, span: FloatArray) -> FloatArray:
-    """Return how deep candidates (objectives, n, b) are below members (objectives, f, b): (n, b).
+    """Return how deep each candidate is below a front, in each resample, shape (n, b).
 
-    That is the greatest over the members of the least scaled loss beyond theirs; 0 at least.
+    depth = max over members f of min over objectives k of (loss[k] - member[f, k]) / span[k],
+    but at least 0: the greatest margin by which some member is better in every objective.
+
+    ``losses`` of the candidates are (objectives, n, b), ``members`` of the front (objectives, f,
+    b).
     """
     m, n, resamples = losses.shape
     depths, least = np.zeros((n, resamples)), np.empty(resamples)
@@ -158,7 +164,7 @@ def depths(losses: FloatArray, members: FloatArray, span: FloatArray) -> FloatAr
         deepest = depths[i]
         for f in range(members.shape[1]):
             least[:] = np.inf
-            for k in range(m):  # resamples innermost: such loops run on vectors
+            for k in range(m):  # resamples are innermost so that the compiler vectorises the loop
                 ours, theirs = losses[k, i], members[k, f]
                 for b in range(resamples):
                     least[b] = min(least[b], (ours[b] - theirs[b]) / span[k])
@@ -176,11 +182,12 @@ def _sort_in(
     numbers: IntArray,
     sizes: IntArray,
 ) -> None:
-    """Sort candidates into the front of each resample; of equal ones the first stays.
+    """Insert candidates into the front of each resample, in place; the first of equals stays.
 
-    ``losses`` (b, n, objectives), ``allowed`` (n, b); the fronts' losses ``points`` (b, room,
-    objectives), their candidates ``numbers`` (b, room), and their ``sizes`` (b,). Whatever
-    dismisses a candidate moves to the fore: most are dismissed at once.
+    ``losses`` are (b, n, objectives), ``allowed`` (n, b). The fronts are ``points`` (b, room,
+    objectives), their candidates ``numbers`` (b, room) and their ``sizes`` (b,). A member that
+    dominates a new candidate moves halfway to the beginning of its front, so that most candidates
+    are rejected after few comparisons.
     """
     resamples, n, m = losses.shape
     for b in range(resamples):
@@ -196,7 +203,7 @@ def _sort_in(
                     better |= losses[b, i, k] < front[at, k]
                 if not better:
                     beaten = True
-                elif not worse:  # it dominates: the last one takes the place
+                elif not worse:  # the candidate dominates this member: the last one replaces it
                     size -= 1
                     for k in range(m):
                         front[at, k] = front[size, k]
@@ -225,7 +232,7 @@ def _nearest(
     span: FloatArray,
     augmented: float,
 ) -> IntArray:
-    """See :meth:`ResampleFronts.nearest`; of equal ones the least candidate."""
+    """See :meth:`ResampleFronts.nearest`; of equals the lowest number is picked."""
     n, m = references.shape
     picks = np.full((n, len(sizes)), -1, dtype=np.int64)
     for b in range(len(sizes)):
@@ -236,7 +243,7 @@ def _nearest(
         greatest, total = np.empty(sizes[b]), np.empty(sizes[b])
         for i in range(n):
             greatest[:], total[:] = -np.inf, 0.0
-            for k in range(m):  # points innermost: such loops run on vectors
+            for k in range(m):  # members are innermost so that the compiler vectorises the loop
                 column, reference, scale = front[k], references[i, k], span[k]
                 for j in range(len(total)):
                     gap = (column[j] - reference) / scale

@@ -19,16 +19,16 @@ from framework.outcomes import RecordOutcomes, resample_weights
 from framework.streams import resample_stream
 
 RESAMPLES, FEWEST_RESAMPLES = 500, 100
-_DRAWN = 25_000_000  # records x resamples: beyond 50,000 records there are fewer of the latter
+_DRAWN = 25_000_000  # most records x resamples: 500 resamples of up to 50,000 records
 PILOT = 32  # resamples that tell which candidates cannot win any
-_FAR = 4.0  # standard errors behind the winners, or beyond a limit, from which none wins
-_VALUES = 1 << 17  # of a metric in memory at a time: they stay in the processor's cache
-_FEWEST = 200  # candidates that are looked at whatever they take
+_FAR = 4.0  # candidates this many standard errors behind the winners, or beyond a limit, never win
+_VALUES = 1 << 17  # values of a metric in memory at a time: they stay in the processor's cache
+_FEWEST = 200  # candidates that are resampled however long they take
 _WORK = 4e9  # candidates x records x resamples of one call: about a second of one core
 
 
 class Pool(NamedTuple):
-    """The candidates that may win a resample, ascending, and whether all of these are there."""
+    """Candidates that may win a resample, ascending; ``whole`` if none was left out for time."""
 
     candidates: IntArray
     whole: bool
@@ -40,21 +40,22 @@ class Resamples:
     Parameters
     ----------
     outcomes : RecordOutcomes
-        Of every candidate evaluated, by ascending id, each design once.
+        The outcomes of every candidate evaluated, by ascending id, each design once.
     seed : int
-        The run's: the same run has the same resamples, whoever asks.
+        The run's seed, so that a run has the same resamples for every analysis.
     resamples : int, optional
-        500; of more than 50,000 records fewer, down to 100 from 250,000 on: what they tell of so
-        many records is small.
+        By default 500, but fewer for more than 50,000 records, down to 100 from 250,000 on: with so
+        many records chance has little effect.
 
     Attributes
     ----------
     outcomes
     weights : numpy.ndarray of float32, shape (records, resamples)
+        How often each resample draws each record.
     count : int
-        How many resamples there are.
+        The number of resamples.
     units : int
-        How many units are drawn in each.
+        The number of units that each resample draws.
     """
 
     def __init__(self, outcomes: RecordOutcomes, seed: int, resamples: int | None = None) -> None:
@@ -64,17 +65,17 @@ class Resamples:
         self.units = int(outcomes.units.max()) + 1
         self.weights = resample_weights(outcomes.units, resamples, resample_stream(seed))
         self._seed = seed
-        self._of: Array | None = None
+        self._of: Array | None = None  # the weights that each resample is drawn from; None: all 1
 
     def first(self, count: int) -> Self:
-        """Return the first of the resamples, so many at most."""
+        """Return the first ``count`` resamples, or all if there are fewer."""
         fewer = copy.copy(self)
         fewer.count = min(count, self.count)
         fewer.weights = self.weights[:, : fewer.count]
         return fewer
 
     def again(self) -> Self:
-        """Return a resample of each resample: gains are over the latter."""
+        """Return one resample of each resample; their :meth:`gains` are relative to the latter."""
         more, rng = copy.copy(self), resample_stream(self._seed, again=True)
         more.weights = resample_weights(self.outcomes.units, self.count, rng, self.weights)
         more._of = self.weights
@@ -102,10 +103,10 @@ class Resamples:
     def pool(self, rule: Rule) -> Pool:
         """Return the candidates that may win a resample by a rule.
 
-        By the first 32 resamples: a candidate is left out where it breaks a condition by more than
-        four standard errors, or is on average more than four standard errors (of the difference)
-        behind the best one of each resample; 99 to 100% of picks were the same as without. Where
-        those that are left would take more than about a second, the nearest are kept.
+        A candidate is left out if in the first 32 resamples it breaks a condition by more than four
+        standard errors on average, or its score is more than four standard errors (of the
+        difference) behind the best one of each resample. This left 99 to 100% of the picks
+        unchanged. If the others would take more than about a second, only the nearest are kept.
         """
         pilot, n = self.first(PILOT), self.outcomes.candidates
         score, distance = np.empty((n, pilot.count)), np.zeros(n)
@@ -130,7 +131,7 @@ class Resamples:
 
         def passing(values: Values) -> BoolArray:
             holding = rule.holds(values)
-            for margin, limit in zip(rule.margins, limits, strict=False):  # those known so far
+            for margin, limit in zip(rule.margins, limits, strict=False):  # limits known so far
                 holding &= loss(rule.roles, margin.metric, values) <= limit
             return holding
 
@@ -147,7 +148,9 @@ class Resamples:
         return picks
 
     def gains(self, picks: IntArray, names: Collection[str]) -> Values:
-        """Return how much greater metrics of picks are in their resample than in what it is of.
+        """Return how much greater metrics of picks are in a resample than where it is drawn from.
+
+        That is all records or, after :meth:`again`, the original resample.
 
         Parameters
         ----------
@@ -174,9 +177,9 @@ class Resamples:
 
 
 def standard_errors(gaps: FloatArray) -> FloatArray:
-    """Return mean gaps in standard errors, shape (n,), of gaps in resamples, (n, resamples).
+    """Return the means of gaps (n, resamples) in standard errors, shape (n,).
 
-    Below 0 it is 0; a positive gap without any error is never made up.
+    It is 0 where the mean is negative, and infinite where it is positive without any error.
     """
     gap, error = gaps.mean(axis=1), gaps.std(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -184,7 +187,7 @@ def standard_errors(gaps: FloatArray) -> FloatArray:
 
 
 def nearest_of(candidates: IntArray, distance: Array, most: int) -> Pool:
-    """Return so many candidates at most, those with the least distances."""
+    """Return at most ``most`` candidates, those with the least distances."""
     if len(candidates) <= most:
         return Pool(candidates, whole=True)
     return Pool(np.sort(candidates[np.argsort(distance, kind="stable")[:most]]), whole=False)
@@ -194,10 +197,10 @@ def nearest_of(candidates: IntArray, distance: Array, most: int) -> Pool:
 def _improve(
     keys: FloatArray, allowed: BoolArray, candidates: IntArray, best: FloatArray, picks: IntArray
 ) -> None:
-    """Let candidates, in their order, replace the best so far of each resample.
+    """Update the best candidate of each resample, in place; earlier candidates win ties.
 
-    ``keys`` (keys, n, resamples) decide in turn, ``allowed`` (n, resamples), ``best`` (keys,
-    resamples) are the keys of the ``picks`` (resamples,), which are -1 before the first.
+    ``keys`` (keys, n, resamples) are compared one after the other; ``allowed`` is (n, resamples).
+    ``best`` (keys, resamples) are the keys of ``picks`` (resamples,), which are -1 at first.
     """
     count, resamples = allowed.shape
     for i in range(count):

@@ -1,8 +1,9 @@
 """Rank tests of whether one search is better than others.
 
-Over several searches, as Demsar (2006) recommends: a table has one row for each block (a seed or a
-data set) and one column for each search; smaller values are better. Of two searches case by case,
-as papers count wins, draws and losses: Wilcoxon's rank sum over their runs.
+Several searches are compared as Demsar (2006) recommends: a table has one row for each block (a
+seed or a data set) and one column for each search; smaller values are better. Two searches are
+compared case by case with Wilcoxon's rank sum over their runs, as papers count wins, draws and
+losses.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from scipy import stats
 from framework.arrays import FloatArray, IntArray
 from framework.errors import InputError
 
-_EXACT = 50  # of this many pairs and fewer, counts of signs are whole numbers below 2^53
+_EXACT = 50  # up to this many pairs, counts of sign assignments are whole numbers below 2^53
 
 
 @dataclass(frozen=True)
@@ -28,16 +29,18 @@ class RankTests:
     Attributes
     ----------
     ranks : numpy.ndarray, shape (k,)
-        Mean rank of each search, 1 the best; tied ones share the mean of their ranks.
+        Mean rank of each search, 1 the best; tied searches share the mean of their ranks.
     blocks : int
+        The number of blocks, n.
     friedman : float
-        p-value of "all searches are alike" (ties corrected); NaN for fewer than three searches.
+        p-value of "all searches are alike", corrected for ties; NaN for fewer than three searches.
     critical_difference : float
-        Nemenyi's: mean ranks further apart differ at ``alpha``.
+        Of Nemenyi's test: searches whose mean ranks are further apart differ at level ``alpha``.
     nemenyi, wilcoxon : numpy.ndarray, shape (k, k)
-        p-values of each pair: Nemenyi's; Wilcoxon's signed ranks, two-sided, corrected by Holm
-        over all pairs. The diagonal is 1.
+        p-values of each pair by Nemenyi's test, and by Wilcoxon's signed ranks (two-sided,
+        corrected by Holm's method over all pairs). The diagonal is 1.
     alpha : float
+        Level of the critical difference.
     """
 
     ranks: FloatArray
@@ -49,14 +52,14 @@ class RankTests:
     alpha: float
 
     def cliques(self) -> list[tuple[int, int]]:
-        """Return the largest cliques of searches, which Nemenyi's test does not distinguish.
+        """Return the maximal groups of searches that Nemenyi's test does not distinguish.
 
-        Each is a pair (first, last) of positions in the order of mean ranks, both inclusive.
+        A group is a pair (first, last) of positions in the order of mean ranks, both inclusive.
         """
         ordered = np.sort(self.ranks)
         reach = np.searchsorted(ordered, ordered + self.critical_difference, side="right") - 1
         cliques = [(i, int(last)) for i, last in enumerate(reach) if last > i]
-        return [g for g in cliques if not any(o[0] < g[0] and o[1] >= g[1] for o in cliques)]
+        return [c for c in cliques if not any(o[0] < c[0] and o[1] >= c[1] for o in cliques)]
 
 
 def rank_tests(table: FloatArray, alpha: float = 0.05) -> RankTests:
@@ -72,12 +75,13 @@ def rank_tests(table: FloatArray, alpha: float = 0.05) -> RankTests:
     Raises
     ------
     InputError
-        Fewer than two blocks or two searches, or NaN.
+        There are fewer than two blocks or two searches, or a value is NaN.
 
     Notes
     -----
-    Nemenyi: differences of mean ranks over sqrt(k (k + 1) / (6 n)), against the studentised range
-    over sqrt(2) (Demsar 2006, Section 3.2.2, Table 5). O(n k log k + k^2 n).
+    Nemenyi's test compares differences of mean ranks, divided by sqrt(k (k + 1) / (6 n)), with the
+    studentised range divided by sqrt(2) (Demsar 2006, Section 3.2.2, Table 5).
+    O(n k log k + k^2 n).
     """
     n, k = table.shape
     if n < 2 or k < 2:
@@ -102,7 +106,7 @@ def rank_tests(table: FloatArray, alpha: float = 0.05) -> RankTests:
 
 
 def holm(p: FloatArray) -> FloatArray:
-    """Correct p-values for their number (Holm 1979), shape (m,); monotone, at most 1."""
+    """Return p-values, shape (m,), corrected for their number by Holm's method (1979)."""
     order: IntArray = np.argsort(p, kind="stable")
     steps = p[order] * np.arange(len(p), 0, -1)
     corrected = np.empty_like(p)
@@ -130,11 +134,11 @@ def _pairwise_wilcoxon(table: FloatArray) -> FloatArray:
 
 
 def _wilcoxon(a: FloatArray, b: FloatArray) -> float:
-    """Return the two-sided p-value of signed ranks, zeros left out; exact where scipy would guess.
+    """Return the two-sided p-value of signed ranks without zeros, exact for up to 50 pairs.
 
-    Every assignment of signs is as likely: how many of the 2^n give each sum of ranks is counted
-    rank by rank, in O(n^3), with ties too. (For tied values scipy goes through all of the 2^n up to
-    n = 13, a second a pair, and takes the normal distribution from there on.)
+    All 2^n assignments of signs are equally likely. A dynamic programme counts in O(n^3) how many
+    of them give each sum of ranks, ties included. (For tied values scipy enumerates all 2^n up to
+    n = 13, which takes a second per pair, and uses the normal approximation above that.)
     """
     with np.errstate(invalid="ignore"):
         difference = np.where(a == b, 0.0, a - b)
@@ -154,7 +158,7 @@ def _wilcoxon(a: FloatArray, b: FloatArray) -> float:
 
 
 class Score(NamedTuple):
-    """In how many cases a search is better than another, not told apart, and worse."""
+    """In how many cases a search is better than another, not told apart from it, and worse."""
 
     wins: int
     draws: int
@@ -172,8 +176,8 @@ def rank_sum(a: FloatArray, b: FloatArray) -> float:
     Notes
     -----
     Wilcoxon's rank sum (Mann and Whitney 1947): exact for small samples without ties, else the
-    normal approximation with ties and continuity corrected. 1 where either has fewer than two
-    values, or all are alike. O((n + m) log(n + m)).
+    normal approximation, corrected for ties and continuity. The p-value is 1 where either sample
+    has fewer than two values, or all values are equal. O((n + m) log(n + m)).
     """
     both = np.concatenate([a, b])
     if min(len(a), len(b)) < 2 or (both == both[0]).all():
@@ -183,10 +187,10 @@ def rank_sum(a: FloatArray, b: FloatArray) -> float:
 
 
 def verdict(a: FloatArray, b: FloatArray) -> int:
-    """Return 1 where ``a`` is better (smaller), -1 where ``b`` is, 0 where chance would do.
+    """Return 1 if ``a`` is better (smaller), -1 if ``b`` is, 0 if chance may explain the gap.
 
-    Better is who has the smaller mean rank, where :func:`rank_sum` is below 5%; nothing is
-    corrected for the number of pairs.
+    The better one has the smaller mean rank, provided that :func:`rank_sum` is below 5%. There is
+    no correction for the number of pairs.
     """
     if rank_sum(a, b) >= 0.05:
         return 0

@@ -16,20 +16,10 @@ from framework.arrays import Array, FloatArray
 from framework.errors import InputError, RecordsError
 from framework.estimators.front import FrontEstimator, Model, group_codes
 from framework.libraries.checks import checked_cost, plain_labels
-from framework.libraries.importing import (
-    copy_bytes,
-    cross_fitted,
-    from_models,
-    measured_costs,
-)
+from framework.libraries.importing import copy_bytes, cross_fitted, from_models, measured_costs
 from framework.libraries.library import Library
 from framework.libraries.members import named_models
-from framework.models.checks import (
-    copies_for,
-    records_as_taken,
-    targets_as_taken,
-    weights_for,
-)
+from framework.models.checks import copies_for, records_as_taken, targets_as_taken, weights_for
 from framework.problem import Problem
 
 COST = "cost"

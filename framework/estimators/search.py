@@ -138,11 +138,7 @@ def search(
     wanted = RunConfig.model_construct(workers=workers, seed=seed)
     started = evaluator_for(wanted, problem, None, left, lambda line: None)
     shown = verbose if in_notebook() else sys.stderr.isatty() and verbose is not False
-    display = Display(
-        quiet=not shown,
-        delay=0 if verbose else _PATIENCE,
-        transient=not verbose,
-    )
+    display = Display(quiet=not shown, delay=0 if verbose else _PATIENCE, transient=not verbose)
     with started as (evaluator, _), display:
         driver = Driver(problem, searched, evaluator, budget=ends, callbacks=[left, display])
         driver.archive = everything

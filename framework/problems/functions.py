@@ -232,10 +232,7 @@ ZDT1 = Function(
     _unit_box,
     least_d=2,
 )
-ZDT2 = ZDT1._replace(
-    text="Zitzler, Deb and Thiele 2000: two objectives, concave front",
-    f=_zdt2,
-)
+ZDT2 = ZDT1._replace(text="Zitzler, Deb and Thiele 2000: two objectives, concave front", f=_zdt2)
 DTLZ2 = Function(
     "Deb, Thiele, Laumanns and Zitzler 2002: three objectives, spherical front",
     _dtlz2,
