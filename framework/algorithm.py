@@ -81,9 +81,9 @@ class Algorithm(ABC):
     reads : class
         Class attribute: the type that the problem's ``tables()`` must have, if it needs tables.
     front_only : bool
-        Whether it has no candidates evaluated but those that it has chosen by itself among others,
-        by their figures, as exact methods do. Where that hangs on a parameter it is false for some
-        searches of a class for which it is true.
+        Whether it has only those candidates evaluated that it has already chosen among others by
+        their figures, as exact methods do. An instance may set it to false, where that depends on
+        its parameters.
     max_pending : int
         How many candidates may be pending, that is, proposed but not told yet. The next batch is
         proposed as soon as fewer than this are pending. With 1, the default, the algorithm
@@ -100,8 +100,9 @@ class Algorithm(ABC):
     plan : str
         One line for the user about what it is going to do, shown before it starts; may be empty.
     narrow : bool
-        Class attribute: it evaluates little beside its path. What it could have chosen is then
-        what it evaluates in resamples of the records.
+        Class attribute: whether it evaluates few candidates besides those on its path, as greedy
+        methods do. For statistics it then searches again in resamples of the records, to find
+        what else it could have chosen.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Names for the array types in the signatures of the contracts."""
+"""Array types for signatures, and small functions on arrays."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def sum_in_order(values: Array) -> Array:
 
 
 def fixed(array: Array) -> Array:
-    """Return an array that nobody else can change: ``array`` if read-only and no view, or a copy.
+    """Return an array that nobody else can change: ``array`` if read-only and no view, else a copy.
 
-    The same object always has the same content, so identity can replace a comparison.
+    Since its content never changes, identity can replace a comparison.
     """
     if array.flags.writeable or array.base is not None:
         array = array.copy()
@@ -46,7 +46,7 @@ def fixed(array: Array) -> Array:
 
 
 def frozen(array: Array) -> Array:
-    """Return ``array`` with writing switched off (a view; the owner's flag is untouched)."""
+    """Return ``array`` if it is read-only, else a read-only view of it."""
     if not array.flags.writeable:
         return array
     view = array.view()
@@ -55,9 +55,10 @@ def frozen(array: Array) -> Array:
 
 
 def row_codes(X: Array) -> WordArray:
-    """Return a code (n,) of each row (n, d): FNV-1a by columns, its high bits folded in.
+    """Return a 64-bit code of each row, (n,), of an array (n, d).
 
-    Rows that are equal bit by bit have the same; two others with probability 2^-64.
+    It is FNV-1a over the columns, with the high bits folded in. Rows with equal bits have equal
+    codes; two other rows have so with probability 2^-64.
     """
     code = np.full(len(X), 14695981039346656037, dtype=np.uint64)
     for column in np.ascontiguousarray(X).view(f"u{X.itemsize}").T:

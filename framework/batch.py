@@ -34,14 +34,14 @@ class Evaluated:
     values : mapping of str to numpy.ndarray of float64, shape (n,)
         Metrics in natural sign and unit; NaN where an evaluation failed.
     errors : mapping of int to str
-        Why an evaluation failed, by id; the others succeeded.
+        Why evaluations failed, by id; candidates without an entry succeeded.
     """
 
     ids: IntArray
     X: Array
     values: Mapping[str, Array]
     errors: Mapping[int, str] = field(default_factory=dict)
-    # metrics that were checked for NaN, so that nobody checks them again
+    # metrics that were already checked for NaN
     _checked: Sequence[str] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class Evaluated:
         table: FloatArray,
         errors: Mapping[int, str],
     ) -> Evaluated:
-        """Return evaluations from a checked table, (metrics, n): NaN only where one failed."""
+        """Return evaluations from a table (metrics, n) that has NaN only for failed candidates."""
         table = frozen(table)
         rows = cls(ids, X, dict(zip(metrics, table, strict=True)), errors)
         rows.__dict__["_checked"] = metrics
@@ -81,7 +81,7 @@ class Evaluated:
         return mask
 
     def take(self, rows: Array) -> Evaluated:
-        """Return the evaluations at some positions, or under a mask."""
+        """Return the evaluations at some positions, or where a mask is true."""
         ids = self.ids[rows]
         chosen = set(ids.tolist()) if self.errors else set()
         return Evaluated(
@@ -92,7 +92,7 @@ class Evaluated:
         )
 
     def counts_from(self, first: int, n: int) -> bool:
-        """Return whether the ids are ``first``, ``first + 1``, ..., ``n`` of them."""
+        """Return whether the ids are ``first``, ``first + 1``, ..., ``first + n - 1``."""
         ids = self.ids
         if len(ids) != n or (n and ids[0] != first):
             return False
@@ -104,11 +104,11 @@ class Evaluated:
         Parameters
         ----------
         first : int
-            Id of its first candidate.
+            Id of the first candidate of the batch.
         X : numpy.ndarray, shape (n, d)
-            Its genomes.
+            Genomes of the batch.
         metrics : sequence of str
-            Names that every candidate must have a value of, a finite one unless it failed.
+            Metrics that every candidate must have; finite unless its evaluation failed.
         place : str
             Name of the receiver, for the message.
 

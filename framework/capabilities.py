@@ -1,7 +1,7 @@
-"""What a problem may know beside the values of its candidates, each with a default.
+"""What a problem may offer besides the values of its candidates.
 
-These are the bases of :class:`~framework.problem.Problem`: a family overrides what it knows, and
-whoever asks of a problem that does not know gets none of it.
+The classes here are bases of :class:`~framework.problem.Problem`. A family overrides the methods
+that it has an answer to; the defaults answer None, or an empty result.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from framework.streams import CandidateStreams
 
 
 class TrivialClassifier(NamedTuple):
-    """What scores a classifier that gives one label always and reads nothing.
+    """The scores of a classifier that always gives the same label and reads nothing.
 
     Attributes
     ----------
     name : str
-        For the user, such as ``always negative``.
+        A name for the user, such as ``always negative``.
     label : the label that it gives
-    classes : the labels there are, in the order of the problem's models
+    classes : all labels, in the order of the problem's models
     values, test : mapping of str to float
-        All metrics of the problem, on validation and on test records; no ``test`` without those.
+        All metrics of the problem on validation and on test records; None without test records.
     """
 
     name: str
@@ -44,17 +44,17 @@ class Alternative(NamedTuple):
     Attributes
     ----------
     name : str
-        For the user, such as ``a logistic regression on all features``.
+        A name for the user, such as ``a logistic regression on all features``.
     points : tuple of str
-        One name each, such as ``threshold 0.8``.
+        The names of its points, such as ``threshold 0.8``.
     outcomes : RecordOutcomes
-        Of the points, on the records that candidates are scored on.
+        The outcomes of the points, on the records that candidates are scored on.
     test : mapping of str to numpy.ndarray, shape (points,), optional
-        Their metrics on the test records.
+        The metrics of the points on the test records.
     best : sequence of str
-        Where a person would take one of the points: the metrics by which, of which the first one
-        that is an objective counts, else the first. It is chosen on the records searched, and so
-        chosen anew in each resample of them. Empty where every point stands for itself.
+        Empty if each point is an alternative of its own. Otherwise a person would take only the
+        best point by one of these metrics: the first that is an objective, else the first. The
+        point is chosen on the records searched, and therefore again in each resample of them.
     """
 
     name: str
@@ -86,20 +86,20 @@ class Described:
     def describe(self) -> Mapping[str, Any]:
         """Return a description of the data, for reports.
 
-        The keys are ``name``, ``source``, ``fingerprint`` and ``records``, and those of ``train``,
-        ``validation``, ``test``, ``features``, ``models``, ``classes``, ``costs`` (texts on what is
-        paid for what), ``identifier`` (the column that names the records) and ``notes`` (sentences
-        for the user) that apply. Where candidates are not measured on validation records,
-        ``out_of_fold`` is the number of records instead, ``measured`` says what values are of
-        ("out-of-fold on 576 records"), and ``measure`` how ("cross-validation, 5 folds").
+        The keys are ``name``, ``source``, ``fingerprint`` and ``records`` and, where they apply,
+        ``train``, ``validation``, ``test``, ``features``, ``models``, ``classes``, ``costs`` (texts
+        on what is paid for what), ``identifier`` (the column that names the records) and ``notes``
+        (sentences for the user). If candidates are measured by cross-validation, ``out_of_fold``
+        replaces ``validation`` as the number of records, ``measured`` says where values come from
+        ("out-of-fold on 576 records") and ``measure`` how ("cross-validation, 5 folds").
         """
         return {}
 
     def memory(self, candidates: int | None) -> tuple[int, str]:
-        """Return the bytes that a run with so many candidates may need, and a line for the user.
+        """Return the bytes of memory that a run may need, and a line about it for the user.
 
-        ``candidates`` is None if their number is unknown. The result is (0, "") if the memory is
-        too little to mention.
+        ``candidates`` is the number of candidates, None if unknown. The result is (0, "") if the
+        memory is too little to mention.
         """
         return 0, ""
 
@@ -109,9 +109,9 @@ class Described:
         return 0
 
     def settings(self, X: Array) -> Mapping[str, FloatArray]:
-        """Return numbers of genomes (n, d) that tables of a front show beside metrics, by name.
+        """Return settings of genomes (n, d), such as thresholds, for tables of a front, by name.
 
-        A threshold is one; NaN where a design does without. Of ``gene_names``, or other names.
+        NaN stands for a design without the setting. A name may be one of ``gene_names``.
         """
         return {}
 
@@ -121,19 +121,19 @@ class Described:
 
     @property
     def remains(self) -> str:
-        """How what to expect of solutions is known to be wrong, a line for the user; or empty."""
+        """A known error of the expected figures, as a line for the user; empty if there is none."""
         return ""
 
 
 class SearchHints:
-    """What helps searches: points of reference, designs to begin with, data of exact methods."""
+    """What helps searches: designs to begin with, neighbours, reference points, further data."""
 
     space: Space
 
     def starts(self) -> Array:
-        """Return genomes that one could have without a search, shape (n, d); none by default.
+        """Return designs that one could have without a search, shape (n, d); none by default.
 
-        Searches that say so evaluate them first, so that their result is never worse on the
+        Some searches evaluate them first, so that their result is never worse than these on the
         records searched.
         """
         return np.zeros((0, self.space.d), dtype=self.space.dtype)
@@ -141,14 +141,15 @@ class SearchHints:
     def neighbours(self, X: Array) -> Array:
         """Return designs that differ from genomes (n, d) by one move, shape (m, d); or none.
 
-        Beside the front of an exact method they stand for the designs that it chose from.
+        An exact method evaluates its front only: for statistics, the neighbours of the front stand
+        for the other designs that it chose from.
         """
         return np.zeros((0, self.space.d), dtype=self.space.dtype)
 
     def anchors(self, metrics: Sequence[str]) -> Sequence[Sequence[float]] | None:
         """Return the values of trivial candidates, as reference points; None if there are none.
 
-        Each point has one coordinate per metric, from 0 (its best value) to 1 (its worst).
+        Each point has one coordinate per metric, from 0 (the best value) to 1 (the worst).
         """
         return None
 
@@ -178,16 +179,16 @@ class OnRecords:
     def outcomes(self, X: Array) -> RecordOutcomes | None:
         """Return how candidates do on each record that :meth:`evaluate` scores them on.
 
-        From it follows what to expect of them on new records. None if the problem does not know,
-        or if its metrics do not follow from records.
+        What to expect on new records is computed from this. None if the problem does not know, or
+        if its metrics are not computed from records.
         """
         return None
 
     def refits(self, X: Array) -> Refits | None:
-        """Return what the models of a cross-validation, and those handed out, do on all records.
+        """Return what the models of a cross-validation and the exported models do on all records.
 
-        The records are the first of :meth:`outcomes`, each once. From it follows how much fitting
-        anew changes. None without a cross-validation, or if the problem does not know.
+        The records are the first ones of :meth:`outcomes`, each once. What refitting changes is
+        estimated from this. None without a cross-validation, or if the problem does not know.
         """
         return None
 
@@ -199,21 +200,21 @@ class OnRecords:
         return None
 
     def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
-        """Return what one can always have without a model; none where answers are no classes.
+        """Return the classifiers that one can always have without a model; none without classes.
 
-        A choice by expected cost, and mixtures, look at them beside the solutions.
+        A choice by expected cost, and mixtures, consider them besides the solutions.
         """
         return ()
 
     def alternatives(self) -> Sequence[Alternative]:
-        """Return what a person would do without a search; none where the problem does not know.
+        """Return what a person would do without a search, to compare a front with.
 
-        A front is compared with it. Only of problems with :meth:`outcomes`.
+        It is empty if the problem does not know, or has no :meth:`outcomes`.
 
         Raises
         ------
         InputError
-            Something of it cannot be trained.
+            An alternative cannot be trained.
         """
         return ()
 
@@ -221,7 +222,7 @@ class OnRecords:
 class Repriced:
     """The same designs under other costs of errors, or with other prices of features.
 
-    Genomes mean the same under both, so that designs can be scored again.
+    Genomes keep their meaning, so that designs can be scored again.
     """
 
     def with_errors(
@@ -232,7 +233,7 @@ class Repriced:
         Raises
         ------
         InputError
-            The problem has no metric of them, or there is no such class.
+            No metric of the problem depends on these costs, or a class does not exist.
         """
         raise InputError(
             "costs: expected fp and fn, since costs by class are no metric of this problem, found "
@@ -247,7 +248,7 @@ class Repriced:
         Raises
         ------
         InputError
-            The problem's features have no prices, or there is none of a name.
+            The problem's features have no prices, or a name is unknown.
         """
         raise InputError(
             f"prices: expected a problem whose features have prices, found {section.get('kind')!r}"

@@ -1,4 +1,4 @@
-"""Tells whoever watches that kernels are being compiled, which happens once on a machine."""
+"""Tells the user that kernels are being compiled, which happens once on a machine."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ SENTENCE = "compiling the search, once on this machine: it takes up to half a mi
 
 
 class Compiling:
-    """Counts the time that a process compiles; says so once, to whoever watched last."""
+    """Counts the time that this process spends compiling; tells the latest listener once."""
 
     def __init__(self) -> None:
         self._tell: Callable[[str], None] | None = None
         self._depth, self._spent, self._begun, self._said = 0, 0.0, 0.0, False
 
     def watched_by(self, tell: Callable[[str], None]) -> None:
-        """Have ``tell`` called with a sentence when compiling takes longer."""
+        """Have ``tell`` called with a sentence when compiling takes more than a second."""
         self._tell = tell
 
     def begin(self) -> None:
-        """Count from here on: a kernel, or one that it calls, is compiled."""
+        """Start counting: a kernel, or one that it calls, is being compiled."""
         now = time.perf_counter()
         if not self._depth:
             self._begun = now
@@ -32,7 +32,7 @@ class Compiling:
             self._tell(SENTENCE)
 
     def end(self) -> None:
-        """Count no further, if nothing else is being compiled."""
+        """Stop counting, unless another kernel is still being compiled."""
         self._depth -= 1
         if not self._depth:
             self._spent += time.perf_counter() - self._begun

@@ -25,12 +25,12 @@ _PUT_OFF: ContextVar[list[str] | None] = ContextVar("put off", default=None)
 
 @contextmanager
 def building_nothing() -> Iterator[list[str]]:
-    """Have nothing that is expensive built in the block, such as a library.
+    """Put off expensive work in the block, such as building a library.
 
     Yields
     ------
     list of str
-        What would have been built is added to it.
+        The names of what would have been built are added to it.
     """
     put_off: list[str] = []
     token = _PUT_OFF.set(put_off)
@@ -41,7 +41,7 @@ def building_nothing() -> Iterator[list[str]]:
 
 
 def is_put_off(what: str) -> bool:
-    """Return whether something expensive must not be built now; it is noted then."""
+    """Return whether something expensive must not be built now, and if so, note its name."""
     put_off = _PUT_OFF.get()
     if put_off is None:
         return False
@@ -57,11 +57,11 @@ class Components:
     Attributes
     ----------
     keys : numpy.ndarray of uint64, shape (m, key words)
-        The name of each component.
+        The key that identifies each component.
     bits : numpy.ndarray of uint64, shape (m, planes, words)
-        What scoring reads.
+        The data that scoring reads.
     models : list of bytes, length m
-        What :meth:`Problem.decode` reads; empty where only scoring needs the components.
+        The data that :meth:`Deployable.decode` reads; empty where components are only for scoring.
     errors : mapping of int to str
         Why a component could not be built, by its position.
     """
@@ -76,16 +76,16 @@ class Components:
 
 
 class BuildCost(NamedTuple):
-    """What it takes, roughly, to build some components.
+    """A rough estimate of what it takes to build some components.
 
     Attributes
     ----------
     seconds : float
-        Of one processor.
+        Time on one processor.
     bytes_stored : int
-        Memory that each of them takes afterwards.
+        Memory that each component takes afterwards.
     bytes_building : int
-        Memory that is needed while they are built, one after the other.
+        Memory that is needed while components are built one after the other.
     """
 
     seconds: float
@@ -195,7 +195,7 @@ class ComponentStore:
             self._store = KeyValue(self.path, f"{fingerprint} {planes} {words}", shared=True)
 
     def get(self, keys: WordArray) -> Components:
-        """Return those of the keys, shape (m, key words), that are stored."""
+        """Return the components with some keys, shape (m, key words), as far as they are stored."""
         values: dict[bytes, bytes] = {}
         if self._store is not None:
             with self._if_usable():
@@ -223,7 +223,7 @@ class ComponentStore:
 
     @contextmanager
     def _if_usable(self) -> Iterator[None]:
-        """Go on without the file where it cannot be used."""
+        """Continue without the file if it cannot be used."""
         try:
             yield
         except (OSError, InputError) as error:

@@ -1,7 +1,7 @@
-"""The errors that paretolab raises on purpose: all are children of ``ParetolabError``.
+"""The errors that paretolab raises on purpose: all are subclasses of ``ParetolabError``.
 
 A message is one sentence: the place (file, key), what was expected, what was found, and what to
-do about it. The command prints it as it is and ends with ``exit_code``.
+do about it. The command prints the message unchanged and ends with ``exit_code``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class InputError(ParetolabError):
 class NoneFeasible(InputError):
     """A search that ended without a candidate that meets all constraints: its front is empty."""
 
-    exit_code = 3  # as of any run whose front is empty
+    exit_code = 3  # the same for any run whose front is empty
 
 
 class RecordsError(InputError, ValueError):
@@ -33,12 +33,12 @@ class RecordsError(InputError, ValueError):
 
 
 class CellsError(InputError):
-    """Values in some records of a table cannot be used; the other records may be answered.
+    """Values in some records of a table cannot be used; the other records can be.
 
     Attributes
     ----------
     sentences : mapping
-        What is wrong with each of these records, by its label in the index of the table.
+        What is wrong with each unusable record, by its label in the index of the table.
     """
 
     def __init__(self, sentences: Mapping[Any, str]) -> None:
@@ -62,7 +62,7 @@ class ClusterError(ParetolabError):
 
 
 class EnvironmentFailure(ParetolabError):
-    """A machine cannot do its work: a full disk, a missing library; the work is not at fault.
+    """A machine cannot do its work, for lack of disk space or a library; the work is not at fault.
 
     Attributes
     ----------
@@ -82,11 +82,11 @@ class EnvironmentFailure(ParetolabError):
 
 
 class NotBuiltError(ParetolabError):
-    """Something expensive is not there yet, and was not to be built now."""
+    """Something expensive has not been built yet, and must not be built now."""
 
 
 class Unfit(InputError):
-    """An algorithm that cannot search what it was given; another one may."""
+    """An algorithm cannot search this problem; another algorithm may."""
 
 
 DAMAGED = (
@@ -103,7 +103,7 @@ DAMAGED = (
 
 @contextmanager
 def damaged(where: object, what: str) -> Iterator[None]:
-    """Turn what reading forged or torn content raises into one sentence.
+    """Turn any error of reading forged or torn content into an InputError of one sentence.
 
     Parameters
     ----------
@@ -123,14 +123,14 @@ def damaged(where: object, what: str) -> Iterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message; the name of its class where it has none."""
+    """Return the first line of an error's message; without a message, the name of its class."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def listed(labels: Iterable[Any]) -> str:
-    """Return labels in a line; one with blanks or a comma in it is quoted, to be read as one."""
+    """Return labels separated by commas; labels with blanks or commas in them are quoted."""
     texts = map(str, labels)
     return ", ".join(
         repr(text) if re.search(r"[\s,]", text) or not text else text for text in texts

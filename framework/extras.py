@@ -1,7 +1,7 @@
-"""Optional dependencies: which extra of the package brings them, and the sentence where they miss.
+"""Optional dependencies: which extra of the package brings them, and the message without them.
 
-A serial search of a data frame needs the core dependencies alone. What else a user asks for says
-which ``pip install`` brings it.
+A serial search of a data frame needs the core dependencies only. Other features raise an error
+that says which ``pip install`` brings the package that they need.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NOT_IN_ALL = ("cmaes", "gp", "scip", "onnx", "xgboost", "catboost")
 
 
 def installed(package: str) -> bool:
-    """Return whether a package can be imported; it is not."""
+    """Return whether a package can be imported, without importing it."""
     return find_spec(package) is not None
 
 
@@ -58,7 +58,7 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def absent(extra: str) -> InputError | None:
-    """Return what to tell a user where a package of an extra is not installed; None if all are."""
+    """Return an error about a package of an extra that is not installed; None if all are."""
     for package in (package for package, name in EXTRAS.items() if name == extra):
         if not installed(package):
             return _sentence(package)
@@ -80,7 +80,7 @@ def needed(package: str) -> Any:
 
 
 def missing(error: ImportError) -> InputError | None:
-    """Return what to tell a user of an import that failed; None where no extra brings it."""
+    """Return what to tell the user about a failed import; None if no extra brings the package."""
     package = (error.name or "").partition(".")[0]
     if not isinstance(error, ModuleNotFoundError) or package not in EXTRAS or installed(package):
         return None

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and locks that end with the process that holds them."""
+"""Files that are written whole or not at all, and locks that end with their process."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from filelock import FileLock, Timeout
 from framework.errors import InputError
 from framework.reading import is_link, open_regular
 
-_NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # how a journal ends that names another file
+_NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # end of a journal that names another file
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that it is there whole or as it was before, whatever happens meanwhile.
+    """Write a file atomically: after a crash it is whole, or as it was before.
 
     Parameters
     ----------
@@ -30,15 +30,15 @@ def write_whole(path: Path, content: str | bytes) -> None:
     Raises
     ------
     OSError
-        It cannot be written.
+        The file cannot be written.
     """
     part = path.with_name(f"{path.name}.part")
     try:
-        part.unlink(missing_ok=True)  # whoever sent the folder may have laid it to another file
+        part.unlink(missing_ok=True)  # in a folder from others it may be a link to another file
         with open(part, "xb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
-            os.fsync(file.fileno())  # else the new name may come to the disk before the content
+            os.fsync(file.fileno())  # else the disk may have the new name before the content
         os.replace(part, path)
     except OSError:
         part.unlink(missing_ok=True)
@@ -46,11 +46,11 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def check_database(path: Path) -> None:
-    """Refuse what has SQLite change other files than the one that is to be opened for writing.
+    """Refuse a database that would have SQLite change other files when it is opened for writing.
 
-    Whoever sent a folder may have laid links, or hard links, in its place and in that of the files
-    that SQLite writes beside it. And a rollback journal may end with the name of another file, of
-    several databases that are changed at once: SQLite removes that file. Nobody here does so.
+    A folder from others may have links, or hard links, in the place of the database or of the files
+    that SQLite writes beside it. Also, a rollback journal may end with the name of another file,
+    which SQLite then removes; paretolab never writes such journals.
 
     Raises
     ------
@@ -80,38 +80,38 @@ def _end_of(path: Path, count: int) -> bytes:
 LOCK = ".lock"
 """Name of the lock file of a directory."""
 
-_PART = ".paretolab-"  # what the name of a directory begins with that is not whole yet
-_LEFT_BEHIND = 60.0  # seconds after which such a directory is that of a process that was killed
+_PART = ".paretolab-"  # prefix of the name of a directory that is not complete yet
+_LEFT_BEHIND = 60.0  # age in seconds from which such a directory, unlocked, is a dead process's
 
 
 @contextmanager
 def new_directory(
     files: Mapping[str, str], near: Path, place: Callable[[Path], Path]
 ) -> Iterator[Path]:
-    """Make a directory so that it is there whole or not at all, whatever happens meanwhile.
+    """Create a directory atomically: after a crash it is there whole or not at all.
 
-    It is made under another name beside its place, with its files and with its lock held, and
-    then renamed. The lock is held until the end of the block: no other process can take it
-    between. What was left beside by processes that were killed before the renaming is removed.
+    The directory is made under a temporary name beside its place, filled and locked, and then
+    renamed. The lock is held from the beginning to the end of the block. Directories that killed
+    processes left behind are removed.
 
     Parameters
     ----------
     files : mapping of str to str
-        By name, what the directory has from its first moment on.
+        The contents of the first files of the directory, by name.
     near : pathlib.Path
-        The folder of the place; it is made where it is missing.
+        The parent folder; it is created if it is missing.
     place : callable
-        Takes the path of the whole directory, renames it to its place, and returns that.
+        Takes the path of the temporary directory, renames it, and returns the new path.
 
     Yields
     ------
     pathlib.Path
-        Its place.
+        The new path of the directory.
 
     Raises
     ------
     OSError
-        It cannot be made, or ``place`` finds another one there.
+        It cannot be created, or ``place`` finds another directory in its place.
     """
     with room_in(near) as part:
         for name, content in files.items():
@@ -121,21 +121,19 @@ def new_directory(
 
 @contextmanager
 def whole_folder(target: Path, near: Path | None = None) -> Iterator[Path]:
-    """Yield an empty folder to be filled, which takes its place where the block ends well.
-
-    Whatever happens meanwhile, its place is as it was, or has the whole folder.
+    """Yield an empty folder to be filled, which is moved to ``target`` if the block succeeds.
 
     Parameters
     ----------
     target : pathlib.Path
-        Its place; a folder that is there is replaced.
+        The place of the folder; a folder that is already there is replaced.
     near : pathlib.Path, optional
-        Where it is filled, on the same disk; beside its place if None.
+        The parent of the temporary folder, on the same disk; that of ``target`` if None.
 
     Raises
     ------
     OSError
-        It cannot be made, or moved to its place.
+        The folder cannot be created, or moved to its place; ``target`` is then as it was.
     """
     with room_in(target.parent if near is None else near) as room:
         fresh, old = room / "fresh", room / "old"
@@ -153,9 +151,9 @@ def whole_folder(target: Path, near: Path | None = None) -> Iterator[Path]:
 
 @contextmanager
 def room_in(near: Path) -> Iterator[Path]:
-    """Yield a new folder, with its lock held; it is removed where it is still there at the end.
+    """Yield a new folder with its lock held; if it is still there at the end, remove it.
 
-    So is what was left behind by processes that were killed.
+    Folders that killed processes left behind are removed, too.
     """
     near.mkdir(parents=True, exist_ok=True)
     _remove_left_behind(near)
@@ -169,7 +167,7 @@ def room_in(near: Path) -> Iterator[Path]:
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory so that it is there whole or not at all, whatever happens meanwhile."""
+    """Remove a directory atomically: after a crash it is there whole or not at all."""
     with suppress(OSError):
         gone = path.with_name(f"{_PART}{uuid.uuid4().hex}")
         os.rename(path, gone)
@@ -178,7 +176,7 @@ def remove_directory(path: Path) -> None:
 
 def _remove_left_behind(folder: Path) -> None:
     for part in folder.glob(f"{_PART}*"):
-        with suppress(OSError):  # another process may remove it, too
+        with suppress(OSError):  # another process may be removing it, too
             if time.time() - part.stat().st_mtime < _LEFT_BEHIND:
                 continue
             with suppress(Timeout), FileLock(part / LOCK, blocking=False):
@@ -187,27 +185,27 @@ def _remove_left_behind(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold a lock file. The system lets go of it when the process ends, however it does.
+    """Hold a lock file, which the system releases when the process ends, even if it is killed.
 
-    It is a lock of ``flock`` (through filelock, which also knows Windows). The locks of ``fcntl``
-    would be lost as soon as any part of the process closes the file, and do not count between its
-    threads. Linux sends ``flock`` to the server of an NFS folder, so that it counts between
-    machines as well. A file system that has neither (Lustre without ``-o flock``) gets a lock file
-    with the number of the process instead, which is taken over on the same machine alone.
+    It is a lock of ``flock`` (through filelock, which also supports Windows). Locks of ``fcntl``
+    would be lost as soon as any part of the process closes the file, and do not exclude its other
+    threads. Linux sends ``flock`` to the server of an NFS folder, so that it also excludes other
+    machines. On a file system without it (Lustre without ``-o flock``) filelock writes the number
+    of the process into the lock file instead, which can only be taken over on the same machine.
 
     Parameters
     ----------
     path : pathlib.Path
-        Of the lock; the file stays.
+        The lock file, which is never removed.
     busy : callable, optional
-        Called where another process holds the lock. Unless it raises, the lock is waited for.
+        Called if another process holds the lock. Unless it raises, we wait for the lock.
 
     Raises
     ------
     OSError
-        The file cannot be made.
+        The file cannot be created.
     InputError
-        A link or a folder is in its place.
+        There is a link or a folder in the place of the file.
     """
     if path.is_dir() or is_link(path):
         raise InputError(

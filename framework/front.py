@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import StringIO
+from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,18 +34,18 @@ if TYPE_CHECKING:
 
 
 GENE_PREFIX, _SETTING_PREFIX = "gene_", "setting_"
-FIRM, TIED = "firm", "tied_with"  # columns of what resamples say of a member
+FIRM, TIED = "firm", "tied_with"  # columns computed from resamples: see expected_columns
 _SORTED_TOGETHER = 256  # evaluations added to an archive before they are sorted in
 _MOST_BYTES = 10**9  # of a CSV file
-_JOINED = 256  # batches added to an archive before they are made one
+_JOINED = 256  # batches added to an archive before they are joined into one
 
 
 class Archive:
     """The Pareto front of all evaluations so far, kept up to date.
 
-    Adding a batch takes O(1) (:meth:`add`): batches are sorted in together, when there are many of
-    them or when the front is read. So n batches cost O(n log^2 n) whatever their size, and the
-    front is the same as if each were sorted in at once (:meth:`update`).
+    Adding a batch with :meth:`add` takes O(1): batches are sorted in together, when many of them
+    are waiting or when the front is read. So n batches cost O(n log^2 n) whatever their size. The
+    front is the same as if :meth:`update` had sorted each of them in at once.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ class Archive:
         self._rows: Evaluated | None = None
         self._losses: FloatArray = np.zeros((0, len(roles.objectives)))
         self._waiting: list[Evaluated] = []
-        self._joined: list[Evaluated] = []  # waiting batches of before, few and large
+        self._joined: list[Evaluated] = []  # older waiting batches, joined into few large ones
         self._n_waiting = 0
         self._changed = False
 
@@ -68,13 +69,13 @@ class Archive:
 
     @property
     def losses(self) -> FloatArray:
-        """Their losses, shape (front size, objectives)."""
+        """The losses of :attr:`rows`, shape (front size, objectives)."""
         self._settle()
         return self._losses
 
     @property
     def known_size(self) -> int:
-        """Size of the front as it was last sorted; nothing is sorted for it."""
+        """Size of the front without the batches that are still waiting."""
         return len(self._losses)
 
     def add(self, batch: Evaluated) -> None:
@@ -119,7 +120,7 @@ class Archive:
             batch = batch.take(usable)
         candidates = np.concatenate([self._losses, self.roles.losses(batch.values)])
         old = np.zeros(0, np.int64) if self._rows is None else self._rows.ids
-        # batches may come in any order; of equal candidates the one with the least id stays
+        # batches may come in any order; of equal candidates the one with the lowest id stays
         order = np.argsort(np.concatenate([old, batch.ids]), kind="stable")
         keep = np.zeros(len(order), dtype=bool)
         keep[order[nondominated(candidates[order])]] = True
@@ -136,8 +137,9 @@ class Archive:
 def why_empty(batches: Iterable[Evaluated], roles: Roles) -> str:
     """Return a sentence on why no candidate of some batches is on a front.
 
-    It names the most frequent error where all failed; else the constraints that none meets, with
-    the best value reached, or the candidate that comes nearest to meeting all together.
+    If all evaluations failed, it names the most frequent error. Otherwise it names the constraints
+    that no candidate meets, with the best value reached or, if each constraint is met by some, the
+    candidate that comes nearest to meeting all of them.
     """
     errors: Counter[str] = Counter()
     example: dict[str, str] = {}
@@ -147,7 +149,7 @@ def why_empty(batches: Iterable[Evaluated], roles: Roles) -> str:
     for batch in batches:
         total += len(batch)
         for error in batch.errors.values():
-            kind = error.partition(": ")[2] or error  # what comes before names the candidate's part
+            kind = error.partition(": ")[2] or error  # the text before names a part of the design
             errors[kind] += 1
             example.setdefault(kind, error)
         rows = batch.take(batch.ok)
@@ -183,9 +185,9 @@ def why_empty(batches: Iterable[Evaluated], roles: Roles) -> str:
 def volume(losses: FloatArray, roles: Roles) -> float:
     """Return the hypervolume of losses, as a share of the box between best and worst values.
 
-    It is 0 where there are no losses. The box is ``Roles.bounds``. Of an objective x without
-    finite bounds y / (1 + abs(y)) with y = sign(x) log(1 + abs(x)) counts, from -1 to 1, so that
-    no front has more than one that dominates it.
+    It is 0 where there are no losses. The box is ``Roles.bounds``. An objective x without finite
+    bounds is first mapped monotonically to (-1, 1), by y / (1 + abs(y)) with
+    y = sign(x) log(1 + abs(x)).
     """
     if len(losses) == 0:
         return 0.0
@@ -206,15 +208,15 @@ class Front:
     Attributes
     ----------
     rows : Evaluated
-        Its candidates: ids, genomes, metrics.
+        The solutions: ids, genomes, metrics.
     roles : Roles
     gene_names : tuple of str
     test : mapping of str to numpy.ndarray, or None
         The same metrics on the test records.
     expected : mapping of str to numpy.ndarray, or None
-        What to expect on new records, by :func:`expected_columns`.
+        What to expect on new records: the columns of :func:`expected_columns`.
     settings : mapping of str to numpy.ndarray
-        What tables show of designs, such as their thresholds; see ``Problem.settings``.
+        Further columns of tables, such as thresholds of the designs; see ``Problem.settings``.
     """
 
     rows: Evaluated
@@ -243,7 +245,7 @@ class Front:
         return self.roles.losses(self.rows.values)
 
     def expected_losses(self) -> FloatArray | None:
-        """Return the losses that are to be expected, shape (n, m); None where one is not known."""
+        """Return the expected losses, shape (n, m); None if any of them is not known."""
         columns = expected_columns(self.roles.metrics)
         names = [columns[name][0] for name in self.roles.names if name in columns]
         if self.expected is None or len(names) < len(self.roles.names):
@@ -269,12 +271,8 @@ class Front:
         if archive.rows is not None:
             return cls(archive.rows, roles, gene_names)
         if last is None:
-            empty = np.zeros(0)
-            names = roles.metrics
-            nothing = Evaluated(
-                empty.astype(np.int64), np.zeros((0, len(gene_names))), dict.fromkeys(names, empty)
-            )
-            return cls(nothing, roles, gene_names)
+            values = dict.fromkeys(roles.metrics, np.zeros(0))
+            last = Evaluated(np.zeros(0, dtype=np.int64), np.zeros((0, len(gene_names))), values)
         return cls(last.take(np.zeros(len(last), dtype=bool)), roles, gene_names)
 
     @classmethod
@@ -282,8 +280,7 @@ class Front:
         cls, journal: Journal, roles: Roles, gene_names: tuple[str, ...], upto: int | None = None
     ) -> Front:
         """Return the front of the first ``upto`` batches of a journal (all of them if None)."""
-        batches = (b for i, (b, _) in enumerate(journal.batches()) if upto is None or i < upto)
-        return cls.of(batches, roles, gene_names)
+        return cls.of((batch for batch, _ in islice(journal.batches(), upto)), roles, gene_names)
 
     @classmethod
     def of_rows(
@@ -308,11 +305,10 @@ class Front:
         return pd.DataFrame(self.columns())
 
     def columns(self) -> dict[str, Array]:
-        """Return all there is of each solution.
+        """Return all that is known of each solution, as columns by name.
 
-        That is ``id``, the metrics, ``test_`` and the name of each metric on the test records,
-        what to expect (:func:`expected_columns`), ``setting_`` and the name of each setting,
-        ``gene_`` and the name of each gene.
+        These are ``id``, the metrics, the metrics on the test records (with the prefix ``test_``),
+        :func:`expected_columns`, the settings (``setting_``) and the genes (``gene_``).
         """
         columns: dict[str, Array] = {"id": self.ids, **self.rows.values}
         if self.test is not None:
@@ -323,11 +319,11 @@ class Front:
         return columns | genes
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write :meth:`columns` as a CSV file, from which floats are read back exactly."""
+        """Write :meth:`columns` as a CSV file; floats are read back exactly."""
         write_whole(Path(path), csv_of(self.columns()))
 
     def as_loaded(self) -> Front:
-        """Return what :meth:`load` reads of what :meth:`save` wrote: genes in 64 bits."""
+        """Return the front as :meth:`save` and :meth:`load` would: with genes of 64 bits."""
         wide = np.int64 if np.issubdtype(self.X.dtype, np.integer) else np.float64
         values = {name: column.astype(np.float64) for name, column in self.rows.values.items()}
         rows = Evaluated(self.ids, self.X.astype(wide), values)
@@ -336,7 +332,7 @@ class Front:
         return Front(rows, self.roles, self.gene_names, test or None, self.expected, settings)
 
     def promises(self, position: int) -> dict[str, Promise]:
-        """Return what a solution claims and what to expect, by metric; empty if it is not known."""
+        """Return the promises of a solution by metric; empty if nothing is expected of it."""
         by_metric = {}
         for metric, columns in expected_columns(self.roles.metrics).items():
             if columns[0] in (expected := self.expected or {}):
@@ -345,7 +341,7 @@ class Front:
         return by_metric
 
     def take(self, positions: IntArray) -> Front:
-        """Return some of the solutions, by ascending position."""
+        """Return the solutions at some positions, which must ascend."""
 
         def taken(columns: Mapping[str, Array] | None) -> Mapping[str, Array] | None:
             return columns and {name: column[positions] for name, column in columns.items()}
@@ -361,7 +357,7 @@ class Front:
         Raises
         ------
         InputError
-            The file is missing or lacks a metric of ``roles``.
+            The file cannot be read, is damaged, or lacks a metric of ``roles``.
         """
         try:
             columns = columns_of(Path(path))
@@ -403,9 +399,9 @@ class Front:
 
 
 class Promise(NamedTuple):
-    """One metric of a solution: what it claims, what to expect of it, and a 95% range.
+    """One metric of a solution: the claimed and the expected figure, and a 95% range.
 
-    The range is of the expectation over records, not of the figure on a few of them.
+    The range is for the mean over all records to come, not for the figure on a few of them.
     """
 
     claimed: float
@@ -414,9 +410,10 @@ class Promise(NamedTuple):
     high: float
 
     def of_test(self, searched: int, tested: int, metric: Metric) -> tuple[float, float]:
-        """Return the 95% range of the figure on so many records, of those searched for the other.
+        """Return the 95% range of the figure on ``tested`` new records.
 
-        The variance of the range is twice that of the figure on the records searched.
+        The range of this promise comes from ``searched`` records and has twice the variance of the
+        figure on these; ``tested`` records add ``searched / tested`` times that variance.
         """
         wider = math.sqrt(1 + searched / (2 * tested))
         ends = (self.expected + wider * (end - self.expected) for end in self[2:])
@@ -425,17 +422,17 @@ class Promise(NamedTuple):
 
 
 def span(low: str, high: str) -> str:
-    """Return a range whose ends are written so: one number where both are alike."""
+    """Return a range from its written ends; just one of them where they are the same."""
     return low if low == high else f"{low} to {high}"
 
 
 def expected_columns(metrics: Iterable[str]) -> dict[str, tuple[str, str, str]]:
-    """Return, by metric, the columns of what to expect of it on new records.
+    """Return, by metric, the names of the columns on what to expect of it on new records.
 
-    They are ``expected_METRIC``, ``METRIC_low`` and ``METRIC_high``, the ends of a 95% range. A
-    metric has none where another one has such a name. Beside them are ``firm``, the share of
-    resamples in which a solution is non-dominated, and ``tied_with``, the id of the firmest one
-    among those that it is not told apart from.
+    They are ``expected_METRIC`` and the ends of a 95% range, ``METRIC_low`` and ``METRIC_high``. A
+    metric has no such columns if one of them is the name of another metric. A front also has the
+    columns ``firm``, the share of resamples in which a solution is non-dominated, and
+    ``tied_with``, the id of the firmest solution in its group of solutions not told apart.
     """
     by_metric = {name: (f"expected_{name}", f"{name}_low", f"{name}_high") for name in metrics}
     return {
@@ -444,7 +441,7 @@ def expected_columns(metrics: Iterable[str]) -> dict[str, tuple[str, str, str]]:
 
 
 def _expected_of(columns: Mapping[str, Array], roles: Roles) -> dict[str, Array] | None:
-    """Return those of some columns that tell what to expect; None where there are none."""
+    """Return the columns on what to expect; None if there are none."""
     wanted = expected_columns(roles.metrics)
     whole = [names for names in wanted.values() if all(name in columns for name in names)]
     expected = {name: columns[name].astype(np.float64) for names in whole for name in names}
@@ -455,7 +452,7 @@ def _expected_of(columns: Mapping[str, Array], roles: Roles) -> dict[str, Array]
 
 
 def csv_of(columns: Mapping[str, Array]) -> str:
-    """Return a CSV file of columns of equal length; NaN is an empty field."""
+    """Return the text of a CSV file with columns of equal length; NaN is an empty field."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -474,7 +471,7 @@ def columns_of(path: Path) -> dict[str, Array]:
     Raises
     ------
     OSError, ValueError, OverflowError, csv.Error
-        The file cannot be read, or holds something else.
+        The file cannot be read, or is no table of numbers.
     """
     text = read_text(path, _MOST_BYTES)
     header, *rows = csv.reader(StringIO(text, newline=""))

@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _compiled(function: F, **options: Any) -> F:
-    """Compile on the first call; no entry for callers in C, which Numba would make as well."""
+    """Return a function that is compiled on its first call, without Numba's wrapper for C."""
     kernel = numba.njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
     if getattr(sys.modules.get(function.__module__), "__file__", None):
         kernel._cache = KernelCache(function)
@@ -38,32 +38,32 @@ def njit(function: F) -> F:
 def copy(values: Any, out: Any) -> None:
     """Copy a vector into ``out``, entry by entry.
 
-    In a kernel, ``out[:] = values`` would bring the sentence of an error on shapes along, which
-    takes seconds to compile.
+    In a kernel, ``out[:] = values`` would also compile the message of an error about shapes, which
+    takes seconds.
     """
     for i in range(len(out)):
         out[i] = values[i]
 
 
 def njit_lean(function: F) -> F:
-    """Compile as :func:`njit` does, for a function that makes no array, nor a copy of one.
+    """Compile as :func:`njit` does, for a function that neither creates nor copies an array.
 
-    Without Numba's runtime, the references to arrays are not counted, which otherwise costs a call
-    each time that one is taken out of a tuple. Short functions over a tuple of arrays are 5 to 40
+    Without Numba's runtime, references to arrays are not counted, which otherwise costs a call
+    whenever an array is taken out of a tuple. Short functions over a tuple of arrays are 5 to 40
     times faster.
     """
     return _compiled(function, _nrt=False)
 
 
 def njit_inline(function: F) -> F:
-    """Compile as :func:`njit_lean` does, into each caller: a tuple of arrays is slow to pass on."""
+    """Compile as :func:`njit_lean`, but inline into callers: passing a tuple of arrays is slow."""
     return _compiled(function, _nrt=False, forceinline=True)
 
 
 def njit_sum(function: F) -> F:
     """Compile as :func:`njit` does, but let the compiler reorder sums so that they vectorise.
 
-    For sums whose last bits decide nothing: two to three times faster.
+    Only for sums whose last bits affect no result. Two to three times faster.
     """
     return _compiled(function, fastmath={"reassoc", "nsz"})
 
@@ -71,6 +71,6 @@ def njit_sum(function: F) -> F:
 def njit_ieee(function: F) -> F:
     """Compile as :func:`njit` does, but divide by zero as IEEE 754 says instead of raising.
 
-    Loops that divide then vectorise: ten times faster.
+    Loops with divisions then vectorise, which makes them ten times faster.
     """
     return _compiled(function, error_model="numpy")

@@ -4,17 +4,17 @@ It is a framed file (:mod:`framework.store`). Its title is a JSON object that de
 Each frame after it is a batch, in plain little-endian values, so that any program can read it::
 
     rows      int64, n
-    seconds   float64: of searching so far
+    seconds   float64: time spent searching so far
     ids       n int64, ascending
     metrics   m * n float64, metric by metric in the order of ``metrics`` in the title
     genomes   n * d values of ``dtype`` in the title, row by row
-    errors    JSON object, id of a candidate -> error; nothing where there is none
+    errors    JSON object, id of a candidate -> error; no bytes if nothing failed
 
 Batches are in the order of writing. In searches whose batches are pieces of generations
 (``Algorithm.evaluations_per_generation``) that is the order in which values arrived.
 
-What is appended is one frame: after a crash it is there completely or not at all. A file that was
-cut or damaged is salvaged up to the last complete batch; the rest is evaluated again.
+A batch is appended as one frame: after a crash it is there completely or not at all. A file that
+was cut or damaged is salvaged up to the last complete batch; the rest is evaluated again.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from framework.store import DamagedFrame, Framing, append, title_of
 
 FORMAT = 2
 _DAMAGED = "expected a whole journal, found damage; `paretolab resume` keeps what is whole"
-_BATCH = struct.Struct("<qd")  # what a batch begins with: rows, seconds
-_TO_DISK = 1.0  # seconds after which what was written is brought to the disk
+_BATCH = struct.Struct("<qd")  # the beginning of a batch: rows, seconds
+_TO_DISK = 1.0  # seconds between two calls of fsync, at least
 
 
 class Journal:
-    """The journal of a run: open the one at ``path``, or make it.
+    """The journal of a run: open the file at ``path``, or create it.
 
     Parameters
     ----------
     path : path-like
     identity : mapping of str to JSON value, optional
         What the run is (resolved configuration, fingerprint, seed), flat. A journal that exists
-        must have the same. Without it the journal is opened for reading, never repaired, also
-        while another process writes to it.
+        must have the same identity. If None, the journal is opened for reading only and never
+        repaired; another process may write to it meanwhile.
     metrics : sequence of str, d, dtype
-        Shape of the evaluations; needed to make a new journal.
+        Names of the metrics, length and type of the genomes; needed to create a journal.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class Journal:
         The file belongs to another run (the differing keys are named), is not a journal, or
         cannot be read or written.
     InputError
-        It is forged, or a link.
+        The file is forged, or a link.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Journal:
             raise JournalError(f"{self.path}: cannot use the journal: {error}") from error
 
     def _title(self, *, required: bool) -> bytes | None:
-        """Return the title of the file; None where it is damaged and not required."""
+        """Return the title of the file; if it is not ``required``, None where it is damaged."""
         try:
             with open_regular(self.path) as file:
                 title = title_of(file)
@@ -114,7 +114,7 @@ class Journal:
         return title
 
     def _describe(self, title: bytes, ours: bytes | None) -> None:
-        """Take the shape of the rows from the title, which must be that of our run."""
+        """Set the shape of the rows from a title, which must match ``ours`` unless that is None."""
         self._framing = Framing(title)
         meta = json.loads(title)
         if meta.get("format") != FORMAT:
@@ -145,9 +145,10 @@ class Journal:
             )
 
     def _open_to_write(self, *, is_whole: bool) -> None:
-        """Open the file for appending; where it is damaged, keep it beside and what is whole of it.
+        """Open the file for appending; repair it first if it is damaged.
 
-        Where its title is damaged, too, the batches of our run (their checksums tell) are kept.
+        A damaged file is copied to ``*.torn``, and the whole batches at its beginning are kept.
+        These are recognised even if the title is damaged, since checksums depend on the title.
         """
         self._file = open_to_append(self.path)
         start = len(self._framing.beginning)
@@ -165,7 +166,7 @@ class Journal:
             batches = file.read(self._end - start)
         self._file.close()
         torn = self.path.with_name(f"{self.path.name}.torn")
-        torn.unlink(missing_ok=True)  # whoever sent the folder may have laid it to another file
+        torn.unlink(missing_ok=True)  # in a folder from others it may be a link to another file
         shutil.copyfile(self.path, torn)
         write_whole(self.path, self._framing.beginning + batches)
         self._file = open_to_append(self.path)
@@ -174,20 +175,20 @@ class Journal:
     def append(self, rows: Evaluated, seconds: float) -> None:
         """Write evaluations as one batch, whole or not at all.
 
-        They are there whenever the process dies. They are brought to the disk at once where
-        nothing was for a second; where power fails, those that followed may be evaluated again.
+        The batch survives the death of the process. It is also forced to the disk (fsync), unless
+        that was done less than a second ago; a power failure may cost the batches after that.
 
         Parameters
         ----------
         rows : Evaluated
-            Evaluations that are not there yet, ids ascending.
+            Evaluations that the journal does not have yet, ids ascending.
         seconds : float
-            Seconds of searching so far, all sessions together.
+            Seconds of searching so far, over all sessions.
 
         Raises
         ------
         JournalError
-            It could not be written (disk full, say); the journal is as before.
+            The batch could not be written (disk full, say); the journal is as before.
         """
         if self._file is None:
             raise JournalError(f"{self.path}: expected a journal to write, found one for reading")
@@ -216,7 +217,7 @@ class Journal:
             ) from error
 
     def batches(self, start: int = 0) -> Iterator[tuple[Evaluated, float]]:
-        """Yield the batches from number ``start`` (from 0) on, each with its seconds.
+        """Yield the batches from number ``start`` on (the first is 0), each with its seconds.
 
         Raises
         ------
@@ -230,7 +231,7 @@ class Journal:
                 yield self._batch_of(content)
 
     def _contents(self, start: int = 0, *, whole: bool = True) -> Iterator[bytes]:
-        """Yield the contents of batches, or rows and seconds alone, which are not checked."""
+        """Yield the contents of batches; if not ``whole``, only rows and seconds, unchecked."""
         try:
             with open_regular(self.path) as file:
                 for frame in islice(self._framing.frames(file), start, None):
@@ -264,7 +265,7 @@ class Journal:
         return rows, seconds
 
     def _outline(self) -> list[tuple[int, float]]:
-        """Return rows and seconds of each batch, whose other content is not read."""
+        """Return rows and seconds of each batch without reading the rest."""
         return [_BATCH.unpack(start) for start in self._contents(whole=False)]
 
     @property
@@ -285,15 +286,15 @@ class Journal:
     def distinct_genomes(self) -> int:
         """Count the different genomes among all candidates, by 64-bit codes.
 
-        Two different ones share a code with probability 2^-64. O(n d) time, 8 n bytes.
+        Two different genomes have the same code with probability 2^-64. O(n d) time, 8 n bytes.
         """
         codes = [np.zeros(0, dtype=np.uint64), *(row_codes(batch.X) for batch, _ in self.batches())]
         return len(np.unique(np.concatenate(codes)))
 
     def close(self) -> None:
-        """Bring everything to the disk and close the file."""
+        """Force everything to the disk and close the file."""
         if self._file is not None:
-            with suppress(OSError):  # it is written; at worst power fails at this moment
+            with suppress(OSError):  # everything is written; only a power failure could lose it
                 os.fsync(self._file.fileno())
             self._file.close()
 

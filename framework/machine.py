@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sqlite3
+from errno import EDQUOT, EFBIG, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS, ESTALE
 from pathlib import Path
 
 from framework.errors import ClusterError, EnvironmentFailure, JournalError
 from framework.extras import missing
 
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-_ERRNOS = frozenset(
-    {
-        errno.EDQUOT,
-        errno.EFBIG,
-        errno.EIO,
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.ENOMEM,
-        errno.ENOSPC,
-        errno.EROFS,
-        errno.ESTALE,
-    }
-)
-_SQLITE_ERRORS = frozenset(  # a disk without room is any of these, by what it had no room for
+_ERRNOS = frozenset({EDQUOT, EFBIG, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS, ESTALE})
+_SQLITE_ERRORS = frozenset(  # a full disk shows as any of these
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
 )
 
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
-"""With it, Python imports nothing from the working folder, which someone may have sent."""
+"""Environment in which Python imports nothing from the working folder, which may be untrusted."""
 
 
 def cache_dir() -> Path | None:
     """Return the folder in which expensive results are kept between runs.
 
-    It is ``PARETOLAB_CACHE``, or else a folder in the user's cache; None where
+    It is ``PARETOLAB_CACHE``, by default a folder in the user's cache; None if
     ``PARETOLAB_CACHE`` is ``off``.
     """
     folder = os.environ.get("PARETOLAB_CACHE")
@@ -48,7 +36,7 @@ def cache_dir() -> Path | None:
 
 
 def child_environment(**variables: str) -> dict[str, str]:
-    """Return the environment of a process that is started: with ``SAFE_PATH``, as its own have."""
+    """Return the environment of a child process: ours, with ``SAFE_PATH`` and some variables."""
     return os.environ | SAFE_PATH | variables
 
 
@@ -61,13 +49,13 @@ def resident_memory() -> tuple[int, int]:
         status = Path("/proc/self/status").read_text(encoding="ascii")
         peak = next(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line) * 1024
     except (OSError, StopIteration):
-        peak = getattr(memory, "peak_wset", 0)  # of Windows
+        peak = getattr(memory, "peak_wset", 0)  # on Windows
     return int(memory.rss), int(peak)
 
 
 def machine_memory() -> int:
     """Return the bytes of memory of this machine, or of the container that this process is in."""
-    import psutil  # which the help of the command needs not
+    import psutil  # not at the top, to keep the help of the command quick
 
     limits = [psutil.virtual_memory().total]
     for name in _MEMORY_LIMITS:
@@ -78,11 +66,11 @@ def machine_memory() -> int:
 
 
 def is_machine_failure(error: BaseException | None) -> bool:
-    """Return whether an error, or its cause, is the machine's: full disk, missing library.
+    """Return whether an error, or its cause, is the machine's fault: full disk, missing library.
 
-    Such a failure says nothing about the work. It is never a result: the same work succeeds on
-    another machine, or on this one once it is repaired. Memory is not counted: work that needs
-    too much of it fails everywhere.
+    Such a failure says nothing about the work and is never a result: the same work succeeds on
+    another machine, or on this one once it is repaired. A lack of memory is not counted as such,
+    since work that needs too much memory fails everywhere.
     """
     if error is None:
         return False
@@ -98,12 +86,12 @@ def is_machine_failure(error: BaseException | None) -> bool:
 
 
 def no_result(error: BaseException) -> bool:
-    """Return whether an error says nothing about the work, which is still to be done."""
+    """Return whether an error says nothing about the work, which therefore must be done again."""
     return isinstance(error, ClusterError) or is_machine_failure(error)
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the class of an exception and the first line of what it says, bounded."""
+    """Return the class of an exception and the first line of its message, up to 300 characters."""
     if isinstance(error, EnvironmentFailure):
         return error.reason
     if isinstance(error, ImportError) and (sentence := missing(error)):

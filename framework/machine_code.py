@@ -2,20 +2,20 @@
 
 A kernel is compiled on its first call. Its machine code is looked for
 
-1. where ``NUMBA_CACHE_DIR`` says, and nowhere else, if that is set;
-2. in ``compiled``, beside this file: what ``scripts/kernels.py`` put into a wheel, an image or
+1. in ``NUMBA_CACHE_DIR``, and nowhere else, if that is set;
+2. in ``compiled``, beside this file, where ``scripts/kernels.py`` put it into a wheel, an image or
    an environment. A cache holds pickles, that is code: a file is read only if the manifest there
    lists its digest, and the manifest belongs to the package, as its sources do;
 3. in ``__pycache__`` beside the source or, where that cannot be written, in the cache of the user.
-   What was compiled is written there, too, or nowhere if neither can be written.
+   New machine code is written there, too, or nowhere if neither can be written.
 
-No place depends on the working folder or on what is opened. Machine code is valid for sources, not
-for their dates: it carries a digest of the kernel's file and of all that it takes from others.
-Packages that travel to a node lie in a folder of Ray's session, which is another one each time:
-theirs is kept in the cache of the node's user, by the content of all that travelled.
+No place depends on the working folder or on the files that are opened. Machine code is valid for
+the content of sources, not for their dates: it carries a digest of the kernel's file and of all
+that this file takes from others. Packages that are sent to a node lie in a new folder for each
+session of Ray; their machine code is kept in the cache of the node's user, by their content.
 
-Where the processor has AVX2 and FMA, code is made for x86-64-v3, the processors since 2013 or so:
-one that a wheel brings then runs there, and sums have the same bits on all of them.
+If the processor has AVX2 and FMA, code is compiled for x86-64-v3 (processors since about 2013):
+the machine code in a wheel then runs on all of these, and sums have the same bits on all of them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from framework.compiling import COMPILING
 from framework.machine import cache_dir
 
 SHIPPED = "PARETOLAB_SHIPPED"
-"""Variable of a worker: the digest of the packages that travelled there, and their names."""
+"""Environment variable of a worker: a digest of the packages sent to it, and their names."""
 FOLDER = Path(__file__).parent / "compiled"
 MANIFEST = "manifest.json"
 PROCESSOR = "x86-64-v3"
@@ -88,7 +88,7 @@ def _has_kernels(module: ModuleType) -> bool:
 
 @cache
 def _listed() -> dict[str, str]:
-    """Return the digests of the files that came with the package, by their names."""
+    """Return the digests of the files of machine code in the manifest, by their names."""
     try:
         listed: dict[str, str] = json.loads((FOLDER / MANIFEST).read_text(encoding="utf-8"))
     except OSError:
@@ -97,7 +97,7 @@ def _listed() -> dict[str, str]:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Return the digest of each file of machine code below a folder, by its place there."""
+    """Return the digest of each file of machine code below a folder, by its relative path."""
     files = sorted(path for path in folder.rglob("*.nb[ic]"))
     names = (path.relative_to(folder).as_posix() for path in files)
     return {
@@ -113,7 +113,7 @@ class _Brought(IndexDataCacheFile):  # type: ignore[misc]  # Numba has no types
 
     def _load_data(self, name: str) -> Any:
         if not self._is_listed(name):
-            raise OSError("not of the manifest")  # to Numba a file that is not there
+            raise OSError("not in the manifest")  # Numba then treats the file as missing
         return super()._load_data(name)
 
     def _is_listed(self, name: str) -> bool:
@@ -125,10 +125,10 @@ class _Brought(IndexDataCacheFile):  # type: ignore[misc]  # Numba has no types
 
 
 class _Place:
-    """Valid for the content of sources."""
+    """Base of the places below: machine code is valid for the content of sources."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
-        super().__init__(function, file)  # type: ignore[call-arg]  # of one of Numba's classes
+        super().__init__(function, file)  # type: ignore[call-arg]  # a base class of Numba
         self._module = function.__module__
 
     def get_source_stamp(self) -> str:
@@ -144,7 +144,7 @@ class _Named(_Place, UserProvidedCacheLocator):  # type: ignore[misc]
 
 
 class _Travelled(_Place, InTreeCacheLocator):  # type: ignore[misc]
-    """Of packages that travelled to a node."""
+    """In the user's cache, for packages that were sent to a node."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         super().__init__(function, file)
@@ -168,7 +168,7 @@ class _OfUser(_Place, UserWideCacheLocator):  # type: ignore[misc]
 
 
 class _Nowhere(_Place, InTreeCacheLocator):  # type: ignore[misc]
-    """Where nothing can be written."""
+    """For a package that can be written nowhere."""
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> Any:
@@ -180,7 +180,7 @@ class _Storage(CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]
-    """The machine code of one kernel, see the module."""
+    """The machine code of one kernel: see the docstring of the module."""
 
     _impl_class = _Storage
 
@@ -199,7 +199,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         return None
 
     def save_overload(self, signature: Any, data: Any) -> None:
-        """Write machine code, unless its place cannot be written: then it is compiled again."""
+        """Write machine code; if its place cannot be written, the kernel is compiled each time."""
         with suppress(OSError):
             super().save_overload(signature, data)
 

@@ -92,10 +92,10 @@ class Checkpoints(Mapping[str, bytes]):
     Parameters
     ----------
     path : pathlib.Path, optional
-        A file of a :class:`~framework.store.KeyValue`, made with the first checkpoint; in memory
-        if None.
+        A file of a :class:`~framework.store.KeyValue`, created with the first checkpoint. If None,
+        checkpoints are kept in memory only.
     owner : str
-        Identifies the run that the checkpoints belong to; those of another owner are not there.
+        Identifies the run that the checkpoints belong to; those of another owner are ignored.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def _ignore(progress: PreparationProgress) -> None:
 
 @dataclass
 class Preparation:
-    """Workers, checkpoints, time limit and progress of what an algorithm does before it proposes.
+    """Workers, checkpoints, time limit and progress reports for work before the first batch.
 
     An algorithm should call :meth:`report` at least every second or so, because interruptions
     take effect there. If its work takes minutes, it should write what it has proven so far to

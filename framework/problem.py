@@ -28,8 +28,8 @@ class Problem(SharedComponents, Described, SearchHints, OnRecords, Repriced, ABC
     algorithm nor the evaluator.
 
     A class must define :meth:`evaluate` and the attributes below. With :meth:`from_config` it can
-    be used in a configuration, with :class:`Deployable` its genomes can be used as models. All else
-    is what a family knows besides, each with a default: parts that candidates share
+    be used in a configuration, with :class:`Deployable` its genomes can be used as models. All
+    other methods have defaults: those on parts that candidates share
     (:class:`~framework.components.SharedComponents`), and the capabilities of
     :mod:`framework.capabilities`.
 
@@ -39,8 +39,8 @@ class Problem(SharedComponents, Described, SearchHints, OnRecords, Repriced, ABC
     metrics : tuple of Metric
         The metrics that ``evaluate`` returns.
     costs_of_errors : tuple of str
-        Metrics of what errors cost, where they have costs: the first that is reported is what is
-        to be least.
+        Metrics that count what errors cost. The first of them that a problem reports is the one to
+        minimise.
     known_metrics : tuple of Metric
         The metrics that problems of this class can return, for listings.
     stochastic : bool
@@ -132,7 +132,7 @@ class Deployable(ABC):
         return None
 
     def labels(self) -> Sequence[Any]:
-        """Return the classes that models answer, by code; none where answers are no classes."""
+        """Return the classes that models can answer, by code; none if answers are no classes."""
         return ()
 
     def samples(
@@ -145,13 +145,13 @@ class Deployable(ABC):
         x : numpy.ndarray, shape (d,)
         frame : pandas.DataFrame of n records
         codes : numpy.ndarray of int64, shape (n,)
-            Their classes.
+            The true class of each record.
 
         Returns
         -------
         mapping of str to sequence of Sample
-            The metrics that are means over records, or the least of several such; a limit on one
-            of them can be certified.
+            By metric, the mean over records that it is, or the means of which it is the least.
+            Other metrics are missing: no limit on them can be certified.
 
         Raises
         ------
@@ -165,7 +165,7 @@ class Deployable(ABC):
         return -1
 
     def shares(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Return of how many of the records metrics are, as shares, where that is not of all.
+        """Return the share of the records that each metric is taken over, unless that is all.
 
         ``values`` are all metrics of some candidates.
         """
@@ -174,18 +174,18 @@ class Deployable(ABC):
     def known_records(
         self, frame: pd.DataFrame, codes: IntArray
     ) -> tuple[WordArray, WordArray] | None:
-        """Return codes of labelled records, and of those that the search has used.
+        """Return hash codes of labelled records, and of the records that the search has used.
 
         Parameters
         ----------
         frame : pandas.DataFrame of n records
         codes : numpy.ndarray of int64, shape (n,)
-            Their classes.
+            The true class of each record.
 
         Returns
         -------
         two numpy.ndarray of uint64, shapes (n,) and (m,), or None
-            Equal for equal records. None if it is not known which records those are.
+            Equal records have equal hash codes. None if it is not known which records were used.
 
         Raises
         ------
@@ -196,7 +196,7 @@ class Deployable(ABC):
 
 
 def check_genomes(problem: Problem, X: Array, place: str) -> None:
-    """Refuse genomes (n, d) of a file that are none of the problem's, as forged ones.
+    """Refuse genomes (n, d) that were read from a file and are not in the problem's space.
 
     Raises
     ------

@@ -1,9 +1,9 @@
-"""Open what a stranger may have laid: once, without waiting, regular files alone, bounded.
+"""Read files that a stranger may have made: regular files only, without waiting, up to a limit.
 
 A name may lead to a device that never ends, a pipe that nobody writes to, or a file that grows
-while it is read. So a file is opened without blocking, what was opened is looked at (not its name,
-which may lead elsewhere by then), and no more is read than is allowed, whatever its size says.
-Below a folder that was found without links none is followed, so that nobody can lay one later.
+while it is read. So a file is opened without blocking; the open file is checked, not its name,
+which may lead elsewhere by then; and no more bytes are read than allowed, whatever the size says.
+In a folder that was checked to have no links, none is followed, so that nobody can add one later.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import errno
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from io import BufferedReader, FileIO
 from pathlib import Path
@@ -21,7 +22,7 @@ from framework.errors import InputError
 _CHUNK = 2**20
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-_WITHOUT_LINKS: set[Path] = set()  # absolute paths of the folders that were found so
+_WITHOUT_LINKS: set[Path] = set()  # absolute paths of the folders that were checked
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a pipe",
@@ -32,7 +33,7 @@ _KINDS = {
 
 
 class TooManyBytes(ValueError):
-    """A file of more bytes than are taken: ``allowed`` are, ``found`` says how many there are."""
+    """A file has more bytes than ``allowed``; ``found`` says how many."""
 
     def __init__(self, allowed: int, size: int) -> None:
         super().__init__(f"more than {allowed:,} bytes")
@@ -40,7 +41,7 @@ class TooManyBytes(ValueError):
 
 
 class NoRegularFile(OSError):
-    """What is a pipe, a device or a directory where a file was expected."""
+    """There is a pipe, a device or a directory where a file was expected."""
 
     def __init__(self, path: Path, kind: str) -> None:
         self.filename, self.strerror = str(path), f"{kind} in the place of a file"
@@ -50,30 +51,30 @@ class NoRegularFile(OSError):
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a regular file for reading; nothing else, and without waiting for anything.
+    """Open a regular file for reading, without waiting for anything.
 
     Raises
     ------
     OSError
-        It is not there, may not be read, or is no regular file (:class:`NoRegularFile`).
+        It does not exist, may not be read, or is no regular file (:class:`NoRegularFile`).
     """
     return os.fdopen(_regular(path, os.O_RDONLY), "rb")
 
 
 def is_link(path: Path) -> bool:
-    """Return whether what is written gets into a file elsewhere: it is a link or a hard link."""
+    """Return whether a path is a link or a hard link, so that writing may change another file."""
     return path.is_symlink() or (path.is_file() and path.stat().st_nlink > 1)
 
 
 def open_to_append(path: Path) -> FileIO:
-    """Open a regular file for reading and writing, without a buffer; make it where it is missing.
+    """Open a regular file for reading and writing, unbuffered; create it if it is missing.
 
     Raises
     ------
     OSError
-        As :func:`open_regular` does.
+        As in :func:`open_regular`.
     InputError
-        It is a link or a hard link: what is written would get into a file elsewhere.
+        It is a link or a hard link, so that writing would change another file.
     """
     if is_link(path):
         raise InputError(
@@ -95,7 +96,7 @@ def _regular(path: Path, wanted: int) -> int:
 
 
 def _descriptor(path: Path, wanted: int) -> int:
-    """Open a path; below a folder that was found without links, one step at a time."""
+    """Open a path; in a folder that was checked for links, open each folder on the way in turn."""
     whole = Path(os.path.abspath(path))
     root = next((place for place in reversed(whole.parents) if place in _WITHOUT_LINKS), None)
     if root is None or os.open not in os.supports_dir_fd:
@@ -117,68 +118,59 @@ def _descriptor(path: Path, wanted: int) -> int:
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """Return the content of a regular file of at most so many bytes.
+    """Return the content of a regular file of at most ``most`` bytes.
 
     Raises
     ------
     TooManyBytes
     OSError
     """
-    parts, left = [], most + 1
+    return b"".join(_pieces(path, most))
+
+
+def read_text(path: Path, most: int) -> str:
+    """Return the UTF-8 text of a file like :func:`read_bytes`; may raise UnicodeDecodeError."""
+    return read_bytes(path, most).decode("utf-8")
+
+
+def digest_of(path: Path, most: int) -> str:
+    """Return the SHA-256 of a file, read in pieces; arguments and errors as :func:`read_bytes`."""
+    digest = hashlib.sha256()
+    for piece in _pieces(path, most):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _pieces(path: Path, most: int) -> Iterator[bytes]:
+    """Yield the content of a regular file in pieces; raise where it is more than ``most`` bytes."""
+    left = most + 1
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
             raise TooManyBytes(most, size)
         if _looks_endless(file, path):
             raise NoRegularFile(path, "something that the system makes up")
-        while left and (part := file.read(min(_CHUNK, left))):
-            parts.append(part)
-            left -= len(part)
+        while left and (piece := file.read(min(_CHUNK, left))):
+            left -= len(piece)
+            yield piece
     if not left:
         raise TooManyBytes(most, size)
-    return b"".join(parts)
-
-
-def read_text(path: Path, most: int) -> str:
-    """Return the text, in UTF-8, of such a file; raises UnicodeDecodeError beside the above."""
-    return read_bytes(path, most).decode("utf-8")
-
-
-def digest_of(path: Path, most: int) -> str:
-    """Return the SHA-256 of a regular file of at most so many bytes, a piece at a time.
-
-    Raises
-    ------
-    TooManyBytes
-    OSError
-    """
-    digest, left = hashlib.sha256(), most + 1
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > most:
-            raise TooManyBytes(most, size)
-        while left and (part := file.read(min(_CHUNK, left))):
-            digest.update(part)
-            left -= len(part)
-    if not left:
-        raise TooManyBytes(most, size)
-    return digest.hexdigest()
 
 
 def check_no_links(folder: Path, what: str, *, written: bool = False) -> None:
-    """Refuse links within a folder that someone may have sent, now and as long as we read in it.
+    """Refuse links within a folder that comes from others, now and as long as we read in it.
 
-    What is read through one may be a file of the user's, which is then shown or sent to a
-    tracking server; what is written through one overwrites such a file.
+    Reading through a link could show a private file of the user, or send it to a tracking server;
+    writing through a link would overwrite such a file.
 
     Parameters
     ----------
     folder : pathlib.Path
-        It may be a link itself: the user named it.
+        The folder, which may itself be a link, since the user named it.
     what : str
-        What the folder is, in the message: ``a run``.
+        What messages call the folder, such as ``a run``.
     written : bool
-        Whether files in it are written, so that none may be a file elsewhere by another name.
+        Whether files in the folder will be written; then hard links are refused, too.
 
     Raises
     ------
@@ -205,14 +197,14 @@ def check_no_links(folder: Path, what: str, *, written: bool = False) -> None:
 
 
 def _names_of(entry: os.DirEntry[str]) -> int:
-    """Return how many names a file has; 0 where it is gone meanwhile."""
+    """Return how many names (hard links) a file has; 0 if it is gone by now."""
     with suppress(OSError):
         return entry.stat(follow_symlinks=False).st_nlink
     return 0
 
 
 def _looks_endless(file: BufferedReader, path: Path) -> bool:
-    """Return whether it is a file of /proc or /sys, which may wait or never end."""
+    """Return whether a file of size 0 is one of the system's, which may wait or never end."""
     place = Path(os.path.realpath(path))
     status = os.fstat(file.fileno())
     made_up = any(place.is_relative_to(root) for root in ("/proc", "/sys", "/dev"))

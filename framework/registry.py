@@ -35,7 +35,7 @@ Group = Literal[
 
 @cache
 def _installed() -> Any:  # another class in each Python; all have select()
-    """Read what all packages register, once: that takes longer than to look for one group."""
+    """Return the entry points of all packages; reading them is slow, so it is done once."""
     return entry_points()
 
 
@@ -61,7 +61,7 @@ def load(group: Group, name: str) -> Any:
     Raises
     ------
     InputError
-        No such name (the nearest one is suggested), or it cannot be imported.
+        The name is unknown (the nearest one is suggested), or the class cannot be imported.
     """
     entries = _entries(group)
     if name not in entries:
@@ -90,17 +90,17 @@ def require_columns(needed: Iterable[str], columns: Collection[str], where: obje
     ----------
     needed : iterable of str
     columns : collection of str
-        Those of the table.
+        The columns of the table.
     where : path or str, optional
-        Where the table lies; without it these are records for a model, and cells may be empty.
+        The file of the table. None if the table has records for a model, where cells may be empty.
 
     Raises
     ------
     RecordsError
-        Some are missing: all are named, and a column most like each of the first few.
+        Columns are missing: all are named, with the most similar columns for the first few.
     """
-    needed, there = dict.fromkeys(needed), set(columns)
-    lacking = [name for name in needed if name not in there]
+    needed, present = dict.fromkeys(needed), set(columns)
+    lacking = [name for name in needed if name not in present]
     if lacking:
         *most, last = map(repr, lacking)
         text = f"columns {', '.join(most)} and {last}" if most else f"a column {last}"
@@ -115,12 +115,12 @@ def require_columns(needed: Iterable[str], columns: Collection[str], where: obje
 def require_labels(
     missing: Any, column: str, place: str, advice: str = "label or remove them"
 ) -> None:
-    """Check that no record lacks a label, of which ``missing`` says where one is not there.
+    """Check that no record lacks a label; ``missing``, a mask, tells which ones do.
 
     Raises
     ------
     RecordsError
-        Some do: it says how many, the first, and what to do.
+        Some records lack a label: the message has their number, the first one, and what to do.
     """
     if missing.any():
         raise RecordsError(
@@ -130,7 +130,7 @@ def require_labels(
 
 
 def nearest(unknown: str | list[str], words: Any) -> str:
-    """Return '; did you mean X?' for the words nearest to an unknown one or to nine, or nothing."""
+    """Return '; did you mean X?' with the words nearest to unknown ones (at most nine), or ''."""
     spelled = {text.casefold(): text for text in map(str, words)}
     asked = unknown[:9] if isinstance(unknown, list) else [unknown]
     close = [like for word in asked for like in get_close_matches(str(word).casefold(), spelled, 1)]

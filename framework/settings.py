@@ -34,9 +34,9 @@ def _placed(path: Path, info: ValidationInfo) -> Path:
 
 
 PlacedPath = Annotated[Path, AfterValidator(_placed)]
-"""A path in a configuration, made absolute: it is relative to ``context['base']``, its folder.
+"""A path in a configuration, which is made absolute from the folder ``context['base']``.
 
-That it is read is noted as an effect of the configuration.
+Reading the path is recorded as an effect of the configuration.
 """
 
 
@@ -61,7 +61,7 @@ _ROLE = re.compile(r":\w+:`~?(?:[\w.]*\.)?([\w.]+)`")
 
 
 def descriptions(cls: type) -> dict[str, str]:
-    """Return what the docstrings of a class and its bases say of keys, by key.
+    """Return the descriptions of keys in the docstrings of a class and its bases, by key.
 
     An entry is ``key : text``; below the heading *Parameters* the text begins in the next line.
     """
@@ -78,7 +78,7 @@ def descriptions(cls: type) -> dict[str, str]:
 
 
 def describe(section: dict[str, Any], *classes: type) -> None:
-    """Put what the docstrings of classes say of keys into the JSON schema of a section."""
+    """Put the descriptions of keys in the docstrings of classes into a section's JSON schema."""
     doc = inspect.cleandoc(classes[-1].__doc__ or "")
     section["description"] = doc.partition("\n\n")[0]
     for cls in classes:
@@ -88,10 +88,10 @@ def describe(section: dict[str, Any], *classes: type) -> None:
 
 
 class Section(BaseModel):
-    """Base of every part of a configuration: unknown keys are mistakes, values are frozen.
+    """Base of every section of a configuration: unknown keys are refused, values are frozen.
 
-    The JSON schema takes the description of each key from the class's docstring, where a line
-    ``key : text`` says it.
+    The JSON schema takes the description of each key from a line ``key : text`` in the docstring
+    of the class.
     """
 
     @classmethod
@@ -107,7 +107,7 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _no_number_from_yes(cls, value: Any, info: ValidationInfo) -> Any:
-        """Refuse yes and no where pydantic would read 1 and 0."""
+        """Refuse yes and no, which pydantic would read as the numbers 1 and 0."""
         if isinstance(value, bool) and info.field_name is not None:
             annotation = str(cls.model_fields[info.field_name].annotation)
             if "bool" not in annotation and "Any" not in annotation:
@@ -116,7 +116,7 @@ class Section(BaseModel):
 
 
 class SectionOfKind(Section):
-    """A section for which the text of its ``kind`` alone is short."""
+    """A section that may be abbreviated to the text of its ``kind``."""
 
     @classmethod
     def __get_pydantic_json_schema__(

@@ -33,7 +33,7 @@ class Space(ABC):
         Least and greatest value of each gene, both inclusive.
     """
 
-    words: ClassVar[str] = "any space"  # what its members are, in messages
+    words: ClassVar[str] = "any space"  # what messages call the genomes
     d: int
     dtype: np.dtype[np.generic]
     lower: Array
@@ -51,8 +51,8 @@ class Space(ABC):
     def sample_by_size(self, rng: np.random.Generator, size: int) -> Array:
         """Draw genomes so that all sizes (numbers of blocks, of items picked) are equally likely.
 
-        The same as :meth:`sample` where genomes of the space have no size, or where that spreads
-        the sizes evenly already.
+        It is :meth:`sample` if genomes of the space have no size, or if that already spreads the
+        sizes evenly.
         """
         return self.sample(rng, size)
 
@@ -61,9 +61,12 @@ class Space(ABC):
         return np.asarray(((self.lower <= X) & (self.upper >= X)).all(axis=1), dtype=bool)
 
     def check_bounds(self, X: Array) -> None:
-        """Refuse no genomes, those of another type or width, and genes beyond their bounds.
+        """Check type and shape (n, d), n at least 1, and that all genes are within their bounds.
 
-        The ContractError names the first such gene.
+        Raises
+        ------
+        ContractError
+            They are not; the message names the first gene beyond its bounds.
         """
         if X.dtype != self.dtype or X.ndim != 2 or X.shape[1] != self.d or not len(X):
             raise ContractError(
@@ -96,10 +99,10 @@ class Partition(Space):
     empty (Hamilton and Fulp, Section 3.1). With ``removal`` a gene may also be -1: the item is left
     out altogether (Section 5.1, "Feature Removal Option"); at least one item stays.
 
-    After the genes of the items may come ``levels`` more, whole numbers from 0 below ``values``
-    that say how blocks are used: gene ``n + j`` belongs to what lies between block ``j`` and the
-    next, and is 0 where there is no next one; with ``last`` it belongs to block ``j``, and is 0
-    where there is no such block. A single one is for all blocks.
+    The genes of the items may be followed by ``levels`` more genes, whole numbers from 0 to
+    ``values - 1`` that say how blocks are used. Gene ``n + j`` belongs to the transition from block
+    ``j`` to the next one or, with ``last``, to block ``j`` itself; it is 0 where there is no such
+    transition or block. If ``levels`` is 1, the gene is for all blocks.
 
     Parameters
     ----------
@@ -112,7 +115,7 @@ class Partition(Space):
     levels, values : int
         Number of further genes, and of the values of each.
     last : bool
-        Whether the last block has a level too.
+        Whether the last block has a level, too.
     """
 
     words = "ordered partitions"
@@ -162,7 +165,7 @@ class Partition(Space):
         Raises
         ------
         ValueError
-            Another shape, or a gene beyond its bounds.
+            The shape is another one, or a gene is beyond its bounds.
         """
         if X.ndim != 2 or X.shape[1] != self.d:
             raise ValueError(f"expected genomes of shape (n, {self.d}), found {X.shape}")
@@ -180,11 +183,12 @@ class Partition(Space):
 
         Notes
         -----
-        The numbers of items kept and of blocks are drawn by how many genomes have them; then the
-        items are divided one by one, by the recurrence of the Stirling numbers of the second kind
-        S(m, j) = S(m - 1, j - 1) + j S(m - 1, j); last, the blocks are put in random order.
-        Genomes are counted in whole numbers; only their ratios are rounded. O(size (n + k)), and
-        O(n k) whole-number operations once.
+        The number of items that are not removed and the number of blocks are drawn with a
+        probability proportional to the number of genomes that have them. Then the items are divided
+        one by one, by the recurrence of the Stirling numbers of the second kind, S(m, j) =
+        S(m - 1, j - 1) + j S(m - 1, j). Last, the blocks are put in random order. Genomes are
+        counted in whole numbers; only their ratios are rounded. O(size (n + k)), and O(n k)
+        whole-number operations once.
         """
         counts = self._counts
         shares = [up_to / self.size for up_to in itertools.accumulate(counts.values())]
@@ -196,14 +200,14 @@ class Partition(Space):
         for item in reversed(range(self.n)):
             opens = rng.random(size) < alone[item + 1, left]
             joined = np.floor(rng.random(size) * left).astype(np.int64)
-            here = item < sizes
-            block[here, item] = np.where(opens, left - 1, joined)[here]
-            left = left - (here & opens)
+            placed = item < sizes
+            block[placed, item] = np.where(opens, left - 1, joined)[placed]
+            left = left - (placed & opens)
         keys = rng.random((size, self.k))
         keys[np.arange(self.k) >= blocks[:, np.newaxis]] = 2.0
         order = keys.argsort(axis=1).argsort(axis=1)
         genes = np.where(block < 0, -1, np.take_along_axis(order, np.maximum(block, 0), axis=1))
-        if self.removal:  # the first items were kept; which ones these are is random too
+        if self.removal:  # the first items were placed; shuffle which ones these are
             genes = rng.permuted(genes, axis=1)
         return self._with_levels(genes.astype(self.dtype), rng)
 
@@ -229,7 +233,7 @@ class Partition(Space):
         return self.settle(np.concatenate([items, drawn], axis=1))
 
     def settle(self, X: Array) -> Array:
-        """Set levels that belong to no block to 0 in place; return ``X``, shape (m, d)."""
+        """Set levels without a block or transition to 0 in place; return ``X``, shape (m, d)."""
         if self.levels:
             used = X[:, : self.n].max(axis=1, initial=-1)[:, np.newaxis] + self.last
             X[:, self.n :][np.arange(self.levels) >= used] = 0
@@ -237,7 +241,7 @@ class Partition(Space):
 
     @cached_property
     def _counts(self) -> dict[tuple[int, int], int]:
-        """How many genomes keep so many items in so many blocks (Equation 1, times levels)."""
+        """Number of genomes by (items, blocks) that they have (Equation 1, times their levels)."""
         stirling = _stirling(self.n, self.k)
         return {
             (m, j): math.comb(self.n, m)
@@ -250,7 +254,7 @@ class Partition(Space):
 
     @cached_property
     def _alone(self) -> FloatArray:
-        """Probability that item m opens one of the j blocks of items 1 to m, (n + 1, k + 1)."""
+        """Probability that item m is alone in one of the j blocks of items 1 to m, [m, j]."""
         stirling = _stirling(self.n, self.k)
         table = np.zeros((self.n + 1, self.k + 1))
         for m in range(1, self.n + 1):
@@ -312,7 +316,7 @@ class Counts(Space):
         return np.asarray(np.where(place < picked, counts, 0), dtype=self.dtype)
 
     def contains(self, X: Array) -> BoolArray:
-        """Tell which rows stay within the bounds and pick what they must."""
+        """Tell which rows stay within the bounds and pick an item, unless ``empty`` is allowed."""
         return np.asarray(super().contains(X) & (self.empty | (X > 0).any(axis=1)))
 
 
@@ -347,9 +351,9 @@ class Integers(Space):
     lower, upper : array_like of int, shape (d,)
         Least and greatest value of each gene, both inclusive, ``lower <= upper``.
     members : int
-        The first so many genes say how often an item is picked (``lower`` is 0 there), and at
-        least one of them is above 0. Moves treat these as counts and the others as ordered
-        numbers; with 0 every gene is an ordered number.
+        The number of leading genes that say how often an item is picked. Their ``lower`` is 0, and
+        at least one of them is above 0 in each genome. Moves treat them as counts, and all other
+        genes as ordered numbers.
     """
 
     words = "whole numbers within bounds"
@@ -388,13 +392,13 @@ class Integers(Space):
         return f"{self.d} whole numbers with bounds of their own{members}"
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw each gene uniformly; where no member is picked, one of them once."""
+        """Draw each gene uniformly; where no member is picked, pick a random one once."""
         X = rng.integers(self.lower, self.upper, size=(size, self.d), endpoint=True)
         if self.members:
             pickable = np.flatnonzero(self.upper[: self.members])
-            one = rng.choice(pickable, size=size)
+            member = rng.choice(pickable, size=size)
             nothing = ~X[:, : self.members].any(axis=1)
-            X[nothing, one[nothing]] = 1
+            X[nothing, member[nothing]] = 1
         return X.astype(self.dtype)
 
     def contains(self, X: Array) -> BoolArray:
@@ -442,7 +446,7 @@ class Box(Space):
         return X
 
     def contains(self, X: Array) -> BoolArray:
-        """Tell which rows stay within the bounds, with whole numbers where they must be."""
+        """Tell which rows stay within the bounds and have whole numbers in the ``whole`` genes."""
         return np.asarray(super().contains(X) & ((np.rint(X) == X) | ~self.whole).all(axis=1))
 
 
@@ -462,10 +466,10 @@ def _stirling(n: int, k: int) -> list[list[int]]:
 
 
 def compress(X: Array) -> Array:
-    """Close the gaps of block assignments, row by row (Hamilton and Fulp, Section 3.1).
+    """Close the gaps in the block numbers of each row (Hamilton and Fulp, Section 3.1).
 
-    The blocks in use are renumbered 0, 1, ... in their old order, which is where the paper's
-    "while there is a missing j, replace j + 1 with j" ends; -1 stays.
+    The blocks in use are renumbered 0, 1, ... in their old order, which is the final result of the
+    paper's "while there is a missing j, replace j + 1 with j"; -1 stays.
 
     Parameters
     ----------

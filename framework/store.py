@@ -7,9 +7,9 @@ Then come frames, each with a head of twelve bytes before its content::
     checksum   uint32: CRC-32 of the content
     checksum   uint32: CRC-32 of the eight bytes before
 
-The checksums of all frames but the title go on from the CRC-32 of the title, so that a frame of
-another file is no frame here. A frame that is cut short at the end of the file is being written,
-or was when the process died: it is not read.
+The checksums of all frames after the title continue the CRC-32 of the title, so that a frame of
+another file is not valid here. A frame that is cut short at the end of the file is being written,
+or was when a process died: it is not read.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _HEAD = struct.Struct("<III")
 _KEY = struct.Struct("<I")
 _MOST_CONTENT = 2**31 - 1  # bytes of a frame
 _MOST_TITLE = 10**8  # bytes
-_WASTE = 2**20  # bytes of values that no longer count, which a file may always have
+_WASTE = 2**20  # bytes of outdated values that a file may always have
 
 
 class DamagedFrame(ValueError):
-    """A frame is not as it was written."""
+    """The bytes of a frame do not match its checksums."""
 
 
 class Frame(NamedTuple):
@@ -56,7 +56,7 @@ class Framing:
     Attributes
     ----------
     beginning : bytes
-        What the file begins with.
+        The first bytes of the file, up to the end of the title.
     """
 
     def __init__(self, title: bytes) -> None:
@@ -65,12 +65,12 @@ class Framing:
         self._seed = zlib.crc32(title)
 
     def framed(self, *parts: bytes) -> bytes:
-        """Return a frame whose content is some parts, joined.
+        """Return a frame with the joined parts as its content.
 
         Raises
         ------
         ValueError
-            They are more bytes than a frame takes.
+            The content is too large for a frame.
         """
         content = b"".join(parts)
         if len(content) > _MOST_CONTENT:
@@ -79,15 +79,15 @@ class Framing:
         return head + _KEY.pack(zlib.crc32(head, self._seed)) + content
 
     def frames(self, file: BinaryIO, start: int | None = None) -> Iterator[Frame]:
-        """Yield the complete frames from ``start`` on, or all of them; contents are not read.
+        """Yield the complete frames from byte ``start`` on (by default all after the title).
 
-        The file stands at the content of the frame that was yielded. What is appended meanwhile
-        is left to the next call.
+        Contents are not read: the file is positioned at the content of the frame just yielded.
+        Frames that are appended meanwhile are left to the next call.
 
         Raises
         ------
         DamagedFrame
-            A head is not as it was written.
+            The head of a frame is damaged.
         """
         size = os.fstat(file.fileno()).st_size
         stop = len(self.beginning) if start is None else start
@@ -106,7 +106,7 @@ class Framing:
             yield Frame(place, stop, checksum)
 
     def content(self, file: BinaryIO, frame: Frame) -> bytes:
-        """Return the content of a frame. Raises DamagedFrame where it is not as it was written."""
+        """Return the content of a frame; raise DamagedFrame if it is damaged."""
         file.seek(frame.start)
         content = file.read(frame.length)
         if len(content) != frame.length or zlib.crc32(content, self._seed) != frame.checksum:
@@ -115,12 +115,12 @@ class Framing:
 
 
 def title_of(file: BinaryIO) -> bytes | None:
-    """Return the title of a framed file; None where it has no complete one, or is another file.
+    """Return the title of a framed file; None if it is no framed file or the title is incomplete.
 
     Raises
     ------
     DamagedFrame
-        The title is not as it was written.
+        The title is damaged.
     """
     file.seek(0)
     if file.read(len(_MAGIC)) != _MAGIC:
@@ -133,12 +133,12 @@ def title_of(file: BinaryIO) -> bytes | None:
 
 
 def append(file: BinaryIO, end: int, content: bytes) -> int:
-    """Write at the end of the last complete frame, all or nothing; return where it ends then.
+    """Write at ``end``, the end of the last complete frame, all or nothing; return the new end.
 
     Raises
     ------
     OSError
-        It cannot be written; the file ends where it did.
+        It cannot be written; the file ends at ``end``.
     """
     rest = memoryview(content)
     try:
@@ -154,45 +154,44 @@ def append(file: BinaryIO, end: int, content: bytes) -> int:
 
 
 class KeyValue:
-    """Values by key in one framed file; of several values of a key the last counts.
+    """Values by key in one framed file; if a key is written several times, the last value counts.
 
-    Nothing is read of a file with another title, and the first value that is written begins it
-    anew. A value that is damaged counts as absent, and so does everything that no longer can be
-    found; whoever computed it does so again.
+    A file with another title counts as empty, and is overwritten with the first value. A damaged
+    value, or one that can no longer be found, counts as absent and has to be computed again.
 
     Parameters
     ----------
     path : pathlib.Path
-        The file; it is made with the first value.
+        The file, which is created with the first value.
     title : str
         What the values belong to.
     shared : bool
-        Whether other processes write to it, too. Then each waits for the others, by a lock beside
-        the file. If not, the file is written anew whenever most of it no longer counts.
+        Whether other processes write to the file, too; they then take turns by a lock beside it.
+        Otherwise the file is rewritten whenever most of its values are outdated.
 
     Raises
     ------
     OSError
         The file cannot be read (any method) or written (:meth:`put`).
     InputError
-        A link is in its place.
+        There is a link in the place of the file.
     """
 
     def __init__(self, path: Path, title: str, *, shared: bool = False) -> None:
         self.path, self._framing = path, Framing(title.encode())
         self._lock = path.with_suffix(".lock") if shared else None
         self._frames: dict[bytes, Frame] = {}
-        self._end = 0  # of the last complete frame; 0 where the file is another, or not there
+        self._end = 0  # of the last complete frame; 0 if the file is missing or has another title
         self.keys()
 
     def keys(self) -> list[bytes]:
-        """Return the keys, also those of other processes."""
+        """Return the keys, including those that other processes wrote."""
         with suppress(FileNotFoundError), open_regular(self.path) as file:
             self._read_on(file)
         return list(self._frames)
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return the values of those keys that have one."""
+        """Return the values of some keys; keys without a value are left out."""
         values = {}
         with suppress(FileNotFoundError), open_regular(self.path) as file:
             self._read_on(file)
@@ -205,7 +204,7 @@ class KeyValue:
         return values
 
     def put(self, values: Mapping[bytes, bytes]) -> None:
-        """Write values; each is there whole or not at all, whatever happens meanwhile."""
+        """Write values, each atomically: after a crash it is there whole or not at all."""
         frames = [self._framed(key, value) for key, value in values.items()]
         with nullcontext() if self._lock is None else locked(self._lock):
             with open_to_append(self.path) as file:
@@ -223,7 +222,7 @@ class KeyValue:
         return self._framing.framed(_KEY.pack(len(key)), key, value)
 
     def _read_on(self, file: BinaryIO) -> None:
-        """Note the frames that were appended since the last time."""
+        """Read the keys of the frames that were appended since the last call."""
         if os.fstat(file.fileno()).st_size < self._end:  # somebody removed the file
             self._end, self._frames = 0, {}
         if not self._end:

@@ -1,7 +1,8 @@
 """Many independent random streams from one seed.
 
-The algorithm draws from a stream of its own. Each candidate of a stochastic problem has a stream
-that depends only on the seed and its id, so that neither batches nor workers change a value.
+The algorithm draws from its own stream. Each candidate of a stochastic problem has a stream that
+depends only on the seed and the candidate's id, so that values depend neither on batches nor on
+workers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def repeat_seed(seed: int, repeat: int) -> int:
 
 
 def resample_stream(seed: int, *, again: bool = False) -> np.random.Generator:
-    """Return the stream that resamples of a run's records, or of these, are drawn from."""
+    """Return the stream for resamples of a run's records or, with ``again``, of the resamples."""
     key = (_RESAMPLES, 1) if again else (_RESAMPLES,)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 

@@ -22,7 +22,7 @@ _LINE_EVERY = 5.0  # seconds between two plain lines
 
 
 def describe(progress: Progress, rate: float) -> str:
-    """Return generation, evaluations, rate, front size and hypervolume in 60 characters or so."""
+    """Return generation, evaluations, rate, front size and hypervolume in about 60 characters."""
     text = (
         f"gen {progress.generation:,} · {progress.evaluations:,} evals · {rate:,.0f}/s · "
         f"front {progress.front_size:,} · hypervolume {progress.hypervolume:.4f}"
@@ -31,7 +31,7 @@ def describe(progress: Progress, rate: float) -> str:
 
 
 def describe_work(work: PreparationProgress) -> str:
-    """Return what is being done, how much of it is done, the rate and the time left at it."""
+    """Return the kind of work, how much of it is done, the rate and the estimated time left."""
     text = f"{work.what} · {work.done:,} of {work.total:,}"
     if not work.done or not work.seconds:
         return text
@@ -41,7 +41,7 @@ def describe_work(work: PreparationProgress) -> str:
 
 
 def in_notebook() -> bool:
-    """Return whether this is the kernel of a notebook, which says that it is a terminal."""
+    """Return whether this process is the kernel of a notebook, which claims to be a terminal."""
     return "ipykernel" in sys.modules
 
 
@@ -55,11 +55,11 @@ class Display(Callback):
     quiet : bool
         Whether nothing is shown.
     console : PlainConsole, optional
-        Where it is shown; the standard error stream by default.
+        Where progress is shown; the standard error stream by default.
     delay : float
-        Seconds that the work takes before a bar is shown.
+        Seconds after which a bar appears, if the work still goes on.
     transient : bool
-        Whether the bar is taken away at the end.
+        Whether the bar is removed at the end.
     """
 
     def __init__(
@@ -103,16 +103,16 @@ class Display(Callback):
         self.close()
 
     def step(self, text: str, done: float, total: float | None, line: str | None = None) -> None:
-        """Show how far work is.
+        """Show the progress of some work.
 
         Parameters
         ----------
         text : str
-            Beside the bar; elsewhere a line every few seconds, where it has changed.
+            Shown beside the bar or, without a bar, as a line every few seconds if it has changed.
         done, total : float
-            What is done of how much; how much is not known where ``total`` is None.
+            The amount of work done, and in all; None if the total is unknown.
         line : str, optional
-            Shown elsewhere in any case, in place of ``text``.
+            Without a bar, a line that is always shown, in place of ``text``.
         """
         if self._bar is not None:
             self._start()
@@ -132,12 +132,12 @@ class Display(Callback):
             self._console.say(line)
 
     def on_start(self) -> None:
-        """Show the bar, where it does not wait for its time."""
+        """Show the bar, unless there is a delay."""
         if self._bar is not None:
             self._start()
 
     def on_preparation(self, work: PreparationProgress) -> None:
-        """Show work that batches wait for: below the bar, or in a line."""
+        """Show work that batches wait for, below the bar or in a line."""
         if not self._due():
             return
         text = describe_work(work)

@@ -25,17 +25,16 @@ from framework.settings import Budget
 
 _REPORT_SECONDS = 0.5  # between two reports while a batch is awaited
 _SMALL_FRONT = 64  # solutions up to which the front is measured after every batch
-_MEASURING_SHARE = 0.02  # of the run's time that measuring a larger one may take
-_PIECES = 32  # of a first batch that may be cut where the time is over
-_FAILURES_COUNT_FROM = 50  # evaluations before the share of failed ones can stop a run
+_MEASURING_SHARE = 0.02  # share of the run's time that measuring a larger front may take
+_PIECES = 32  # into which the first batch is divided if there is a time limit
+_FAILURES_COUNT_FROM = 50  # evaluations before the share of failures can stop a run
 
 
 @dataclass(frozen=True)
 class Progress:
     """The state of a run after the algorithm has learned from a batch.
 
-    A generation is one batch, or as many evaluations as the algorithm counts for one
-    (``Algorithm.evaluations_per_generation``).
+    A generation is one batch, or ``Algorithm.evaluations_per_generation`` evaluations.
 
     Attributes
     ----------
@@ -44,15 +43,15 @@ class Progress:
     evaluations, failed : int
         Number of evaluations, and how many of them failed.
     front_size : int
-        Number of solutions on the Pareto front. While a run with a large front goes on, that of a
-        few batches ago.
+        Number of solutions on the Pareto front. While a run goes on, it may be a few batches old
+        if the front is large.
     hypervolume : float
         Share of the box between best and worst values that the front dominates; as old as
         ``front_size``.
     seconds : float
         Time spent searching, over all sessions.
     share : float or None
-        Share of the budget that is spent, 0 to 1; None where only ``patience`` limits the run.
+        Share of the budget that is spent, 0 to 1; None if only ``patience`` limits the run.
     replayed : bool
         Whether the batch came from the journal.
     stopped : str
@@ -71,7 +70,7 @@ class Progress:
 
 
 class Callback:
-    """Follows a run, to show or log it. Methods do nothing unless overridden and must not raise."""
+    """Follows a run, to show or log it. Methods do nothing by default; they must not raise."""
 
     def on_start(self) -> None:
         """Called before the first batch."""
@@ -82,8 +81,8 @@ class Callback:
     def on_batch(self, progress: Progress) -> None:
         """Called after each batch that the algorithm has learned from.
 
-        Where batches are pieces of generations: after each generation, and at least every half
-        second.
+        If batches are pieces of generations, it is called after each generation, and at least
+        every half second.
         """
 
     def on_end(self, progress: Progress) -> None:
@@ -140,8 +139,8 @@ def search(
 class PendingBatch(NamedTuple):
     """A batch that was proposed and that the algorithm has not learned from yet."""
 
-    n_proposed: int  # by the algorithm; fewer are evaluated where the budget ends
-    evaluated: Evaluated | None  # where it was evaluated at once; else it is awaited
+    n_proposed: int  # by the algorithm; fewer are evaluated if the budget ends within the batch
+    evaluated: Evaluated | None  # the values, if it was evaluated at once; else they are awaited
 
 
 class Driver:
@@ -154,17 +153,17 @@ class Driver:
     Parameters
     ----------
     problem : Problem
-        Here it only gives the names of the genes; ``evaluator`` evaluates.
+        Only read for the names of genes and components; ``evaluator`` evaluates.
     algorithm : Algorithm
         In its initial state: it has not proposed anything yet.
     evaluator : Evaluator
     budget : Budget
     journal : Journal, optional
-        Each batch is written to it before the algorithm learns from it. Where batches are pieces
-        of generations, evaluations are written in chunks as they arrive. None writes nothing.
+        Each batch is written to it before the algorithm learns from it. If batches are pieces of
+        generations, evaluations are written in chunks as they arrive. If None, nothing is written.
     checkpoints : Checkpoints, optional
-        Intermediate results of the preparation, also those of earlier sessions; None keeps them
-        in memory.
+        Intermediate results of the preparation, including those of earlier sessions. If None, they
+        are kept in memory.
     callbacks : sequence of Callback
     stopping_criterion : StoppingCriterion, optional
         May end the run before its budget does.
@@ -178,7 +177,7 @@ class Driver:
     generation : int
         Number of the last complete generation, from 0; -1 before the first one.
     pending : deque of PendingBatch
-        Batches proposed and not learned from yet, the oldest first.
+        Batches that the algorithm proposed and has not learned from yet, the oldest first.
     archive : Archive
         The Pareto front of the evaluations that the algorithm has learned from.
     """
@@ -212,8 +211,8 @@ class Driver:
         self._limit = self._evaluation_limit()
         self._last: list[Evaluated] = []
         self._unchanged = 0  # generations since the front changed
-        self._front_size, self._hypervolume = 0, 0.0  # as they were last measured
-        self._measuring = 0.0  # seconds spent on that
+        self._front_size, self._hypervolume = 0, 0.0  # the latest measurements
+        self._measuring = 0.0  # seconds spent on measuring
         self._reported = 0.0  # when progress was last reported
         self._earlier = journal.seconds if journal else 0.0  # of earlier sessions
         self._started = time.perf_counter()
@@ -270,8 +269,8 @@ class Driver:
     def propose_pending(self) -> None:
         """Have the algorithm propose as many batches as it may have pending and the budget allows.
 
-        A batch that the evaluator can evaluate at once comes with its values; others are
-        submitted, except for what the journal already knows.
+        A batch is either evaluated at once or submitted to the evaluator, except for candidates
+        whose values are in the journal.
         """
         while not self.n_batches or not self.stop_reason():
             X = self.algorithm.ask()
@@ -282,15 +281,16 @@ class Driver:
             n_proposed = len(X)
             if n_proposed > self._limit - self.n_proposed:
                 X = X[: int(self._limit) - self.n_proposed]
-            X = fixed(X)  # a copy where the algorithm could still change it
+            X = fixed(X)  # a copy if the algorithm could still change it
             ids = np.arange(self.n_proposed, self.n_proposed + len(X))
             evaluated = None
-            # nobody else waits for the evaluator, nothing is replayed, and the batch is complete
+            # evaluate at once only if no other batch is pending, nothing is replayed, and the
+            # budget does not end within the batch
             if self.algorithm.max_pending == 1 and self.replay.over and len(X) == n_proposed:
                 evaluated = self.evaluator.score(ids, X)
             if evaluated is None:
                 self._submit(ids, X)
-            else:  # checked before it is written to the journal, as what is received is
+            else:  # checked here, since wrong values must not get into the journal
                 evaluated.check_answers(self.n_proposed, X, self.algorithm.metric_names, "score")
                 self._awaited.skip(len(X))
             self.n_proposed += len(X)
@@ -300,7 +300,7 @@ class Driver:
                 return
 
     def _submit(self, ids: IntArray, X: Array) -> None:
-        """Submit the candidates whose values the journal does not know."""
+        """Submit the candidates whose values are not in the journal."""
         self._awaited.add(X)
         replayed = self.replay.take(self.n_proposed, X)
         if replayed is not None:
@@ -315,9 +315,9 @@ class Driver:
             self.evaluator.submit(ids[start : start + size], X[start : start + size])
 
     def _piece(self, n: int) -> int:
-        """Return how many of n candidates are submitted together: all, where time is no limit.
+        """Return how many of n candidates are submitted together: all if there is no time limit.
 
-        Where the time is over in the midst of a batch, only whole pieces of it are kept.
+        When the time is over in the middle of a batch, only its finished pieces count.
         """
         if self.budget.seconds is None:
             return n
@@ -329,15 +329,15 @@ class Driver:
     def learn_oldest(self) -> None:
         """Await the oldest pending batch, write it to the journal, and let the algorithm learn.
 
-        Evaluations may arrive in any order. Where the time is over, the batch is cut: what has
-        arrived is kept, at least one candidate of the run, and the algorithm does not learn from
-        it. The journal then holds the candidates that were kept, so that a resumed run is cut at
-        the same ones, or evaluates the others where it has more time.
+        Evaluations may arrive in any order. When the time is over, the batch is cut: the candidates
+        that have arrived count (a run has at least one), but the algorithm does not learn from
+        them. They are in the journal, so that a resumed run is cut in the same way, or evaluates
+        the other candidates if it has more time.
 
         Raises
         ------
         JournalError
-            Candidates are awaited that nobody evaluates.
+            The values of a candidate are neither in the journal nor with the evaluator.
         """
         evaluated = self.pending[0].evaluated
         if evaluated is None:
@@ -351,7 +351,7 @@ class Driver:
                     )
                 pieces = self.evaluator.collect(self.writer.patience(_REPORT_SECONDS))
                 for piece in pieces:
-                    # checked before it is written: a wrong answer must not get into the journal
+                    # checks the piece: wrong values must not get into the journal
                     self._awaited.receive(piece, new=True)
                     self._submitted -= len(piece)
                     if self.per_generation is not None:
@@ -363,18 +363,18 @@ class Driver:
         else:
             batch, new = evaluated, evaluated
         pending = self.pending.popleft()
-        if not len(batch):  # cut before any of it was evaluated
+        if not len(batch):  # cut before any of its candidates was evaluated
             self._is_broken = True
             return
         # Law 3: a batch is in the journal before the algorithm learns from it
         if self.per_generation is None and new is not None:
             self.writer.write(new)
-        elif evaluated is not None:  # pieces that were awaited were written as they arrived
+        elif evaluated is not None:  # unlike awaited pieces, it has not been written yet
             self.writer.add(evaluated)
             self.writer.flush_where_due()
         if len(batch) == pending.n_proposed and not self._is_broken:
             self.algorithm.tell(batch)
-        else:  # the algorithm learns from nothing that comes after a batch it has not seen whole
+        else:  # after an incomplete batch the algorithm learns nothing more
             self._is_broken = True
         self.n_evaluated += len(batch)
         self.n_failed += len(batch.errors)
@@ -386,7 +386,7 @@ class Driver:
                 callback.on_batch(progress)
 
     def _is_cut(self) -> bool:
-        """Return whether what is pending is given up: the time is over, and something is known."""
+        """Return whether to give up pending candidates: time is over, and the run has a result."""
         if not self._out_of_time() or not self.replay.over:
             return False
         return self.n_evaluated > 0 or self._awaited.some_known
@@ -441,7 +441,7 @@ class Driver:
         return self.budget.seconds is not None and self.seconds() >= self.budget.seconds
 
     def _batches_spent(self) -> bool:
-        """Return whether the budget of generations is spent where each batch is one."""
+        """Return whether the budget of generations is spent, if each batch is a generation."""
         generations = self.budget.generations
         return (
             generations is not None and self.per_generation is None and self.n_batches > generations
@@ -455,7 +455,7 @@ class Driver:
         return min(limits)
 
     def _share(self) -> float | None:
-        """Return the share of the budget that is spent; None where it limits no such thing."""
+        """Return the share of the budget that is spent; None if only patience limits the run."""
         budget, shares = self.budget, []
         if budget.generations is not None:
             done = (
@@ -495,7 +495,7 @@ class Driver:
         )
 
     def _measure_front(self, *, always: bool) -> None:
-        """Measure the Pareto front for progress; a large one only as often as is cheap."""
+        """Measure the front for progress reports; if it is large, only as often as is cheap."""
         now = time.perf_counter()
         large = self.archive.known_size > _SMALL_FRONT
         if large and not always and self._measuring > _MEASURING_SHARE * (now - self._started):

@@ -18,7 +18,7 @@ from framework.preparation import InProcess
 from framework.problem import Problem
 from framework.streams import CandidateStreams
 
-_HEAVY_SECONDS = 0.1  # after a batch that took less, the next one is evaluated at once
+_HEAVY_SECONDS = 0.1  # after a batch that took no longer, the next one is evaluated at once
 
 
 class Evaluator(ABC):
@@ -36,7 +36,6 @@ class Evaluator(ABC):
     problem : Problem
     seed : int
         Seed of the run, for the streams of stochastic problems.
-
     """
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
@@ -63,11 +62,11 @@ class Evaluator(ABC):
         return 0, 0
 
     def seconds(self) -> float | None:
-        """Return the seconds spent evaluating so far; None where that happens elsewhere."""
+        """Return the seconds spent evaluating so far; None if other processes evaluate."""
         return None
 
     def incidents(self) -> Mapping[str, int]:
-        """Return the number of incidents by kind: workers and nodes lost, failures of nodes."""
+        """Return the number of incidents by kind: lost workers, lost nodes, failures of nodes."""
         return {}
 
     def build(self, keys: WordArray) -> Iterator[int]:
@@ -150,7 +149,7 @@ class SerialEvaluator(Evaluator):
             subset = self._missing[self._built : self._built + self._size]
             try:
                 self.problem.add_components(self.problem.build_components(subset))
-            except Exception:  # the evaluation meets it again, candidate by candidate
+            except Exception:  # evaluating the candidates one by one will raise it again
                 return True
             self._built += len(subset)
             affordable = int(timeout * len(subset) / max(perf_counter() - begun, 1e-9))
@@ -162,7 +161,7 @@ class SerialEvaluator(Evaluator):
 
 
 def evaluate_candidates(problem: Problem, seed: int, ids: IntArray, X: Array) -> Evaluated:
-    """Evaluate candidates; whatever goes wrong becomes the error of a candidate.
+    """Evaluate candidates; exceptions become the errors of candidates.
 
     If the batch raises an exception, its candidates are evaluated one by one, so that only those
     that cause it fail. A metric that is NaN or infinite is a failure, too.
@@ -170,7 +169,7 @@ def evaluate_candidates(problem: Problem, seed: int, ids: IntArray, X: Array) ->
     Raises
     ------
     EnvironmentFailure
-        This machine is at fault, not the candidate: a full disk, a missing library.
+        This machine is at fault, not a candidate: a full disk, a missing library.
     """
     try:
         table = _table(problem, problem.evaluate(X, CandidateStreams(seed, ids)), len(X))
@@ -196,7 +195,7 @@ def evaluate_candidates(problem: Problem, seed: int, ids: IntArray, X: Array) ->
 
 
 def failed_rows(problem: Problem, ids: IntArray, X: Array, error: str) -> Evaluated:
-    """Return evaluations that all failed for the same reason."""
+    """Return failed evaluations, all with the same error."""
     nothing = {name: np.full(len(X), np.nan) for name in problem.metric_names}
     return Evaluated(ids, X, nothing, dict.fromkeys(ids.tolist(), error))
 

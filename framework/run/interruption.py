@@ -1,9 +1,9 @@
 """Ctrl-C and SIGTERM end a search between two batches, or within seconds.
 
-Python runs the handlers of signals in the main thread, between two of its own instructions. While
-a library fits a model in one call, signals therefore have no effect. A thread receives them at
-once. If no handler has run some seconds later, it ends the process. Nothing is lost by that: a run
-may be killed at any moment.
+Python runs signal handlers in the main thread, between two of its own instructions. While a library
+fits a model in one call, signals therefore have no effect. So a separate thread also receives the
+signals, at once. If no handler has run a few seconds later, the thread ends the process. Nothing is
+lost by that, since a run may be killed at any moment.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from framework.run.driver import Callback, Progress
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-_HANDLER_SECONDS = 5.0  # that a signal waits for its handler
-_BATCH_SECONDS = 10.0  # that a batch may go on after a signal
-_AGAIN_SECONDS = 0.1  # until a signal is sent again whose exception was lost
+_HANDLER_SECONDS = 5.0  # time for a handler to run before the process is ended
+_BATCH_SECONDS = 10.0  # time that a batch may go on after a signal
+_AGAIN_SECONDS = 0.1  # delay before a signal is sent again, if its exception was lost
 _INTERRUPTED = 130
 _MESSAGE = (
     b"paretolab: interrupted within a computation that does not stop by itself; what was evaluated "
@@ -44,9 +44,9 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def interruptible(patience: float = _HANDLER_SECONDS) -> Iterator[None]:
-    """Have Ctrl-C and SIGTERM raise KeyboardInterrupt, or end the process.
+    """Have Ctrl-C and SIGTERM raise KeyboardInterrupt within the block.
 
-    The latter where no handler has run for ``patience`` seconds.
+    If no handler has run ``patience`` seconds after a signal, the process is ended.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread receives signals
@@ -71,7 +71,7 @@ def interruptible(patience: float = _HANDLER_SECONDS) -> Iterator[None]:
 def _send_again(
     others: Callable[[sys.UnraisableHookArgs], object], lost: sys.UnraisableHookArgs
 ) -> None:
-    """Send a signal again whose exception Python could not raise: in a callback, a destructor."""
+    """Send SIGINT again if Python lost its exception, as it does in callbacks and destructors."""
     if lost.exc_type is KeyboardInterrupt:
         _send_later(_AGAIN_SECONDS, signal.SIGINT)
     else:
@@ -99,9 +99,9 @@ def _watch_signals(receiver: socket.socket, patience: float) -> None:
 class Interruption(Callback):
     """Ends a search after the current batch at a first signal, and at once at a second one.
 
-    Before the first batch it ends at the next report of the preparation. Between batches nothing
-    is half done. A batch or a piece of work that takes longer than some seconds is given up as at
-    a second signal, and is done again when the run is resumed.
+    During the preparation it ends at the next progress report. If the batch, or the piece of work,
+    takes longer than ten seconds, it is abandoned as at a second signal, and is done again when the
+    run is resumed.
 
     Parameters
     ----------

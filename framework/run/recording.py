@@ -1,4 +1,4 @@
-"""What is between a run and its journal: replay, pending evaluations, and writing in chunks."""
+"""Replay of a journal, bookkeeping of pending evaluations, and writing to the journal in chunks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from framework.journal import Journal
 
 _CHUNK_SIZE = 256
 _CHUNK_SECONDS = 0.05
-_SMALLEST = 256  # positions of the arrays of pending evaluations
+_SMALLEST = 256  # least length of the arrays of pending evaluations
 
 
 class JournalReplay:
-    """The evaluations that a journal already has, whatever the order in which they were written.
+    """The evaluations that a journal already has, by id, however they were written.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class JournalReplay:
     Raises
     ------
     JournalError
-        It cannot be read, or has an evaluation twice.
+        The journal cannot be read, or has an evaluation twice.
     """
 
     def __init__(self, journal: Journal | None) -> None:
@@ -53,7 +53,7 @@ class JournalReplay:
         Raises
         ------
         JournalError
-            It has other genomes there, or has some before ``first`` that were not taken.
+            The journal has other genomes, or evaluations before ``first`` that were not taken.
         """
         if self._rows is None or not self._left:
             return None
@@ -80,8 +80,8 @@ class JournalReplay:
 class PendingEvaluations:
     """Batches that are being evaluated: takes values in any order, returns batches in order.
 
-    O(1) per candidate. A piece that is exactly the oldest batch is returned as it came. Only if
-    others arrive are values copied into arrays, at their positions.
+    O(1) per candidate. A piece that is exactly the oldest batch is returned unchanged. Only if
+    other pieces arrive, values are copied into arrays, at the positions of their candidates.
 
     Parameters
     ----------
@@ -93,11 +93,11 @@ class PendingEvaluations:
         self._metrics = tuple(metrics)
         self._batches: deque[Array] = deque()  # genomes, the oldest first
         self._first = 0  # id of the oldest candidate
-        # the oldest batch, where it arrived in one piece, and whether it is new
+        # the oldest batch if it arrived in one piece, and whether it is new; else None
         self._complete: tuple[Evaluated, bool] | None = None
-        self._separate: deque[Array] = deque()  # the last batches, which are not in the arrays
+        self._separate: deque[Array] = deque()  # the latest batches, not in the arrays yet
         self._start = self._stop = 0  # positions in use in the arrays
-        self._known = 0  # of these, from the oldest on, that have values
+        self._known = 0  # number of positions, from the oldest on without a gap, that have values
         self._X: Array = np.zeros((0, 0))
         self._values: FloatArray = np.zeros((0, len(self._metrics)))
         self._arrived: BoolArray = np.zeros(0, dtype=bool)
@@ -115,7 +115,7 @@ class PendingEvaluations:
         self._separate.append(X)
 
     def skip(self, n: int) -> None:
-        """Skip the next ids where none is pending: these were evaluated at once."""
+        """Skip the next ids, which were evaluated at once; nothing else may be pending."""
         self._first += n
 
     def receive(self, piece: Evaluated, *, new: bool) -> None:
@@ -124,22 +124,21 @@ class PendingEvaluations:
         Raises
         ------
         ContractError
-            Candidates are unknown or known already, genomes differ, or a metric is missing.
+            Candidates are unknown or have values already, genomes differ, or a metric is missing.
         """
         if self._is_oldest(piece):
             piece.check_values(self._batches[0], self._metrics, "collect")
             self._complete = piece, new
             return
         self._lay_out()
-        at = piece.ids - (self._first - self._start)
-        if len(at) and (
-            at.min() < self._start or at.max() >= self._stop or self._arrived[at].any()
-        ):
+        places = piece.ids - (self._first - self._start)
+        outside = (places < self._start) | (places >= self._stop)
+        if outside.any() or self._arrived[places].any():
             raise ContractError("collect: expected rows that were submitted, found others")
-        piece.check_values(self._X[at], self._metrics, "collect")
-        if len(at) > 1 and len(np.unique(at)) < len(at):
+        piece.check_values(self._X[places], self._metrics, "collect")
+        if len(places) > 1 and len(np.unique(places)) < len(places):
             raise ContractError("collect: expected each row once, found one twice")
-        self._fill(at, piece, new)
+        self._fill(places, piece, new)
 
     @property
     def some_known(self) -> bool:
@@ -147,10 +146,9 @@ class PendingEvaluations:
         return self._complete is not None or bool(self._arrived[self._start : self._stop].any())
 
     def pop(self) -> tuple[Evaluated, Evaluated | None]:
-        """Remove the oldest batch; return what is known of it, and the part of that which is new.
+        """Remove the oldest batch; return its evaluations, and those that are not in the journal.
 
-        The second is None where nothing is new. Of a batch that is not complete only the
-        candidates with values are returned.
+        The second is None if all are in the journal. Candidates without values are left out.
         """
         X = self._batches.popleft()
         n, first = len(X), self._first
@@ -176,13 +174,13 @@ class PendingEvaluations:
         return rows, rows.take(new) if new.any() else None
 
     def _is_oldest(self, piece: Evaluated) -> bool:
-        """Return whether a piece is the oldest batch, where no values are known yet."""
+        """Return whether a piece is exactly the oldest batch, and the arrays are empty."""
         if self._stop > self._start or self._complete is not None or not self._batches:
             return False
         return piece.counts_from(self._first, len(self._batches[0]))
 
     def _lay_out(self) -> None:
-        """Copy all batches into the arrays, and what is known of the oldest."""
+        """Copy all batches into the arrays, and the values of the oldest one if it has some."""
         while self._separate:
             X = self._separate.popleft()
             if self._stop + len(X) > len(self._X):
@@ -194,19 +192,19 @@ class PendingEvaluations:
             (rows, new), self._complete = self._complete, None
             self._fill(self._start + np.arange(len(rows)), rows, new)
 
-    def _fill(self, at: IntArray, piece: Evaluated, new: bool) -> None:
+    def _fill(self, places: IntArray, piece: Evaluated, new: bool) -> None:
         """Write values at positions of the arrays."""
-        self._arrived[at] = True
-        self._new[at] = new
+        self._arrived[places] = True
+        self._new[places] = new
         for j, name in enumerate(self._metrics):
-            self._values[at, j] = piece.values[name]
+            self._values[places, j] = piece.values[name]
         self._errors.update(piece.errors)
         waiting = self._arrived[self._start + self._known : self._stop]
         if len(waiting) and waiting[0]:
             self._known += len(waiting) if waiting.all() else int(waiting.argmin())
 
     def _grow(self, X: Array) -> None:
-        """Move what is pending into new arrays that are at most half full with ``X``."""
+        """Move the pending values into new arrays that are at most half full with ``X``."""
         held = slice(self._start, self._stop)
         count = self._stop - self._start
         size = max(_SMALLEST, 2 * (count + len(X)))
@@ -223,13 +221,13 @@ class PendingEvaluations:
 class JournalWriter:
     """Writes evaluations to the journal, in chunks if they arrive one by one.
 
-    A chunk is written when it has 256 evaluations or is 50 ms old. As a context manager it writes
-    what is left, also if the run ends with an exception.
+    A chunk is written when it has 256 evaluations or is 50 ms old. At the end of a ``with`` block
+    the rest is written, even if the run ends with an exception.
 
     Parameters
     ----------
     journal : Journal or None
-        None writes nothing.
+        If None, nothing is written.
     clock : callable
         Returns the seconds of searching so far.
     """
@@ -238,7 +236,7 @@ class JournalWriter:
         self._journal, self._clock = journal, clock
         self._waiting: list[Evaluated] = []
         self._count = 0
-        self._since = 0.0  # when the oldest of the chunk came
+        self._since = 0.0  # when the oldest evaluation of the chunk came
 
     def write(self, rows: Evaluated) -> None:
         """Write evaluations now."""
@@ -255,7 +253,7 @@ class JournalWriter:
         self._count += len(rows)
 
     def patience(self, longest: float) -> float:
-        """Return for how many seconds the run may wait for more, at most ``longest``."""
+        """Return for how many seconds to wait for further evaluations, at most ``longest``."""
         return min(longest, _CHUNK_SECONDS) if self._waiting else longest
 
     def flush_where_due(self) -> None:

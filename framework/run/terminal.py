@@ -1,4 +1,4 @@
-"""Consoles on which no text from elsewhere is a command to the terminal."""
+"""Consoles that never pass control characters of a text on to the terminal."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rich.segment import Segment
 
 from framework.security import terminal_text
 
-_WIDTH = 160  # of what goes to a file or a pipe, where COLUMNS does not say another
+_WIDTH = 160  # of output to a file or a pipe, unless COLUMNS is set
 _ASCII = str.maketrans({"↑": "^", "↓": "v", "·": "|", "±": "+-", "…": "..."})
 
 
 class PlainConsole(Console):
-    """A console that shows control characters as their codes, and a text as it is.
+    """A console that shows control characters as codes and does not interpret text.
 
-    What is in brackets or between colons is no markup: names of columns may have such. A notebook
-    has what a file would have.
+    Text in brackets or between colons is not markup, since names of columns may contain it. In a
+    notebook the output is the same as in a file.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -36,20 +36,20 @@ class PlainConsole(Console):
             yield part if part.control else part._replace(text=terminal_text(part.text))
 
     def on_broken_pipe(self) -> None:
-        """Let the command end as it does wherever the reader of its output has left."""
+        """Raise the error again, so that the command ends as for any output without a reader."""
         raise
 
     def words(self, text: str) -> str:
-        """Return a text with signs that the encoding of the terminal has."""
+        """Return a text without signs that the terminal's encoding may lack."""
         return text if self.encoding.startswith("utf") else text.translate(_ASCII)
 
     def say(self, text: str) -> None:
-        """Print a text that the terminal may fold, and nothing else does."""
+        """Print a text without folding its lines; the terminal may do that."""
         self.print(self.words(text), soft_wrap=True)
 
 
 def console(*, stderr: bool = False) -> PlainConsole:
-    """Return a console, as wide as the terminal; 160 columns where the output is none."""
+    """Return a console as wide as the terminal, or of 160 columns if the output is no terminal."""
     made = PlainConsole(stderr=stderr)
     if made.is_terminal or "COLUMNS" in os.environ:
         return made
