@@ -1,4 +1,4 @@
-"""What estimators that search have in common: ``fit`` finds a front, ``choose`` picks from it."""
+"""The base of all estimators that search: ``fit`` finds a front, ``choose`` picks from it."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ _SHOWN = 20  # rows and columns in a notebook
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
-    """An estimator whose ``fit`` ends in a front of solutions that are models.
+    """An estimator whose ``fit`` finds a front of solutions that are models.
 
-    A subclass says in :meth:`_problem_of` what is searched, and in :meth:`_model_of` what model a
-    genome is.
+    A subclass defines the problem to search (:meth:`_problem_of`) and the model that a genome
+    stands for (:meth:`_model_of`).
 
     Parameters
     ----------
@@ -63,11 +63,11 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
     where : str or sequence of str
         Conditions that the recommended solution meets, such as ``cost<=50``.
     best : str, optional
-        The metric that the recommended solution is the best in. None: of those that meet
-        ``where``, the one nearest to the best value of every objective.
+        The metric in which the recommended solution is the best. If None, it is the solution
+        nearest to the best value of every objective, among those that meet ``where``.
     sure : float, optional
-        Per cent, such as 90: the conditions of ``where`` all hold in so many resamples of the
-        records.
+        The percentage of resamples of the records, such as 90, in which all conditions of ``where``
+        must hold together.
     algorithm : str or mapping, optional
         A registered search, or the section ``algorithm`` of a configuration, such as
         ``{"kind": "local_search", "neighbours": 10}``; the family's usual one if None.
@@ -75,13 +75,13 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         Number of evaluations, or the section ``budget`` of a configuration, such as
         ``{"generations": 50, "seconds": 60}``.
     workers : 'serial', 'auto', 'all' or int
-        What evaluates: this process, Ray where it is faster, or so many workers of Ray. The front
-        is the same.
+        Where candidates are evaluated: in this process, on Ray if that is faster, or on all or so
+        many workers of Ray. The front does not depend on it.
     random_state : int
         Seed of the search, of folds and of resamples.
     verbose : bool, optional
-        Whether ``fit`` shows its progress: True in a terminal and a notebook, False nowhere. Unless
-        said, a bar appears in a terminal where a fit takes more than two seconds.
+        Whether ``fit`` shows its progress. If None, a bar appears in a terminal when a fit takes
+        more than two seconds.
     """
 
     objectives: Sequence[str] | None = None
@@ -109,8 +109,8 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         X : DataFrame (of pandas or polars) or array (n, d)
         y : (n,)
         sample_weight : (n,), optional
-            How often each record counts: whole numbers, 0 leaves it out. Copies of a record stay
-            together wherever records are divided. Where a family weighs records, other numbers too.
+            How often each record counts, in whole numbers; 0 leaves a record out. Copies of a
+            record stay together wherever records are divided. Some families accept fractions, too.
         groups : (n,), optional
             The group of each record, such as its patient: groups are never divided by folds, and
             resamples draw them whole.
@@ -118,8 +118,8 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         Raises
         ------
         InputError
-            Records, weights or parameters that cannot be used, or no solution that keeps to the
-            constraints or meets ``where``.
+            Records, weights or parameters cannot be used, or no solution keeps to the constraints
+            or meets ``where``.
         """
         seed = self.random_state
         if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
@@ -128,7 +128,7 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
 
     @abstractmethod
     def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Problem:
-        """Return the problem that records make; the attributes of ``fit`` are set."""
+        """Return the problem that records define, and set the attributes of a fitted estimator."""
 
     @abstractmethod
     def _model_of(self, genome: Array, problem: Any) -> Model:
@@ -140,7 +140,7 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
 
     @abstractmethod
     def _design_columns(self, front: Front) -> Mapping[str, Any]:
-        """Return the columns of ``front_`` that say what each solution is."""
+        """Return the columns of ``front_`` that describe the design of each solution."""
 
     def _asked(self, problem: Any) -> tuple[str | Mapping[str, Any], int | Mapping[str, Any]]:
         """Return the search and its budget."""
@@ -155,7 +155,7 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
     def _scored_by(
         self, prices: Mapping[str, Any] | None, errors: Mapping[str, float] | None
     ) -> Problem:
-        """Return the problem with other prices or costs of errors, of the same genomes."""
+        """Return the problem with other prices or costs of errors; genomes keep their meaning."""
         raise NotImplementedError
 
     def _recommendation(self) -> Mapping[str, Any]:
@@ -164,7 +164,7 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
 
     @property
     def _has_models(self) -> bool:
-        """Whether solutions are models, or predictions are all there is of them."""
+        """Whether solutions are models; False if there are only predictions."""
         return True
 
     @property
@@ -207,9 +207,9 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         """One row per solution, the best in the first objective first, indexed by ``id``.
 
         Its columns are those of ``front.csv``: the metrics on the records of ``fit`` (sizes are
-        whole numbers), what to expect of them on new ones (``expected_METRIC``, ``METRIC_low``,
-        ``METRIC_high``, ``firm``, ``tied_with``: see :func:`framework.front.expected_columns`), and
-        last what the solution is, its settings (such as ``threshold``) first.
+        whole numbers); what to expect of them on new records (``expected_METRIC``, ``METRIC_low``,
+        ``METRIC_high``, ``firm``, ``tied_with``: see :func:`framework.front.expected_columns`); and
+        the design of the solution, beginning with settings such as ``threshold``.
         """
         import pandas as pd
 
@@ -239,43 +239,45 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
     ) -> Any:
         """Return one solution of the front as a model, fitted and ready to predict.
 
-        The words are those of ``paretolab choose``. Nothing is searched again.
+        The options are those of ``paretolab choose``. Nothing is searched again; where options
+        change costs, prices or shares of classes, all candidates evaluated are scored again and
+        have a new front.
 
         Parameters
         ----------
         where : str or sequence of str
-            Conditions on the metrics of the front that it meets, such as ``cost<=50``.
+            Conditions on metrics that the solution meets, such as ``cost<=50``.
         best : str, optional
-            The metric that it is the best in.
+            The metric in which the solution is the best.
         sure : float, optional
-            Per cent: the conditions all hold in so many resamples of the records.
+            The percentage of resamples of the records in which all conditions must hold together.
         costs : mapping of str to float, optional
-            What a false positive and a false negative cost, ``fp`` and ``fn``: the least expected
-            cost. Where answering one class always costs less, that is what is returned. Or what
-            errors cost by true class, 1 for those left out: all solutions evaluated, scored again,
-            and what decides by costs decides anew; without another rule, the least total or error
-            cost.
+            Either ``fp`` and ``fn``, what a false positive and a false negative cost: picks the
+            solution of least expected cost, or a model that always answers one class if that costs
+            less. Or what errors cost by true class (1 for classes that are left out): candidates
+            are scored again, and decide anew where they decide by costs; without another rule, the
+            least total or error cost picks.
         prior : float or mapping of str to float, optional
-            Share of positive records where it will run, with ``fp`` and ``fn``. Or the share of
-            each class: all solutions evaluated, scored again.
+            With ``fp`` and ``fn``, the share of positive records where the model will run.
+            Otherwise the share of each class, with which candidates are scored again.
         per_unit : mapping of str to float, optional
-            Cost of a unit of other metrics, with ``fp`` and ``fn``.
+            With ``fp`` and ``fn``, the cost of a unit of other metrics.
         prices : mapping of str to float, optional
-            All solutions evaluated, scored again with other prices of features or models.
+            Other prices of features or models, with which candidates are scored again.
         **rule
             Other rules of :func:`framework.analysis.choose.choose`: ``within``, ``knee``,
-            ``weights``, ``id``. Without any rule: the solution nearest to the ideal point.
+            ``weights``, ``id``. Without any rule, the solution nearest to the ideal point.
 
         Returns
         -------
         estimator
-            With the interface of scikit-learn.
+            A fitted model with the interface of scikit-learn.
 
         Raises
         ------
         InputError
-            No solution meets the conditions, a metric is unknown, words that do not go together, or
-            models are not at hand.
+            No solution meets the conditions, a metric is unknown, options exclude each other, or
+            there are no models.
         """
         rule |= {"sure": sure, "costs": costs, "prior": prior, "per_unit": per_unit}
         source, pick = self._picked(where, best, prices=prices, **rule)
@@ -292,12 +294,12 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         """Return what to expect on new records of the solution that a rule picks.
 
         The rule is applied in each resample of the records, as ``paretolab choose`` does. With
-        ``id=`` alone it is what ``front_`` says.
+        ``id=`` alone the figures are those of ``front_``.
 
         Parameters
         ----------
         where, best, **rule
-            As of :meth:`choose`.
+            As in :meth:`choose`.
 
         Returns
         -------
@@ -307,8 +309,8 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         Raises
         ------
         InputError
-            As of :meth:`choose`; the metrics do not follow from records, or one class always
-            answered costs less than any solution.
+            As in :meth:`choose`; or metrics are not computed from records, or always answering one
+            class costs less than any solution.
         """
         source, pick = self._picked(where, best, **rule)
         if set(rule) == {"id"}:
@@ -318,14 +320,14 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
     def _picked(
         self, where: str | Sequence[str] = (), best: str | None = None, **words: Any
     ) -> tuple[Source, Pick]:
-        """Return what a rule picks; the words are those of :meth:`choose`."""
+        """Return what a rule picks; the arguments are those of :meth:`choose`."""
         check_is_fitted(self)
         source = _Fitted(self)
         words["within"] = listed(words.get("within"))
         return source, pick(source, where=listed(where), best=best, **words)
 
     def _usual_prior(self) -> float | None:
-        """Return the share of positive records where none is given; None where it must be."""
+        """Return the default share of positive records; None if the user must give it."""
         return None
 
     def _made(self, source: Source, pick: Pick) -> Any:
@@ -343,7 +345,7 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         return evidence_of(self._evaluated, problem, seed, beside, **more)
 
     def _with_expected(self) -> Front:
-        """Return the front with what to expect of each solution, where that is known."""
+        """Return the front, with what to expect of each solution if that is known."""
         if self._front.expected is None:
             try:
                 evidence = self._evidence(self.problem_)
@@ -355,7 +357,7 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         return self._front
 
     def _recommended(self, method: str = "card") -> Any:
-        """Return the recommended model, which must have a method."""
+        """Return the recommended model; raise InputError if it does not have a method."""
         check_is_fitted(self)
         model = getattr(self, "model_", None)
         if not hasattr(model, method):
@@ -366,7 +368,7 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         return model
 
     def _records(self, X: Any) -> Any:
-        """Return records as the recommended model takes them."""
+        """Return records in the form that the recommended model takes."""
         return as_frame(X)
 
     def predict(self, X: Any) -> Array:
@@ -386,22 +388,22 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         return float(model.score(self._records(X), y, sample_weight))
 
     def save(self, directory: str | os.PathLike[str], example: Any = None) -> None:
-        """Write the recommended solution in open formats, to be loaded, served and asked.
+        """Write the recommended solution in open formats, to be loaded or served.
 
-        :func:`framework.models.store.load_model` and the command open it; a solution that
-        ``choose`` returned is kept by :func:`framework.models.store.save_model`.
+        :func:`framework.models.store.load_model` and the command read it. A solution that
+        ``choose`` returned is saved by :func:`framework.models.store.save_model`.
 
         Parameters
         ----------
         directory : path-like
-            Made; a model that is there is replaced.
+            Created if necessary; a model that is already there is replaced.
         example : DataFrame, optional
-            Some records to try it on.
+            Some records to try the model on.
 
         Raises
         ------
         InputError
-            A part has no open format, or the directory holds something else.
+            A part has no open format, or the directory holds something other than a model.
         """
         import pandas as pd
 
@@ -409,8 +411,8 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
 
         model, about = self._recommended(), {"seed": self.random_state}
         if self.chosen_ in self._front.ids:
-            at = int(np.searchsorted(self._front.ids, self.chosen_))
-            solution, promises = noted_of(self._with_expected(), at)
+            position = int(np.searchsorted(self._front.ids, self.chosen_))
+            solution, promises = noted_of(self._with_expected(), position)
             model.take_promises(promises)
             about |= solution
         shown = None if example is None else pd.DataFrame(as_frame(example))
@@ -426,7 +428,7 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         Raises
         ------
         InputError
-            It has none, or skl2onnx is not installed.
+            The solution has no ONNX form, or skl2onnx is not installed.
         """
         model = self._recommended()
         if not hasattr(model, "save_onnx"):
@@ -438,7 +440,7 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         return files
 
     def _repr_html_(self) -> str:
-        """Return the front and the chosen solution as a notebook shows them; a diagram before."""
+        """Return HTML for notebooks: the front and the chosen solution or, unfitted, a diagram."""
         if not self.__sklearn_is_fitted__():
             return str(estimator_html_repr(self))
         text = f"{type(self).__name__}: solution {self.chosen_}"
@@ -486,12 +488,12 @@ class _Fitted(Source):
 
 
 def listed(words: str | Sequence[str] | None) -> list[str]:
-    """Return one word or several as a list."""
+    """Return one word, several or none as a list."""
     return [words] if isinstance(words, str) else list(words or ())
 
 
 def group_codes(groups: Any, y: Any) -> IntArray | None:
-    """Return the code of each record's group, int64 (n,); None where none is given."""
+    """Return the code of each record's group, int64 (n,); None if ``groups`` is None."""
     if groups is None:
         return None
     import pandas as pd

@@ -1,4 +1,4 @@
-"""What estimators over a pool of models share: fitted models, models to fit, or predictions."""
+"""The base of estimators over a pool of models: fitted, to be fitted, or only predictions."""
 
 from __future__ import annotations
 
@@ -23,31 +23,30 @@ from framework.models.checks import copies_for, records_as_taken, targets_as_tak
 from framework.problem import Problem
 
 COST = "cost"
-"""The name of the cost of models of which one cost each is given."""
+"""The name of the cost if the user gives just one cost per model."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PoolEstimator(FrontEstimator[Model]):
-    """An estimator whose solutions are made of some models.
+    """An estimator whose solutions consist of models of a pool.
 
-    Fitted models are asked about records that are new to them. Models that are not fitted are
-    measured out-of-fold, each record by models that were fitted on the other folds, and the
-    solutions are made of models that were fitted on all records. Records go to the models as they
-    come.
+    Fitted models must be given records that are new to them. Models that are not fitted are
+    measured out-of-fold, on each record by models fitted on the other folds; the solutions then
+    consist of models fitted on all records. Records are passed to the models unchanged.
 
     Parameters
     ----------
     models : mapping of str to estimator, or sequence of estimators or (str, estimator)
-        All fitted or none.
+        Either all of them are fitted, or none.
     costs : sequence, mapping, Series, DataFrame or 'measured', optional
-        What each model costs: one number each (in the order of ``models``, or by their names), the
-        cost is then called ``cost``; or several, such as ``{"memory": [1, 3], "price": [2, 5]}``
-        or a DataFrame with one row per model. ``'measured'``: each model is measured in a process
-        of its own.
+        What models cost. One number per model, in the order of ``models`` or by their names,
+        defines a cost called ``cost``. Several costs are given by name, such as
+        ``{"memory": [1, 3], "price": [2, 5]}``, or as a DataFrame with one row per model.
+        ``'measured'`` measures each model in a process of its own.
     folds : int
-        Of the cross-validation of models that are not fitted.
+        Number of folds of the cross-validation, for models that are not fitted.
 
-    The others as of :class:`~framework.estimators.front.FrontEstimator`.
+    Other parameters are those of :class:`~framework.estimators.front.FrontEstimator`.
     """
 
     models: Mapping[str, Any] | Sequence[Any] = field(kw_only=False)
@@ -70,28 +69,29 @@ class PoolEstimator(FrontEstimator[Model]):
         groups: Any = None,
         **parameters: Any,
     ) -> Self:
-        """Return the search over what models predicted, where they are not at hand.
+        """Search over predictions of models, without the models themselves.
 
-        It has ``front_`` and ``expected``, as after ``fit``.
+        The returned estimator has ``front_`` and ``expected``, as after ``fit``.
 
         Parameters
         ----------
         predictions : mapping of str to array, DataFrame (n, models), or array
-            Of each model (n,), the probability of the second class or a value, or (n, classes);
-            of an array (n, models) the columns. Of records that the models have not seen.
+            Predictions for records that the models have not seen. For each model, shape (n,): the
+            probability of the second class, or a value; or shape (n, classes). The columns of an
+            array (n, models) are models.
         y : (n,)
         classes : sequence, optional
-            Labels in the order of the probabilities; those of ``y``, ascending, if None. Where
-            predictions have no classes and ``y`` more than two values, they are of values.
+            Labels in the order of the probabilities; if None, the values of ``y``, ascending. If
+            predictions have shape (n,) and ``y`` has more than two values, they are a regression.
         sample_weight, groups
-            As of ``fit``.
+            As in ``fit``.
         **parameters
-            Of the estimator, but ``models``.
+            Parameters of the estimator, except ``models``.
 
         Raises
         ------
         InputError
-            Predictions that are no numbers, or do not fit to ``y``; or as of ``fit``.
+            Predictions are not numbers, or do not match ``y``; or as in ``fit``.
         """
         names, table = prediction_table(predictions)
         made = cls(names, **parameters)
@@ -155,7 +155,7 @@ class PoolEstimator(FrontEstimator[Model]):
         return X
 
     def _take_features(self, X: Any) -> None:
-        """Keep how many features there are, and their names, where records are a table."""
+        """Set the number of features and, if records are a DataFrame, their names."""
         self.__dict__.pop("feature_names_in_", None)
         shape = np.shape(X)
         if len(shape) == 2:
@@ -174,7 +174,7 @@ class PoolEstimator(FrontEstimator[Model]):
         raise NotImplementedError
 
     def _given_costs(self, X: Any) -> Any:
-        """Return the costs; measured where that is asked for."""
+        """Return the costs of the models, which are measured if the user asks for that."""
         if not isinstance(self.costs, str):
             return self.costs
         if self.costs != "measured" or X is None:
@@ -195,7 +195,7 @@ class PoolEstimator(FrontEstimator[Model]):
         """Return the problem with other prices of models."""
         library, costs = self.library_, dict(self.library_.costs)
         by_name = costs_by_name(prices) or {}
-        if set(by_name) == {COST} and len(costs) == 1:  # one number each, whatever it is called
+        if set(by_name) == {COST} and len(costs) == 1:  # one number per model, for the only cost
             by_name = {next(iter(costs)): by_name[COST]}
         for name, values in by_name.items():
             if name not in costs:
@@ -232,7 +232,7 @@ class PoolEstimator(FrontEstimator[Model]):
 
     @property
     def _take_missing(self) -> bool:
-        """Whether no model says that it takes no missing values."""
+        """Whether all models take missing values, or do not say whether they do."""
         tagged = [m for m in self._given_models if hasattr(m, "__sklearn_tags__")]
         return all(get_tags(model).input_tags.allow_nan for model in tagged)
 
@@ -244,7 +244,7 @@ class PoolEstimator(FrontEstimator[Model]):
 
     @property
     def _told_to_classify(self) -> bool:
-        """Whether the models, before they are fitted, say that they are classifiers."""
+        """Whether the models are classifiers by their type, before they are fitted."""
         return not any(hasattr(m, "fit") and is_regressor(m) for m in self._given_models)
 
     def __sklearn_clone__(self) -> Self:
@@ -256,7 +256,7 @@ class PoolEstimator(FrontEstimator[Model]):
 
 
 def costs_by_name(costs: Any) -> dict[str, Any] | None:
-    """Return costs of models by the name of the cost; see :class:`PoolEstimator`."""
+    """Return costs of models by the name of the cost, from the forms of :class:`PoolEstimator`."""
     if costs is None:
         return None
     if isinstance(costs, pd.DataFrame):

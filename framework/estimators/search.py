@@ -21,13 +21,13 @@ from framework.run.display import Display, in_notebook
 from framework.run.driver import Driver
 from framework.settings import Budget
 
-_PATIENCE = 2.0  # seconds of a fit before a bar that was not asked for
+_PATIENCE = 2.0  # seconds after which a bar appears that was not asked for
 
 
 def roles_for(
     problem: Problem, objectives: Sequence[str], constraints: Sequence[str] = ()
 ) -> Roles:
-    """Return the roles in which some metrics are objectives, each in its natural sense.
+    """Return roles with some metrics as objectives, each in its own sense.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ def roles_for(
     objectives : sequence of str
         Names of metrics.
     constraints : sequence of str
-        Bounds that solutions keep to, such as ``cost<=50`` or ``coverage>=0.8``.
+        Constraints such as ``cost<=50`` or ``coverage>=0.8``.
 
     Raises
     ------
     InputError
-        The problem has no such metric, or a constraint is no bound.
+        The problem lacks a metric, or a constraint has another form.
     """
     senses = {metric.name: metric.sense for metric in problem.metrics}
     bounds = [_constraint(text) for text in constraints]
@@ -64,15 +64,7 @@ def _constraint(text: str) -> Constraint:
 
 
 class Searched(NamedTuple):
-    """A search at its end.
-
-    Attributes
-    ----------
-    algorithm : Algorithm or None
-    front : Front
-    evaluated : sequence of Evaluated
-        Every evaluation.
-    """
+    """The result of a search; ``evaluated`` has the batches of all evaluations."""
 
     algorithm: Algorithm | None
     front: Front
@@ -80,7 +72,7 @@ class Searched(NamedTuple):
 
 
 class _Everything(Archive):
-    """An archive that also keeps what is dominated."""
+    """An archive that also keeps all evaluations."""
 
     def __init__(self, roles: Roles) -> None:
         super().__init__(roles)
@@ -114,15 +106,16 @@ def search(
         Number of evaluations, or a section ``budget``: ``{"generations": 50}``.
     seed : int
     verbose : bool, optional
-        Whether a bar shows the progress in a terminal, and stays, and lines in a notebook. If None,
-        a bar in a terminal, once the search takes longer than two seconds, which is taken away.
+        True shows the progress by a bar in a terminal, which stays, or by lines in a notebook.
+        None shows a bar in a terminal if the search takes longer than two seconds, and removes it
+        at the end.
     workers : int or str
-        As in a configuration; ``serial`` is this process.
+        As in a configuration; ``serial`` means this process.
 
     Raises
     ------
     InputError
-        No such search, or parameters that it or the budget does not know.
+        There is no such search, or a parameter of it or of the budget is unknown.
     """
     options = check(AlgorithmOptions, algorithm, "algorithm")
     limits = budget if isinstance(budget, Mapping) else {"evaluations": budget}

@@ -25,21 +25,23 @@ class Function(NamedTuple):
     Attributes
     ----------
     text : str
-        What it is and where it comes from, for ``paretolab list functions``.
+        Its source and properties, for ``paretolab list functions``.
     f : callable
-        Genomes of shape (n, d) to values of shape (n, m); each lies in [0, high(d)].
+        Maps genomes of shape (n, d) to values of shape (n, m), which lie in [0, high(d)].
     sense : {'min', 'max'}
-        Of all objectives.
+        The sense of all objectives.
     high : callable
-        Number of genes to the m greatest values.
+        Maps the number of genes to the greatest values of the m objectives.
     space : callable
-        Number of genes to the space.
+        Maps the number of genes to the search space.
     least_d, usual_d : int
+        The least number of genes, and the default.
     most_d : int, optional
+        The greatest number of genes.
     front : callable, optional
-        ``front(n)`` gives n points of the front, shape (n, m).
+        ``front(n)`` returns n points of the true front, shape (n, m).
     anchors : sequence of m floats each, optional
-        What trivial candidates reach.
+        Reference points: see ``Problem.anchors``.
     """
 
     text: str
@@ -54,7 +56,7 @@ class Function(NamedTuple):
     anchors: Sequence[Sequence[float]] | None = None
 
     def check(self, name: str, d: int) -> str:
-        """Say what is wrong with a number of genes; empty where nothing is."""
+        """Return what is wrong with a number of genes, or an empty text."""
         if d < self.least_d or (self.most_d is not None and d > self.most_d):
             wanted = "at least" if self.most_d is None else "exactly"
             return f"expected d of {wanted} {self.least_d} for {name}, found {d}"
@@ -68,7 +70,7 @@ def registered(name: str) -> Function:
 
 
 def unknown(name: str) -> str:
-    """Say that no function has a name; empty where one has."""
+    """Return a text saying that no function has this name, or an empty text if one has."""
     names = registry.names("functions")
     if name in names:
         return ""
@@ -78,22 +80,22 @@ def unknown(name: str) -> str:
 class FunctionProblem(Problem):
     """A multi-objective test function; its metrics are ``f1``, ``f2`` (and ``f3``).
 
-    ``paretolab list functions`` names them all; a package adds its own by registering a
+    ``paretolab list functions`` names all functions; a package adds its own by registering a
     :class:`Function` in the group ``paretolab.functions``.
 
     Parameters
     ----------
     name : str
     d : int, optional
-        Length of a genome; the function's usual one if None.
+        Length of a genome; the default of the function if None.
     noise : float
-        Standard deviation of a Gaussian error on every value, drawn from the row's stream; the
-        values stay within the metrics' bounds.
+        Standard deviation of a Gaussian error on every value, drawn from the candidate's stream;
+        values are clipped to the metrics' bounds.
 
     Raises
     ------
     InputError
-        Another name, or a number of genes that the function does not have.
+        The name is unknown, or the function is not defined for this number of genes.
     """
 
     known_metrics = tuple(
@@ -105,8 +107,8 @@ class FunctionProblem(Problem):
         """``{kind: function, name: zdt1, d: 10}``.
 
         name : a test function whose front is known: ``zdt1``, ``dtlz2``, ``lotz`` and others.
-        d : number of genes; some functions have another usual number.
-        noise : standard deviation of what is added to each objective.
+        d : number of genes; some functions have another default.
+        noise : standard deviation of the noise that is added to each objective.
         """
 
         name: str
@@ -196,7 +198,8 @@ def _zdt2(X: Array) -> FloatArray:
 def _dtlz2(X: Array) -> FloatArray:
     rest = np.ascontiguousarray(X[:, 2:]) - 0.5
     radius = 1.0 + (rest * rest).sum(axis=1)
-    # contiguous: numpy's cosine may differ in the last bit with the layout, and so with the batch
+    # The last bit of NumPy's cosine may depend on the memory layout, and so on the batch, unless
+    # the array is contiguous.
     angles = np.ascontiguousarray(X[:, :2].T) * (np.pi / 2)
     (cos1, cos2), (sin1, sin2) = np.cos(angles), np.sin(angles)
     return np.column_stack([radius * cos1 * cos2, radius * cos1 * sin2, radius * sin1])

@@ -25,13 +25,13 @@ _KINDS = ("uniform", "log", "choice")
 
 
 class Parameter(NamedTuple):
-    """A parameter of the function, and the gene that stands for it.
+    """A parameter of the function, and the gene that encodes it.
 
     Attributes
     ----------
     name : str
     low, high : float
-        Bounds of the gene: of the value itself, of its logarithm to base 10, or of the position
+        Bounds of the gene, which is the value itself, its logarithm to base 10, or its position
         among the choices.
     kind : {'float', 'int', 'log', 'choice'}
     choices : tuple
@@ -51,7 +51,7 @@ class Parameter(NamedTuple):
         Raises
         ------
         InputError
-            It is neither, or a list of two numbers, which could be meant as either.
+            It is neither, or a list of two numbers, which is ambiguous.
         """
         where = f"space: {name}"
         values, kind = domain, "choice" if isinstance(domain, list) else "uniform"
@@ -86,7 +86,7 @@ class Parameter(NamedTuple):
         return self.kind in {"int", "choice"}
 
     def values(self, genes: Array) -> Array:
-        """Return the values that genes (n,) stand for, shape (n,); of choices as objects."""
+        """Return the values that genes (n,) stand for, shape (n,); an object array for choices."""
         if self.kind == "choice":
             positions = genes.astype(np.int64)
             table = np.empty(len(self.choices), dtype=object)
@@ -103,37 +103,37 @@ def _is_number(value: Any) -> bool:
 
 
 class PythonFunction(Problem):
-    """A function of the user's, whose values are the metrics.
+    """A function of the user, whose values are the metrics.
 
     Parameters
     ----------
     function : callable
-        It returns one number for each objective: a mapping by name, a sequence in their order, or
-        a number alone. What it raises makes a candidate fail.
+        Returns one number for each objective, as a mapping by name, a sequence in their order, or
+        a single number. If it raises an exception, the candidate fails.
     space : mapping of str to tuple or list, or a sequence of these
-        With names, parameters are passed by name: ``function(x=0.3, kernel="rbf")``; without, as
-        one list: ``function([0.3, "rbf"])``. ``(0.0, 1.0)`` stands for real numbers, ``(1, 10)``
-        for whole ones, both bounds included, ``(1e-3, 1e3, "log")`` for real numbers that are
-        spread evenly by their logarithm, a list for choices.
+        Domains of the parameters. A mapping passes them by name, ``function(x=0.3, kernel="rbf")``;
+        a sequence as one list, ``function([0.3, "rbf"])``. ``(0.0, 1.0)`` stands for real numbers,
+        ``(1, 10)`` for whole numbers, both bounds included, ``(1e-3, 1e3, "log")`` for real numbers
+        with an even spread of logarithms, and a list for choices.
     objectives : str, sequence of str, or mapping of str to {'min', 'max'}
-        Names, minimised unless said.
+        Names of the objectives, which are minimised unless a mapping says otherwise.
     vectorised : bool
-        The function takes arrays of n values, and returns arrays of shape (n,). A value must not
-        depend on the others in its array, not even in the last bit.
+        Whether the function takes arrays of n values and returns arrays of shape (n,). A value must
+        not depend on the others in its array, not even in the last bit.
 
     Raises
     ------
     InputError
-        A parameter is not one of those forms, or there is none.
+        A domain has none of these forms, or there are no parameters or no objectives.
     """
 
     class Config(Section):
-        """What a run's directory says of a function that :func:`paretolab.minimize` was given.
+        """What the directory of a run says of a function given to :func:`paretolab.minimize`.
 
         function : its module and name; only the program that has it can evaluate it.
         parameters : for each its name, the bounds of its gene, its kind and its choices.
-        values : names of what it returns, and whether each is minimised or maximised.
-        digest : of the function's text, its parameters and values.
+        values : names of the objectives, and whether each is minimised or maximised.
+        digest : digest of the function's text, parameters and objectives.
         """
 
         function: str
@@ -190,7 +190,7 @@ class PythonFunction(Problem):
 
     @classmethod
     def from_config(cls, config: Config) -> PythonFunction:
-        """Make the problem of a run without its function: it evaluates nothing."""
+        """Return the problem of a run without its function: it cannot evaluate anything."""
         problem = cls.__new__(cls)
         problem.vectorised, problem.by_name = True, False
         absent = _Absent(config.function)
@@ -198,7 +198,7 @@ class PythonFunction(Problem):
         return problem
 
     def section(self) -> dict[str, Any]:
-        """Return the section ``problem`` for a run's directory."""
+        """Return the section ``problem`` of the configuration in a run's directory."""
         return {
             "kind": "python",
             "function": f"{getattr(self.function, '__module__', '')}.{name_of(self.function)}",
@@ -211,7 +211,7 @@ class PythonFunction(Problem):
         }
 
     def arguments(self, X: Array) -> list[dict[str, Any]]:
-        """Return the values of the parameters of genomes (n, d), by name."""
+        """Return the values of the parameters, by name, for each of the genomes (n, d)."""
         columns = [p.values(X[:, j]).tolist() for j, p in enumerate(self.parameters)]
         names = [parameter.name for parameter in self.parameters]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -229,7 +229,7 @@ class PythonFunction(Problem):
         return self.function(**values) if self.by_name else self.function(list(values.values()))
 
     def _table(self, returned: Any, n: int) -> FloatArray:
-        """Return the values of n calls, shape (n, metrics)."""
+        """Return the metrics of n candidates from a returned value, shape (n, metrics)."""
         m = len(self.metrics)
         if isinstance(returned, Mapping):
             if set(returned) != set(self.metric_names):
@@ -267,7 +267,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def _code(function: Callable[..., Any]) -> str:
-    """Return the text of a function, or of its class; its compiled form where there is none."""
+    """Return the source of a function, or of its class; its byte code where there is no source."""
     holder = function if hasattr(function, "__code__") else type(function)
     try:
         return textwrap.dedent(inspect.getsource(holder))
