@@ -405,12 +405,12 @@ class ClaimConfig(Section):
     """A statement of a paper about a method, and how it is tested on the means by scenario.
 
     says : the statement, in words.
-    paper : the figures that the paper printed, in words.
+    paper : the figures printed there, in words.
     indicator : an indicator of the experiment.
-    method : the method that the statement is about.
-    better_than : the method's mean must be at least as good as that of each of these methods.
-    at_least, at_most : bounds that the method's mean must keep to.
-    scenarios : scenarios on each of which the claim must hold; all by default.
+    method : the method that it is about.
+    better_than : methods whose means must be no better.
+    at_least, at_most : bounds of the method's mean.
+    scenarios : scenarios on which it must hold; all by default.
     """
 
     says: str

@@ -108,7 +108,7 @@ class FunctionProblem(Problem):
 
         name : a test function whose front is known: ``zdt1``, ``dtlz2``, ``lotz`` and others.
         d : number of genes; some functions have another default.
-        noise : standard deviation of the noise that is added to each objective.
+        noise : standard deviation of the noise on each objective.
         """
 
         name: str

@@ -132,7 +132,7 @@ class PythonFunction(Problem):
 
         function : its module and name; only the program that has it can evaluate it.
         parameters : for each its name, the bounds of its gene, its kind and its choices.
-        values : names of the objectives, and whether each is minimised or maximised.
+        values : names of objectives, and whether each is minimised or maximised.
         digest : digest of the function's text, parameters and objectives.
         """
 
