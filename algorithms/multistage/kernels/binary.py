@@ -1,6 +1,6 @@
-"""The logistic regression of two classes: as little work as it needs.
+"""Newton's method for the logistic regression of two classes.
 
-One exponential per record and gradient gives the probability, its slope and the residual.
+One exponential per record gives its probability, its residual and its weight in the Hessian.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from framework.arrays import Array
 from framework.jit import copy, njit
 
 BLOCK = 512  # records at a time: their columns stay in the cache
-LARGE = 65536  # records from which a part of them gives the start and the first Hessian
-HESSIAN_PART = 4  # every so many blocks
+LARGE = 65536  # with so many records, a part of them gives the start and the first Hessian
+HESSIAN_PART = 4  # that Hessian reads one block of records in so many
 
 
 @njit
 def binary_probabilities(S: Array, rows: Array, theta: Array, P: Array, start: int = 0) -> None:
-    """Fill ``P`` (2, m) with the probabilities of two classes; ``S`` (D, N), ``theta`` (d,).
+    """Fill ``P`` (2, m) with the class probabilities of the ``m`` records from ``start`` on.
 
-    They are those of the ``m`` records from ``start`` on.
+    ``S`` is (D, N); ``theta`` (d,) has the coefficients of its ``rows``.
     """
     n = P.shape[1]
     first, second = P[0], P[1]
@@ -54,7 +54,7 @@ def binary_newton(
     ----------
     S : numpy.ndarray of float64, shape (D, N)
     rows : numpy.ndarray of int64, shape (d,)
-        The columns of the fit; the last one is all ones, its weight is not penalised.
+        The columns of the fit; the last one is all ones, and its coefficient is not penalised.
     y : numpy.ndarray of int64, shape (N,)
         0 or 1.
     weights : numpy.ndarray of float64, shape (N,)
@@ -63,20 +63,26 @@ def binary_newton(
     tolerance : float
         Greatest component of the gradient at the end.
     products : numpy.ndarray of float64, shape (D, D)
-        Mean products of the rows of ``S``, by weight; (0, 0) where they are not known.
+        Weighted mean products of the rows of ``S``; (0, 0) where they are not known.
     theta : numpy.ndarray of float64, shape (d,)
-        Where to start; where it ended.
+        Where to start; overwritten with the coefficients.
 
     Returns
     -------
     bool
-        False where the gradient grew or did not fall, the Hessian was singular or 200 steps were
-        not enough.
+        False where the gradient grew or no longer fell, the Hessian was not positive definite or
+        200 steps were not enough.
 
     Notes
     -----
-    Of ``LARGE`` records or more, a part gives the start and the first Hessian; the gradient is that
-    of all records always.
+    With p the probabilities of the second class, w the weights of records, and I without the
+    intercept, each step is::
+
+        g      = C X' (w (p - y)) + I theta
+        H      = C X' diag(w p (1 - p)) X + I
+        theta -= H^-1 g
+
+    With ``LARGE`` records or more, only a part of them gives the first H; g always takes all.
     """
     d, n = len(rows), S.shape[1]
     slope, g, H = np.empty(n), np.empty(d), np.empty((d, d))
@@ -118,7 +124,10 @@ def binary_newton(
 def _gradient(
     S: Array, rows: Array, y: Array, weights: Array, C: float, theta: Array, slope: Array, g: Array
 ) -> float:
-    """Fill ``slope`` (N,) and ``g`` (d,); return the largest component of ``g``, or NaN."""
+    """Fill the gradient ``g`` (d,), and ``slope`` (N,) with the records' weights in the Hessian.
+
+    Returns the largest absolute component of ``g``, or NaN if one is NaN.
+    """
     d, n = len(rows), S.shape[1]
     P, piece = np.empty((2, min(n, BLOCK))), np.empty(d)
     g[:] = 0.0
@@ -152,15 +161,16 @@ def _expected_hessian(
 ) -> None:
     """Fill the lower triangle of ``H`` as if the columns ``x`` were normally distributed.
 
-    By Stein's lemma the mean of ``s(z) x x'``, ``z = theta' x``, is ``a G + b G theta (G theta)'``
-    with ``G`` the mean of ``x x'``; the means of ``s(z)`` and of ``s(z) z^2`` give ``a`` and ``b``.
+    Let ``z = theta' x`` be the logit, ``s(z) = p (1 - p)`` and ``G`` the mean of ``x x'``. By
+    Stein's lemma the mean of ``s(z) x x'`` is ``a G + b G theta (G theta)'``. Here ``a`` is the
+    mean of ``s(z)``, and ``b`` follows from the mean of ``s(z) z^2``: both by quadrature over z.
 
     Notes
     -----
     O(d^2): no record is read.
     """
-    d, total, square = len(rows), 0.0, 0.0
-    along = np.zeros(d)
+    d, total, square = len(rows), 0.0, 0.0  # square: theta' G theta, the mean of z^2
+    along = np.zeros(d)  # G theta
     for weight in weights:
         total += weight
     for a in range(d):
@@ -170,7 +180,7 @@ def _expected_hessian(
     center = along[d - 1]  # the mean of z, as the last column is all ones
     spread = math.sqrt(max(square - center * center, 0.0))
     mass, slope, bent = 0.0, 0.0, 0.0
-    for k in range(-30, 31):  # a trapezoidal rule is exact to many digits here
+    for k in range(-30, 31):  # the trapezoidal rule is exact to many digits for such functions
         z, weight = center + spread * k / 5.0, math.exp(-0.02 * k * k)
         p = 1.0 / (1.0 + math.exp(-min(max(z, -700.0), 700.0)))
         mass += weight
@@ -188,7 +198,7 @@ def _expected_hessian(
 
 @njit
 def _hessian(S: Array, rows: Array, slope: Array, C: float, every: int, H: Array) -> None:
-    """Fill the lower triangle of ``H`` from every so many blocks of the records."""
+    """Fill the lower triangle of ``H`` from one in ``every`` blocks of records, scaled to all."""
     d, n = len(rows), S.shape[1]
     t, row = np.empty(min(n, BLOCK)), np.empty(d)
     H[:] = 0.0

@@ -1,4 +1,4 @@
-"""From probabilities to the bits of a component: what it answers, rightly or not, at which risk."""
+"""Turns class probabilities into the bits of a component: which records it answers, and how."""
 
 from __future__ import annotations
 
@@ -20,13 +20,18 @@ def decide(
     limits: Array,
     bits: Array,
 ) -> None:
-    """Set the bits of one component from probabilities on some records.
+    """Set the bits of one component from the probabilities ``P`` (classes, records).
 
-    ``bits`` is (planes, words). Plane 0: conclusive (the most likely class, the
-    first of equals, reaches its threshold less ``slack``); plane 1: conclusive and right; then,
-    where there is a positive class: conclusive and the answer is ``positive``; then, if there: the
-    bits of the answer's code, the lowest first; last, for each of ``limits`` but the first, which
-    is the threshold of all classes: the class reaches that.
+    The answer to a record is its most likely class, the first of equals. It is conclusive if its
+    probability is at least the threshold of the class less ``slack``. The planes of ``bits``
+    (planes, words) are, in this order:
+
+    - conclusive;
+    - conclusive and right, by the true classes ``y``;
+    - conclusive and ``positive``, unless that is -1;
+    - the bits of the answer's code where it is conclusive, the lowest first; there may be none;
+    - for each of ``limits`` from the second on: the probability reaches this threshold. The first
+      one is the threshold of all classes. There are none unless a search chooses the threshold.
     """
     k, n = P.shape
     first = 3 if positive >= 0 else 2
@@ -54,17 +59,18 @@ def decide(
 
 
 class RiskRule(NamedTuple):
-    """What makes an answer where errors have costs; no classes: confidences alone decide.
+    """How a component answers where errors have costs; with no classes, confidences alone decide.
 
     Attributes
     ----------
     errors : shape (classes, classes)
-        Cost of saying the class of the column where that of the row is true.
+        Cost of answering the class of the column where that of the row is true.
     slack : float
-        Answers whose expected costs differ by no more are equal.
+        Answers whose expected costs differ by no more than this are equally good.
     limits : shape (1 + thresholds,)
-        Greatest risk of an answer after the last stage, then at each of the thresholds. Where
-        confidences decide: the thresholds that a search chooses from, ascending; none with one.
+        Greatest risk (expected cost) of an answer of the last stage, then at each of the
+        thresholds. Where confidences decide: the thresholds that a search chooses from, ascending;
+        none if there is only one.
     parts : shape (classes, classes, error planes)
         Which planes an error sets.
     """
@@ -76,7 +82,7 @@ class RiskRule(NamedTuple):
 
 
 def by_confidence(thresholds: FloatArray) -> RiskRule:
-    """Return the rule by which confidences decide, with the thresholds to choose from."""
+    """Return the rule of answers by confidence, with the thresholds that a search chooses from."""
     nothing = frozen(np.zeros((0, 0))), 0.0
     return RiskRule(*nothing, frozen(thresholds), frozen(np.zeros((0, 0, 0), dtype=bool)))
 
@@ -86,11 +92,11 @@ BY_CONFIDENCE = by_confidence(np.zeros(0))
 
 @njit
 def decide_by_risk(P: Array, rule: RiskRule, y: Array, positive: int, bits: Array) -> None:
-    """Set the bits of one component where errors have costs; see :func:`decide`.
+    """Set the bits of one component where errors have costs.
 
-    The answer is that of least expected cost, the first of equals, and conclusive where that cost
-    is at most ``limits[0]``. After the planes of :func:`decide` come those of errors, then one for
-    each further limit that says whether the cost is at most that.
+    The answer is that of least expected cost, the first of equals. It is conclusive if this cost is
+    at most ``limits[0]``. The planes are those of :func:`decide`, but instead of its last ones come
+    those of errors, and then one for each further limit: the expected cost is at most that.
     """
     k, n = P.shape
     planes, thresholds = rule.parts.shape[2], len(rule.limits) - 1

@@ -3,19 +3,18 @@
 The model is scikit-learn's ``LogisticRegression``: minimise ``C * sum of log losses + |W|^2 / 2``
 with an unpenalised intercept; sigmoid for two classes, softmax for more. Every fit ends when no
 component of the gradient of that sum exceeds 1e-9 (or what rounding leaves of it, where C times the
-number of records is in the millions), so that no solver's tolerance decides a prediction. It starts
-at zero, or where it is one of many at what the classifier on all columns lets expect (see
-:mod:`~algorithms.multistage.kernels.starts`): either way it depends on its own columns and the data
-alone, not on what was fitted before.
+number of records is in the millions), so that no prediction depends on where a solver stopped. A
+single fit starts at zero. One of many starts where the classifier on all columns lets expect its
+end (see :mod:`~algorithms.multistage.kernels.starts`). Either way a fit depends only on its columns
+and the data, not on what was fitted before.
 
-Two classes have a method of their own, :mod:`~algorithms.multistage.kernels.binary`; the general
-one, :mod:`~algorithms.multistage.kernels.softmax`, takes two exponentials and builds its Hessian
-from both.
+Two classes have a method of their own, :mod:`~algorithms.multistage.kernels.binary`, which takes
+half the exponentials of the general one, :mod:`~algorithms.multistage.kernels.softmax`.
 
-Design matrices are passed with one row per column of the data (``(D, N)``), so that the sums over
-records run along contiguous memory, and with the rows that a fit uses. The order of those sums is
-left to the compiler (two to three times faster); what that changes is far below the tolerance and
-the slack that decisions have.
+Design matrices have one row per column of the data (``(D, N)``), so that sums over records run
+along contiguous memory; a fit is told which rows it uses. The order of these sums is left to the
+compiler (two to three times faster). What that changes is far below the tolerance of the fits and
+the slack of decisions.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from framework.jit import copy, njit
 
 GRADIENT_TOLERANCE = 1e-9
 ROUNDING = 2.0**-52
-START_PART = 16  # every so many of ``LARGE`` records or more give the start of a fit on all
+START_PART = 16  # of ``LARGE`` records or more, one in so many is fitted first, to give a start
 
 
 def class_basis(n_classes: int) -> FloatArray:
@@ -66,9 +65,9 @@ def probabilities(S: Array, theta: Array, basis: FloatArray, P: Array) -> None:
 
 
 def _several(basis: FloatArray) -> FloatArray | None:
-    """Return the basis for kernels, to which None says that there are two classes.
+    """Return the basis as kernels expect it: None if there are two classes.
 
-    Numba takes out what an argument of None rules out, so that a search compiles one method.
+    Numba leaves out the branches that None rules out, so that a search compiles one method only.
     """
     return None if len(basis) == 2 else basis
 
@@ -84,8 +83,8 @@ def _probabilities(S: Array, rows: Array, theta: Array, basis: Array | None, P: 
 def fit(S: Array, y: Array, weights: Array, basis: FloatArray, C: float, theta: Array) -> bool:
     """Fit one classifier from a start; return whether it converged.
 
-    Full Newton steps first, from the start and then from zero; where the gradient grows or no
-    longer falls (rare), once more with a line search.
+    Full Newton steps are tried first, from ``theta`` and then from zero. Where the gradient grows
+    or no longer falls (rare), steps with a line search follow.
 
     Parameters
     ----------
@@ -122,8 +121,11 @@ def _fit(
     products: Array,
     theta: Array,
 ) -> bool:
-    """Do as :func:`fit` does: two classes without a line search, or with a basis only with it."""
-    # the loss is convex: a start decides how many steps it takes, not where they end
+    """Do as :func:`fit` does.
+
+    Two classes are fitted without a line search where ``basis`` is None, otherwise only with it.
+    """
+    # the loss is convex: a start decides how many steps a fit takes, not where they end
     done = False
     for every in (START_PART, 1):
         if every > 1 and len(y) < LARGE:
@@ -135,7 +137,7 @@ def _fit(
         for j in range(theta.shape[0]):
             for a in range(theta.shape[1]):
                 warm = warm or theta[j, a] != 0.0
-        # one place that calls each method: what is called is compiled into it
+        # each method is called in one place only, as the compiler copies it into every caller
         for attempt in range(0 if warm else 1, 3):
             if basis is None and attempt == 2:
                 return False
@@ -172,7 +174,7 @@ def out_of_fold(
     C: float,
     P: FloatArray,
 ) -> bool:
-    """Fill ``P`` with the probabilities of each record by the fit on the other folds.
+    """Fill ``P`` with class probabilities, those of each record by the fit on the other folds.
 
     Parameters
     ----------
@@ -180,7 +182,8 @@ def out_of_fold(
         One row per column of the data; the last row is all ones.
     y, folds : numpy.ndarray of int64, shape (N,)
         Class codes; fold of each record, from 0.
-    weights, basis, C : see :func:`fit`
+    weights, basis, C
+        See :func:`fit`.
     P : numpy.ndarray of float64, shape (classes, N)
 
     Returns
@@ -217,7 +220,7 @@ class Fit(NamedTuple):
     C : float
         Inverse strength of the penalty.
     start : Start
-        What all columns tell of where to start.
+        What the starting points are computed from.
     """
 
     design: FloatArray
@@ -230,7 +233,7 @@ class Fit(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """Records that classifiers are scored on, and what makes an answer.
+    """Records that classifiers are scored on, and how probabilities become answers.
 
     Attributes
     ----------
@@ -238,14 +241,14 @@ class HeldOut(NamedTuple):
     y : shape (records,)
         Class codes.
     n_validation : int
-        How many of the records, the first, are for validation; the others are for tests.
+        The first so many records are for validation, the others for tests.
     thresholds : shape (classes,)
     positive : int
         Code of the positive class, -1 for none.
     slack : float
         How far below its threshold a probability may be.
     rule : RiskRule
-        Makes the answers in place of the thresholds where it has classes.
+        Decides instead of the thresholds if it has classes, that is, if errors have costs.
     """
 
     design: FloatArray
@@ -279,7 +282,7 @@ def fit_subsets(
     models : shape (m, free, D + 1), zeros
         Filled with the coefficients at their rows of the design; the intercept is last.
     ready : shape (m,)
-        Those whose coefficients are there, and which are scored alone.
+        Whether ``models`` already has the coefficients, so that the classifier is only scored.
 
     Returns
     -------
@@ -308,10 +311,10 @@ def _fit_subsets(
     models: FloatArray,
     ready: BoolArray,
 ) -> IntArray:
-    """Do as :func:`fit_subsets` does, by :func:`_fit`; ``rule`` is None where thresholds decide."""
+    """Do as :func:`fit_subsets` does; ``rule`` is None where thresholds decide."""
     first, cut = training.first, held.n_validation
     n_features, n_columns = len(first) - 1, len(training.design)
-    k, free = training.basis.shape  # of two classes too
+    k, free = training.basis.shape  # not that of ``basis``, which may be None
     n_held = held.design.shape[1]
     words = (cut + 63) // 64
     chosen = np.empty(n_columns + 1, dtype=np.int64)

@@ -1,10 +1,10 @@
-"""Steps of Newton's method whose Hessian stays for a while.
+"""Newton's method with a Hessian that serves several steps.
 
-What a fit costs is its Hessians, O(N d^2) each beside O(N d) of a gradient. Of more than a few
-coefficients a Hessian stays therefore while each step leaves at most ``REST`` of the gradient, and
-is corrected by the steps that were made with it: limited-memory BFGS (J. Nocedal, S. Wright,
-Numerical Optimization, Algorithm 7.4). Where the mean products of the columns are known, the first
-one costs no pass over the records: it is what would be expected of normally distributed columns.
+Most of the time of a fit goes into its Hessians, O(N d^2) each, where a gradient takes O(N d). With
+more than a few coefficients a Hessian therefore stays while each step leaves at most ``REST`` of
+the gradient. It is corrected by the steps that were made with it, as in limited-memory BFGS
+(J. Nocedal, S. Wright, Numerical Optimization, Algorithm 7.4). Where the mean products of the
+columns are known, the first Hessian takes no pass over the records: it is an estimate from them.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ from framework.arrays import Array
 from framework.jit import njit
 
 MAX_ITERATIONS = 200
-REST = 0.5  # of a gradient that a step may leave where the Hessian stays,
-FEW = 12  # which it does of more coefficients: of fewer it is as soon made as a gradient
-PATIENCE = 4  # steps without a smaller gradient, as full steps may go to and fro for ever
-MEMORY = 16  # steps that are remembered
+REST = 0.5  # a Hessian stays while a step leaves at most this share of the gradient
+FEW = 12  # with so few coefficients a Hessian is as cheap as a gradient, so each step has its own
+PATIENCE = 4  # steps without a new least gradient: full steps may oscillate for ever
+MEMORY = 16  # greatest number of steps that correct a Hessian
 
 
 @njit
 def is_due(stays: bool, made: int, worst: float, before: float) -> bool:
-    """Return whether the next step needs a Hessian of its own.
+    """Return whether the next step needs a new Hessian.
 
-    Where it ``stays``, that is before the first one is ``made``, and where the step before left
-    too much of the gradient, whose largest component went from ``before`` to ``worst``.
+    If Hessians serve several steps (``stays``), the first step does (none was ``made``), and each
+    step after one that left too much of the gradient: its largest component went from ``before``
+    to ``worst``.
     """
     return not stays or made == 0 or worst > REST * before
 
 
 @njit
 def add(steps: Array, changes: Array, count: int, step: Array, last: Array, g: Array) -> int:
-    """Add a step (d,) and the change of the gradient, from ``last`` to ``g``; return the number.
+    """Add a step (d,) and the change of the gradient from ``last`` to ``g``; return their number.
 
-    One along which the gradient did not grow, as happens where rounding is all that is left, is
-    left out.
+    A step along which the gradient did not grow is left out: BFGS needs positive curvature, and
+    rounding can hide it near the optimum.
     """
     if count == len(steps):
         return count
@@ -49,7 +50,7 @@ def add(steps: Array, changes: Array, count: int, step: Array, last: Array, g: A
 
 @njit
 def direct(L: Array, steps: Array, changes: Array, count: int, g: Array) -> None:
-    """Replace a gradient ``g`` (d,) by the corrected inverse of ``L L'`` times it.
+    """Replace a gradient ``g`` (d,) by the corrected inverse of the Hessian ``L L'`` times ``g``.
 
     Notes
     -----

@@ -1,8 +1,8 @@
-"""Scores ordered partitions from bits: the sub-classifiers that they need, and their metrics.
+"""Scores ordered partitions from the bits of the sub-classifiers that their stages need.
 
 A feature set is a row of 64-bit words (bit ``i % 64`` of word ``i // 64`` for feature ``i``). The
-sets that have a sub-classifier are found by an open-addressing hash table: ``slots`` has a power
-of two of entries, each the number of a component or -1.
+sub-classifier of a set is found in a hash table with open addressing: ``slots`` has a power of two
+of entries, each the number of a component, or -1 if it is free.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ import numpy as np
 from framework.arrays import Array, BoolArray, IntArray, WordArray, frozen
 from framework.jit import copy, njit
 
-# columns of what score() counts
+# columns of the counts that score() returns
 CONCLUSIVE, RIGHT, COST, POSITIVE, FALSE_POSITIVE, NEGATIVE, STAGES, FAILED, LOSS = range(9)
 
 
 class Rule(NamedTuple):
-    """What errors cost, in fixed point, and where stages stop by it.
+    """Which plane of a component says that a stage answers, and what errors cost, in fixed point.
 
     weights : int64 (error planes,), what a bit of each plane of errors costs.
     no_answer : int64, what a record without an answer costs.
-    errors, sure : int, the first plane of errors, and of answers within each threshold.
-    items : int, genes that are features; the others are numbers of thresholds, one for all stages
-        or one for each but the last. -1: all are features, and stages stop where they conclude.
-    last : bool, whether stages stop by confidence: the last one has a threshold too, the planes of
-        ``sure`` begin with the second, and the first plane of all is that of the first.
+    errors, sure : int, the first plane of errors, and the first plane of answers at a threshold.
+    items : int, number of genes that are features; the others choose thresholds, one for all stages
+        or one for each (without the last, if errors have costs). -1: all genes are features, and
+        plane 0 has the answers of every stage.
+    last : bool, whether confidences decide at chosen thresholds: then the last stage has one, too,
+        plane 0 has the answers at the first threshold, and ``sure`` those at the others.
     """
 
     weights: IntArray
@@ -44,7 +45,10 @@ class Rule(NamedTuple):
 
 
 def by_confidence(items: int = -1, planes: int = 0) -> Rule:
-    """Return the rule where errors have no costs; ``planes`` of bits do with one threshold."""
+    """Return the rule where errors have no costs.
+
+    ``planes`` is the number of planes before those of the second threshold and further ones.
+    """
     nothing = frozen(np.zeros(0, dtype=np.int64))
     return Rule(nothing, np.int64(0), planes, planes, items, items >= 0)
 
@@ -57,9 +61,9 @@ class Held(NamedTuple):
 
     slots : int64 (power of two,), the hash table.
     keys : uint64 (components, key words), the feature sets.
-    bits : uint64 (components, planes, words), one bit per record. Planes: conclusive; conclusive
-        and right; optionally conclusive and called positive. With costs of errors: those too.
-    failed : bool (components,), those that could not be built.
+    bits : uint64 (components, planes, words), one bit per record; the planes are those of
+        :func:`~algorithms.multistage.kernels.decisions.decide`.
+    failed : bool (components,), whether a component could not be built.
     rule : Rule
     """
 
@@ -75,7 +79,7 @@ class Charges(NamedTuple):
 
     of_feature : int64 (d,)
     panel_of : int64 (d,), the panel of each feature, -1 where it has none.
-    of_panel : int64 (m,), what is paid once for a panel, with the first of its features.
+    of_panel : int64 (m,), what is paid once for a panel, when the first of its features is.
     of_stage : what a record pays for each stage that it reaches.
     """
 
@@ -101,7 +105,7 @@ def _hash(key: Array) -> int:
 
 @njit
 def find(slots: IntArray, keys: WordArray, key: WordArray) -> int:
-    """Return the number of ``key`` among the held ``keys``, or -1 - the free slot it would take."""
+    """Return the number of ``key`` among ``keys``, or ``-1 - slot`` with the free slot for it."""
     at = _hash(key) & (len(slots) - 1)  # linear probing; the table is at most half full
     while slots[at] >= 0:
         held = keys[slots[at]]
@@ -146,18 +150,19 @@ def _prefix_keys(x: Array, stages: int | np.int64, out: WordArray) -> None:
 
 @njit
 def missing(X: Array, slots: IntArray, keys: WordArray) -> WordArray:
-    """Return the feature sets that genomes ``X`` need and ``keys`` does not have, in order of need.
+    """Return the feature sets that genomes ``X`` need and ``keys`` does not have.
 
     Parameters
     ----------
     X : numpy.ndarray of int, shape (n, features)
         Ordered partitions without gaps; -1 = never acquired.
-    slots, keys : the table and the keys held
+    slots, keys
+        See :class:`Held`.
 
     Returns
     -------
     numpy.ndarray of uint64, shape (m, words)
-        Each set once.
+        Each set once, in the order in which the genomes need them.
     """
     n, d = X.shape
     words = keys.shape[1]
@@ -192,7 +197,7 @@ def missing(X: Array, slots: IntArray, keys: WordArray) -> WordArray:
 
 @njit
 def popcount(v: np.uint64) -> int:
-    """Count the bits of a word; the compiler knows the idiom and emits the machine's own count."""
+    """Count the bits of a word; the compiler turns this idiom into the machine's instruction."""
     v = v - ((v >> np.uint64(1)) & np.uint64(0x5555555555555555))
     v = (v & np.uint64(0x3333333333333333)) + ((v >> np.uint64(2)) & np.uint64(0x3333333333333333))
     v = (v + (v >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -201,7 +206,10 @@ def popcount(v: np.uint64) -> int:
 
 @njit
 def _prices(x: Array, charges: Charges, begun: IntArray, price: IntArray) -> None:
-    """Fill ``price`` (stages,) with what entering each stage costs; ``begun`` (panels,) is room."""
+    """Fill ``price`` (stages,) with what entering each stage costs.
+
+    ``begun`` (panels,) is scratch for the first stage that has a feature of the panel.
+    """
     costs, panel_of, panel_costs, of_stage = charges
     d = len(x)
     for j in range(len(price)):
@@ -246,24 +254,25 @@ def score(
     ----------
     X : numpy.ndarray of int, shape (n, d)
     held : Held
-        Every set that ``X`` needs is among them; a partition that needs one that failed is marked
-        FAILED.
+        Has a component for every set that ``X`` needs. A genome that needs one that failed is
+        marked in column FAILED, and its other counts mean nothing.
     first_word : int
         Where in each plane the words of these records begin.
     charges : Charges
     everyone, negatives : numpy.ndarray of uint64, shape (words,)
-        All records; those whose true class is not the positive one.
+        A bit for every record, and one for those whose true class is not the positive one.
 
     Returns
     -------
     numpy.ndarray of int64, shape (n, 9)
-        Records conclusive, right, total cost, called positive, falsely so, conclusive negatives,
-        stages, whether a component failed, and what errors and no answers cost. Integer, hence
-        exact and free of order.
+        The number of answered records, of right answers, the total cost, the number of answers that
+        are positive, of those that are falsely so, and of answered negatives, the number of stages,
+        whether a component failed, and the cost of errors and of records without an answer. Whole
+        numbers are exact, whatever the order in which they are added.
 
     Notes
     -----
-    O(d + stages * words) per genome: EMSCO paper, Section 2.2, all records at once.
+    O(d + stages * words) per genome. The objectives of Section 2.2 of the EMSCO paper follow.
     """
     slots, keys, bits, failed, rule = held
     n, d = len(X), X.shape[1] if rule.items < 0 else rule.items
@@ -290,7 +299,7 @@ def score(
             if failed[component]:
                 row[FAILED] = 1
                 break
-            row[COST] += left * price[s]  # all who enter a stage pay for it
+            row[COST] += left * price[s]  # every record that enters a stage pays for it
             planes = bits[component, :, first_word : first_word + words]
             stop = planes[_stop_plane(X[r], s, stages, rule)]
             if with_positive:  # before _leave, which takes the records out of waiting
@@ -310,19 +319,19 @@ def score(
 def class_counts(
     X: Array, held: Held, first_word: int, labels: IntArray, classes: int
 ) -> tuple[IntArray, IntArray]:
-    """Send every record through the stages and count answers by the record's class.
+    """Send every record through the stages and count the answers by the record's true class.
 
     Parameters
     ----------
     X, held, first_word
-        As of :func:`score`; a component that failed answers no record.
+        See :func:`score`; a component that failed answers no record.
     labels : numpy.ndarray of int64, shape (records,)
     classes : int
 
     Returns
     -------
     tuple of two numpy.ndarray of int64, shape (n, classes)
-        Records answered, and answered rightly.
+        Number of answered records, and of those that are answered rightly.
 
     Notes
     -----
@@ -367,16 +376,16 @@ def record_answers(
     first: int,
     paid: Array,
 ) -> tuple[Array, IntArray, IntArray, BoolArray]:
-    """Send every record through the stages of each partition and say what it is called and pays.
+    """Send every record through the stages of each partition; return its answer and what it pays.
 
     Parameters
     ----------
     X, held, first_word, charges
-        As of :func:`score`.
+        See :func:`score`.
     labels : numpy.ndarray of int64, shape (records,)
     names : numpy.ndarray of int16, shape (classes, 2^m)
-        What an answered record of a class is called, by the number that m planes say of it, the
-        lowest bit first.
+        The answer to a record, as a class, by its true class and by the number whose bits m planes
+        have for it, the lowest bit first.
     first : int
         The first of these planes.
     paid : numpy.ndarray of int, shape (n, records)
@@ -385,17 +394,18 @@ def record_answers(
     Returns
     -------
     codes : numpy.ndarray of int16, shape (n, records)
-        -1 for no answer.
+        The answer; -1 for none.
     lost : numpy.ndarray of int64, shape (n, records)
-        What errors and no answers cost; shape (n, 0) where they have no costs.
+        What the error or the missing answer costs; shape (n, 0) where they have no costs.
     stages : numpy.ndarray of int64, shape (n,)
     failed : numpy.ndarray of bool, shape (n,)
-        Whether a component failed; the rest of that row means nothing.
+        Whether a component failed; the rest of that row then means nothing.
 
     Notes
     -----
-    O(d + stages * words + records) per genome. Planes of bits say of each record, as numbers, how
-    many stages it entered and what it is called; what that costs and means is looked up.
+    O(d + stages * words + records) per genome. Words of bits are combined for 64 records at a time.
+    At the end, the planes ``entered`` (how many stages a record entered, in binary) and ``done``
+    (what the stage where it left says of it) are read as numbers, and tables give their meaning.
     """
     slots, keys, bits, failed, rule = held
     n, d = len(X), X.shape[1] if rule.items < 0 else rule.items
@@ -425,7 +435,7 @@ def record_answers(
                 break
             stop = _stop_plane(X[r], s, stages[r], rule)
             for w in range(words):
-                here = ~done[0, w]  # the records that no stage has answered
+                here = ~done[0, w]  # records that no stage before has answered
                 if not here:
                     continue
                 for b in range(width):
@@ -456,7 +466,7 @@ def record_answers(
 
 @njit
 def _width(number: int) -> int:
-    """Return how many bits a whole number of at least 0 has."""
+    """Return the number of bits of a whole number, 0 for 0."""
     width = 0
     while number >> width:
         width += 1
@@ -465,15 +475,15 @@ def _width(number: int) -> int:
 
 @njit
 def _eight(planes: WordArray, first: int, last: int, octet: int) -> tuple[np.uint64, np.uint64]:
-    """Return the numbers that at most 16 planes say of eight records, the lowest bit first.
+    """Return the numbers of eight records, whose bits are in at most 16 planes, the lowest first.
 
-    They stand in eight lanes of 8 bits, the lower 8 bits of the numbers and the upper ones.
+    Two words have eight lanes of 8 bits each: the lower 8 bits of the numbers, and the upper 8.
     """
     w, shift = octet >> 3, np.uint64(8 * (octet & 7))
     low = high = np.uint64(0)
     for p in range(first, last):
         byte = planes[p, w] >> shift & np.uint64(0xFF)
-        # bit i of the byte, to the lowest bit of lane i
+        # copy the byte into all lanes, keep bit i in lane i, and move it to the lane's lowest bit
         bits = byte * np.uint64(0x0101010101010101) & np.uint64(0x8040201008040201)
         bits = (bits + np.uint64(0x7F7F7F7F7F7F7F7F)) >> np.uint64(7)
         bits &= np.uint64(0x0101010101010101)
@@ -486,7 +496,7 @@ def _eight(planes: WordArray, first: int, last: int, octet: int) -> tuple[np.uin
 
 @njit
 def _of_lane(eight: tuple[np.uint64, np.uint64], lane: int) -> int:
-    """Return the number of one of eight records."""
+    """Return the number of one of the eight records of :func:`_eight`."""
     low, high = eight
     shift = np.uint64(8 * lane)
     byte = np.uint64(0xFF)
@@ -495,7 +505,10 @@ def _of_lane(eight: tuple[np.uint64, np.uint64], lane: int) -> int:
 
 @njit
 def _leave(waiting: WordArray, conclusive: WordArray, right: WordArray, row: IntArray) -> int:
-    """Remove the records that leave from ``waiting``; count them and those answered rightly."""
+    """Remove the records that leave from ``waiting``; add them to the counts in ``row``.
+
+    Returns how many leave.
+    """
     gone = correct = np.int64(0)
     for w in range(len(waiting)):  # no branches: the loop becomes vector code
         leaving = waiting[w] & conclusive[w]
@@ -515,7 +528,7 @@ def _count_positive(
     negatives: WordArray,
     row: IntArray,
 ) -> None:
-    """Count the records that leave: called positive, falsely so, and negatives."""
+    """Count among the records that leave: positive answers, false ones, and true negatives."""
     called = false = answered = np.int64(0)
     for w in range(len(waiting)):
         leaving = waiting[w] & conclusive[w]

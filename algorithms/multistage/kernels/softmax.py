@@ -1,7 +1,8 @@
-"""The logistic regression of several classes, in ``K - 1`` free directions.
+"""Newton's method for the logistic regression of K classes, in K - 1 free directions.
 
-They span the weights that sum to zero, where the optimum lies (the penalty is least there); that
-leaves a smaller and regular Hessian.
+Adding the same vector to the coefficients of all classes changes no probability. The penalty is
+least where the coefficients of the classes sum to zero, so it is enough to search there: an
+orthonormal basis of these directions gives a smaller Hessian that is not singular.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ from framework.jit import copy, njit
 
 @njit
 def softmax(S: Array, rows: Array, theta: Array, basis: Array, P: Array) -> None:
+    """Fill ``P`` (classes, N) with class probabilities.
+
+    ``S`` is (D, N); ``theta`` (free, d) has the coefficients of its ``rows`` along ``basis``
+    (classes, free).
+    """
     k, free = basis.shape
     n = S.shape[1]
     P[:] = 0.0
@@ -71,7 +77,10 @@ def _gradient(
     g: Array,
     r: Array,
 ) -> float:
-    """Fill ``g`` (free * d) and return its largest absolute component; ``r`` is (N,) scratch."""
+    """Fill the gradient ``g`` (free * d); return its largest absolute component, inf for NaN.
+
+    ``r`` is (N,) scratch, used for the residuals along one direction.
+    """
     d, n = len(rows), S.shape[1]
     k, free = basis.shape
     worst = 0.0
@@ -100,7 +109,10 @@ def _gradient(
 
 @njit
 def _slopes(P: Array, weights: Array, basis: Array, p: int, q: int, T: Array) -> None:
-    """Fill ``T[0]`` with ``b_p' (diag(P_i) - P_i P_i') b_q`` times the weight of each record."""
+    """Fill ``T[0]`` with the weight of each record in block (p, q) of the Hessian.
+
+    For record i it is ``w_i b_p' (diag(P_i) - P_i P_i') b_q``, with b the columns of ``basis``.
+    """
     m, left, right = T[0], T[1], T[2]
     m[:], left[:], right[:] = 0.0, 0.0, 0.0
     for c in range(len(basis)):
@@ -128,9 +140,9 @@ def _hessian(
 ) -> None:
     """Fill the lower triangle of ``H`` (free * d square); ``T`` is (4, N) scratch.
 
-    Block (p, q) is ``C * S diag(m) S'``, ``m`` of :func:`_slopes`, symmetric in the columns too, so
-    each block costs half; with ``products`` it is what it would be if ``m`` and ``S`` were
-    independent.
+    Block (p, q) is ``C * S diag(m) S'``, with ``m`` from :func:`_slopes`; as it is symmetric, half
+    of it is computed. If ``products`` are passed, ``m`` and ``S`` are taken as independent, so that
+    the block is ``C * sum(m) * products``.
     """
     d, free = len(rows), basis.shape[1]
     m, t, row = T[0], T[3], np.empty(d)
@@ -169,6 +181,11 @@ def softmax_newton(
     theta: Array,
     careful: bool,
 ) -> bool:
+    """Minimise ``C * sum of log losses + |theta|^2 / 2``; return whether it converged.
+
+    ``theta`` is (free, d), the rest as of :func:`~.binary.binary_newton`. Steps are full, or, where
+    ``careful``, halved until the loss decreases, each with its own Hessian.
+    """
     d, n = len(rows), S.shape[1]
     k, free = basis.shape
     size = free * d
@@ -213,7 +230,7 @@ def softmax_newton(
                     step[a] = -step[a]
                 break
             new = _loss(P, y, weights, theta, C)
-            # near the optimum the decrease drowns in rounding; the full step is right there
+            # near the optimum rounding hides the decrease, but there the full step is right
             if new <= loss - 1e-4 * length * slope or slope <= 1e-10 * (1.0 + abs(loss)):
                 loss = new
                 break

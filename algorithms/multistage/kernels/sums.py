@@ -14,7 +14,7 @@ from framework.arrays import Array
 from framework.jit import njit, njit_sum
 
 _ROUNDER = 1.5 * 2.0**52
-"""Added to a number it leaves its whole part, rounded, in the lowest bits."""
+"""Added to a number, it rounds that to a whole number, which is then in the lowest bits."""
 
 
 @njit_sum
@@ -50,7 +50,7 @@ def _dot_two(t: Array, a: Array, b: Array) -> tuple[float, ...]:
 def dots(t: Array, S: Array, rows: Array, count: int, out: Array, start: int = 0) -> None:
     """Fill ``out[:count]`` with the scalar products of ``t`` (m,) and the first ``rows`` of ``S``.
 
-    Of the rows it takes the ``m`` entries from ``start`` on.
+    Each row takes part with its ``m`` entries from ``start`` on.
     """
     stop = start + len(t)
     a = 0
@@ -71,7 +71,7 @@ def dots(t: Array, S: Array, rows: Array, count: int, out: Array, start: int = 0
 def combine(S: Array, rows: Array, theta: Array, z: Array, start: int = 0) -> None:
     """Fill ``z`` (m,) with the sum of some rows of ``S``, weighted by ``theta`` (d,).
 
-    Of the rows it takes the ``m`` entries from ``start`` on.
+    Each row takes part with its ``m`` entries from ``start`` on.
     """
     d, n = len(rows), len(z)
     stop = start + n
@@ -95,9 +95,12 @@ def combine(S: Array, rows: Array, theta: Array, z: Array, start: int = 0) -> No
 def exponential(x: Array, power: Array) -> None:
     """Replace ``x`` by its exponential, within 2 units in the last place.
 
-    Plain arithmetic (a Taylor polynomial between powers of two) and so the same on every
-    machine, which a library's ``exp`` is not. ``power`` is scratch of the same length.
+    Only plain arithmetic is used, so the result is the same on every machine, unlike that of a
+    library's ``exp``. ``power`` is scratch of the same length.
     """
+    # exp(v) = 2^k exp(r), where k = round(v / log 2) and r = v - k log 2 is so small (at most
+    # log(2) / 2) that a Taylor polynomial is exact; log 2 is subtracted in two parts, a short one
+    # first, whose multiples are exact
     bits = power.view(np.int64)
     for i in range(len(x)):
         v = min(max(x[i], -700.0), 700.0)
@@ -118,7 +121,7 @@ def exponential(x: Array, power: Array) -> None:
         p = p * r + 1.0
         x[i] = p * r + 1.0
         power[i] = rounded
-    for i in range(len(x)):
+    for i in range(len(x)):  # k plus the bias, moved to where a float has its exponent, is 2^k
         bits[i] = (bits[i] + 1023) << 52
     for i in range(len(x)):
         x[i] *= power[i]
@@ -126,12 +129,12 @@ def exponential(x: Array, power: Array) -> None:
 
 @njit_sum
 def factor(H: Array, m: int) -> bool:
-    """Replace the lower triangle of ``H`` by Cholesky's factor; False where there is none."""
+    """Replace the lower triangle of ``H`` by its Cholesky factor; return False if it has none."""
     for j in range(m):
         s = H[j, j]
         for p in range(j):
             s -= H[j, p] * H[j, p]
-        if not s > 0.0:  # NaN among them
+        if not s > 0.0:  # also true of NaN
             return False
         root = math.sqrt(s)
         H[j, j] = root
@@ -145,7 +148,7 @@ def factor(H: Array, m: int) -> bool:
 
 @njit_sum
 def solve(L: Array, g: Array, m: int) -> None:
-    """Replace ``g`` by the solution of ``L L' x = g``, ``L`` as of :func:`factor`."""
+    """Replace ``g`` by the solution ``x`` of ``L L' x = g``, with ``L`` from :func:`factor`."""
     for i in range(m):
         t = g[i]
         for p in range(i):
