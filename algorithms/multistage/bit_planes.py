@@ -25,23 +25,23 @@ class ComponentTable:
     Attributes
     ----------
     n : int
-        How many there are.
+        Number of components in the table.
     keys : numpy.ndarray of uint64, shape (capacity, key words)
     bits : numpy.ndarray of uint64, shape (capacity, planes, words)
     errors : dict of int to str
-        By number: those that could not be built.
+        Why a component could not be built, by its number.
 
     Notes
     -----
-    Models are not kept. A component takes ``8 * (key words + planes * words)`` bytes, up to twice
-    that because the table grows in steps; ``words`` is the number of words of those added.
+    Models are not kept. A component takes ``8 * (key words + planes * words)`` bytes, or up to
+    twice that because the table grows in steps; ``words`` is the width of the widest one added.
     """
 
     def __init__(
         self, key_words: int, planes: int, words: int, rule: scoring.Rule = scoring.BY_CONFIDENCE
     ) -> None:
         self.n, self.rule = 0, rule
-        self.stripped = False  # whether some came without their last words
+        self.stripped = False  # whether a component came without its last words
         self.errors: dict[int, str] = {}
         # never empty, so that kernels compile for it
         self.keys = np.zeros((64, key_words), dtype=np.uint64)
@@ -52,7 +52,7 @@ class ComponentTable:
 
     @property
     def held(self) -> scoring.Held:
-        """All of it, as the kernels read it."""
+        """The table in the form that kernels read."""
         return scoring.Held(self.slots, self.keys, self.bits, self._failed, self.rule)
 
     def find(self, key: WordArray) -> int:
@@ -83,7 +83,7 @@ class ComponentTable:
         self.n = stop
 
     def slice(self, start: int, words: int) -> Components:
-        """Return the components from ``start`` on, their first ``words`` words, without models."""
+        """Return the first ``words`` words of the components from ``start`` on, without models."""
         errors = {i - start: error for i, error in self.errors.items() if i >= start}
         bits = np.ascontiguousarray(self.bits[start : self.n, :, :words])
         return Components(self.keys[start : self.n], bits, errors=errors)
@@ -98,9 +98,9 @@ class ComponentTable:
     def _reserve(self, n: int) -> None:
         if n > len(self.keys):
             room = max(n, 2 * len(self.keys))
-            self.keys = _longer(self.keys, room)
-            self.bits = _longer(self.bits, room)
-            self._failed = _longer(self._failed, room)
+            self.keys = longer(self.keys, room)
+            self.bits = longer(self.bits, room)
+            self._failed = longer(self._failed, room)
         if 2 * n > len(self.slots):  # at most half full: short probes
             size = len(self.slots)
             while 2 * n > size:
@@ -109,10 +109,11 @@ class ComponentTable:
             scoring.insert(self.slots, self.keys, 0, self.n)
 
 
-def _longer(array: Array, room: int) -> Array:
-    longer = np.zeros((room, *array.shape[1:]), dtype=array.dtype)
-    longer[: len(array)] = array
-    return longer
+def longer(array: Array, rows: int) -> Array:
+    """Return a copy of an array with ``rows`` rows, those after the last one zero."""
+    copy = np.zeros((rows, *array.shape[1:]), dtype=array.dtype)
+    copy[: len(array)] = array
+    return copy
 
 
 def words_for(n: int) -> int:
@@ -148,7 +149,7 @@ class StageTables:
     conclusive, right : numpy.ndarray of uint64, shape (2^n, words)
         Row ``s`` belongs to the set with bit ``i`` of ``s`` for feature ``i``; bit ``j % 64`` of
         word ``j // 64`` says whether record ``j`` gets an answer, and whether it is right. Row 0
-        and what lies behind the last record are 0.
+        and the bits behind the last record are 0.
     everyone : numpy.ndarray of uint64, shape (words,)
         One bit per record.
     records : int

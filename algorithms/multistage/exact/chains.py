@@ -20,14 +20,14 @@ from framework.pareto import nondominated
 
 
 class Prices(NamedTuple):
-    """What a record pays that goes through a chain, in fixed point.
+    """What a record that goes through a chain pays, in fixed point.
 
     Attributes
     ----------
     of_set : numpy.ndarray of int64, shape (2^n,)
-        For the features of every set; no set costs more than one that contains it.
+        Price of the features of every set; no set costs more than one that contains it.
     of_stage : int
-        For each stage that it reaches.
+        Price of each stage that the record reaches.
     """
 
     of_set: IntArray
@@ -41,13 +41,14 @@ class ChainFront:
     Attributes
     ----------
     answered, right, cost : numpy.ndarray of int64, shape (m,)
-        Records with an answer, with the right one, and the cost over all records.
+        Number of records with an answer, of those with the right one, and the cost over all
+        records.
     chains : numpy.ndarray of int, shape (m, stages - 1)
         Sets acquired up to each stage but the last, in any order; 0 where there is no such stage.
     chromosomes : numpy.ndarray of int64, shape (m,), or None
         How many chains have the values of the point; None where they were not counted.
     levels : numpy.ndarray of int64, shape (m,), or None
-        Number of the threshold of all stages; None where there is a single one.
+        Gene value of the threshold that all stages share; None where there is no choice.
     """
 
     answered: IntArray
@@ -68,12 +69,12 @@ class ChainFront:
         return ChainFront(answered, right, cost, self.chains[rows], counts, levels)
 
     def front(self) -> ChainFront:
-        """Return the points that no other one dominates."""
+        """Return the non-dominated points."""
         rate = self.right / np.maximum(self.answered, 1)
         return self.take(nondominated(np.column_stack([-self.answered, -rate, self.cost])))
 
     def genomes(self, n: int) -> IntArray:
-        """Return the stage of each of ``n`` features, from 0, and then the threshold if any."""
+        """Return the stage of each of ``n`` features, from 0, and then the threshold, if a gene."""
         stages = genomes_of(self.chains, n)
         return stages if self.levels is None else np.column_stack([stages, self.levels])
 
@@ -87,7 +88,7 @@ class ChainFront:
 
 
 def of_levels(fronts: Sequence[ChainFront]) -> ChainFront:
-    """Return the points at each threshold together; equal ones once, their chains added."""
+    """Merge the fronts of all thresholds; equal points become one, with the sum of their counts."""
     if len(fronts) == 1:
         return fronts[0]
     answered, right, cost, chains = (
@@ -111,10 +112,10 @@ class RiskFront:
     Attributes
     ----------
     answered, loss, cost : numpy.ndarray of int64, shape (m,)
-        Records with an answer; what errors and no answers cost and what features do, over all
-        records in fixed point.
+        Number of records with an answer; the cost of errors and of records without an answer; the
+        cost of features. Costs are sums over all records, in fixed point.
     chains, levels : numpy.ndarray of int, shape (m, n)
-        Sets acquired up to each stage but the last, the largest first, and the number of the
+        Sets acquired up to each stage but the last, the largest first, and the gene value of the
         threshold there; 0 where there is no such stage.
     """
 
@@ -138,9 +139,9 @@ class RiskFront:
         """Return the stage of each of ``n`` features, from 0, and then ``levels`` thresholds."""
         X = np.zeros((len(self), n + levels), dtype=np.int64)
         X[:, :n] = genomes_of(self.chains, n)
-        for x, chain, at in zip(X, self.chains, self.levels, strict=True):
-            first = at[: np.count_nonzero(chain)][::-1]  # of the first stage first
-            x[n : n + min(levels, len(first))] = first[:levels]
+        for x, chain, thresholds in zip(X, self.chains, self.levels, strict=True):
+            ascending = thresholds[: np.count_nonzero(chain)][::-1]  # that of the first stage first
+            x[n : n + min(levels, len(ascending))] = ascending[:levels]
         return X
 
     def values(self, records: int, cost_scale: int) -> dict[str, FloatArray]:
@@ -155,7 +156,7 @@ class RiskFront:
 
 
 def genomes_of(chains: Array, n: int) -> IntArray:
-    """Return the stage of each of ``n`` features, from 0: how many sets are without it."""
+    """Return the stage of each of ``n`` features, from 0: the number of sets without it."""
     sets = chains[:, :, None]
     outside = (sets > 0) & (sets >> np.arange(n) & 1 == 0)
     return np.asarray(outside.sum(axis=1), dtype=np.int64)
@@ -178,7 +179,7 @@ def prices(
     panel_costs : numpy.ndarray of int64, shape (m,), optional
         What is paid once for a set with any feature of the panel.
     of_stage : int
-        From 0.
+        What a record pays for each stage, at least 0.
     """
     table = np.zeros(1 << len(costs), dtype=np.int64)
     for i, cost in enumerate(costs.tolist()):
@@ -197,9 +198,9 @@ def surjections(n: int, k: int) -> int:
 
 
 def hard_first(tables: StageTables) -> StageTables:
-    """Return the tables with those records first that few sets answer.
+    """Return the tables with their records sorted by how many sets answer them, the fewest first.
 
-    The records that are still undecided are then in the first words.
+    Records that stay undecided for long then share the first words.
     """
     order = np.argsort(unpack(tables.conclusive, tables.records).sum(axis=0), kind="stable")
     conclusive, right = (

@@ -8,21 +8,22 @@ undecided records, so many states of a set need not be followed:
 P1  Of states with the same undecided records, only those with Pareto-optimal (loss, cost, stages)
     are kept.
 P2  A state is dropped if another one has a subset of its undecided records and no more loss, cost
-    and stages. Every completion of the dropped state is at least as good after the other one: it
-    answers a superset of records, loses no more on them, and pays for fewer.
+    and stages. Whatever stages follow do at least as well after the other state: they leave no
+    more records without an answer, lose no more, and fewer records pay for them.
 P3  A stage that answers no record is skipped: the next stage with the features of both does the
     same.
-P4  A state is dropped if some point is at least as good as the best that can follow, record by
-    record: the least that any larger set loses on it, and the least price until one answers it,
-    in one stage.
+P4  A state is dropped if a complete chain is at least as good as an optimistic bound of all that
+    can follow. The bound treats each undecided record by itself: it takes the least loss that any
+    larger set has on it, and the least price at which a larger set answers it, in one more stage.
 
-The front of answered, loss and cost has that of coverage, accuracy and cost in it: who answers as
-many and errs no more often is at least as accurate. Where each stage has a threshold of its own, a
-state is followed at each of them; one for all stages is a search for each value.
+The front of (answered, loss, cost) contains the front of (coverage, accuracy, cost), because a
+chain that answers at least as many records with no more errors is at least as accurate. Where each
+stage has a threshold of its own, a state is extended with every threshold; where all stages share
+one, the search is repeated for each of its values.
 
-P3 and P4 keep every objective vector but lose tied chromosomes, which are therefore not counted.
-The tests for P1, P2 and P4 may miss a case because their lists are short: that costs time, but the
-result stays exact.
+The rules keep every objective vector of the front, but not every chromosome that has it, so
+chromosomes are not counted. A state is compared with a short list of others for P1 and P2, which
+may miss a case: that costs time, but the result stays exact.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from typing import Literal
 
 import numpy as np
 
-from algorithms.multistage.bit_planes import StageTables, unpack
+from algorithms.multistage.bit_planes import StageTables, longer, unpack
 from algorithms.multistage.exact.chains import ChainFront, Prices, RiskFront
 from algorithms.multistage.exact.dynamic_steps import (
     FULL_POINTS,
@@ -48,12 +49,12 @@ from algorithms.multistage.exact.dynamic_steps import (
     look_ahead,
 )
 from algorithms.multistage.kernels.scoring import Rule
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
+from framework.arrays import BoolArray, FloatArray, IntArray, WordArray
 from framework.pareto import nondominated
 
-STEP_SECONDS = 1.2e-7  # to follow a state to a larger set, about
+STEP_SECONDS = 1.2e-7  # about what it takes to extend a state to a larger set
 COMPARED = 64  # states that a new one is compared with
-_BOUNDS_AT_A_TIME = 1_000_000  # rows that are reduced to their best
+_BOUNDS_AT_A_TIME = 1_000_000  # rows that are collected before the dominated ones are dropped
 
 Stop = Literal["memory", "time"]
 
@@ -67,7 +68,7 @@ class Limits:
     rows : int
         Greatest number of states in memory; see :func:`row_bytes`.
     steps : float
-        Greatest number of states that are extended to larger sets; each takes about
+        Greatest number of extensions of a state to a larger set; each takes about
         :data:`STEP_SECONDS`.
     """
 
@@ -82,10 +83,11 @@ class UpperBound:
     Attributes
     ----------
     answered : numpy.ndarray of int64, shape (m,)
+        Number of records with an answer.
     rate : numpy.ndarray of float64, shape (m,)
-        Right ones of the answers.
+        Share of the answers that are right.
     cost : numpy.ndarray of int64, shape (m,)
-        Over all records, fixed point.
+        Sum over all records, in fixed point.
     """
 
     answered: IntArray
@@ -97,7 +99,7 @@ class UpperBound:
 
     @property
     def points(self) -> tuple[IntArray, FloatArray, IntArray]:
-        """All three."""
+        """All three columns."""
         return self.answered, self.rate, self.cost
 
     def values(self, records: int, cost_scale: int) -> dict[str, FloatArray]:
@@ -109,7 +111,7 @@ class UpperBound:
         }
 
     def with_points(self, answered: IntArray, rate: FloatArray, cost: IntArray) -> UpperBound:
-        """Return the points of these and more ones that no other one is as good as."""
+        """Return the non-dominated points of this bound and of further points."""
         answered, cost = np.append(self.answered, answered), np.append(self.cost, cost)
         rate = np.append(self.rate, rate)
         keep = nondominated(np.column_stack([-answered, -rate, cost]))
@@ -123,10 +125,10 @@ class SearchResult:
     Attributes
     ----------
     front : ChainFront
-        Non-dominated points of chains, by cost, without counts; the exact front if ``stopped`` is
-        None.
+        Non-dominated points of chains, sorted by cost, without counts of chromosomes; the exact
+        front if ``stopped`` is None.
     stopped : {'memory', 'time'} or None
-        The limit that it reached.
+        The limit that the search reached.
     above : UpperBound or None
         The upper bound, if the search was stopped and a bound was wanted.
     """
@@ -137,7 +139,7 @@ class SearchResult:
 
 
 def answers_of(tables: StageTables) -> Answers:
-    """Return the answers where a wrong one is what is lost."""
+    """Return the answers of all sets where the loss is the number of wrong answers."""
     return Answers(
         tables.conclusive[np.newaxis],
         tables.conclusive[-1],
@@ -150,7 +152,10 @@ def answers_of(tables: StageTables) -> Answers:
 
 
 def answers_by_cost(bits: WordArray, rule: Rule, everyone: WordArray, records: int) -> Answers:
-    """Return the answers where stages decide by costs, of planes (2^n, planes, words)."""
+    """Return the answers of all sets where stages decide by costs.
+
+    ``bits`` is (2^n, planes, words); ``rule`` says which planes are errors and answers.
+    """
     planes = np.ascontiguousarray(bits.transpose(1, 0, 2))
     errors, sure = planes[rule.errors : rule.sure], planes[rule.sure :]
     last = planes[0, -1].copy()
@@ -167,7 +172,7 @@ def front_of_chains(
     bounds: bool = False,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> SearchResult:
-    """Return the front of all chains of at most ``k`` sets, or what limits leave of it.
+    """Return the front of all chains of at most ``k`` sets, or the part that the limits allow.
 
     Parameters
     ----------
@@ -181,7 +186,7 @@ def front_of_chains(
     bounds : bool
         Whether to compute an upper bound of the front if a limit is reached.
     report : callable
-        Called with the number of feature sets that are done, and the number of all.
+        Called with the number of feature sets that are done, and the number of all sets.
 
     Returns
     -------
@@ -189,9 +194,10 @@ def front_of_chains(
 
     Notes
     -----
-    Each subset of each set is looked at: 3^n times the states of a set, which depend on the data.
-    Any order is right in which subsets come first. That of the sets' numbers finds good points
-    early; by price, what is still open at a limit is dear, which is worth more for bounds.
+    Every set looks at the states of each of its subsets: 3^n pairs of sets, times the states of a
+    set, whose number depends on the data. Any order of the sets is correct if subsets come before
+    the sets that contain them. The order of their numbers finds good points early. With bounds,
+    sets are taken by price, so that what is open at a limit is expensive and bounds are tight.
     """
     answers = answers_of(tables)
     steps = np.zeros(1, dtype=np.int64)
@@ -207,7 +213,7 @@ def front_of_chains(
     front = ChainFront(answered, answered - loss, cost, chains).front()
     if stopped is None or not bounds:
         return SearchResult(front, stopped)
-    open_sets = np.ones(sets, dtype=bool)  # all features, which end a chain, are open too
+    open_sets = np.ones(sets, dtype=bool)  # with the set of all features, which ends every chain
     open_sets[order[:done]] = False
     rest = programme._replace(ahead=_look_ahead(answers, price, open_sets))
     return SearchResult(front, stopped, _upper_bound(front, _best_ends(rest, states, points)))
@@ -229,7 +235,7 @@ def front_by_risk(
     ----------
     answers : Answers
     price, k, limits, report
-        As of :func:`front_of_chains`; ``k`` may be 1.
+        See :func:`front_of_chains`; ``k`` may be 1.
     per_stage : bool
         Whether each stage has a threshold of its own.
     coverage : bool
@@ -238,11 +244,11 @@ def front_by_risk(
     Returns
     -------
     RiskFront, {'memory', 'time'} or None
-        Not the whole front where a limit was reached, which is then named.
+        The front, and the limit that was reached. If there is one, the front is incomplete.
 
     Notes
     -----
-    3^n times the states of a set and the values of a threshold.
+    Takes 3^n steps times the states of a set and the values of a threshold.
     """
     levels = len(answers.sure)
     settings = [np.arange(levels)] if per_stage else [np.array([level]) for level in range(levels)]
@@ -274,9 +280,10 @@ def _programme(
 
 
 def _look_ahead(answers: Answers, price: Prices, open_sets: BoolArray) -> Ahead:
-    """Return the best that larger sets do in chains whose next set is an open one.
+    """Return, for each set and record, the best that a larger open set does.
 
-    Those that contain an open set are open.
+    Sets that are not open were expanded already: chains through them go on from their own states.
+    Whatever contains an open set must be open.
     """
     worst = max(int(answers.weights.sum()), answers.no_answer)
     loss = unpack(~answers.last, answers.records).astype(np.int64) * answers.no_answer
@@ -290,11 +297,12 @@ def _look_ahead(answers: Answers, price: Prices, open_sets: BoolArray) -> Ahead:
         np.repeat(of_set[-1] - of_set, answers.records).reshape(-1, answers.records),
         np.tile(loss.astype(np.uint8 if worst < 256 else np.int64), (len(of_set), 1)),
     )
-    loosest = answers.sure.max(axis=0)  # of nested sets of records the largest
+    # thresholds nest the sets of answered records, so the greatest word has the bits of all
+    loosest = answers.sure.max(axis=0)
     loosest[~open_sets] = 0
     loosest[-1] = answers.last
     look_ahead(answers, loosest, ahead)
-    ahead.cost[:] += price.of_stage  # each end has one stage more, or several
+    ahead.cost[:] += price.of_stage  # whatever follows has at least one stage
     return ahead
 
 
@@ -305,17 +313,17 @@ def _follow(
     limits: Limits,
     report: Callable[[int, int], None],
 ) -> tuple[States, Points, int, Stop | None]:
-    """Make the states of each set in turn; memory grows where a step asks for it.
+    """Make the states of each set in turn; the arrays grow where a step asks for it.
 
     Parameters
     ----------
     order : numpy.ndarray of int
-        Sets but that of all features, in an order in which subsets come first.
+        All sets except that of all features, subsets before the sets that contain them.
 
     Returns
     -------
     states, points
-        The longer ones where they grew.
+        The longer arrays where they grew.
     done : int
         How many sets are done.
     stopped : {'memory', 'time'} or None
@@ -327,15 +335,15 @@ def _follow(
         while True:
             end = expand(programme, here, size, states, points)
             if end == FULL_POINTS:
-                points = Points(points.size, *(_with_room(c, 2 * len(c)) for c in points[1:]))
+                points = Points(points.size, *(longer(c, 2 * len(c)) for c in points[1:]))
             elif end != FULL_STATES:
                 break
             elif len(states.cost) >= limits.rows:
                 return states, points, done, "memory"
             else:
                 rows = min(2 * len(states.cost), limits.rows)
-                longer = (_with_room(column, rows) for column in states[2:])
-                states = States(states.first, states.stop, *longer)
+                columns = (longer(column, rows) for column in states[2:])
+                states = States(states.first, states.stop, *columns)
         states.first[here], states.stop[here] = size, end
         size = end
         report(done + 1, len(order))
@@ -343,17 +351,17 @@ def _follow(
 
 
 def row_bytes(words: int) -> int:
-    """Return the memory of a state."""
+    """Return the bytes of one state, whose records are ``words`` words."""
     return 8 * words + 34
 
 
 def set_bytes(words: int, records: int) -> int:
-    """Return the memory of what is known of a set."""
+    """Return the bytes that the answers and the bounds of one feature set take."""
     return 8 * (3 * words + records + 2) + records
 
 
 def _first_states(programme: Programme) -> States:
-    """Return states with the only one of the empty set in the first row."""
+    """Return states whose first row is that of the empty set, with all records undecided."""
     rows, answers = 1 << 12, programme.answers
     first, stop = np.zeros((2, len(programme.ahead.price)), dtype=np.int64)
     waiting = np.zeros((rows, len(answers.everyone)), dtype=np.uint64)
@@ -370,7 +378,7 @@ def _points(seed: ChainFront, n: int) -> Points:
     chains, levels = np.zeros((2, room, n), dtype=np.int32)
     chains[: len(seed), : seed.chains.shape[1]] = seed.chains[order]
     answered, loss, cost = (
-        _with_room(column[order], room)
+        longer(column[order], room)
         for column in (seed.answered, seed.answered - seed.right, seed.cost)
     )
     return Points(np.array([len(seed)]), answered, loss, cost, chains, levels)
@@ -389,7 +397,7 @@ def _one_stage(answers: Answers, price: Prices) -> Points:
 
 
 def _best_ends(programme: Programme, states: States, points: Points) -> Iterator[IntArray]:
-    """Yield answered, loss and cost that no open end of a state can beat, (m, 3)."""
+    """Yield bounds (answered, loss, cost) of all that may still follow a state, shape (m, 3)."""
     batch, size = [np.zeros((0, 3), dtype=np.int64)], 0
     for here in np.flatnonzero(states.stop > states.first).tolist():
         ends = np.zeros((states.stop[here] - states.first[here], 3), dtype=np.int64)
@@ -403,16 +411,10 @@ def _best_ends(programme: Programme, states: States, points: Points) -> Iterator
 
 
 def _upper_bound(front: ChainFront, ends: Iterator[IntArray]) -> UpperBound:
-    """Return the best of attained points and of what open ends may do."""
+    """Return the non-dominated ones of attained points and of bounds ``ends`` of what is open."""
     above = UpperBound(front.answered, front.right / np.maximum(front.answered, 1), front.cost)
     for rows in ends:
         answered, loss, cost = rows.T
-        # division rounds in order: what is less is not more afterwards
+        # rounding is monotone: a quotient that is less is not more after it
         above = above.with_points(answered, (answered - loss) / np.maximum(answered, 1), cost)
     return above
-
-
-def _with_room(column: Array, rows: int) -> Array:
-    longer = np.zeros((rows, *column.shape[1:]), dtype=column.dtype)
-    longer[: len(column)] = column
-    return longer

@@ -4,7 +4,7 @@ A chromosome's stages Q1, Q2, ... acquire the sets S1 = Q1, S2 = Q1 + Q2, ... up
 each stage but the last may have a threshold t of its own. P1 to P4 are the rules of
 ``dynamic_programming.py``::
 
-    for each set S but F, subsets first                              expand
+    for each set S except F, subsets before supersets                expand
         for each proper subset R of S, state s of R, threshold t
             s' = s after a stage that acquires S                     _add_stage
             next, if the stage answers no record                     P3
@@ -12,7 +12,7 @@ each stage but the last may have a threshold t of its own. P1 to P4 are the rule
             next, if a point is as good as any end of s'             P4: _best_end, beaten
             enter the end of s', a stage that acquires F             _end, enter
             add s' to the states of S, if a stage fits between S and F
-        drop the states of S that others of S are as good as         thin_out
+        drop the states of S that another state of S covers          _thin_out
 """
 
 from __future__ import annotations
@@ -29,16 +29,19 @@ FULL_STATES, FULL_POINTS = -1, -2  # what expand() returns where memory has to g
 
 
 class Answers(NamedTuple):
-    """What the sub-classifier of each feature set says of each validation record.
+    """What the sub-classifier of each feature set answers to each validation record.
+
+    Records are bits: bit ``j % 64`` of word ``j // 64`` is record ``j``.
 
     Attributes
     ----------
     sure : numpy.ndarray of uint64, shape (thresholds, 2^n, words)
-        Records that a stage answers, any but the last; row 0 of each, of no feature, is 0.
+        Records that a stage with these features answers if it is not the last stage. The rows of
+        the empty set are 0.
     last : numpy.ndarray of uint64, shape (words,)
-        Records that all features answer after the last stage.
+        Records that the last stage, which has all features, answers.
     errors : numpy.ndarray of uint64, shape (error planes, 2^n, words)
-        Errors of the answers, as bits of what they cost.
+        Errors of the answers: what one costs is the sum of ``weights`` of the planes it sets.
     weights : numpy.ndarray of int64, shape (error planes,)
         What a bit of each plane costs.
     no_answer : int
@@ -58,20 +61,20 @@ class Answers(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """By feature set: its price, and the best that any larger set does with a record.
+    """For each feature set: its price, and the best that any larger set does with a record.
 
     Attributes
     ----------
     price : numpy.ndarray of int64, shape (2^n,)
     of_stage : int
-        What a record pays for each stage that it reaches, beside.
+        What a record pays, besides features, for each stage that it reaches.
     reach : numpy.ndarray of uint64, shape (2^n, words)
         Records that some larger set answers.
     cost : numpy.ndarray of int64, shape (2^n, records)
-        Least price until a larger set answers the record, or all features are paid, one stage
-        included.
+        Least further price until a larger set answers the record or all features are paid,
+        including the price of one stage.
     loss : numpy.ndarray of uint8 or int64, shape (2^n, records)
-        Least loss on the record, no answer included.
+        Least loss on the record, by an error or for want of an answer.
     """
 
     price: IntArray
@@ -82,7 +85,7 @@ class Ahead(NamedTuple):
 
 
 class Programme(NamedTuple):
-    """What the steps read, and room for them.
+    """What the steps read, and their scratch arrays.
 
     Attributes
     ----------
@@ -91,15 +94,16 @@ class Programme(NamedTuple):
     coverage : bool
         Whether the number of records answered is an objective, beside loss and cost.
     first_level : int
-        Number of the first threshold of ``answers``; the others follow.
+        Gene value of the first threshold of ``answers``; the others follow.
     answers : Answers
     ahead : Ahead
     cost_sums, loss_sums : numpy.ndarray of int64, shape (8 * words, 256)
-        Sums of ``ahead`` over any of eight records, for the set under way.
+        Sums of ``ahead.cost`` and ``ahead.loss`` over every subset of each eight records, for the
+        set that is being expanded.
     recent : numpy.ndarray of int64, shape (list,)
-        States that a new one is compared with.
+        States that a new one is compared with, the last useful one first.
     steps : numpy.ndarray of int64, shape (1,)
-        How many states were extended.
+        How many extensions of a state were tried.
     """
 
     k: int
@@ -118,7 +122,8 @@ class States(NamedTuple):
 
     ``waiting`` has the undecided records and ``left`` their number; ``loss``, ``cost`` and
     ``stages`` are what was spent so far (``stages`` is 0 where their number is not limited);
-    ``owner`` is the set, ``level`` the number of its threshold, and ``parent`` the state before.
+    ``owner`` is the set, ``level`` the gene value of its threshold, and ``parent`` the row of the
+    state that was extended.
     """
 
     first: IntArray
@@ -134,10 +139,10 @@ class States(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Non-dominated points of complete chains, by cost; the first ``size[0]`` rows are used.
+    """Non-dominated points of complete chains, sorted by cost; ``size[0]`` rows are used.
 
-    ``chains`` has the sets of each but the last, the largest first, and ``levels`` the numbers of
-    their thresholds.
+    ``chains`` has the sets of each chain without the last one, the largest first, and ``levels``
+    the gene values of their thresholds.
     """
 
     size: IntArray
@@ -150,10 +155,11 @@ class Points(NamedTuple):
 
 @njit
 def look_ahead(answers: Answers, loosest: WordArray, ahead: Ahead) -> None:
-    """Improve ``reach``, ``cost`` and ``loss`` by each larger set. O(2^n n records).
+    """Improve ``reach``, ``cost`` and ``loss`` of ``ahead`` by each larger set. O(2^n n records).
 
-    At first they are what all features do. ``loosest`` (2^n, words) has the records that a set
-    answers at the threshold that answers most.
+    On entry they are what the set of all features does. ``loosest`` (2^n, words) has the records
+    that a set answers at the threshold that answers most. Larger sets come first, so that what
+    every set learns from those with one more feature covers all larger ones.
     """
     full = len(ahead.price) - 1
     for here in range(full - 1, -1, -1):
@@ -181,7 +187,7 @@ def _has(row: WordArray, r: int) -> bool:
 
 @njit_lean
 def _loss_of(answers: Answers, here: int, r: int) -> int:
-    """Return what the error of a set's answer to a record costs."""
+    """Return what the answer of set ``here`` to record ``r`` costs if it is an error, else 0."""
     loss = np.int64(0)
     for p in range(len(answers.weights)):
         if _has(answers.errors[p, here], r):
@@ -197,19 +203,23 @@ def expand(programme: Programme, here: int, first: int, states: States, points: 
     ----------
     programme : Programme
     here : int
-        A set, not of all features; its subsets were expanded.
+        A set, not that of all features; its subsets must have been expanded.
     first : int
         Row of its first state.
+    states, points
+        Filled with the new states and points.
 
     Returns
     -------
     int
-        End of its states, or which room is short.
+        One more than the row of its last state; ``FULL_STATES`` or ``FULL_POINTS`` where these
+        arrays are too short.
     """
     answers, ahead, recent = programme.answers, programme.ahead, programme.recent
     k, coverage = programme.k, programme.coverage
     full = len(ahead.price) - 1
-    counted = 1 if k < popcount(np.uint64(full)) else 0  # where all chains fit, stages are free
+    # with as many stages as features every chain is allowed: their number need not be compared
+    counted = 1 if k < popcount(np.uint64(full)) else 0
     goes_on = popcount(np.uint64(full & ~here)) > 1
     _sum_octets(programme, here)
     new, listed = first, 0
@@ -247,12 +257,12 @@ def expand(programme: Programme, here: int, first: int, states: States, points: 
 def _add_stage(
     answers: Answers, ahead: Ahead, t: int, part: int, here: int, states: States, old: int, new: int
 ) -> bool:
-    """Write the state after ``old`` and a stage that goes on from ``part`` to ``here``.
+    """Write row ``new``: state ``old`` of set ``part`` after a stage with the features ``here``.
 
     Returns
     -------
     bool
-        Whether the stage answers a record.
+        Whether the stage answers a record; if not, nothing useful is written (P3).
     """
     answers_some = False
     for w in range(states.waiting.shape[1]):
@@ -279,7 +289,7 @@ def _add_stage(
 def _end(
     answers: Answers, ahead: Ahead, here: int, states: States, state: int
 ) -> tuple[int, int, int]:
-    """Return answered, loss and cost of a state of ``here`` with all features as its last stage."""
+    """Return answered, loss and cost if the next stage of a state of ``here`` has all features."""
     full = len(ahead.price) - 1
     never = 0
     for w in range(len(answers.last)):
@@ -299,7 +309,7 @@ def _end(
 
 @njit_lean
 def _best_end(programme: Programme, here: int, states: States, state: int) -> tuple[int, int, int]:
-    """Return answered, loss and cost that no end of a state of ``here`` can beat (P4).
+    """Return a bound (answered, loss, cost) of all that may follow a state of ``here`` (P4).
 
     Each record is given the best that any larger set does with it.
     """
@@ -320,9 +330,9 @@ def _best_end(programme: Programme, here: int, states: States, state: int) -> tu
 def best_ends(
     programme: Programme, here: int, states: States, points: Points, ends: IntArray
 ) -> int:
-    """Write answered, loss and cost that no end of the states of a set can beat.
+    """Write the bounds of :func:`_best_end` for the states of a set.
 
-    States none of whose ends can beat a point are left out.
+    States that a point is at least as good as, whatever follows, are left out.
 
     Parameters
     ----------
@@ -332,7 +342,7 @@ def best_ends(
     Returns
     -------
     int
-        How many rows that takes.
+        How many rows were filled.
     """
     _sum_octets(programme, here)
     rows = 0
@@ -346,7 +356,10 @@ def best_ends(
 
 @njit_lean
 def _sum_octets(programme: Programme, here: int) -> None:
-    """Fill the sums: for each octet of records, over any of them."""
+    """Fill ``cost_sums`` and ``loss_sums`` for set ``here``.
+
+    The sum over the records in a mask then takes one look-up for eight of them.
+    """
     cost_sums, loss_sums = programme.cost_sums, programme.loss_sums
     records = programme.answers.records
     for o in range(len(cost_sums)):
@@ -362,12 +375,12 @@ def _sum_octets(programme: Programme, here: int) -> None:
 
 @njit_lean
 def beaten(points: Points, coverage: bool, answered: int, loss: int, cost: int) -> bool:
-    """Return whether a point is as good; in answers, too, if ``coverage`` is an objective."""
+    """Return whether a point is at least as good; in answers only if ``coverage`` counts."""
     last = np.searchsorted(points.cost[: points.size[0]], cost, side="right")
-    for i in range(last - 1, -1, -1):  # the dear ones are the good ones
+    for i in range(last - 1, -1, -1):  # the most expensive of the affordable ones are the best
         if points.loss[i] <= loss and (not coverage or points.answered[i] >= answered):
             return True
-        if not coverage:  # the dearest of them loses least
+        if not coverage:  # on a front of loss and cost the most expensive point loses least
             return False
     return False
 
@@ -382,9 +395,9 @@ def enter(
     states: States,
     last: int,
 ) -> bool:
-    """Enter a chain that ends after the state ``last``; False where there is no room.
+    """Enter a chain that consists of state ``last`` and a stage of all features.
 
-    Points that it is as good as go.
+    Points that it is at least as good as are removed. Returns False where there is no room.
     """
     if beaten(points, coverage, answered, loss, cost):
         return True
@@ -422,7 +435,7 @@ def _move(points: Points, source: int, target: int) -> None:
 
 @njit_lean
 def _covers(states: States, a: int, b: int) -> bool:
-    """Return whether state ``a`` is as good as ``b`` of the same set (P1, P2)."""
+    """Return whether state ``a`` is at least as good as ``b`` of the same set (P1, P2)."""
     if (
         states.cost[a] > states.cost[b]
         or states.loss[a] > states.loss[b]
@@ -450,7 +463,7 @@ def _copy(states: States, source: int, target: int) -> None:
 
 @njit_lean
 def covered(states: States, new: int, recent: IntArray, listed: int) -> bool:
-    """Return whether one of the listed states covers ``new``; it moves to the front then."""
+    """Return whether a listed state covers ``new``; if one does, it moves to the front."""
     for i in range(listed):
         if _covers(states, recent[i], new):
             winner = recent[i]  # what covered one new state often covers the next
@@ -463,7 +476,7 @@ def covered(states: States, new: int, recent: IntArray, listed: int) -> bool:
 
 @njit_lean
 def _to_front(recent: IntArray, listed: int, state: int) -> int:
-    """Put a state before the listed ones, the last of which may drop out; return their number."""
+    """Put a state at the front of a list, whose last one may drop out; return its length."""
     listed = min(listed + 1, len(recent))
     for i in range(listed - 1, 0, -1):
         recent[i] = recent[i - 1]
@@ -473,10 +486,10 @@ def _to_front(recent: IntArray, listed: int, state: int) -> int:
 
 @njit
 def _thin_out(states: States, first: int, stop: int, spare: int, recent: IntArray) -> int:
-    """Drop states that later ones cover; return the end of those that stay.
+    """Drop states ``first`` to ``stop - 1`` that others of them cover; return the new end.
 
-    They are sorted by undecided records, so that a state comes after all that may cover it; rows
-    from ``spare`` on are scratch.
+    They are sorted by the number of undecided records, so that a state comes after all that may
+    cover it; rows from ``spare`` on are scratch.
     """
     order = np.argsort(states.left[first:stop])
     for i in range(stop - first):

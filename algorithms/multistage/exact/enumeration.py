@@ -3,7 +3,7 @@
 For each pair (answered, right), a cell holds the least cost over all chains, how many chains have
 this cost, and one of them. The front is among these cells, and all numbers are integers. The
 chains are divided by their first set into pieces that any worker can do; the minima and counts of
-the pieces are merged.
+the pieces are then merged.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _PIECE_CHAINS = 20_000_000  # a tenth of a second: Ctrl-C and the progress bar w
 _PIECES_AT_MOST = 1000
 
 Piece = tuple[int, int]
-"""Chains whose first set is from the first number to below the second; (0, 1): those of one set
-and of two."""
+"""The chains of three sets and more whose first set has a number from ``piece[0]`` to
+``piece[1] - 1``; the piece (0, 1) stands for all chains of one set and of two."""
 
 
 class Enumeration(NamedTuple):
-    """What a piece reads, read-only as it comes out of Ray's object store.
+    """What the enumeration of a piece reads; arrays are read-only, as Ray's object store has them.
 
-    ``faces`` see :func:`_faces`; ``right`` the tables'; ``price`` of every set, and
-    ``of_stage`` of every stage; ``everyone`` one bit per record; ``alike`` see :func:`_alike`;
-    ``records`` how many; ``k`` the most stages.
+    ``masks`` is described at :func:`_masks`, ``alike`` at :func:`_alike`. ``right`` is that of the
+    tables, ``price`` that of every set, and ``of_stage`` that of every stage. ``everyone`` has one
+    bit per record, ``records`` is their number, and ``k`` the greatest number of stages.
     """
 
-    faces: WordArray
+    masks: WordArray
     right: WordArray
     price: IntArray
     of_stage: int
@@ -48,7 +48,7 @@ class Enumeration(NamedTuple):
 
 
 class Best(NamedTuple):
-    """What every cell holds, reached or not: as of :class:`Cells`."""
+    """The columns of :class:`Cells` for every cell, whether a chain reached it or not."""
 
     least: IntArray
     ties: IntArray
@@ -56,9 +56,10 @@ class Best(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """Pairs (answered, right) that were reached, by number of the cell.
+    """The pairs (answered, right) that some chain reached.
 
-    ``least`` cost, how many chains have it (``ties``), and the first of them (``example``).
+    Each has the number of its cell, the ``least`` cost, how many chains have this cost (``ties``),
+    and the first of them (``example``).
     """
 
     number: IntArray
@@ -83,25 +84,25 @@ def enumerate_chains(
     k : int
         Greatest number of stages, 1 <= k <= n.
     workers : Workforce, optional
-        Enumerate the pieces; this process if None. The result does not depend on them.
+        Who enumerates the pieces; this process if None. The result does not depend on it.
     report : callable
-        Called with the number of chains that are done, and the number of all.
+        Called with the number of chains that are done, and the number of all chains.
 
     Returns
     -------
     ChainFront
         For each pair (answered, right) that some chain has: the least cost, how many chains have
-        these three, and the first of them.
+        these three values, and the first of these chains.
 
     Notes
     -----
-    O(words) a chain: three masked popcounts, for the last two sets at once, and a look at the
-    cell. A chain that leaves no record undecided ends the walk: all that extend it are alike, and
-    are counted by formula.
+    O(words) per chain: three popcounts, which cover the last two sets, and one look at the cell.
+    Where a chain leaves no record undecided, its extensions are not visited: all have the same
+    values, and their number follows from a formula.
     """
     walk = enumeration_of(tables, price, k)
     number, chains = pieces(_features(price.of_set), k)
-    best = _no_cells(walk)
+    best = _empty_cells(walk)
     done, total = 0, sum(chains)
     results = (workers or InProcess()).map(enumerate_piece, walk, number)
     for cells, many in zip(results, chains, strict=True):
@@ -115,12 +116,17 @@ def enumerate_chains(
 
 
 def enumeration_of(tables: StageTables, price: Prices, k: int) -> Enumeration:
-    """Return what the pieces read."""
-    alike = _alike(_features(price.of_set), k)
-    columns = (_faces(tables), tables.right, price.of_set, tables.everyone, alike)
-    faces, right, of_set, everyone, alike = map(frozen, columns)
-    more = tables.records, k
-    return Enumeration(faces, right, of_set, price.of_stage, everyone, alike, *more)
+    """Return what the enumeration of each piece reads."""
+    return Enumeration(
+        frozen(_masks(tables)),
+        frozen(tables.right),
+        frozen(price.of_set),
+        price.of_stage,
+        frozen(tables.everyone),
+        frozen(_alike(_features(price.of_set), k)),
+        tables.records,
+        k,
+    )
 
 
 def _features(price: IntArray) -> int:
@@ -128,10 +134,10 @@ def _features(price: IntArray) -> int:
 
 
 def pieces(n: int, k: int) -> tuple[list[Piece], list[int]]:
-    """Divide the chains; return the pieces and how many chains each has.
+    """Divide the chains into pieces; return the pieces and the number of chains in each.
 
-    They depend on ``n`` and ``k`` alone. Those that begin with a single feature are many and stay
-    together, so the largest piece has a share of up to ln(2) / n of all.
+    They depend on ``n`` and ``k`` alone. Chains with the same first set stay in one piece. Most
+    chains begin with a single feature, so the largest piece may have a share of ln(2) / n of all.
     """
     if k == 1:
         return [(0, 1)], [1]
@@ -151,24 +157,24 @@ def pieces(n: int, k: int) -> tuple[list[Piece], list[int]]:
 
 
 def enumerate_piece(walk: Enumeration, piece: Piece) -> Cells:
-    """Go through a piece's chains."""
-    best = _no_cells(walk)
+    """Go through all chains of a piece; return the cells that they reach."""
+    best = _empty_cells(walk)
     if piece[0]:
         _subtrees(walk, *piece, best)
     else:
-        answered, correct, cost = single(walk)
-        only = answered * (answered + 1) // 2 + correct
-        best.least[only], best.ties[only] = cost, 1
+        answered, right, cost = single(walk)
+        cell = answered * (answered + 1) // 2 + right
+        best.least[cell], best.ties[cell] = cost, 1
         if walk.k > 1:
-            none = np.zeros(1, dtype=np.int64)
-            start = (walk.everyone, walk.records, 0, 0, 0, walk.records, none)
-            _pairs(walk.faces, walk.price, walk.of_stage, 0, *start, *best)
+            no_chain = np.zeros(1, dtype=np.int64)
+            start = (walk.everyone, walk.records, 0, 0, 0, walk.records, no_chain)
+            _pairs(walk.masks, walk.price, walk.of_stage, 0, *start, *best)
     reached = np.flatnonzero(best.ties)
     return Cells(reached, *(column[reached] for column in best))
 
 
-def _no_cells(walk: Enumeration) -> Best:
-    """Return cells of which none is reached."""
+def _empty_cells(walk: Enumeration) -> Best:
+    """Return cells that no chain has reached."""
     cells = (walk.records + 1) * (walk.records + 2) // 2
     example = np.zeros((cells, max(walk.k - 1, 1)), dtype=np.int32)
     return Best(np.full(cells, _NEVER), np.zeros(cells, dtype=np.int64), example)
@@ -176,13 +182,13 @@ def _no_cells(walk: Enumeration) -> Best:
 
 def single(walk: Enumeration) -> tuple[int, int, int]:
     """Return answered, right and cost of the chain whose only set has all features."""
-    undecided = int(np.bitwise_count(walk.faces[-1, : len(walk.everyone)]).sum())
+    undecided = int(np.bitwise_count(walk.masks[-1, : len(walk.everyone)]).sum())
     right = int(np.bitwise_count(walk.right[-1]).sum())
     return walk.records - undecided, right, walk.records * (int(walk.price[-1]) + walk.of_stage)
 
 
 def _merge(best: Best, cells: Cells) -> None:
-    """Take in the cells of a piece; of chains at the same cost the earlier piece's is kept."""
+    """Merge the cells of a piece into ``best``; between equal costs the earlier example stays."""
     least, ties, example = best
     at = cells.number
     better = cells.least < least[at]
@@ -193,20 +199,21 @@ def _merge(best: Best, cells: Cells) -> None:
 
 
 def _pair_of(cells: IntArray, records: int) -> tuple[IntArray, IntArray]:
-    """Return answered and right of cells."""
+    """Return the pairs (answered, right) that belong to numbers of cells."""
     answered = np.repeat(np.arange(records + 1), np.arange(1, records + 2))[cells]
     return answered, cells - answered * (answered + 1) // 2
 
 
 def table_bytes(records: int, k: int) -> int:
-    """Return the memory of the cells: those of the piece under way and those of all."""
+    """Return the bytes of all cells twice: those of one piece and those of the merged result."""
     return 2 * (records + 1) * (records + 2) // 2 * (16 + 4 * max(k - 1, 1))
 
 
-def _faces(tables: StageTables) -> WordArray:
-    """Return by set: undecided; right here or else at the end; undecided even at the end.
+def _masks(tables: StageTables) -> WordArray:
+    """Return three masks of records for each set, side by side: shape (2^n, 3 * words).
 
-    Shape (2^n, 3 * words).
+    Seen from a chain whose last set but one is this set: the records that it leaves undecided,
+    those that it or else the last set answers rightly, and those that neither answers.
     """
     undecided = ~tables.conclusive & tables.everyone
     finally_right = tables.right | (tables.right[-1] & undecided)
@@ -214,7 +221,7 @@ def _faces(tables: StageTables) -> WordArray:
 
 
 def _alike(n: int, k: int) -> IntArray:
-    """Return how many chains go on in 2 to s sets where m features are left, shape (n+1, k+1)."""
+    """Return in how many ways 2 to s sets complete a chain that lacks m features: (n+1, k+1)."""
     table = np.zeros((n + 1, k + 1), dtype=np.int64)
     for m in range(n + 1):
         for s in range(2, k + 1):
@@ -224,7 +231,7 @@ def _alike(n: int, k: int) -> IntArray:
 
 @njit
 def _pairs(
-    faces: WordArray,
+    masks: WordArray,
     price: IntArray,
     of_stage: int,
     held: int,
@@ -242,8 +249,8 @@ def _pairs(
     """Enter the chains that go on from ``held`` with one more set and then all features.
 
     ``held`` is the last of the ``depth`` sets of ``chain``; after it, ``left`` records are
-    ``waiting``, ``right`` are answered rightly, and ``cost`` is paid. It takes arrays one by one:
-    as two tuples, they make the enumeration half as fast.
+    ``waiting``, ``right`` are answered rightly, and ``cost`` is paid. Passing the arrays as tuples
+    would make the enumeration half as fast.
     """
     words = len(waiting)
     full = len(price) - 1
@@ -251,14 +258,14 @@ def _pairs(
     rest = full & ~held
     start = cost + left * (of_stage - price[held])
     more = (rest - 1) & rest
-    while more:  # all proper subsets of what is left, but the empty one
+    while more:  # every proper subset of the remaining features, except the empty one
         here = held | more
         still, good, never = 0, right, 0
         for w in range(words):
             mask = waiting[w]
-            still += popcount(mask & faces[here, w])
-            good += popcount(mask & faces[here, words + w])
-            never += popcount(mask & faces[here, 2 * words + w])
+            still += popcount(mask & masks[here, w])
+            good += popcount(mask & masks[here, words + w])
+            never += popcount(mask & masks[here, 2 * words + w])
         paid = start + left * price[here] + still * (total - price[here])
         answered = records - never
         cell = ((answered * (answered + 1)) >> 1) + good
@@ -285,7 +292,7 @@ def _enter(
     ties: IntArray,
     example: Array,
 ) -> None:
-    """Enter ``number`` chains that begin with ``chain[:depth]`` and end alike."""
+    """Enter ``number`` chains that begin with ``chain[:depth]`` and have the same values."""
     if paid < least[cell]:
         least[cell] = paid
         ties[cell] = 0
@@ -297,8 +304,11 @@ def _enter(
 
 @njit
 def _subtrees(walk: Enumeration, first: int, last: int, best: Best) -> None:
-    """Enter the chains of three sets and more whose first is in ``first`` to ``last - 1``."""
-    faces, rights, price, everyone = walk.faces, walk.right, walk.price, walk.everyone
+    """Enter the chains of three sets and more whose first set is in ``range(first, last)``.
+
+    A depth-first walk over all but the last two sets, which :func:`_pairs` adds.
+    """
+    masks, rights, price, everyone = walk.masks, walk.right, walk.price, walk.everyone
     alike, records, k, of_stage = walk.alike, walk.records, walk.k, walk.of_stage
     least, ties, example = best.least, best.ties, best.example
     words = len(everyone)
@@ -317,7 +327,7 @@ def _subtrees(walk: Enumeration, first: int, last: int, best: Best) -> None:
             left[depth + 1], right[depth + 1] = 0, right[depth]
             for w in range(words):
                 right[depth + 1] += popcount(waiting[depth, w] & rights[here, w])
-                waiting[depth + 1, w] = waiting[depth, w] & faces[here, w]
+                waiting[depth + 1, w] = waiting[depth, w] & masks[here, w]
                 left[depth + 1] += popcount(waiting[depth + 1, w])
             chain[depth] = here
             depth += 1
@@ -327,22 +337,9 @@ def _subtrees(walk: Enumeration, first: int, last: int, best: Best) -> None:
                 _enter(cell, cost[depth], number, chain, depth, least, ties, example)
                 more[depth] = 0
             else:
-                _pairs(
-                    faces,
-                    price,
-                    of_stage,
-                    here,
-                    waiting[depth],
-                    left[depth],
-                    right[depth],
-                    cost[depth],
-                    depth,
-                    records,
-                    chain,
-                    least,
-                    ties,
-                    example,
-                )
+                state = waiting[depth], left[depth], right[depth], cost[depth]
+                cells = least, ties, example
+                _pairs(masks, price, of_stage, here, *state, depth, records, chain, *cells)
                 more[depth] = full & ~here if depth < k - 2 else 0
             depth, here = next_set(chain, more, full, depth)
             if depth == 0:
@@ -353,7 +350,8 @@ def _subtrees(walk: Enumeration, first: int, last: int, best: Best) -> None:
 def next_set(chain: IntArray, more: IntArray, full: int, depth: int) -> tuple[int, int]:
     """Return where the walk goes on: how many sets of the chain stay, and the set after them.
 
-    ``more`` has, for each depth, the features that the last set tried there adds.
+    ``more`` has, for each depth, the features that the last set tried there adds; 0 sets stay at
+    the end of the walk.
     """
     while depth > 0:
         if more[depth]:

@@ -61,12 +61,13 @@ class Task:
     Attributes
     ----------
     n, k : int
-        Features and most stages.
+        Number of features, and greatest number of stages.
     records, words : int
-        Validation records, and machine words of a bit each.
+        Number of validation records, and of machine words with a bit for each of them.
     memory_gb, hours : float
+        The user's limits.
     values : int
-        Thresholds that all stages of a design may have; each is a search.
+        Number of thresholds that a design may have in all its stages; each is a search.
     """
 
     n: int
@@ -84,7 +85,7 @@ class Task:
 
     @property
     def seconds(self) -> float:
-        """What going through all chains takes, about."""
+        """About how long going through all chains takes."""
         return self.candidates * (3 + self.words) * 1e-9
 
     @property
@@ -95,12 +96,12 @@ class Task:
 
     @property
     def rows(self) -> int:
-        """States of the programme that fit into the memory."""
+        """Number of states of the dynamic programme that fit into the memory."""
         sets = 2**self.n
         fixed = sets * ((16 + 16 * self.values) * self.words + 2 * self.records)
         fixed += sets * dynamic_programming.set_bytes(self.words, self.records)
         fixed += table_bytes(self.records, 4)
-        # while they grow there are old ones and new ones
+        # when the arrays grow, old ones and new ones are in memory together
         return int((self.memory_gb * 1e9 - fixed) / 1.5 / dynamic_programming.row_bytes(self.words))
 
     @property
@@ -111,12 +112,15 @@ class Task:
 
     @property
     def seed_stages(self) -> int:
-        """Most stages whose chains are few enough to be looked at beforehand."""
+        """Greatest number of stages whose chains are few enough to be looked at beforehand."""
         few = (j for j in range(1, self.k + 1) if count_chains(self.n, j) <= _SEED_CHAINS)
         return max(few)
 
     def limits(self, falls_back: bool) -> dynamic_programming.Limits:
-        """Return how far the programme goes: no longer than the enumeration that would follow."""
+        """Return how far the dynamic programme goes.
+
+        If it ``falls_back`` to an enumeration, it takes no longer than that would.
+        """
         seconds = self.seconds if falls_back else 3600 * self.hours
         steps = seconds / dynamic_programming.STEP_SECONDS / self.values
         return dynamic_programming.Limits(self.rows, steps)
@@ -132,14 +136,15 @@ def choose(
     task : Task
     method : {'auto', 'enumeration', 'dynamic_programming'}
     one_way : bool
-        Whether the constraints allow dynamic programming.
+        Whether the constraints allow dynamic programming; see :func:`check_roles`.
     bounds : bool
         Whether bounds are enough.
 
     Raises
     ------
-    InputError
-        The search is not expected to finish within memory and hours.
+    Unfit
+        There are too many features, or the search is not expected to finish within memory and
+        hours.
     """
     if task.n > FEATURES_AT_MOST:
         raise Unfit(
@@ -176,7 +181,13 @@ def choose(
 
 
 def check_roles(roles: Roles, metrics: Sequence[str] = METRICS) -> bool:
-    """Return whether all constraints bound the worse side alone; refuse unknown roles."""
+    """Refuse unknown roles; return whether every constraint only excludes bad values.
+
+    Raises
+    ------
+    InputError
+        A metric or a sense is not among those that exact searches know.
+    """
     for objective in roles.objectives:
         if objective.metric not in metrics:
             raise InputError(
@@ -206,15 +217,15 @@ def check_roles(roles: Roles, metrics: Sequence[str] = METRICS) -> bool:
 def plan_by_risk(
     task: Task, method: Literal["auto"] | Method, *, one_way: bool, bounds: bool
 ) -> tuple[Method, str]:
-    """Return the method and the plan where stages decide by costs; parameters as of :func:`choose`.
+    """Do as :func:`choose` does where stages decide by costs.
 
     Raises
     ------
-    InputError
-        Something is asked for that the dynamic programme cannot do then.
+    Unfit
+        There are too many features, or the user asked for what needs an enumeration.
     """
     if task.n > FEATURES_AT_MOST:
-        choose(task, "auto", one_way=True, bounds=False)  # says so
+        choose(task, "auto", one_way=True, bounds=False)  # raises
     asked = {
         "algorithm.method: enumeration": method == "enumeration",
         "algorithm.bounds: true": bounds,
@@ -258,7 +269,7 @@ class Exact(Algorithm):
         Objectives among coverage, accuracy and cost, in their natural sense; constraints on these.
         Where stages decide by costs: among risk, total_cost, cost and coverage.
     seed : int
-        Nothing is drawn.
+        Not used: nothing is random.
     method : {'auto', 'enumeration', 'dynamic_programming'}
         ``enumeration`` evaluates all chromosomes, divided among the workers, and counts those that
         share an objective vector. ``dynamic_programming`` is for many stages and does not count.
@@ -421,9 +432,10 @@ class Exact(Algorithm):
     def outcome(self) -> Outcome:
         """Return how the front was found, whether it is exact, and further tables.
 
-        In ``findings`` ``chromosomes`` has, by row of the front, how many share its metrics; None
-        where they were not counted. Bounds have the hypervolume of each and ``gap``, the share of
-        the upper one's that the lower one does not have.
+        ``chromosomes`` says for each row of the front how many chromosomes share its metrics; it is
+        None where they were not counted. If the search was stopped, ``hypervolume`` has that of the
+        lower and of the upper bound, and the ``gap``: the share of the upper one that is missing in
+        the lower one.
 
         The rows of the table ``upper_bound`` are not attained; every candidate is at most as good
         as one of them.
@@ -481,7 +493,7 @@ class Exact(Algorithm):
     def _search(
         self, tables: StageTables, level: int, price: Prices, work: Preparation
     ) -> tuple[ChainFront, UpperBound | None]:
-        """Return points among which the front lies; or attained ones, and what none beats."""
+        """Return points that include the front; or, after a limit, attained points and a bound."""
         k, values = self._task.k, self._task.values
 
         def report(stage: str, done: int, total: int) -> None:
@@ -512,14 +524,14 @@ class Exact(Algorithm):
         return outcome.front, outcome.above
 
     def _best(self, values: Mapping[str, FloatArray]) -> IntArray:
-        """Return the feasible rows that no other one dominates, by their losses."""
+        """Return the feasible and non-dominated rows, sorted by their losses."""
         feasible = np.flatnonzero(self.roles.violation(values) == 0.0)
         losses = self.roles.losses(values)
         front = feasible[nondominated(losses[feasible])]
         return front[np.lexsort(losses[front].T[::-1])]
 
     def _measured(self, points: ChainFront | UpperBound | RiskFront) -> dict[str, FloatArray]:
-        """Return the metrics of points, with the problem's signs."""
+        """Return the metrics of points, negated where the problem has the other sense."""
         values = points.values(self._task.records, self._cost_scale)
         for name in values:
             natural = "max" if name in ("coverage", "accuracy") else "min"
