@@ -103,7 +103,7 @@ def move(x: Array, max_count: int, empty: bool, rng: np.random.Generator) -> Non
 def mutate_rows(
     X: Array, max_count: int, empty: bool, again: float, rng: np.random.Generator
 ) -> None:
-    """Make random moves on each row of ``X``: one, then another each time with chance ``again``."""
+    """Make a random move on each row of ``X``, and each time one more with chance ``again``."""
     for r in range(len(X)):
         move(X[r], max_count, empty, rng)
         while rng.random() < again:
@@ -114,7 +114,7 @@ def mutate_rows(
 def recombine_rows(A: Array, B: Array, empty: bool, rng: np.random.Generator) -> Array:
     """Return a child of each pair of rows: each count from one parent or the other.
 
-    Without ``empty`` a child of no members is its first parent.
+    A child without members becomes its first parent, unless ``empty`` allows it.
     """
     out = np.empty_like(A)
     for r in range(len(A)):
@@ -136,8 +136,8 @@ def first_rows(n: int, d: int, rng: np.random.Generator) -> Array:
 def single_point_crossover(A: Array, B: Array, U: FloatArray) -> Array:
     """Return a child of each pair of rows by single-point crossover: the head of A, the tail of B.
 
-    Both parts have at least one gene, if there are two. ``U`` are random numbers in [0, 1), shape
-    (n,).
+    Both parts have at least one gene if there are two genes. ``U`` (n,) has random numbers in
+    [0, 1).
     """
     out = A.copy()
     d = A.shape[1]
@@ -152,8 +152,8 @@ def single_point_crossover(A: Array, B: Array, U: FloatArray) -> Array:
 def flip_bits(X: Array, rate: float, U: FloatArray) -> None:
     """Flip each bit with probability ``rate``, in place.
 
-    One number of ``U``, shape (n, d), is used for each flip and one more: it gives the way to the
-    next bit that flips (the geometric distribution), so a row costs O(rate d).
+    A number of ``U``, shape (n, d), gives the distance to the next bit that flips, which has a
+    geometric distribution. A row then takes O(rate d), as it uses one number more than bits flip.
     """
     n, d = X.shape
     if rate <= 0.0:

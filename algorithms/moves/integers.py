@@ -22,8 +22,9 @@ def neighbourhood_size(x: Array, members: int) -> int:
 def neighbours(x: Array, lower: IntArray, upper: IntArray, members: int, out: Array) -> int:
     """Fill ``out`` with all vectors one move away from ``x``; return their number.
 
-    The moves: a gene up or down by one; an item dropped with all its picks; an item swapped for
-    one that is not picked, with its picks as far as the bound allows. No vector occurs twice.
+    The moves: a gene goes up or down by one; an item is dropped with all its picks; an item that
+    is not picked takes the picks of one that is, as far as its bound allows. No vector occurs
+    twice.
 
     Parameters
     ----------
@@ -116,14 +117,9 @@ def wander(
 
 @njit
 def mutate_rows(
-    X: Array,
-    lower: IntArray,
-    upper: IntArray,
-    members: int,
-    again: float,
-    rng: np.random.Generator,
+    X: Array, lower: IntArray, upper: IntArray, members: int, again: float, rng: np.random.Generator
 ) -> None:
-    """Make random moves on each row of ``X``: one, then another each time with chance ``again``."""
+    """Make a random move on each row of ``X``, and each time one more with chance ``again``."""
     for r in range(len(X)):
         move(X[r], lower, upper, members, rng)
         while rng.random() < again:
@@ -132,9 +128,10 @@ def mutate_rows(
 
 @njit
 def recombine_rows(A: Array, B: Array, members: int, rng: np.random.Generator) -> Array:
-    """Return a child of each pair of rows: picks of either parent, ordered numbers between both.
+    """Return a child of each pair of rows, in which each pick is that of either parent.
 
-    A child that would pick nothing has its first parent's picks.
+    Ordered numbers are drawn from the range between the parents. A child that would pick nothing
+    has the picks of its first parent.
     """
     out = np.empty_like(A)
     for r in range(len(A)):

@@ -1,8 +1,8 @@
 """Moves on ordered partitions: EMSCO's operators (paper, Algorithms 1 to 3), neighbours, walks.
 
 A genome has the stage of each item, 0 to k - 1 without gaps, or -1 for an item that is left out.
-Further genes, the levels of :class:`~framework.space.Partition`, are moved by functions of their
-own, and settled afterwards.
+Further genes, the levels of :class:`~framework.space.Partition`, have functions of their own; the
+caller settles them afterwards (``Partition.settle``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from framework.jit import copy, njit
 
 
 def beta_binomial_cdf(most: int, beta: float) -> FloatArray:
-    """Tabulate the distribution of Equation 7.
+    """Tabulate the beta-binomial distribution of Equation 7.
 
     Row ``m`` has, for j = 0 ... m, the probability that a draw from BB(m, 1, beta) is at most j;
     the rest of the row is 1.
@@ -81,10 +81,10 @@ def mutate(
 ) -> int:
     """Mutate one genome without gaps in place; return its new stage count (Algorithm 1).
 
-    Each gene is redrawn with probability ``rate`` unless it is the last of its stage, from the
-    beta-binomial over {0, ..., min(stages, k - 1)}; the value ``stages`` opens a new stage, which
-    counts from then on. With ``removal`` a redrawn gene becomes -1 with the weight of one
-    assignment among them all, and a removed gene may always be redrawn.
+    Each gene is redrawn with probability ``rate``, unless its item is the only one in its stage.
+    It is drawn from the beta-binomial over {0, ..., min(stages, k - 1)}; the value ``stages`` opens
+    a new stage, which exists for the genes that follow. With ``removal``, a redrawn gene becomes -1
+    as often as if all values and -1 were equally likely; a removed item may always be redrawn.
     """
     d = len(x)
     count = np.zeros(d + 1, dtype=np.int64)
@@ -116,9 +116,9 @@ def recombine(
 ) -> None:
     """Fill ``child`` from two parents (Algorithm 2); gaps are left for ``compress``.
 
-    The child's number of stages is that of either parent or their mean rounded down, each with
-    probability 1/3. Each gene is a parent's relative stage, round((stage + 1) / its count * the
-    child's count) - 1, at least 0. Halves are rounded up. A removed feature stays removed.
+    The number of stages of the child is that of one of the parents or their mean rounded down, each
+    with probability 1/3. Each gene comes from either parent, rescaled to the child's number of
+    stages by :func:`rescale`. A removed item stays removed.
     """
     option = np.int64(rng.random() * 3.0)
     stages = (stages_a + stages_b) // 2
@@ -127,23 +127,24 @@ def recombine(
     elif option == 2:
         stages = stages_b
     for i in range(len(child)):
-        gene, of = (a[i], stages_a) if rng.random() < 0.5 else (b[i], stages_b)
-        child[i] = -1 if gene < 0 else rescale(gene, of, stages)
+        gene, count = (a[i], stages_a) if rng.random() < 0.5 else (b[i], stages_b)
+        child[i] = -1 if gene < 0 else rescale(gene, count, stages)
 
 
 @njit
-def rescale(gene: int, of: int, to: int) -> int:
-    """Map a stage of a system of ``of`` stages to one of ``to`` stages (Algorithm 2).
+def rescale(gene: int, stages: int, new: int) -> int:
+    """Map a stage of a system of ``stages`` stages to one of ``new`` stages (Algorithm 2).
 
-    Whole-number arithmetic: floor((2 (gene + 1) to + of) / (2 of)) is the ratio rounded half up.
+    It is round((gene + 1) / stages * new) - 1, at least 0, with halves rounded up, in whole-number
+    arithmetic: floor((2 (gene + 1) new + stages) / (2 stages)) is the rounded ratio.
     """
-    stage = (2 * (int(gene) + 1) * to + of) // (2 * of) - 1
+    stage = (2 * (int(gene) + 1) * new + stages) // (2 * stages) - 1
     return max(stage, 0)
 
 
 @njit
 def recombine_rows(A: Array, B: Array, rng: np.random.Generator) -> Array:
-    """Return a child of each pair of rows, without gaps, at least one item kept."""
+    """Return a child of each pair of rows, without gaps and with at least one item."""
     out = np.empty_like(A)
     for r in range(len(A)):
         recombine(A[r], int(A[r].max()) + 1, B[r], int(B[r].max()) + 1, out[r], rng)
@@ -177,21 +178,22 @@ def breed(
 ) -> Array:
     """Make children: roulette selection, recombination, compression, mutation (Algorithm 3).
 
-    Levels come from either parent of a recombined child, and are redrawn with the mutation rate;
-    they are not settled.
+    Each level comes from either parent and is redrawn with the mutation rate; levels are not
+    settled.
 
     Parameters
     ----------
     X : numpy.ndarray of int, shape (n, d)
         The generation.
     cumulative : numpy.ndarray of float64, shape (n,)
-        Cumulated selection weights; parents are drawn with replacement.
+        Cumulative selection weights; parents are drawn with replacement.
     children : int
     k : int
         Greatest stage count.
-    cdf : see :func:`beta_binomial_cdf`
+    cdf : numpy.ndarray of float64
+        See :func:`beta_binomial_cdf`.
     items, values : int
-        The first so many genes are of items; the others are levels, from 0 below ``values``.
+        The first ``items`` genes are stages; the others are levels, from 0 to ``values - 1``.
 
     Returns
     -------
@@ -225,7 +227,7 @@ def breed(
 
 @njit
 def _redraw(x: Array, items: int, rate: float, values: int, rng: np.random.Generator) -> None:
-    """Draw the levels of a genome again, each with a probability."""
+    """Draw each level of a genome again with probability ``rate``."""
     for j in range(items, len(x)):
         if rng.random() < rate:
             x[j] = int(rng.random() * values)
@@ -251,7 +253,7 @@ def first_generation(
 ) -> None:
     """Fill ``out`` (size, any) with mutants of the one-stage genome (paper, init()).
 
-    Genes behind those of the ``d`` items are levels, drawn uniformly from 0 below ``values``, and
+    Genes behind those of the ``d`` items are levels, drawn uniformly from 0 to ``values - 1`` and
     not settled.
     """
     out[:] = 0
@@ -263,8 +265,8 @@ def first_generation(
 def log_fitness(gains: FloatArray, layers: Array, epsilon: float) -> FloatArray:
     """Return the logarithm of Equation 9 for each row of a generation.
 
-    f = gamma^rank * E with E the length of the gains, gamma = max E / min E + epsilon and rank
-    counted from the worst layer (0) to the best. In logarithms many ranks do not overflow.
+    f = gamma^rank * E, with E the length of the gains, gamma = max E / min E + epsilon, and ranks
+    counted from 0, the worst layer. The logarithm does not overflow where there are many ranks.
 
     Parameters
     ----------
@@ -328,10 +330,10 @@ def neighbours(x: Array, k: int, removal: bool, out: Array) -> int:
 @njit
 def _moved(x: Array, stages: int, k: int, out: Array, count: int) -> int:
     """Append each item moved to each other stage, and to a new stage at each place."""
-    alone = np.zeros(stages, dtype=np.int64)
+    sizes = np.zeros(stages, dtype=np.int64)
     for i in range(len(x)):
         if x[i] >= 0:
-            alone[x[i]] += 1
+            sizes[x[i]] += 1
     for i in range(len(x)):
         for s in range(stages):
             if s != x[i]:
@@ -339,8 +341,8 @@ def _moved(x: Array, stages: int, k: int, out: Array, count: int) -> int:
                 out[count, i] = s
                 compress_in_place(out[count])
                 count += 1
-        frees = x[i] >= 0 and alone[x[i]] == 1
-        if stages == k and not frees:
+        is_alone = x[i] >= 0 and sizes[x[i]] == 1  # its stage disappears, so a new one has room
+        if stages == k and not is_alone:
             continue
         for place in range(stages + 1):
             _insert(x, i, place, out[count])
@@ -371,12 +373,12 @@ def _swapped(x: Array, out: Array, count: int) -> int:
 
 
 def level_neighbours(x: Array, n: int, values: int, used: int, out: Array) -> int:
-    """Fill ``out`` with all genomes in which one of the ``used`` levels differs; count them.
+    """Fill ``out`` with the genomes in which one of the ``used`` levels differs; count them.
 
     Parameters
     ----------
     x : numpy.ndarray of int, shape (d,)
-        The stages of ``n`` items, then levels from 0 below ``values``.
+        The stages of ``n`` items, then levels from 0 to ``values - 1``.
     out : numpy.ndarray, shape (at least (d - n) (values - 1), d)
     """
     count = 0

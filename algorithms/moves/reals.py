@@ -8,7 +8,7 @@ from framework.arrays import Array, FloatArray
 from framework.jit import copy, njit
 
 CROSSOVER_INDEX = MUTATION_INDEX = 20.0
-"""Distribution indices of SBX and of polynomial mutation, as is usual."""
+"""The usual distribution indices of SBX and of polynomial mutation."""
 
 SCALES = 6
 """Neighbours lie 1/2, 1/8, ... of a gene's range away, each step a quarter of the one before."""
@@ -53,8 +53,8 @@ def mutate_rows(
 ) -> None:
     """Change each gene with probability ``rate`` by polynomial mutation, in place.
 
-    The bounded form of Deb (PPSN 2008 code): a gene next to a bound moves away from it. ``U``
-    has shape (n, 2 d), numbers in [0, 1).
+    It is the bounded form in Deb's code (PPSN 2008): a gene next to a bound moves away from it.
+    ``U`` (n, 2 d) has random numbers in [0, 1).
     """
     n, d = X.shape
     power = 1.0 / (MUTATION_INDEX + 1.0)
@@ -76,16 +76,11 @@ def mutate_rows(
 
 @njit
 def child_rows(
-    A: FloatArray,
-    B: FloatArray,
-    lower: FloatArray,
-    upper: FloatArray,
-    rate: float,
-    U: FloatArray,
+    A: FloatArray, B: FloatArray, lower: FloatArray, upper: FloatArray, rate: float, U: FloatArray
 ) -> FloatArray:
     """Return a child of each pair of rows: :func:`recombine_rows`, then :func:`mutate_rows`.
 
-    ``U`` has what each of the two draws, shape (2, n, 2 d).
+    ``U`` (2, n, 2 d) has the random numbers of both.
     """
     children = recombine_rows(A, B, lower, upper, U[0])
     mutate_rows(children, lower, upper, rate, U[1])

@@ -10,11 +10,11 @@ from framework.jit import njit
 _SMALLEST = 1 << 12
 
 FIRST_CODE = np.uint64(14695981039346656037)
-"""Code of no words at all."""
+"""The code of an empty row; each word of a row changes it."""
 
 
 class Seen:
-    """A set of genomes, or other rows of numbers, that depends only on them and their order.
+    """A set of genomes, or of other rows of numbers, of which it keeps the codes.
 
     It can be pickled. Two different rows have the same code with probability 2^-63; the later one
     then counts as seen.
@@ -28,7 +28,7 @@ class Seen:
         return self._used
 
     def add(self, rows: Array) -> BoolArray:
-        """Add rows, shape (n, d); return which are new, shape (n,): the first of equal ones."""
+        """Add rows (n, d); return which are new (n,). Of equal rows only the first is new."""
         new: BoolArray = _add_rows(self.reserve(len(rows)), _words(rows))
         self._used += int(new.sum())
         return new
@@ -39,7 +39,7 @@ class Seen:
         return present
 
     def reserve(self, n: int) -> WordArray:
-        """Return the table with room for ``n`` more codes; whoever adds some calls added()."""
+        """Return the table with room for ``n`` codes; who inserts some must call :meth:`added`."""
         while 2 * (self._used + n) > len(self._table):
             self._table = _doubled(self._table)
         return self._table
@@ -50,7 +50,7 @@ class Seen:
 
 
 def _words(rows: Array) -> Array:
-    """Return floats by their bits, so that only equal ones are equal; others as they are."""
+    """Return rows of whole numbers: floats become the numbers that have the same bits."""
     if rows.dtype == np.float64:
         return np.ascontiguousarray(rows).view(np.int64)
     return rows
@@ -58,7 +58,7 @@ def _words(rows: Array) -> Array:
 
 @njit
 def next_word(h: np.uint64, word: np.uint64) -> np.uint64:
-    """Take one more word into a code (FNV-1a)."""
+    """Return the code after one more word (FNV-1a)."""
     h = (h ^ word) * np.uint64(1099511628211)
     return h ^ (h >> np.uint64(32))
 
@@ -81,7 +81,7 @@ def _code(row: Array) -> np.uint64:
 
 @njit
 def insert_code(table: WordArray, code: np.uint64) -> bool:
-    """Put a code into a table with room (open addressing, 0 is free); return whether it is new."""
+    """Insert a code into a table with room (open addressing, 0 is free); return if it is new."""
     mask = np.uint64(len(table) - 1)
     at = (code >> np.uint64(1)) & mask
     while table[at] != 0:

@@ -1,4 +1,4 @@
-"""Searches that breed children of a pool, in generations or whenever something was evaluated."""
+"""Base of searches that breed children of a pool, in generations or one step after the other."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from framework.problem import Problem
 from framework.roles import Roles
 from framework.settings import Rate
 
-_ATTEMPTS = 16
+_ATTEMPTS = 16  # rounds of new children, and then of random genomes, in search of new genomes
 SHARE_OF_POOL = 0.2
-"""Of the population, as evaluations after which the pool is formed anew without generations."""
+"""Without generations, the pool is formed again after so many evaluations, of the population."""
 
 _NOTHING_LEFT = "no new genome from mating"
 
@@ -28,8 +28,8 @@ class SteadyState(Algorithm):
     """Base of searches that breed children of a pool of evaluated candidates.
 
     With ``max_pending`` there are no generations: whenever candidates were evaluated,
-    :meth:`next_step` proposes a step of children of the pool as it then is, and none that was
-    proposed before (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
+    :meth:`next_step` proposes children of the current pool, none of which was proposed before
+    (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
 
     Parameters
     ----------
@@ -39,23 +39,22 @@ class SteadyState(Algorithm):
     population : int
         Number of survivors, and of children in each generation.
     mutation_rate, crossover_rate : float, optional
-        Probabilities of mutation and of recombination; what suits the space if None: 0.075 and
-        0.8 on ordered partitions and on counts, one gene in a genome and 0.9 on subsets, one gene
-        in a genome and 1 on boxes. On counts a child gets one move, and with chance
-        ``mutation_rate`` one more each time.
+        Probabilities of mutation and of recombination. If None they suit the space: 0.075 and 0.8
+        on ordered partitions and on counts, one gene in a genome and 0.9 on subsets, one gene in a
+        genome and 1 on boxes. On counts, a child gets one move, and one more each time with
+        probability ``mutation_rate``.
     beta : float
-        Bias of mutation to early stages; the greater the stronger.
+        Bias of mutation to early stages; the greater, the stronger.
     max_pending : int, optional
-        Number of candidates that may be pending while the search goes on; it waits for each
-        generation if None. Children are then made in steps
-        (:meth:`~framework.algorithm.Algorithm.make_asynchronous`), and compete with the members
-        whenever a fifth of the population was evaluated. No genome is proposed twice.
+        Number of candidates that may be pending while the search goes on; if None, it waits for
+        each generation. With it, children are made in steps, and compete with the members of the
+        pool whenever a fifth of the population has been evaluated. No genome is proposed twice.
 
     Attributes
     ----------
     population : int
     is_steady : bool
-        Whether it has no generations.
+        Whether the search has no generations.
     step : int
         Number of candidates that are proposed together: those of a step, or the population.
     """
@@ -93,19 +92,19 @@ class SteadyState(Algorithm):
         return self._moves.first(n, self.rng)
 
     def scattered(self, n: int) -> Array:
-        """Return ``n`` random genomes, shape (n, d), for where no child is new."""
+        """Return ``n`` random genomes, shape (n, d), which are used where no child is new."""
         return self._moves.scatter(n, self.rng)
 
     def bred(self, n: int) -> Array:
-        """Return ``n`` children, or genomes without parents until the population was proposed."""
+        """Return ``n`` children; until a whole population was proposed, genomes without parents."""
         X = self.children(n) if self._n_bred >= self.population else None
         return self.first(n) if X is None else X
 
     def next_step(self) -> Array | None:
-        """Return a step of genomes that were not proposed before, shape (at most step, d).
+        """Return genomes that were not proposed before, shape (at most step, d).
 
-        A child that was is made again, at most so often that a space with nothing left to find is
-        noticed; then random genomes take its place. None where these are known, too.
+        Children that were proposed before are replaced: first by other children, and after some
+        attempts by random genomes. The search ends if these were all proposed before, too.
         """
         X = self.bred(self.step)
         new = self._seen.add(X)
@@ -123,10 +122,10 @@ class SteadyState(Algorithm):
         return X.astype(self.space.dtype, copy=False) if len(X) else self.give_up(_NOTHING_LEFT)
 
     def gathered(self, batch: Evaluated) -> Evaluated | None:
-        """Return what succeeded since the pool was last formed, where it is to be formed anew.
+        """Collect evaluations; return those without errors when the pool is to be formed again.
 
-        That is after each generation, or whenever a fifth of the population was evaluated: sorting
-        a pool for one candidate costs as much as for many.
+        That is after each generation or, without generations, whenever a fifth of the population
+        has been evaluated, because sorting a pool for one candidate costs as much as for many.
         """
         self._gathered.append(batch.take(batch.ok) if batch.errors else batch)
         self._n_gathered += len(batch)

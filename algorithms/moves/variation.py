@@ -12,7 +12,7 @@ from framework.space import Bits, Box, Counts, Integers, Partition, Space
 
 
 def moved(space: Space, X: Array) -> Array:
-    """Return the neighbours of genomes (n, d), shape (m, d); one of several comes several times."""
+    """Return the neighbours (m, d) of genomes (n, d); those of several genomes occur repeatedly."""
     moves, blocks = variation(space), [X[:0]]
     for x in np.ascontiguousarray(X, dtype=space.dtype):
         room = np.empty((moves.room(x), space.d), dtype=space.dtype)
@@ -28,16 +28,20 @@ class Variation(ABC):
     Attributes
     ----------
     dtype : numpy.dtype
-        Of the genes that the genetic operators work on: int64, or float64 in a box.
+        Type of the genes that genetic operators work on: int64, or float64 in a box.
+    usual : tuple of float
+        The rates of mutation and of crossover that suit the space.
     mutation_rate, crossover_rate : float
-        As given, or what suits the space.
+        The arguments, or the usual rates where they are None.
     """
 
     dtype: np.dtype[np.generic] = np.dtype(np.int64)
     usual: tuple[float, float] = (0.075, 0.8)
-    """Rates of mutation and of crossover where none are given."""
 
-    def __init__(self, mutation_rate: float | None, crossover_rate: float | None) -> None:
+    def __init__(
+        self, space: Space, mutation_rate: float | None, crossover_rate: float | None
+    ) -> None:
+        self.space = space
         mutation, crossover = self.usual
         self.mutation_rate = mutation if mutation_rate is None else mutation_rate
         self.crossover_rate = crossover if crossover_rate is None else crossover_rate
@@ -48,15 +52,15 @@ class Variation(ABC):
 
     @abstractmethod
     def neighbours(self, x: Array, out: Array) -> int:
-        """Fill ``out``, shape (at least room(x), d), with neighbours of ``x``; count them."""
+        """Fill ``out``, shape (at least room(x), d), with neighbours of ``x``; return how many."""
 
     @abstractmethod
     def wander(self, X: Array, fewest: int, most: int, rng: np.random.Generator) -> None:
         """Change each row by a random walk of ``fewest`` to ``most`` steps, in place."""
 
-    @abstractmethod
     def scatter(self, n: int, rng: np.random.Generator) -> Array:
-        """Return ``n`` random genomes, of the space's type."""
+        """Return ``n`` random genomes, of the type of the space."""
+        return self.first(n, rng).astype(self.space.dtype)
 
     @abstractmethod
     def first(self, n: int, rng: np.random.Generator) -> Array:
@@ -71,7 +75,7 @@ class Variation(ABC):
         """Mutate the rows of ``X`` in place and return it."""
 
     def crossed(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
-        """Return a child of each pair of rows: recombined with ``crossover_rate``, otherwise A."""
+        """Return a child of each pair: recombined with ``crossover_rate``, otherwise that of A."""
         A, B = A.astype(self.dtype), B.astype(self.dtype)
         if self.crossover_rate >= 1.0:
             return self.recombine(A, B, rng)
@@ -86,7 +90,7 @@ class Variation(ABC):
 
 
 SPACES: tuple[type[Space], ...] = (Partition, Counts, Bits, Integers, Box)
-"""Spaces that there is a variation of."""
+"""The spaces for which there is a variation."""
 
 
 def variation(
@@ -100,14 +104,20 @@ def variation(
     Parameters
     ----------
     space : Space
-        Of one of :data:`SPACES`.
+        One of :data:`SPACES`.
     mutation_rate : float, optional
-        Of a gene (ordered partitions, subsets, boxes); of another move after each (counts, whole
-        numbers). 0.075 if None, but on subsets and boxes one gene in a genome.
+        Probability that a gene is mutated (ordered partitions, subsets, boxes), or that one more
+        move follows each move (counts, whole numbers). If None: 0.075, or on subsets and boxes one
+        gene in a genome on average.
     crossover_rate : float, optional
-        0.8 if None, but 0.9 on subsets and 1 on boxes.
+        Probability that a child has two parents. If None: 0.8, but 0.9 on subsets and 1 on boxes.
     beta : float
         EMSCO's bias to early stages (ordered partitions).
+
+    Raises
+    ------
+    TypeError
+        There is no variation for the space.
     """
     if isinstance(space, Partition):
         return _Partitions(space, mutation_rate, crossover_rate, beta)
@@ -126,15 +136,16 @@ def variation(
 class _Partitions(Variation):
     """EMSCO's operators, and the moves of local search on ordered partitions.
 
-    Levels that a space has beside the items stay with their place, move one at a time to any other
-    value, are drawn again with the mutation rate, and come from either parent.
+    Where a space has levels, genes behind those of the items, a move sets one of them to any other
+    value, mutation draws each again with its rate, and a child has each from either parent.
     """
+
+    space: Partition
 
     def __init__(
         self, space: Partition, mutation: float | None, crossover: float | None, beta: float
     ) -> None:
-        super().__init__(mutation, crossover)
-        self.space = space
+        super().__init__(space, mutation, crossover)
         self.n, self.k, self.removal = space.n, space.k, space.removal
         self.levels, self.values = space.levels, space.values
         self.cdf = partitions.beta_binomial_cdf(space.k, beta)
@@ -180,11 +191,11 @@ class _Partitions(Variation):
         return X
 
     def _items(self, X: Array) -> Array:
-        """Return the genes of the items, in the layout that kernels are compiled for."""
+        """Return the genes of the items, contiguous as kernels expect them."""
         return np.ascontiguousarray(X[:, : self.n]) if self.levels else X
 
     def _put(self, X: Array, items: Array, rate: float, rng: np.random.Generator) -> None:
-        """Set the genes of the items, and draw levels again with a rate, in place."""
+        """Set the genes of the items and draw levels again with probability ``rate``, in place."""
         if self.levels:
             X[:, : self.n] = items
             partitions.redraw_levels(X, self.n, self.values, rate, rng)
@@ -192,13 +203,12 @@ class _Partitions(Variation):
 
 
 class _Counts(Variation):
-    """Moves on counts and subsets; all zero only where the space has that."""
+    """Moves on counts and subsets; all counts are zero only where the space allows that."""
 
     def __init__(
         self, space: Counts | Bits, mutation: float | None, crossover: float | None
     ) -> None:
-        super().__init__(mutation, crossover)
-        self.d, self._genes = space.d, space.dtype
+        super().__init__(space, mutation, crossover)
         self.max_count = int(space.upper[0])
         self.empty = bool(space.contains(np.zeros((1, space.d), space.dtype))[0])
 
@@ -211,11 +221,8 @@ class _Counts(Variation):
     def wander(self, X: Array, fewest: int, most: int, rng: np.random.Generator) -> None:
         counts.wander(X, self.max_count, self.empty, fewest, most, rng)
 
-    def scatter(self, n: int, rng: np.random.Generator) -> Array:
-        return self.first(n, rng).astype(self._genes)
-
     def first(self, n: int, rng: np.random.Generator) -> Array:
-        return counts.first_rows(n, self.d, rng)
+        return counts.first_rows(n, self.space.d, rng)
 
     def recombine(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
         return counts.recombine_rows(A, B, self.empty, rng)
@@ -226,14 +233,14 @@ class _Counts(Variation):
 
 
 class _Bits(_Counts):
-    """Fair coins, single-point crossover and flips of bits; neighbours as subsets have them."""
+    """Genomes of fair coins, single-point crossover, flips of bits, and neighbours of subsets."""
 
     def __init__(self, space: Bits, mutation: float | None, crossover: float | None) -> None:
         self.usual = (1.0 / space.d, 0.9)
         super().__init__(space, mutation, crossover)
 
     def first(self, n: int, rng: np.random.Generator) -> Array:
-        return rng.integers(0, 2, size=(n, self.d))
+        return rng.integers(0, 2, size=(n, self.space.d))
 
     def recombine(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
         return counts.single_point_crossover(A, B, rng.random(len(A)))
@@ -250,8 +257,7 @@ class _Reals(Variation):
 
     def __init__(self, space: Box, mutation: float | None, crossover: float | None) -> None:
         self.usual = (1.0 / space.d, 1.0)
-        super().__init__(mutation, crossover)
-        self.space = space
+        super().__init__(space, mutation, crossover)
 
     def room(self, x: Array) -> int:
         return reals.neighbourhood_size(x)
@@ -266,9 +272,6 @@ class _Reals(Variation):
                 count = self.neighbours(x, out)
                 if count:
                     x[:] = out[rng.integers(count)]
-
-    def scatter(self, n: int, rng: np.random.Generator) -> Array:
-        return self.space.sample(rng, n)
 
     def first(self, n: int, rng: np.random.Generator) -> Array:
         return self.space.sample(rng, n)
@@ -290,9 +293,10 @@ class _Reals(Variation):
 
 
 class _Mixed(_Reals):
-    """The operators of reals; whole genes come from either parent and are drawn again.
+    """The operators of reals for real genes, and others for whole genes, which have no order.
 
-    They have no order: a neighbour has one other value of one of them.
+    A whole gene comes from either parent, mutation draws it again, and each of its other values
+    makes a neighbour.
     """
 
     def __init__(self, space: Box, mutation: float | None, crossover: float | None) -> None:
@@ -305,8 +309,8 @@ class _Mixed(_Reals):
 
     def neighbours(self, x: Array, out: Array) -> int:
         count = super().neighbours(x, out)
-        reals = out[:count][(out[:count] != x)[:, ~self.whole].any(axis=1)]
-        out[: (count := len(reals))] = reals
+        moved = out[:count][(out[:count] != x)[:, ~self.whole].any(axis=1)]  # in a real gene
+        out[: (count := len(moved))] = moved
         for j in np.flatnonzero(self.whole):
             others = np.arange(self.space.lower[j], self.space.upper[j] + 1)
             others = others[others != x[j]]
@@ -331,11 +335,11 @@ class _Mixed(_Reals):
 
 
 class _Integers(Variation):
-    """Moves on vectors of picks followed by ordered numbers."""
+    """Moves on vectors of picks of items, followed by ordered numbers."""
 
     def __init__(self, space: Integers, mutation: float | None, crossover: float | None) -> None:
-        super().__init__(mutation, crossover)
-        self.space, self.members = space, space.members
+        super().__init__(space, mutation, crossover)
+        self.members = space.members
         self.lower, self.upper = space.lower.astype(np.int64), space.upper.astype(np.int64)
 
     def room(self, x: Array) -> int:
@@ -346,9 +350,6 @@ class _Integers(Variation):
 
     def wander(self, X: Array, fewest: int, most: int, rng: np.random.Generator) -> None:
         integers.wander(X, self.lower, self.upper, self.members, fewest, most, rng)
-
-    def scatter(self, n: int, rng: np.random.Generator) -> Array:
-        return self.first(n, rng).astype(self.space.dtype)
 
     def first(self, n: int, rng: np.random.Generator) -> Array:
         X = self.space.sample(rng, n).astype(np.int64)
