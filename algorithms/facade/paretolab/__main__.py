@@ -14,15 +14,15 @@ _OBJECTS = 50_000  # allocated between two garbage collections
 
 
 def _leave(*_: object) -> None:
-    """End the process: an exception would be lost or printed where a module is being loaded."""
+    """End the process; an exception might be swallowed or printed by a module that is loading."""
     os.write(2, b"paretolab: interrupted\n")
     os._exit(130)
 
 
 def main() -> int:
     """Run the command; return its exit code."""
-    signal.signal(signal.SIGINT, _leave)  # until the command takes signals itself
-    # what a command imports stays: collecting as often as usual takes a tenth of its time
+    signal.signal(signal.SIGINT, _leave)  # until the command handles signals itself
+    # imported modules are not garbage: at the usual threshold, collections take a tenth of the time
     gc.set_threshold(_OBJECTS)
     for stream in (sys.stdout, sys.stderr):  # a terminal may lack arrows and frames
         if isinstance(stream, TextIOWrapper):
@@ -34,7 +34,7 @@ def main() -> int:
     except ImportError as error:
         print(f"paretolab: {error}", file=sys.stderr)
         return 2
-    os.environ.update(SAFE_PATH)  # for all that is started, by libraries too
+    os.environ.update(SAFE_PATH)  # for every process that is started, also by libraries
     return command()
 
 

@@ -1,8 +1,8 @@
-"""In a clone: is a package of the user's in the way of one of ours?
+"""Checks, in a clone, that no package of the user's hides one of ours.
 
-A wheel installs one package, and nothing can be in its way. In a clone ``framework``,
-``algorithms`` and ``tracking`` are packages of their own, and Python takes the first package of a
-name on its path: the folder of the script that runs, or the current one, comes first.
+In a clone ``framework``, ``algorithms`` and ``tracking`` are packages of their own. Python imports
+the first package of a name on its path, which begins with the folder of the script that runs or
+with the current folder. A wheel has a single package, so nothing can hide these.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _HERE = Path(__file__).resolve().parent
 
 @cache
 def check_packages() -> None:
-    """Check that Python would import our packages; nothing is imported here.
+    """Check that Python would import our packages, without importing them.
 
     Raises
     ------
     ImportError
-        It would import another package of the same name, or finds none.
+        Python would import another package of the same name, or finds none.
     """
     if (_HERE / PACKAGES[0]).is_dir():
-        return  # a wheel: ours lie below this package
+        return  # in a wheel our packages are folders of this one
     root = _HERE.parents[2]  # of the repository
-    # packages that travelled to a node lie in a folder each; SHIPPED names them
+    # packages that were sent to a node of a cluster have a folder each; SHIPPED names them
     travelled = os.environ.get("PARETOLAB_SHIPPED", "").split()[1:]
     for name in (name for name in PACKAGES if name not in travelled):
         spec = find_spec(name)

@@ -1,4 +1,4 @@
-"""The best trade-offs of any Python function: a run as the command's, without a class."""
+"""The best trade-offs of a Python function, without a problem class or a configuration."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEARCH = {"kind": "nsga2", "population": 100}
 
 
 class Minimized(RunResult):
-    """What :func:`minimize` left in its directory, and the parameters of its solutions.
+    """The results of :func:`minimize`, with the parameters of its solutions.
 
     Attributes
     ----------
@@ -69,33 +69,33 @@ def minimize(
 ) -> Minimized:
     """Search the parameters of a function for the best trade-offs between its values.
 
-    It is a run with all that a run has: a journal that survives a crash, Ray workers, MLflow, the
-    front as a table and pages. Stopped runs, and those with a larger budget now, go on where
-    ``out`` is their directory.
+    This is a full run: it has a journal that survives a crash, Ray workers, MLflow, a table of the
+    front and a report. If ``out`` is the directory of a run that was stopped, or whose budget is
+    larger now, that run goes on.
 
     Parameters
     ----------
     function : callable
-        It returns a number for each objective: a mapping by name, or numbers in their order. An
-        exception makes that candidate fail; a run with many such stops.
+        It returns a number for each objective: a mapping by name, or numbers in order. An exception
+        makes the candidate fail; a run with many failures stops.
     space : mapping of str to tuple or list, or sequence of these
         ``{"x": (0.0, 1.0), "n": (1, 10), "c": (1e-3, 1e3, "log"), "kernel": ["rbf", "linear"]}``:
-        real numbers, whole numbers, numbers spread by their logarithm, choices. Parameters are
-        passed by name; those of a sequence, which have no names, as one list.
+        real numbers, whole numbers, real numbers on a logarithmic scale, choices. Parameters are
+        passed by name; those of a sequence, which have no names, are passed as one list.
     objectives : str, sequence of str, or mapping of str to {'min', 'max'}
-        Names of the values, a single one by itself; they are minimised unless said.
+        Name of the value, or names of the values; they are minimised unless a mapping says ``max``.
     budget : int or mapping
         Number of evaluations, or a section ``budget``: ``{"generations": 50}``.
     algorithm : str or mapping
         A search by name, or ``{"kind": ..., ...}`` with its options; `paretolab list algorithms`.
     vectorised : bool
-        The function takes an array of n values for each parameter and returns arrays (n,).
+        Whether the function takes an array (n,) for each parameter and returns arrays (n,).
     seed : int
     workers : 'auto', 'serial', 'all' or int
     name : str, optional
-        Of the run; that of the function if None.
+        Name of the run; that of the function if None.
     out : path-like, optional
-        Directory of a new run, or of the one to go on with; ``runs/NAME-001``, ... if None.
+        Directory of a new run, or of one to go on with; ``runs/NAME-001``, ... if None.
     address, track, quiet, plots
         See :func:`paretolab.run`.
 
@@ -106,7 +106,7 @@ def minimize(
     Raises
     ------
     InputError
-        Something given cannot be used, or every call of the function failed.
+        An argument cannot be used, or every call of the function failed.
     JournalError
         ``out`` is the run of another function, space or seed.
 

@@ -1,4 +1,4 @@
-"""Runs from Python: what ``paretolab run`` and ``paretolab resume`` do, and what they leave."""
+"""Runs from Python: the commands ``run`` and ``resume`` as functions, and their results."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ PathLike = str | os.PathLike[str]
 
 
 class RunResult:
-    """What a run left in its directory.
+    """The results of a run, read from its directory.
 
     Parameters
     ----------
     directory : path-like
-        Of a run that has ended, or was interrupted after its first batch.
+        That of a run that has ended or was interrupted after its first batch.
 
     Attributes
     ----------
     directory : pathlib.Path
     config : RunConfig
-        As it was run, with all defaults.
+        The configuration with all defaults.
     summary : dict
         The content of ``summary.json``: status, evaluations, hypervolume, ...
     front : Front
@@ -72,29 +72,30 @@ class RunResult:
     ) -> Any:
         """Return the model of one solution, fitted and ready to predict.
 
-        The words are those of ``paretolab choose``. The data are loaded again, on the first call;
-        the run's own choice stays.
+        The arguments are the options of ``paretolab choose``. The data are loaded again on the
+        first call. The solution that the run has chosen stays the same.
 
         Parameters
         ----------
         where : str or sequence of str
             Conditions that the solution meets, such as ``coverage>=0.9``.
         best : str, optional
-            The metric that it is the best in.
+            The metric in which it is the best.
         sure : float, optional
-            Per cent: the conditions all hold in so many resamples of the records.
+            Percentage of the resamples of the records in which all conditions must hold.
         costs : mapping of str to float, optional
-            Of a false positive and a false negative, ``fp`` and ``fn``: the least expected cost.
-            Where answering one class always costs less, that is what is returned. Or of errors by
-            true class, 1 for those left out: all candidates scored again; where stages decide by
-            costs they decide anew; without another rule, the least total or error cost.
+            Either the costs ``fp`` and ``fn`` of a false positive and a false negative: the
+            solution has the least expected cost, or it is the constant answer that costs even less.
+            Or the costs of errors by true class, 1 for those left out: all candidates are scored
+            again, with stages that decide by these costs if they decide by costs. The solution then
+            has the least total or error cost, unless there is another rule.
         prior : float or mapping of str to float, optional
-            Share of positive records where it will run, with ``fp`` and ``fn``. Or the share of
-            each class: all candidates scored again.
+            With ``fp`` and ``fn``: the share of positive records where the model will run. Or the
+            share of each class: all candidates are scored again.
         per_unit : mapping of str to float, optional
             Cost of a unit of other metrics, with ``fp`` and ``fn``.
         prices : mapping of str to float, optional
-            Of some features: all candidates scored again.
+            Prices of some features: all candidates are scored again.
         **rule
             Other rules of :func:`framework.analysis.choose.choose`: ``within``, ``knee``,
             ``weights``, ``id``. Without any rule: the solution nearest to the ideal point.
@@ -102,13 +103,13 @@ class RunResult:
         Returns
         -------
         estimator
-            With the interface of scikit-learn; :func:`framework.models.store.save_model` keeps it.
+            With the interface of scikit-learn; :func:`framework.models.store.save_model` writes it.
 
         Raises
         ------
         InputError
-            No solution meets the conditions, a metric is unknown, words that do not go together,
-            the data have changed since, or solutions of this problem are no models.
+            No solution meets the conditions, a metric is unknown, arguments do not go together,
+            the data have changed since the run, or solutions of this problem are not models.
         """
         words = {"sure": sure, "costs": costs, "prior": prior, "per_unit": per_unit}
         pick = self._picked(where, best, prices=prices, **words, **rule)
@@ -128,12 +129,13 @@ class RunResult:
         """Return what to expect of one solution on new records.
 
         The rule is applied in each resample of the records, as ``paretolab choose`` does; the data
-        are loaded again, on the first call. With ``id=`` alone it is what ``front.csv`` says.
+        are loaded again on the first call. With ``id=`` alone, the values are those of
+        ``front.csv``.
 
         Parameters
         ----------
         where, best, **rule
-            As of :meth:`choose`.
+            See :meth:`choose`.
 
         Returns
         -------
@@ -143,8 +145,8 @@ class RunResult:
         Raises
         ------
         InputError
-            As of :meth:`choose`; the problem does not say what each record contributes, or one
-            class always answered costs less than any solution.
+            See :meth:`choose`; also if the problem does not say what each record contributes, or
+            if a constant answer costs less than any solution.
         """
         pick = self._picked(where, best, **rule)
         if set(rule) == {"id"}:
@@ -182,7 +184,7 @@ def run(
     Parameters
     ----------
     config : path-like, mapping or RunConfig
-        A YAML file, its content, or what :func:`load_config` returned.
+        A YAML file, its content, or the result of :func:`load_config`.
     out : path-like, optional
         New directory; ``runs/NAME-001`` or the next free number if None.
     address : str, optional
@@ -233,7 +235,7 @@ def resume(
     ----------
     directory : path-like
     overrides : sequence of 'dotted.key=value'
-        Such as ``budget.generations=200``; nothing that decides what is evaluated may change.
+        Such as ``budget.generations=200``. Keys on which values of candidates depend are refused.
     address, track, quiet, plots
         See :func:`run`.
 
