@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from framework.roles import Roles
 from framework.space import Bits, Counts, Integers, Partition
 
 MOST_GENOMES = 10_000_000
-"""Greatest number of combinations of genes that are gone through."""
+"""Greatest number of combinations of genes that grid search goes through."""
 
 
 class GridSearch(Algorithm):
@@ -41,12 +42,7 @@ class GridSearch(Algorithm):
     spaces = (Partition, Counts, Bits, Integers)
 
     def __init__(
-        self,
-        problem: Problem,
-        roles: Roles,
-        *,
-        seed: int,
-        batch: Annotated[int, Field(ge=1)] = 300,
+        self, problem: Problem, roles: Roles, *, seed: int, batch: Annotated[int, Field(ge=1)] = 300
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         space = self.space
@@ -55,9 +51,7 @@ class GridSearch(Algorithm):
         self._shape = tuple(
             int(high) - int(low) + 1 for low, high in zip(space.lower, space.upper, strict=True)
         )
-        self._total = 1
-        for values in self._shape:
-            self._total *= values
+        self._total = math.prod(self._shape)
         if self._total > MOST_GENOMES:
             raise Unfit(
                 f"algorithm.kind: grid goes through at most {MOST_GENOMES:,} combinations, found "

@@ -1,4 +1,4 @@
-"""Pareto local search: evaluate the neighbourhoods of the best candidates known."""
+"""Pareto local search: evaluates the neighbourhoods of the best candidates so far."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class ParetoLocalSearch(Algorithm):
     evaluated before. When the whole archive is explored, the search continues from the ends of
     random walks that start at its members.
 
-    Neighbours of an ordered partition: an item moves to another stage or to a new one, two items
-    are swapped, two neighbouring stages are merged, an item is left out or taken in. Of counts and
-    subsets: one pick more or less, a member is dropped or swapped for another model. Of whole
-    numbers: one more or one less; members are dropped and swapped, too. In a box: one gene moves
-    by 1/2, 1/8, ... of its range.
+    The neighbours depend on the space. Ordered partitions: an item moves to another stage or to a
+    new one, two items are swapped, two neighbouring stages are merged, an item is left out or taken
+    in. Counts and subsets: one pick more or less, a member is dropped or swapped for another model.
+    Whole numbers: one gene is one more or one less; members are dropped and swapped, too. Boxes:
+    one gene moves by 1/2, 1/8, ... of its range.
 
     Parameters
     ----------
@@ -45,35 +45,34 @@ class ParetoLocalSearch(Algorithm):
     roles : Roles
     seed : int
     batch : int
-        Least number of candidates in a batch; the last neighbourhood in it is evaluated completely.
+        Least number of candidates in a batch; its last neighbourhood is evaluated completely.
     archive : int
-        Number of candidates kept. Non-dominated ones are always kept; those of the next layers
-        help to leave local optima. With 1 it is a plain Pareto local search.
+        Size of the archive. Non-dominated candidates always stay; those of the next layers help to
+        leave local optima. With 1 it is a plain Pareto local search.
     perturbation : int
         Greatest number of steps in the random walk of a restart; it grows where walks end at
-        genomes that are known already.
+        genomes that were proposed before.
     neighbours : int, optional
         How many random neighbours of a member are evaluated before it is the turn of the next one
         of its layer; None: all of them.
     max_pending : int, optional
-        Number of candidates that may be pending while the search goes on; it waits for each batch
-        if None. Neighbourhoods are then proposed in steps
-        (:meth:`~framework.algorithm.Algorithm.make_asynchronous`),
-        ``batch`` evaluations count as a generation, and each neighbourhood is chosen by all that
-        is known when its first step is proposed.
+        Number of candidates that may be pending while the search goes on; if None, it waits for
+        each batch. With it, neighbourhoods are proposed in steps
+        (:meth:`~framework.algorithm.Algorithm.make_asynchronous`), ``batch`` evaluations count as a
+        generation, and the archive at the first step of a neighbourhood decides which one it is.
 
     Notes
     -----
-    What one could have without a search (:meth:`~framework.problem.Problem.starts`), of partitions
-    of features, is evaluated first. No genome is evaluated twice. The run ends when random walks
-    find no new genome.
+    On partitions of features, the designs that one could have without a search
+    (:meth:`~framework.problem.Problem.starts`) are evaluated first. No genome is evaluated twice.
+    The run ends when random walks find no new genome.
 
-    Infeasible candidates rank below all feasible ones, by violation; failed ones are not kept. Of
+    Infeasible candidates rank below all feasible ones, by violation; failed ones are left out. Of
     candidates with equal objectives and violation the first stays.
 
-    Pareto local search: Paquete, Chiarandini and Stuetzle 2004; layers behind the
-    front: this package. A batch costs one non-dominated sort of the archive and what was evaluated
-    since the last, and O(neighbourhood).
+    Pareto local search is by Paquete, Chiarandini and Stuetzle (2004); the layers behind the front
+    are an addition. A batch costs O(neighbourhood) and one non-dominated sort of the archive and
+    the evaluations since the last batch.
     """
 
     spaces = SPACES
@@ -104,7 +103,7 @@ class ParetoLocalSearch(Algorithm):
         self._layer: IntArray = np.zeros(0, dtype=np.int64)
         self._explored: BoolArray = np.zeros(0, dtype=bool)
         self._evaluated: list[tuple[Array, FloatArray, FloatArray]] = []  # not in the archive yet
-        self._queue: Array | None = None  # neighbours that go out next; None: in batches
+        self._queue: Array | None = None  # neighbours to propose next; None if not asynchronous
         if max_pending is not None:
             self.batch, self._queue = self.make_asynchronous(max_pending, batch), self._X
 
@@ -127,16 +126,17 @@ class ParetoLocalSearch(Algorithm):
         return np.concatenate([self._X[:0], *pieces])
 
     def learn(self, batch: Evaluated) -> None:
-        """Keep the candidates with new objective vectors."""
+        """Collect the candidates that have new objective vectors."""
         rows = batch.take(batch.ok)
         losses, violation = self.roles.losses(rows.values), self.roles.violation(rows.values)
         new = self._vectors.add(np.column_stack([losses, violation]).view(np.int64))
         self._evaluated.append((rows.X[new], losses[new], violation[new]))
 
     def _take_in(self) -> None:
-        """Add what was evaluated to the archive and drop its worst layers.
+        """Add evaluated candidates to the archive and drop its worst layers.
 
-        It waits until a neighbourhood is chosen: with a max_pending most steps are of one that is.
+        This is delayed until a neighbourhood is chosen: most steps of an asynchronous search do
+        not choose one.
         """
         if not self._evaluated:
             return
@@ -148,12 +148,8 @@ class ParetoLocalSearch(Algorithm):
         explored = np.zeros(len(X), dtype=bool)
         explored[: len(self._explored)] = self._explored
         self._X, self._explored = X[archived], explored[archived]
-        self._losses, self._violation, self._layer = (
-            losses[archived],
-            violation[archived],
-            layer[archived],
-        )
-        self._evaluated = []
+        self._losses, self._violation = losses[archived], violation[archived]
+        self._layer, self._evaluated = layer[archived], []
 
     def _explore(self) -> list[Array]:
         """Return new neighbours of unexplored members, best layer first, until a batch is full."""
@@ -169,7 +165,7 @@ class ParetoLocalSearch(Algorithm):
         return pieces
 
     def _sampled_neighbours(self, i: int) -> Array:
-        """Return new neighbours of an archive member, and mark it where these were the last."""
+        """Return new neighbours of an archive member; mark it as explored if these are the last."""
         x = self._X[i]
         room = np.empty((self._moves.room(x), self.space.d), dtype=self.space.dtype)
         neighbours = room[: self._moves.neighbours(x, room)]

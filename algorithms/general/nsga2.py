@@ -33,9 +33,9 @@ class NSGAII(SteadyState):
     -----
     Deb, Pratap, Agarwal and Meyarivan 2002, doi:10.1109/4235.996017. Where it leaves room:
 
-    - No genome is proposed twice. The run ends where neither mating nor chance finds a new one.
-    - Of candidates with equal objectives in a layer the first has its crowding distance, the
-      others have 0: otherwise copies of one vector fill the population where many genomes tie.
+    - No genome is proposed twice. The run ends when neither mating nor chance finds a new one.
+    - Of candidates in a layer that have equal objectives, only the first has its crowding distance,
+      and the others have 0. Otherwise, where many genomes tie, one vector fills the population.
     - Feasible candidates come first, then the others by violation. Failed ones are left out.
     - Variation operators fit the space: those of EMSCO on ordered partitions, moves on counts,
       single-point crossover and flips on subsets, on boxes simulated binary crossover and
@@ -49,24 +49,24 @@ class NSGAII(SteadyState):
         self.genomes: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
         self.losses: FloatArray = np.zeros((0, len(roles.objectives)))
         self._violation: FloatArray = np.zeros(0)
-        self._place: IntArray = np.zeros(0, dtype=np.int64)  # the best 0; equal where members tie
+        self._place: IntArray = np.zeros(0, dtype=np.int64)  # 0 for the best; equal for ties
 
     def propose(self) -> Array | None:
-        """Return new children, shape (at most population, d), random genomes at first."""
+        """Return new children, shape (at most population, d); at first random genomes."""
         return self.next_step()
 
     def children(self, n: int) -> Array | None:
         """Return children of winners of binary tournaments."""
         if not len(self.genomes):
             return None
-        one, other = self.rng.integers(len(self.genomes), size=(2, 2 * n))
-        lead = self._place[other] - self._place[one]
+        first, second = self.rng.integers(len(self.genomes), size=(2, 2 * n))
+        lead = self._place[second] - self._place[first]
         lead = np.where(lead == 0, self.rng.random(2 * n) - 0.5, lead)
-        parents = self.genomes[np.where(lead > 0, one, other)]
+        parents = self.genomes[np.where(lead > 0, first, second)]
         return self._moves.children(parents[:n], parents[n:], self.rng)
 
     def learn(self, batch: Evaluated) -> None:
-        """Keep the best of the members and the candidates that succeeded."""
+        """Keep the best of the members and of the candidates without errors."""
         rows = self.gathered(batch)
         if rows is None or not len(rows):
             return
@@ -85,9 +85,9 @@ class NSGAII(SteadyState):
 def crowding_distances(losses: FloatArray, layer: IntArray) -> FloatArray:
     """Return the crowding distance of each row within its layer.
 
-    It is the sum over the objectives of the gap between the neighbours of the row, as a share of
-    the layer's range; infinite at the ends of an objective. An objective without a range adds
-    nothing. Of equal rows the first has it, and the others have 0.
+    It is the sum over the objectives of the gap between the two neighbours of the row, as a share
+    of the range of the layer; it is infinite at the ends of an objective. An objective without a
+    range adds nothing. Of equal rows only the first has a distance; the others have 0.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ from framework.settings import Rate
 
 
 class PymooSearch(SteadyState):
-    """A search with the selection and survival of pymoo and variation operators of paretolab.
+    """A search with pymoo's selection and survival and paretolab's variation operators.
 
     Parameters
     ----------
@@ -47,19 +47,20 @@ class PymooSearch(SteadyState):
 
     Notes
     -----
-    - On ordered partitions the first generation, recombination with compression, and mutation
-      are EMSCO's own (Algorithms 1 and 2). On counts the first genomes are subsets whose size is
-      uniform on a logarithmic scale, a child has each count from either parent, and a move is one
-      pick more, one less, a member dropped, or one swapped for another model. On whole numbers
-      too; an ordered number of a child lies between its parents' and moves by a step or to
-      anywhere. On subsets: fair coins, single-point crossover, flips of bits; on boxes: simulated
-      binary crossover and polynomial mutation, both with distribution index 20.
+    - On ordered partitions, the first generation, recombination with compression, and mutation
+      are those of EMSCO (Algorithms 1 and 2). On counts, the first genomes are subsets whose size
+      is uniform on a logarithmic scale, a child has each count from either parent, and mutation is
+      one pick more, one less, a member dropped, or one swapped for another model. Whole numbers
+      have the same operators; an ordered number of a child lies between those of its parents, and
+      mutation moves it by one step or to any value. Subsets: fair coins, single-point crossover,
+      flips of bits. Boxes: simulated binary crossover and polynomial mutation, both with
+      distribution index 20.
     - A population contains no genome twice.
     - pymoo takes its random numbers from this algorithm's stream only.
-    - Losses are scaled to [0, 1] by the metrics' bounds where they have some, since pymoo
+    - Losses are scaled to [0, 1] by the bounds of metrics, if they have some, because pymoo
       compares some differences with absolute thresholds.
-    - Constraints are handled as in pymoo: feasible candidates first, then by violation. Failed
-      ones are left out.
+    - Constraints are handled as in pymoo: feasible candidates come first, the others by violation.
+      Failed ones are left out.
     - If a whole generation fails, the next one is made from the same parents.
     - The run ends when 100 attempts at mating give no new genome.
 
@@ -85,12 +86,12 @@ class PymooSearch(SteadyState):
         self._children: Any = None
 
     def _termination(self, population: int) -> Any:
-        """Return what pymoo's algorithm believes to end it; it never does, the budget does."""
+        """Return a termination for pymoo's schedules; what ends the search is the budget."""
         return NoTermination()
 
     @abstractmethod
     def _pymoo(self, population: int, **parts: Any) -> Any:
-        """Return pymoo's algorithm of a population size, made of these operators."""
+        """Return pymoo's algorithm with a population size and the operators ``parts``."""
 
     def _make_search(self) -> Any:
         return self._pymoo(
@@ -102,7 +103,7 @@ class PymooSearch(SteadyState):
         )
 
     def propose(self) -> Array | None:
-        """Return the next generation's children, shape (at most population, d), or a step's."""
+        """Return the children of the next generation, (at most population, d), or of a step."""
         if self.is_steady:
             return self.next_step()
         self._children = self._search.ask()
@@ -112,7 +113,7 @@ class PymooSearch(SteadyState):
         return np.array(self._children.get("X"), dtype=self.space.dtype)
 
     def learn(self, batch: Evaluated) -> None:
-        """Have the candidates that succeeded compete with the members."""
+        """Let the candidates without errors compete with the members."""
         rows = self.gathered(batch)
         if rows is None or not len(rows):
             return
@@ -139,8 +140,8 @@ class PymooSearch(SteadyState):
             algorithm=search,
             random_state=self.rng,
         )
-        one, other = search.pop.get("X")[np.asarray(pairs, dtype=np.int64).T]
-        return self._moves.children(one, other, self.rng)
+        first, second = search.pop.get("X")[np.asarray(pairs, dtype=np.int64).T]
+        return self._moves.children(first, second, self.rng)
 
     def _scaled(self, losses: FloatArray) -> FloatArray:
         low, high = self._limits.T
@@ -150,7 +151,7 @@ class PymooSearch(SteadyState):
 
 
 class _Directed(PymooSearch):
-    """A search around reference directions; it returns its members, unless asynchronous."""
+    """A search around reference directions; unless asynchronous, it returns its members."""
 
     def outcome(self) -> Outcome:
         """Return the ids of the feasible members."""
@@ -184,17 +185,19 @@ class RVEA(_Directed):
     Parameters
     ----------
     horizon : int
-        Evaluations over which angles come to their full weight; in a configuration those of the
+        Evaluations after which angles have their full weight; in a configuration, those of the
         budget if left out.
     alpha : float
-        How late the angles do (2 in the paper).
+        Exponent of the weight of angles (2 in the paper); the greater, the later it grows.
     population, mutation_rate, crossover_rate, beta
-        See :class:`PymooSearch`. Directions as for :class:`NSGAIII`; members are at most as many.
+        See :class:`PymooSearch`. Directions are those of :class:`NSGAIII`; there are at most as
+        many members.
 
     Notes
     -----
     Cheng, Jin, Olhofer and Sendhoff 2016, doi:10.1109/TEVC.2016.2519378. Vectors are adapted ten
-    times (fr = 0.1). Its schedule is one of generations. The last members are returned.
+    times (fr = 0.1). The schedule counts generations, so there is no ``max_pending``. The last
+    members are returned.
     """
 
     def __init__(
@@ -246,8 +249,8 @@ class SMSEMOA(PymooSearch):
 
 
 def _tell(search: Any, evaluated: Any) -> None:
-    """Have pymoo's algorithm select among its members and what was evaluated."""
-    # NSGA-III switches warnings off for the whole process; RVEA takes arcs of 1 + 1e-16
+    """Let pymoo's algorithm select among its members and evaluated candidates."""
+    # NSGA-III switches warnings off for the whole process; RVEA takes arccos(1 + 1e-16)
     with warnings.catch_warnings(), np.errstate(invalid="ignore"):
         search.tell(infills=evaluated)
 
@@ -275,13 +278,13 @@ def _several(roles: Roles, kind: str) -> None:
 def _less_infeasible(
     pop: Any, P: IntArray, *, random_state: np.random.Generator, **_: Any
 ) -> IntArray:
-    """Return of each pair, shape (n, 2), the one that violates less, or one by lot; (n, 1)."""
+    """Return the one of each pair (n, 2) that violates less, by lot if none does; (n, 1)."""
     violation = pop.get("CV")[:, 0][P]
     return _winners(P, violation[:, 0] - violation[:, 1], random_state)
 
 
 def _dominating(pop: Any, P: IntArray, *, random_state: np.random.Generator, **_: Any) -> IntArray:
-    """Return of each pair the one that violates less or else dominates, or one by lot; (n, 1)."""
+    """Return the one of each pair that violates less or else dominates, by lot if none does."""
     violation, losses = pop.get("CV")[:, 0][P], pop.get("F")[P]
     better = (losses[:, 0] <= losses[:, 1]).all(axis=1)
     worse = (losses[:, 0] >= losses[:, 1]).all(axis=1)
@@ -290,13 +293,13 @@ def _dominating(pop: Any, P: IntArray, *, random_state: np.random.Generator, **_
 
 
 def _winners(P: IntArray, lead: FloatArray, rng: np.random.Generator) -> IntArray:
-    """Return the first of a pair where ``lead`` is negative, the second where it is positive."""
+    """Return the first of each pair if ``lead`` is negative, the second if positive; (n, 1)."""
     first = np.where(lead == 0.0, rng.random(len(P)) < 0.5, lead < 0.0)
     return np.where(first, P[:, 0], P[:, 1])[:, np.newaxis]
 
 
 class _Init(Sampling):  # type: ignore[misc]
-    """The space's first genomes."""
+    """The first genomes of the space."""
 
     def __init__(self, moves: Variation) -> None:
         super().__init__()
@@ -321,7 +324,7 @@ class _Recombine(Crossover):  # type: ignore[misc]
 
 
 class _Mutate(Mutation):  # type: ignore[misc]
-    """A genome changed a little."""
+    """A mutated genome."""
 
     def __init__(self, moves: Variation) -> None:
         super().__init__(prob=1.0)
