@@ -75,9 +75,9 @@ class BudgetedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         InputError
-            Costs or thresholds that do not fit the data, and what the encoder refuses.
+            Costs or thresholds do not fit the data, or values cannot be encoded.
         ValueError
-            One class alone, and what else scikit-learn refuses.
+            There is only one class, or scikit-learn refuses the records.
         """
         X, y = training_records(self, X, y)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -107,10 +107,7 @@ class BudgetedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._needs(self._encoded(X))
 
     def acquisition_cost(self, X: pd.DataFrame | Array) -> FloatArray:
-        """Return what the features that each record (n,) needs cost together.
-
-        A record needs a feature if its own prediction reads it; each is paid once per record.
-        """
+        """Return the cost (n,) of the features that the prediction of each record reads."""
         return np.asarray(self.acquired(X) @ self.costs_)
 
     def _encoded(self, X: pd.DataFrame | Array) -> FloatArray:
@@ -118,7 +115,7 @@ class BudgetedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.encoder_.transform(X)
 
     def _feature_of(self) -> IntArray:
-        """Return the feature that each encoded column (D,) belongs to."""
+        """Return the feature to which each encoded column (D,) belongs."""
         widths = [len(span) for span in self.encoder_.spans]
         return np.repeat(np.arange(len(widths), dtype=np.int64), widths)
 
@@ -138,11 +135,8 @@ class BudgetedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 class CostOrdered(MultiStageClassifier):
     """A multi-stage classifier whose stages follow from the costs alone (EMSCO, Section 4.3).
 
-    Features of equal cost make a stage; the stages come in the order of increasing cost, the last
-    one rejects.
-
-    Parameters, attributes: as of :class:`~algorithms.multistage.model.MultiStageClassifier`. Where
-    all features cost the same, there is one stage.
+    Features of equal cost make a stage; stages are in the order of increasing cost. For parameters
+    and attributes see :class:`~algorithms.multistage.model.MultiStageClassifier`.
     """
 
     def __init__(
@@ -162,8 +156,7 @@ class CostOrdered(MultiStageClassifier):
 class SingleStage(MultiStageClassifier):
     """Acquires every feature for every record and never rejects (EMSCO, Section 4.3).
 
-    Parameters, attributes: as of :class:`~algorithms.multistage.model.MultiStageClassifier`, with
-    one stage.
+    For parameters and attributes see :class:`~algorithms.multistage.model.MultiStageClassifier`.
     """
 
     def __init__(

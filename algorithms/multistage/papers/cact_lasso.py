@@ -1,7 +1,7 @@
 """CaCT LASSO: one logistic regression on the features that an l1 penalty leaves.
 
-It is fitted by accelerated proximal gradient steps, which give exact zeros; that is what an
-unacquired feature is.
+It is fitted by accelerated proximal gradient steps. These make coefficients exactly zero, so that
+the features that are not acquired are well defined.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_ITERATIONS = 20_000
 
 @njit_sum
 def _residuals(Z: Array, target: Array, W: Array, residual: Array) -> None:
-    """Write probability minus target, (n, R); R = 1 is a sigmoid, more a softmax."""
+    """Write probability minus target, (n, R): by a sigmoid for R = 1, else by softmax."""
     n, width = Z.shape
     rows = W.shape[0]
     for i in range(n):
@@ -49,7 +49,7 @@ def _residuals(Z: Array, target: Array, W: Array, residual: Array) -> None:
 
 @njit
 def _step(Z: Array, residual: Array, V: Array, step: float, penalty: float, out: Array) -> float:
-    """Write the proximal gradient step from ``V``; return its greatest component over ``step``."""
+    """Write the proximal gradient step from ``V``; return its greatest change over ``step``."""
     n, width = Z.shape
     out[:] = 0.0
     for i in range(n):
@@ -71,7 +71,7 @@ def _step(Z: Array, residual: Array, V: Array, step: float, penalty: float, out:
 
 @njit
 def _descend(Z: Array, target: Array, penalty: float, step: float, W: Array) -> None:
-    """Minimise from ``W``, in place, by FISTA with a restart where it turns uphill."""
+    """Minimise from ``W``, in place, by FISTA; momentum starts again where it points uphill."""
     V, new = W.copy(), W.copy()
     residual = np.empty(target.shape)
     momentum = 1.0
@@ -101,9 +101,10 @@ def fit_l1(Z: FloatArray, target: FloatArray, penalty: float) -> FloatArray:
     ----------
     Z : float64 (n, D)
     target : float64 (n, R)
-        1 for the record's class, else 0; R = 1 (the second of two classes) or one a class.
+        1 for the class of the record, else 0. Two classes have one column, that of the second
+        class; more have one each.
     penalty : float
-        From 0, in units of the summed log loss; glmnet's lambda is this over n.
+        At least 0, in units of the summed log loss; glmnet's lambda is this divided by n.
 
     Returns
     -------
@@ -132,20 +133,21 @@ class CaCTLasso(BudgetedClassifier):
     """Cost-and-coverage-tuned LASSO, for one value of its penalty (EMSCO, Section 4.3).
 
     Every record needs the same features: those with a coefficient other than zero. The penalty is
-    tuned from outside, by :class:`~algorithms.multistage.papers.tuning.Tuned`.
+    tuned by :class:`~algorithms.multistage.papers.tuning.Tuned`.
 
     Parameters
     ----------
     penalty : float
-        The paper's lambda, from 0, beside the *summed* log loss (scikit-learn's 1 / C); that is
-        how its grid of 0 to 100 spans everything from no penalty to no feature on its data.
+        The paper's lambda, at least 0, as the weight of the l1 norm beside the *summed* log loss
+        (scikit-learn's 1 / C). With this scale, the paper's grid from 0 to 100 reaches from no
+        penalty to no feature on its data.
     costs, threshold, reject_label
-        As of :class:`~algorithms.multistage.papers.budgeted.BudgetedClassifier`.
+        See :class:`~algorithms.multistage.papers.budgeted.BudgetedClassifier`.
 
     Attributes
     ----------
     linear_ : LinearProbability
-        On encoded columns. Two classes: a sigmoid; more: softmax with a vector for each class.
+        The fit on encoded columns: a sigmoid for two classes, softmax for more.
     features_ : int64 (m,), the features acquired
     """
 

@@ -17,26 +17,26 @@ from framework.extras import needed
 class CEGB(BudgetedClassifier):
     """Cost-efficient gradient boosting by LightGBM, with a reject option.
 
-    A split is worth the loss it saves, less the cost of its feature for each record in the node
-    that has not acquired it before (LightGBM's ``cegb_penalty_feature_lazy``). So trees may ask
-    for an expensive feature where only few records pay for it.
+    The worth of a split is the loss that it saves, less the cost of its feature for each record in
+    the node that has not acquired it before (LightGBM's ``cegb_penalty_feature_lazy``). So trees
+    may ask for an expensive feature where only few records pay for it.
 
     Parameters
     ----------
     tradeoff : float
-        From 0: what acquiring every feature costs a record, in units of log loss.
+        What acquiring every feature costs a record, in units of log loss; at least 0.
     leaves : int
         Greatest number of leaves of a tree.
     rounds : int
     learning_rate : float
     costs, threshold, reject_label
-        As of :class:`~algorithms.multistage.papers.budgeted.BudgetedClassifier`.
+        See :class:`~algorithms.multistage.papers.budgeted.BudgetedClassifier`.
 
     Attributes
     ----------
     booster_ : lightgbm.Booster, on encoded columns
     paths_ : list of bool (leaves, n_features_in_)
-        For each tree the features on the way to each of its leaves.
+        For each tree the features on the path to each of its leaves.
 
     Raises
     ------
@@ -45,8 +45,8 @@ class CEGB(BudgetedClassifier):
 
     Notes
     -----
-    - LightGBM prices columns: while trees grow, each encoded column of one category is bought by
-      itself. ``acquisition_cost`` counts a feature once.
+    - LightGBM prices columns: in training, each encoded column of a categorical feature is bought
+      separately. ``acquisition_cost`` counts a feature once.
     - One thread, no sampling: the same data give the same trees.
 
     References
@@ -75,10 +75,10 @@ class CEGB(BudgetedClassifier):
 
     def _parameters(self) -> dict[str, Any]:
         total = self.costs_.sum()
-        prices = 2.0 * self.tradeoff * self.costs_ / (total if total else 1.0)  # gains are doubled
-        several = len(self.classes_) > 2
+        # LightGBM's gains are twice the loss that a split saves
+        prices = 2.0 * self.tradeoff * self.costs_ / (total if total else 1.0)
         objective: dict[str, Any] = {"objective": "binary"}
-        if several:
+        if len(self.classes_) > 2:
             objective = {"objective": "multiclass", "num_class": len(self.classes_)}
         paid = {"cegb_penalty_feature_lazy": prices[self._feature_of()].tolist()}
         return {
@@ -97,7 +97,7 @@ class CEGB(BudgetedClassifier):
         }
 
     def _paths_of(self, tree: dict[str, Any]) -> BoolArray:
-        """Return the features on the way to each leaf of a tree, (leaves, n_features_in_)."""
+        """Return the features on the path to each leaf of a tree, (leaves, n_features_in_)."""
         feature_of = self._feature_of()
         paths = np.zeros((tree["num_leaves"], len(self.costs_)), dtype=bool)
 
@@ -114,11 +114,9 @@ class CEGB(BudgetedClassifier):
 
     def _probabilities(self, Z: FloatArray) -> FloatArray:
         probabilities = np.asarray(self.booster_.predict(Z, num_threads=1), dtype=np.float64)
-        return (
-            np.column_stack([1 - probabilities, probabilities])
-            if probabilities.ndim == 1
-            else probabilities
-        )
+        if probabilities.ndim == 1:  # two classes: the probability of the second
+            return np.column_stack([1 - probabilities, probabilities])
+        return probabilities
 
     def _needs(self, Z: FloatArray) -> BoolArray:
         leaves = np.asarray(self.booster_.predict(Z, pred_leaf=True, num_threads=1), dtype=np.int64)

@@ -1,13 +1,14 @@
 """CSTC: a tree of linear classifiers in which each record pays for the features on its path.
 
-The tree is a full binary heap of ``M`` nodes, node ``m`` with children ``2 m + 1`` and ``2 m + 2``;
-the first ``I`` of them are inner nodes. Every node has a linear classifier, every inner node a gate
-that compares a score of its own classifier with a threshold, so that a gate acquires no feature.
-With more than two classes it is the score of one class, another one from node to node; a gate that
-weighed scores could make up for small weights, which the cost would take for unused features.
+The tree is a full binary heap of ``M`` nodes; node ``m`` has the children ``2 m + 1`` and
+``2 m + 2``, and the first ``I`` nodes are inner ones. Every node has a linear classifier. Every
+inner node has a gate that compares a score of its classifier with a threshold, so that a gate needs
+no further feature. With more than two classes, the gate reads the score of one class, which changes
+from node to node. A weighted sum of scores would not do: large weights of a gate could make up for
+small weights of the classifier, which the cost would take for unused features.
 
-The loss has many local minima: which features a gate reads is decided early. So several starts are
-followed while the mixed norm is smooth, and the best of them on while it is made sharp.
+The loss has many local minima, as the features of a gate are decided early. Several starts are
+therefore followed while the mixed norm is smooth, and only the best of them as it becomes sharp.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from framework.arrays import BoolArray, FloatArray, IntArray
 from framework.errors import InputError
 
 SMOOTHINGS = (0.1, 0.03, 0.01, 0.003, 0.001)
-"""Of the mixed norm, one after the other; a weight is in units of a standardised feature."""
+"""Smoothings of the mixed norm, one after the other, in units of a standardised weight."""
 GRADIENT_TOLERANCE = 1e-5
 """Greatest component of the gradient at the end."""
-_DECREASE = 1e-12  # relative; what is left of it is rounding
-_ROUGH = 10.0  # times these tolerances on the way there
+_DECREASE = 1e-12  # least relative decrease of the loss in a step; a smaller one is rounding
+_ROUGH = 10.0  # factor of these tolerances before the last smoothing
 _FIRST_LOOK = 100  # iterations after which starts are compared
-_FINALISTS = 3
-_SAME = 1e-5  # relative difference of losses below which two starts went to one place
+_FINALISTS = 3  # starts that are followed further
+_SAME = 1e-5  # relative difference of losses below which two starts count as one
 _MAX_ITERATIONS = 20_000  # at each smoothing
-_PAIRS = 20  # of steps and gradients that L-BFGS remembers
+_PAIRS = 20  # steps and changes of the gradient that L-BFGS remembers
 _UNUSED = 1e-2  # a feature with smaller weights, per standard deviation, is not acquired
-_LEAST_WEIGHT = 1e-3  # of a record that hardly comes to a leaf, in the leaf's last fit
+_LEAST_WEIGHT = 1e-3  # least weight of a record in the last fit of a leaf
 
 
 class GateTree(NamedTuple):
@@ -67,14 +68,15 @@ class GateTree(NamedTuple):
 
 
 class Data(NamedTuple):
-    """What a tree is fitted to.
+    """The records and the settings of a fit.
 
     Z : float64 (n, D + 1), encoded records and a column of ones.
-    target : float64 (n, R), 1 for the record's class; R = 1 (the second of two) or one a class.
-    feature_of : int64 (D,), the feature an encoded column belongs to.
-    costs : float64 (d,), lambda times each feature's cost.
+    target : float64 (n, R), 1 for the class of the record. Two classes have one column, that of the
+        second class; more have one each.
+    feature_of : int64 (D,), the feature to which each encoded column belongs.
+    costs : float64 (d,), lambda times the cost of each feature.
     ridge : float, weight of the squared coefficients.
-    inner_weight : float, weight of inner nodes' own log loss; leaves have 1.
+    inner_weight : float, weight of the log loss at inner nodes; leaves have 1.
     """
 
     Z: FloatArray
@@ -102,23 +104,26 @@ def scores_of(tree: GateTree, Z: FloatArray) -> FloatArray:
     """Return the scores (n, M, R) of every node's classifier for records (n, D + 1)."""
     nodes, rows, width = tree.weights.shape
     by_node = (tree.weights.reshape(nodes * rows, width) @ Z.T).reshape(nodes, rows, len(Z))
-    return by_node.transpose(2, 0, 1)  # records of a node side by side: what is made of it, too
+    return by_node.transpose(2, 0, 1)  # in memory, the records of a node stay side by side
 
 
 def gate_scores(tree: GateTree, scores: FloatArray) -> FloatArray:
-    """Return (n, I) what sends a record to a node's first child, above 0, or to its second."""
+    """Return the gates' scores (n, I): a record goes to the first child if its score is above 0."""
     node, score = gate_places(tree)
     return np.asarray(scores[:, node, score] - tree.gates)
 
 
 def gate_places(tree: GateTree) -> tuple[IntArray, IntArray]:
-    """Return the inner nodes, and which of its scores the gate of each reads."""
+    """Return the inner nodes (I,), and the position (I,) of the score that each gate reads."""
     node = np.arange(len(tree.gates))
     return node, node % tree.weights.shape[1]
 
 
 def traversal(gates: FloatArray) -> FloatArray:
-    """Return the probability (n, M) that a record comes to each node, from gates (n, I)."""
+    """Return the probability (n, M) that a record reaches each node.
+
+    ``gates`` (n, I) has the probability that each gate sends it to the first child.
+    """
     n, inner = gates.shape
     reached = np.ones((2 * inner + 1, n)).T
     for level in _levels(inner):
@@ -129,12 +134,12 @@ def traversal(gates: FloatArray) -> FloatArray:
 
 
 def _levels(inner: int) -> list[slice]:
-    """Return the inner nodes of each level, the root's first."""
+    """Return the inner nodes of each level, from the root down."""
     return [slice(2**i - 1, 2 ** (i + 1) - 1) for i in range((inner + 1).bit_length() - 1)]
 
 
 def feature_squares(tree: GateTree, feature_of: IntArray, n_features: int) -> FloatArray:
-    """Return the squared weights of each node and feature, summed, (M, d)."""
+    """Return the sum of the squared weights of each node and feature, (M, d)."""
     squares = (tree.weights[:, :, :-1] ** 2).sum(axis=1)
     sums = np.zeros((len(squares), n_features))
     np.add.at(sums.T, feature_of, squares.T)
@@ -144,17 +149,18 @@ def feature_squares(tree: GateTree, feature_of: IntArray, n_features: int) -> Fl
 def loss(tree: GateTree, data: Data, smoothing: float) -> tuple[float, GateTree]:
     """Return the loss and its gradient.
 
-    The loss is the mean over records of every node's log loss, weighted by the probability of
-    coming there (and by ``inner_weight`` at inner nodes), plus for each leaf its mean probability
-    times the relaxed cost of its path, plus the ridge. The relaxed cost is the mixed norm
-    ``sum over features of cost * sqrt(squared weights on the path + smoothing^2)``.
+    The loss has three terms. The first is the mean over records of the log losses of all nodes,
+    weighted by the probability that the record reaches the node (and by ``inner_weight`` at inner
+    nodes). The second is, for each leaf, its mean probability times the relaxed cost of its path:
+    ``sum over features of cost * sqrt(squared weights on the path + smoothing^2)``, the mixed norm.
+    The third is the ridge.
 
     Parameters
     ----------
     tree : GateTree
     data : Data
     smoothing : float, above 0
-        The loss is differentiable for it; the cost is the mixed norm where it is small.
+        Makes the loss differentiable; the smaller, the nearer the mixed norm.
 
     Notes
     -----
@@ -175,7 +181,8 @@ def loss(tree: GateTree, data: Data, smoothing: float) -> tuple[float, GateTree]
     ridge = data.ridge * (tree.weights[:, :, :-1] ** 2).sum() / 2.0
     value = (reached * losses).sum() / n + share @ path_costs + ridge
 
-    below = losses / n  # what one more unit of probability at a node costs, its subtree included
+    # derivative of the loss by the probability of each node, including that of its subtree
+    below = losses / n
     below[:, inner:] += path_costs / n
     by_gate = np.empty((inner, n)).T
     for level in reversed(_levels(inner)):
@@ -199,11 +206,11 @@ def _log_losses(scores: FloatArray, target: FloatArray) -> tuple[FloatArray, Flo
     wanted = target[:, None, :]
     if scores.shape[2] == 1:
         s = scores[:, :, 0]
-        small = np.exp(-np.abs(s))  # vectorised, where logaddexp and expit are not
+        small = np.exp(-np.abs(s))  # numpy vectorises exp and log, but not logaddexp
         loss = np.maximum(s, 0.0) + np.log(1.0 + small) - wanted[:, :, 0] * s
         second = np.where(s > 0.0, 1.0, small) / (1.0 + small)
         return loss, second[:, :, np.newaxis] - wanted
-    # class by class: numpy reduces an axis of a few entries slowly
+    # class by class, as numpy reduces an axis with few entries slowly
     greatest = reduce(np.maximum, np.moveaxis(scores, 2, 0))
     exponentials = np.exp(scores - greatest[:, :, None])
     probabilities = exponentials / reduce(np.add, np.moveaxis(exponentials, 2, 0))[:, :, None]
@@ -212,7 +219,7 @@ def _log_losses(scores: FloatArray, target: FloatArray) -> tuple[FloatArray, Flo
 
 
 class Minimum(NamedTuple):
-    """Where a descent ended: the tree, its loss, and whether it is a stationary point."""
+    """The end of a descent: the tree, its loss, and whether it is a stationary point."""
 
     tree: GateTree
     value: float
@@ -222,12 +229,12 @@ class Minimum(NamedTuple):
 def fit_tree(
     weights: FloatArray, depth: int, data: Data, starts: int, rng: np.random.Generator
 ) -> Minimum:
-    """Return the tree of least loss among those that several starts lead to.
+    """Return the tree of least loss among those to which several starts lead.
 
     Parameters
     ----------
     weights : float64 (R, D + 1)
-        A linear classifier of all features.
+        A linear classifier on all features.
     depth, starts : int
     data : Data
     rng : numpy.random.Generator
@@ -235,7 +242,7 @@ def fit_tree(
     Warns
     -----
     ConvergenceWarning
-        The best one is no stationary point.
+        The best tree is not a stationary point.
     """
     looks = [
         _descended(tree, data, SMOOTHINGS[0], _FIRST_LOOK, _ROUGH)
@@ -259,7 +266,7 @@ def fit_tree(
 
 
 def _sharpened(tree: GateTree, data: Data) -> Minimum:
-    """Follow a minimum, roughly, down to the last smoothing but one."""
+    """Follow a minimum, with rough tolerances, down to the last smoothing but one."""
     for smoothing in SMOOTHINGS[:-1]:
         minimum = _descended(tree, data, smoothing, _MAX_ITERATIONS, _ROUGH)
         tree = minimum.tree
@@ -269,7 +276,7 @@ def _sharpened(tree: GateTree, data: Data) -> Minimum:
 def _descended(
     tree: GateTree, data: Data, smoothing: float, iterations: int, tolerance: float
 ) -> Minimum:
-    """Minimise the loss jointly over all of the tree by L-BFGS."""
+    """Minimise the loss over all parameters of the tree by L-BFGS."""
 
     def flat_loss(flat: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = loss(tree.like(flat), data, smoothing)
@@ -296,9 +303,9 @@ def _starts(
 ) -> Iterator[GateTree]:
     """Yield trees to start from.
 
-    First the same classifier at every node: gates that divide its scores into as many ranges as
-    there are leaves, then gates that all cut them in half. After these random classifiers and
-    gates at 0.
+    The first two have the same classifier at every node: one with gates that divide its scores into
+    as many ranges as there are leaves, one with gates that all cut them in half. The others have
+    random classifiers and gates at 0.
     """
     nodes, inner = 2 ** (depth + 1) - 1, 2**depth - 1
     level = np.log2(np.arange(inner) + 1).astype(np.int64)
@@ -316,17 +323,17 @@ def _starts(
         else:
             yield tree._replace(weights=rng.normal(size=(nodes, *weights.shape)))
         if not depth:
-            return  # convex: there is one minimum
+            return  # a single classifier has a convex loss, with one minimum
 
 
 @dataclass(eq=False, repr=False)
 class CSTC(BudgetedClassifier):
     """Cost-sensitive tree of classifiers, with a reject option (EMSCO's CSTC*).
 
-    A record starts at the root. Each inner node's classifier scores it and its gate sends it to
-    one of two children, down to a leaf, whose classifier answers. It needs the features that the
-    classifiers on its path read. All of the tree is trained by one loss in which records take
-    each path with a probability, and the expected cost of the features is relaxed by a mixed norm.
+    A record starts at the root. The classifier of each inner node scores it and the gate sends it
+    to one of two children, down to a leaf, whose classifier answers. The record needs the features
+    that the classifiers on its path read. The whole tree is trained by one loss, in which records
+    take each path with a probability and a mixed norm relaxes the expected cost of features.
 
     Parameters
     ----------

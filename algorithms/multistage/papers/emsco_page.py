@@ -1,7 +1,7 @@
 """EMSCO against the baselines: Figures 8 to 13 of the paper, its claims, its indicators.
 
-The methods' labels are those of ``configs/emsco/rivals.yaml``; a baseline that was
-tuned by the second criterion has its name with ``, asking`` behind it.
+The labels of methods are those of ``configs/emsco/rivals.yaml``; a baseline that was tuned by the
+second criterion has ``, asking`` behind its name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Means = Mapping[str, Mapping[str, Mapping[str, float]]]
 EMSCO, SINGLE = "EMSCO", "single stage"
-BUDGETED = ("CO-T", "CaCT LASSO", "GreedyMiser*", "CSTC*")  # whom the paper compares
+BUDGETED = ("CO-T", "CaCT LASSO", "GreedyMiser*", "CSTC*")  # the budgeted methods of the paper
 PAPER = (EMSCO, SINGLE, *BUDGETED)
 METRICS = {
     "coverage": "coverage g1",
@@ -36,13 +36,13 @@ METRICS = {
     "cost_share": "cost g3* / all features",
     "aggregate": "aggregate",
 }
-_LABEL = 0.05  # height of a label, as a share of the stages shown
-_TICKS = 8  # cost classes that are marked one by one
+_LABEL = 0.05  # height of a label, as a share of the height of the plot
+_TICKS = 8  # greatest number of cost classes that all get a tick
 _COLOURS = {EMSCO: "#c0392b", "CEGB": "#34618c"}
 
 
 def page(comparison: Comparison) -> Page:
-    """Return the claims of Section 4.3, what is free or silent, and Figures 8 to 13."""
+    """Return the claims of Section 4.3, a table of free and silent methods, and Figures 8 to 13."""
     means = _means(comparison)
     thresholds = _thresholds(comparison)
     stages = _stages(comparison)
@@ -64,7 +64,7 @@ def page(comparison: Comparison) -> Page:
 
 
 def claims_of(means: Means, thresholds: Mapping[str, float]) -> list[Claim]:
-    """Return each claim of Section 4.3.2: what the paper has, what is found, and if it holds.
+    """Return each claim of Section 4.3.2 with the figure of the paper and the one measured here.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def claims_of(means: Means, thresholds: Mapping[str, float]) -> list[Claim]:
 
 
 def _dominated(means: Mapping[str, Mapping[str, float]]) -> bool:
-    """Return whether some baseline is at least as good as EMSCO in all, and better in one."""
+    """Return whether a baseline is at least as good as EMSCO in everything, and better in one."""
     losses = {
         method: np.array([-row["coverage"], -row["accuracy"], row["cost"]])
         for method, row in means.items()
@@ -139,7 +139,7 @@ def _means(comparison: Comparison, column: str = "mean") -> Means:
 
 
 def _thresholds(comparison: Comparison) -> dict[str, float]:
-    """Return p_hat by data set, the first of them where classes differ."""
+    """Return p_hat by data set; the least one where it differs between classes."""
     by_scenario: dict[str, float] = {}
     for case in comparison.cases:
         if case.scenario not in by_scenario:
@@ -151,7 +151,7 @@ def _thresholds(comparison: Comparison) -> dict[str, float]:
 
 
 def _constant(comparison: Comparison) -> pd.DataFrame:
-    """Return in which share of the splits a method acquires no feature, or answers no record."""
+    """Return the shares of splits in which a method acquires no feature, or answers no record."""
     rows = comparison.frame.assign(
         free=comparison.frame["cost"] == 0, silent=comparison.frame["coverage"] == 0
     )
@@ -239,7 +239,7 @@ def _draw_stages(table: pd.DataFrame) -> tuple[Figure, list[Claim]]:
 
 
 def _scatter(axis: Axes, part: pd.DataFrame, title: str) -> None:
-    """Draw features as points; those that lie together share a label."""
+    """Draw features as points; neighbouring ones share a label."""
     axis.scatter(part["cost_class"], part["mean_stage"], color="#34618c", alpha=0.7)
     room = _LABEL * max(float(part["mean_stage"].max()) - 1, 1)
     for cost, column in part.sort_values("mean_stage").groupby("cost_class"):
@@ -263,7 +263,7 @@ _NEEDED = ("coverage", "accuracy", "cost")
 
 
 def _share_of_costs(judged: Judged) -> float:
-    """Return the mean cost as a share of the cost of all features; NaN of other problems."""
+    """Return the mean cost as a share of the cost of all features; NaN for other problems."""
     if any(name not in judged.metrics for name in _NEEDED) or not len(judged.losses):
         return np.nan
     everything = judged.roles.metrics["cost"].high

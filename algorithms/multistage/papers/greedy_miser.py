@@ -2,8 +2,8 @@
 
 A tree of depth p is a full binary heap: node ``m`` has children ``2 m + 1`` (at most the threshold)
 and ``2 m + 2``; a node that was not split has ``column`` -1 and keeps its value. Trees are grown
-level by level on histograms: the best split is made wherever there is one, what a tree buys is free
-from the next tree on, and cuts lie midway between records of the node.
+level by level on histograms. Every node that can be split is, by its best split. A feature that a
+tree buys is free from the next tree on. Cuts lie midway between records of the node.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from framework.jit import njit
 
 MOST_BINS = 1024
 LEAST_GAIN = 1e-10
-"""By how much a split must be better than one before it, so that a tie does not hang on rounding:
-it goes to the first column and the lowest cut."""
-_LEAST_SHARE = 1e-12  # of a class, so that shares can be made to sum to 1
+"""A split must be better than the ones before it by this much. So ties go to the first column and
+the lowest cut, and do not depend on rounding."""
+_LEAST_SHARE = 1e-12  # least share of a class, so that shares can be scaled to a sum of 1
 
 
 class Forest(NamedTuple):
     """Boosted trees, ``rounds`` times ``R`` of them with ``M`` nodes each.
 
-    column : int64 (rounds, R, M), the encoded column a node splits on; -1 at a leaf.
-    threshold : float64 (rounds, R, M), where it splits.
-    value : float64 (rounds, R, M), a node's share of the score, step size included.
+    column : int64 (rounds, R, M), the encoded column on which a node splits; -1 at a leaf.
+    threshold : float64 (rounds, R, M), the greatest value that goes to the first child.
+    value : float64 (rounds, R, M), what a node adds to the score, multiplied by the step size.
     """
 
     column: IntArray
@@ -51,7 +51,7 @@ class Binned(NamedTuple):
 
     Z : float64 (n, D).
     bins : uint16 (n, D), see :func:`bin_records`.
-    n_bins : int, one more than the greatest bin there can be.
+    n_bins : int, one more than the greatest possible bin.
     """
 
     Z: FloatArray
@@ -62,8 +62,8 @@ class Binned(NamedTuple):
 class Prices(NamedTuple):
     """What splits cost.
 
-    feature_of : int64 (D,), the feature that an encoded column belongs to.
-    of_feature : float64 (d,), what the splits on a feature cost until it was bought; 0 then.
+    feature_of : int64 (D,), the feature to which each encoded column belongs.
+    of_feature : float64 (d,), the price of a split on each feature; 0 once it was bought.
     """
 
     feature_of: IntArray
@@ -71,9 +71,10 @@ class Prices(NamedTuple):
 
 
 def cut_points(Z: FloatArray) -> FloatArray:
-    """Return where each column of records (n, D) may be split, (D, at most 1023), padded with inf.
+    """Return the cut points of each column of records (n, D): (D, at most 1023), padded with inf.
 
-    The midpoints between neighbouring values; of more than 1023 those nearest to the quantiles.
+    They are midpoints between neighbouring values; of more than 1023 midpoints, those nearest to
+    the quantiles.
     """
     columns = []
     for column in Z.T:
@@ -91,7 +92,7 @@ def cut_points(Z: FloatArray) -> FloatArray:
 
 
 def bin_records(Z: FloatArray) -> Binned:
-    """Return encoded records (n, D) with the bin of each value: how many cut points lie below."""
+    """Return encoded records (n, D) with the bin of each value: the number of cuts below it."""
     cuts = cut_points(Z)
     bins = [np.searchsorted(row, column) for row, column in zip(cuts, Z.T, strict=True)]
     table = np.ascontiguousarray(np.column_stack(bins), dtype=np.uint16)
@@ -102,7 +103,10 @@ def bin_records(Z: FloatArray) -> Binned:
 def _best_split(
     bins: Array, residual: Array, records: Array, price: Array, sums: Array, counts: Array
 ) -> tuple[int, int]:
-    """Return column and bin of a node's best split; column -1 if there is none."""
+    """Return column and bin of the best split of a node; column -1 if there is none.
+
+    ``sums`` and ``counts`` (bins,) are scratch.
+    """
     total = 0.0
     for i in records:
         total += residual[i]
@@ -129,11 +133,11 @@ def _best_split(
 
 
 @njit
-def _middle(values: Array, records: Array, bins: Array, at: int) -> float:
-    """Return the middle between a node's records up to bin ``at`` and those above."""
+def _middle(values: Array, records: Array, bins: Array, last: int) -> float:
+    """Return the middle between the records of a node up to bin ``last`` and those above."""
     low, high = -np.inf, np.inf
     for i in records:
-        if bins[i] <= at:
+        if bins[i] <= last:
             low = max(low, values[i])
         else:
             high = min(high, values[i])
@@ -144,13 +148,13 @@ def _middle(values: Array, records: Array, bins: Array, at: int) -> float:
 def _grow(
     records: Binned, residual: Array, prices: Prices, tree: RegressionTree, node: Array
 ) -> None:
-    """Grow a tree, level by level and from left to right; what it bought is free afterwards.
+    """Grow a tree, level by level and from left to right; its features are free afterwards.
 
     ``node`` (n,) is filled with the leaf of each record.
     """
     bins = records.bins
     sums, counts = np.zeros(records.n_bins), np.zeros(records.n_bins, dtype=np.int64)
-    price = prices.of_feature[prices.feature_of]  # a copy: all of this tree pays
+    price = prices.of_feature[prices.feature_of]  # a copy, so that the whole tree pays
     node[:] = 0
     for m in range(len(tree.column)):
         here = np.flatnonzero(node == m)
@@ -159,14 +163,14 @@ def _grow(
         tree.value[m] = residual[here].mean()
         if 2 * m + 2 >= len(tree.column):
             continue
-        split, at = _best_split(bins, residual, here, price, sums, counts)
+        split, last = _best_split(bins, residual, here, price, sums, counts)
         if split < 0:
             continue
         tree.column[m] = split
         prices.of_feature[prices.feature_of[split]] = 0.0
-        tree.threshold[m] = _middle(records.Z[:, split], here, bins[:, split], at)
+        tree.threshold[m] = _middle(records.Z[:, split], here, bins[:, split], last)
         for i in here:
-            node[i] = 2 * m + 1 if bins[i, split] <= at else 2 * m + 2
+            node[i] = 2 * m + 1 if bins[i, split] <= last else 2 * m + 2
 
 
 @njit
@@ -178,11 +182,11 @@ def boost(records: Binned, target: Array, prices: Prices, step: float, forest: F
     records : Binned
     target : float64 (n, R)
     prices : Prices
-        What was bought costs 0 afterwards.
+        Changed: features that were bought cost 0 afterwards.
     step : float
         Share of each tree that is added.
     forest : Forest
-        Filled in; ``column`` must be -1 and the others 0 before.
+        Filled; ``column`` must be -1 and the others 0 before.
 
     Notes
     -----
@@ -206,7 +210,7 @@ def boost(records: Binned, target: Array, prices: Prices, step: float, forest: F
 
 @njit
 def score_forest(forest: Forest, Z: Array, feature_of: Array, scores: Array, needed: Array) -> None:
-    """Add each record's scores (n, R), and mark the features on its paths in ``needed`` (n, d)."""
+    """Add to the scores (n, R) of records, and mark the features of their paths in ``needed``."""
     column, threshold, value = forest.column, forest.threshold, forest.value
     for i in range(len(Z)):
         for t in range(column.shape[0]):
@@ -223,9 +227,9 @@ def score_forest(forest: Forest, Z: Array, feature_of: Array, scores: Array, nee
 class GreedyMiser(BudgetedClassifier):
     """Stage-wise regression with cost-penalised trees, and a reject option (EMSCO's GM*).
 
-    Each round fits a regression tree to the negative gradient of the loss. A split is worth the
-    squared error it saves, less the cost of its feature if no tree before has used that feature;
-    of all splits of a node the one that is worth most is made, whatever it is worth.
+    Each round fits a regression tree to the negative gradient of the loss. The worth of a split is
+    the squared error that it saves, less the cost of its feature if no tree before has used that
+    feature. In each node, the split of greatest worth is made, even if that is negative.
 
     Parameters
     ----------
@@ -237,7 +241,7 @@ class GreedyMiser(BudgetedClassifier):
     rounds : int
     learning_rate : float
     costs, threshold, reject_label
-        As of :class:`~algorithms.multistage.papers.budgeted.BudgetedClassifier`.
+        See :class:`~algorithms.multistage.papers.budgeted.BudgetedClassifier`.
 
     Attributes
     ----------
@@ -245,23 +249,23 @@ class GreedyMiser(BudgetedClassifier):
 
     Notes
     -----
-    Where the papers leave room, this follows code that names itself the authors' method or a port
-    of it (ADAPT_GBRT in AdaptApprox, GreedyMiser.jl):
+    Where the papers leave room, this follows code that says it is the authors' method or a port of
+    it (ADAPT_GBRT in AdaptApprox, GreedyMiser.jl):
 
-    - Trees are full: there is no stopping test, and a node is left unsplit only where its records
-      are all alike. So no price is high enough to acquire nothing.
-    - What a tree buys is free from the next tree on.
+    - Trees are full: there is no stopping test, and a node stays unsplit only if all its records
+      are alike. So some feature is acquired at any price.
+    - A feature that a tree buys is free from the next tree on.
     - Cuts lie midway between neighbouring records of the node.
-    - The loss is the squared error of targets -1 and 1 (one tree a round for two classes, else a
-      tree per class), scores start at 0, the probability is (1 + score) / 2, cut off at 0 and 1.
+    - The loss is the squared error of targets -1 and 1, with one tree a round for two classes, else
+      one for each class. Scores start at 0; the probability is (1 + score) / 2, cut at 0 and 1.
     - The cost of evaluating a tree is zero, as in EMSCO's Section 4.3.
     - Nodes are split level by level, from left to right. Encoded columns of one category are bought
       together.
     - Training pays for a feature once, for all records, as the original does. ``acquisition_cost``
       counts what each record really needs: the features on its own paths.
-    - LightGBM's ``cegb_penalty_feature_coupled`` is not the same: as soon as a feature is bought,
-      the splits on it that wait at other leaves are refunded a price they had not paid, and win
-      undeservedly. It agrees for stumps and without costs
+    - LightGBM's ``cegb_penalty_feature_coupled`` is different: once a feature is bought, its price
+      is added to the gain of splits on it that wait at other leaves, although it was never
+      subtracted there. The two agree for stumps and without costs
       (``tests/multistage/papers/test_greedy_miser.py``).
 
     References

@@ -1,7 +1,7 @@
-"""Tuning the baselines: their grids, one measure for all of them, the problem, and the search.
+"""Tunes the baselines: their grids, one measure for all of them, the problem, and the search.
 
-As a problem, a candidate is one point of the grids. The search :class:`Tuned` tries every point and
-returns the best one.
+A candidate of the problem is one point of the grids. The search :class:`Tuned` tries every point
+and returns the best one.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ FORMAT = 2  # raise it when a baseline's fits or the grids change
 MethodName = Literal["single_stage", "cost_ordered", "cact_lasso", "greedy_miser", "cstc", "cegb"]
 Criterion = Literal["aggregate", "plain_aggregate", "asking_aggregate"]
 """What tuning maximises: a metric, or the aggregate among points that acquire a feature and answer
-a record at all (the others count less than any of these)."""
+a record (all others are worth less than these)."""
 
 
 class Method(NamedTuple):
     """A baseline and how it is tuned.
 
     estimator : class
-    grid : the values of each tuned parameter, each with each.
-    tuned_by : what is maximised on validation records. The paper says so for CaCT LASSO alone;
-        GreedyMiser and CSTC "are not optimized with respect to coverage", so accuracy without
-        rejection and cost choose their parameters, and CEGB's, as in their own papers.
+    grid : the values of each tuned parameter; all combinations are tried.
+    tuned_by : what is maximised on validation records. The paper says so for CaCT LASSO only;
+        GreedyMiser and CSTC "are not optimized with respect to coverage". Accuracy without
+        rejection and cost therefore choose their parameters, and those of CEGB, as in their papers.
     """
 
     estimator: type[Any]
@@ -67,7 +67,7 @@ class GridPoint(NamedTuple):
 
 
 def _geometric(least: float, greatest: float, count: int) -> list[float]:
-    """Return 0 and values at equal ratios, to three digits."""
+    """Return 0 and ``count`` values at equal ratios, rounded to three digits."""
     return [0.0, *(float(f"{value:.3g}") for value in np.geomspace(least, greatest, count))]
 
 
@@ -79,11 +79,7 @@ METHODS: dict[MethodName, Method] = {
     # "grid search on a large discretized set", which the paper does not give
     "greedy_miser": Method(
         GreedyMiser,
-        {
-            "tradeoff": _geometric(1e-3, 1.0, 11),
-            "depth": [1, 2, 3],
-            "rounds": [25, 100],
-        },
+        {"tradeoff": _geometric(1e-3, 1.0, 11), "depth": [1, 2, 3], "rounds": [25, 100]},
         "plain_aggregate",
     ),
     "cstc": Method(
@@ -105,7 +101,7 @@ METHODS: dict[MethodName, Method] = {
 
 
 def grid_points(methods: Iterable[MethodName]) -> list[GridPoint]:
-    """Return every point of the grids of some methods, in their order, the last parameter fastest.
+    """Return all points of the grids of some methods; the last parameter changes fastest.
 
     Examples
     --------
@@ -126,8 +122,8 @@ def estimator_of(point: GridPoint, **common: Any) -> Any:
     ----------
     point : GridPoint
     **common
-        Such as ``costs``, ``threshold`` and ``reject_label``; those that a baseline does not take
-        (one that never rejects) are left out.
+        Further parameters, such as ``costs``, ``threshold`` and ``reject_label``. Those that a
+        baseline does not have are left out.
     """
     kind = METHODS[point.method].estimator
     accepted = kind().get_params()
@@ -137,15 +133,15 @@ def estimator_of(point: GridPoint, **common: Any) -> Any:
 
 
 class Measured(NamedTuple):
-    """What a classifier is worth on some records.
+    """The metrics of a classifier on some records.
 
     coverage : share of records that get an answer (EMSCO, Equation 3, g1).
     accuracy : share of the answers that are right (Equation 4, g2); 0 without any answer.
     cost : mean acquisition cost per record, rejected ones included (g3*).
     aggregate : ``g1 + g2 + 1 - g3* / sum of all costs`` (Section 4.3), from 0 to 3.
     plain_accuracy : share of records whose most likely class is right, rejected or not.
-    plain_aggregate : ``plain accuracy + 1 - g3* / sum of all costs``, from 0 to 2: what methods
-        that know of no rejection are tuned by.
+    plain_aggregate : ``plain accuracy + 1 - g3* / sum of all costs``, from 0 to 2, by which methods
+        without rejection are tuned.
     """
 
     coverage: float
@@ -157,13 +153,11 @@ class Measured(NamedTuple):
 
 
 def measure(classifier: Any, X: pd.DataFrame | Array, y: Array) -> Measured:
-    """Measure a fitted classifier, whatever it is, with its own thresholds and costs.
+    """Measure a fitted classifier with its own thresholds and costs.
 
     Parameters
     ----------
     classifier : BudgetedClassifier or MultiStageClassifier
-        Any of the baselines, or a fitted
-        :class:`~algorithms.multistage.model.MultiStageClassifier`.
     X : DataFrame or array (n, d), n >= 1
     y : (n,)
         Labels as in ``fit``.
@@ -175,7 +169,7 @@ def measure(classifier: Any, X: pd.DataFrame | Array, y: Array) -> Measured:
     accuracy = int((answered & right).sum()) / max(int(answered.sum()), 1)
     plain = float(right.mean())
     mean, total = float(classifier.acquisition_cost(X).mean()), float(classifier.costs_.sum())
-    cost = min(mean, total)  # rounding must not lift it above all costs
+    cost = min(mean, total)  # rounding may lift the mean above the cost of all features
     saved = saved_share(cost, total)
     return Measured(coverage, accuracy, cost, coverage + accuracy + saved, plain, plain + saved)
 
@@ -193,11 +187,11 @@ class Records(NamedTuple):
 
 
 class BaselineConfig(RecordsConfig, DataConfig):
-    """The ``problem`` section of kind ``rivals``; other keys as of ``multistage``.
+    """The ``problem`` section of kind ``rivals``; other keys are those of ``multistage``.
 
     threshold : confidence that an answer needs, for all classes or by label; labels left out need
         0.5.
-    methods : whose grids to search; all of them unless given.
+    methods : baselines to search; all of them unless given.
     """
 
     threshold: float | dict[Label, float] = 0.75
@@ -205,12 +199,12 @@ class BaselineConfig(RecordsConfig, DataConfig):
 
 
 class BaselineProblem(Problem, Deployable):
-    """Coverage, accuracy and cost of fitted budgeted classifiers, over the grids they are tuned on.
+    """Coverage, accuracy and cost of fitted budgeted classifiers, over the grids of the baselines.
 
     A genome is one gene, the number of a grid point: a baseline with one choice of its parameters.
-    It is fitted on the training records and measured on the validation records. ``grid`` searches
-    every point, and finds the front of all that baselines can do; ``tuned`` returns the one point
-    that a user who tunes a baseline would take.
+    It is fitted on the training records and measured on the validation records. ``grid`` evaluates
+    every point and so finds the front of the baselines; ``tuned`` returns the one point that a user
+    who tunes a baseline would take.
 
     Usually made by :meth:`from_config`.
 
@@ -257,7 +251,7 @@ class BaselineProblem(Problem, Deployable):
         content = [FORMAT, source.fingerprint, self.costs.tolist(), limits, self.points]
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
         self._about_data, self._example = dict(source.description), dict(source.example)
-        self._known: dict[int, Measured] = {}
+        self._measurements: dict[int, Measured] = {}
 
     Config = BaselineConfig
 
@@ -268,7 +262,7 @@ class BaselineProblem(Problem, Deployable):
         Raises
         ------
         InputError
-            Whatever is wrong with data, costs or the other keys.
+            The data, the costs or other keys cannot be used.
         """
         table = load_table(config.dataset, aside=config.split.columns)
         division = divide(table, config.split)
@@ -312,7 +306,7 @@ class BaselineProblem(Problem, Deployable):
         return self._example
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_known": {}}  # workers measure for themselves
+        return {**self.__dict__, "_measurements": {}}  # each worker measures again
 
     def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
         return _columns([self._measured(int(number)) for number in X[:, 0]])
@@ -323,17 +317,18 @@ class BaselineProblem(Problem, Deployable):
         if not len(self.test.y):
             return None
         fitted = [self._fitted(self.points[int(number)]) for number in X[:, 0]]
-        return _columns([measure(one, *self.test) for one in fitted])
+        return _columns([measure(classifier, *self.test) for classifier in fitted])
 
     def decode(self, x: Array) -> Any:
         """Return the fitted baseline of a point, with the label ``inconclusive`` for rejects."""
         return self._fitted(self.points[int(x[0])], reject_label=INCONCLUSIVE)
 
     def _measured(self, number: int) -> Measured:
-        """Return what a point is worth on validation records; fitted once per process."""
-        if number not in self._known:
-            self._known[number] = measure(self._fitted(self.points[number]), *self.validation)
-        return self._known[number]
+        """Return the metrics of a point on validation records; it is fitted once per process."""
+        if number not in self._measurements:
+            classifier = self._fitted(self.points[number])
+            self._measurements[number] = measure(classifier, *self.validation)
+        return self._measurements[number]
 
     def _fitted(self, point: GridPoint, **common: Any) -> Any:
         estimator = estimator_of(point, costs=self.costs, threshold=self.threshold, **common)
@@ -341,7 +336,7 @@ class BaselineProblem(Problem, Deployable):
 
 
 def _columns(rows: Sequence[Measured]) -> dict[str, FloatArray]:
-    """Return measurements column by column."""
+    """Return measurements as columns by metric."""
     table = np.array(rows, dtype=np.float64).reshape(len(rows), len(Measured._fields))
     return dict(zip(Measured._fields, table.T.copy(), strict=True))
 
@@ -349,8 +344,8 @@ def _columns(rows: Sequence[Measured]) -> dict[str, FloatArray]:
 class Tuned(GridSearch):
     """Evaluate every point of a grid; return the feasible one that is best on validation records.
 
-    Of equals the one of greater aggregate, then the first: a criterion that ignores confidence must
-    not prefer trees that were hardly begun because they are tried first.
+    Among equals, the point of greater aggregate wins, and then the first one. Otherwise, criteria
+    that ignore confidence would prefer trees of few rounds, which are tried first.
 
     Parameters
     ----------
@@ -404,7 +399,7 @@ class Tuned(GridSearch):
 
 
 def worth(row: Mapping[str, float], by: Criterion) -> float:
-    """Return what a grid point with these metrics is worth; NaN if it failed."""
+    """Return the value that tuning maximises, given the metrics of a point; NaN if it failed."""
     if by != "asking_aggregate":
         return row[by]
     asks = not (row["cost"] == 0 or row["coverage"] == 0)
