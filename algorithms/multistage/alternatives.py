@@ -16,7 +16,7 @@ from framework.errors import InputError
 from framework.models.calibration import CONFIDENCE_SLACK
 from framework.models.classifiers import LOGISTIC_REGRESSION, CalibrationMethod
 
-FEW_ANSWERS = 0.25  # share of records: what answers fewer is no alternative
+FEW_ANSWERS = 0.25  # a classifier that answers a smaller share of records is no alternative
 
 
 def with_thresholds(
@@ -26,16 +26,17 @@ def with_thresholds(
     calibration: CalibrationMethod,
     classes: Sequence[Any],
 ) -> Iterator[tuple[str, Mapping[str, IntArray]]]:
-    """Yield one classifier on all features with reject thresholds, by its answers.
+    """Yield the answers of one classifier on all features at several reject thresholds.
 
-    It is that of the stages; where this is another, a logistic regression follows.
+    The classifier is of the kind that stages have; if that is not logistic regression, one of
+    logistic regression follows.
 
     Yields
     ------
     str
         Its name.
     mapping of str to numpy.ndarray of int64, shape (scored and test records,)
-        Class codes by threshold; -1 for no answer. Those with few answers are left out.
+        Class codes by threshold; -1 for no answer. Thresholds with few answers are left out.
     """
     searched, plain = (kind, parameters), (LOGISTIC_REGRESSION, dict[str, Any]())
     thresholds = sorted({*CONFIDENCES, *data.thresholds.tolist(), *data.rule.limits.tolist()})
@@ -58,10 +59,10 @@ def on_all_features(
     calibration: CalibrationMethod,
     classes: Sequence[Any],
 ) -> FloatArray | None:
-    """Return what one classifier on all features gives the records, (scored and tested, classes).
+    """Return the probabilities of one classifier on all features: (scored + test records, classes).
 
-    In a cross-validation each of the scored ones has it from the classifiers of the other folds.
-    None where one cannot be trained.
+    In a cross-validation, scored records are answered out-of-fold. Returns None if a classifier
+    cannot be trained.
     """
     key, base = pack(np.ones(data.n_features, dtype=bool)), data.refit if data.folds else data
     P = np.zeros((0, len(classes)))
@@ -72,13 +73,13 @@ def on_all_features(
             return None
     if len(base.y_held):
         try:
-            one = fitted(base, kind, parameters, key, calibration, classes)
+            classifier = fitted(base, kind, parameters, key, calibration, classes)
         except InputError:
             return None
-        P = np.concatenate([P, one.predict_proba(base.held.T)])
+        P = np.concatenate([P, classifier.predict_proba(base.held.T)])
     return P
 
 
 def with_threshold(P: FloatArray, threshold: float) -> IntArray:
-    """Return the most likely class of each record, (n,), -1 where it is less likely than that."""
+    """Return the most likely class of each record, (n,); -1 if it is below the threshold."""
     return np.where(P.max(axis=1) >= threshold - CONFIDENCE_SLACK, P.argmax(axis=1), -1)

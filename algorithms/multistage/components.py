@@ -1,6 +1,6 @@
 """The sub-classifiers that candidates share: held as bits in this process, kept on disk as models.
 
-Which there are to be, and what exact methods read of them: the sub-classifier of every feature set.
+Exact methods read the bits of the sub-classifiers of all feature sets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from framework.errors import InputError
 from framework.machine import cache_dir
 from framework.models.classifiers import LOGISTIC_REGRESSION, CalibrationMethod, Prototype
 
-_CHUNK = 4096  # trained at a time where all of them are
+_CHUNK = 4096  # trained or read at a time when those of all feature sets are needed
 
 
 class SubClassifiers:
@@ -30,19 +30,19 @@ class SubClassifiers:
     ----------
     data : StageData
     kind, parameters, calibration
-        Of the classifiers; see :func:`~algorithms.multistage.stage_classifiers.train`.
+        See :func:`~algorithms.multistage.stage_classifiers.train`.
     feature_names : sequence of str
     stages : int
-        Most stages of a candidate; with a single one, only that of all features is ever needed.
+        Most stages of a candidate; with a single one, only the set of all features is needed.
     rule : Rule
         How records go through stages.
     stored : bool
-        Whether their models are kept on disk, where writing one takes a while.
+        Whether models that are slow to write are kept on disk, too.
 
     Attributes
     ----------
     table : ComponentTable
-        Those that this process holds.
+        The sub-classifiers that this process holds.
     store : ComponentStore or None
         Those on disk, with their models; None without :meth:`open_store`.
     """
@@ -66,52 +66,52 @@ class SubClassifiers:
         self.store: ComponentStore | None = None
 
     def open_store(self, fingerprint: str, name: str) -> None:
-        """Also keep sub-classifiers on this machine's disk, and read those that are there."""
+        """Keep sub-classifiers on this machine's disk as well, and read those that are there."""
         folder = cache_dir()
         if folder is not None:
             shape = self._data.planes, self._data.words
             self.store = ComponentStore(folder, fingerprint, *shape, name)
 
     def missing(self, items: Array) -> WordArray:
-        """Return the keys (m, words) of what partitions (n, features) need and nobody has yet.
+        """Return the keys (m, words) of sub-classifiers that partitions (n, features) still need.
 
-        Those on disk are held afterwards.
+        Those on disk are read into the table first.
         """
         missing = scoring.missing(items, self.table.slots, self.table.keys)
         if self.store is not None and len(missing):
             self.table.add(self.store.get(missing))
             missing = scoring.missing(items, self.table.slots, self.table.keys)
-        # the largest first: they take longest, and no worker should wait for one begun last
+        # the largest first: they take longest, and at the end no worker should wait for one
         sizes = np.bitwise_count(missing).sum(axis=1, dtype=np.int64)
         return missing[np.argsort(-sizes, kind="stable")]
 
     def build(self, keys: WordArray) -> Components:
-        """Train those of some keys (m, words)."""
+        """Train the sub-classifiers of keys (m, words)."""
         setting = self._data, *self._classifier, keys, self._calibration
         return train(*setting, stored=self._stored)
 
     def build_cost(self, keys: WordArray) -> BuildCost:
-        """Return what training those of some keys (m, words) takes."""
+        """Return what training the sub-classifiers of keys (m, words) takes."""
         return build_cost(self._data, *self._classifier, keys, self._calibration)
 
     def add(self, components: Components) -> None:
-        """Hold sub-classifiers, and keep those on disk that come with models."""
+        """Add sub-classifiers to the table and, if they come with models, to the disk."""
         self.table.add(components)
         if self.store is not None and components.models:
             self.store.put(components)
 
     @property
-    def soon_there_again(self) -> bool:
-        """Whether answers are read or made again in little time: on disk, or of fits at hand."""
+    def quickly_restored(self) -> bool:
+        """Whether lost answers are back in little time: from the disk, or from fits in memory."""
         are_fitted = self._classifier[0] == LOGISTIC_REGRESSION and self._calibration == "none"
         return are_fitted or self.store is not None
 
     def since(self, start: int) -> Components:
-        """Return those with numbers from ``start`` on, as scorers need them."""
+        """Return those with numbers from ``start`` on, their bits of validation records alone."""
         return self.table.slice(start, self._data.validation_words)
 
     def error_of(self, keys: Sequence[WordArray]) -> str | None:
-        """Return why the first one of some keys that could not be trained could not; else None."""
+        """Return why a sub-classifier could not be trained, the first among keys; else None."""
         for key in keys:
             number = self.table.find(key)
             if number in self.table.errors:
@@ -120,7 +120,7 @@ class SubClassifiers:
         return None
 
     def classifiers(self, keys: WordArray, classes: Sequence[Any]) -> list[Any]:
-        """Return the classifiers of some keys (m, words): from the disk, else trained (again).
+        """Return the classifiers of keys (m, words), read from the disk or trained (again).
 
         Raises
         ------
@@ -138,7 +138,7 @@ class SubClassifiers:
         for key in keys:
             model = by_key.get(key.tobytes())
             setting = kind, parameters, key, self._calibration
-            if isinstance(parameters, Prototype):  # never bytes
+            if isinstance(parameters, Prototype):  # an estimator of the user's is never stored
                 classifiers.append(fitted(data, *setting, classes))
                 continue
             if not model:
@@ -146,7 +146,7 @@ class SubClassifiers:
                 if trained.errors:
                     raise InputError(f"problem.classifier: {trained.errors[0]}")
                 model = trained.models[0]
-                if not crossed:  # what was fitted again says nothing of the folds
+                if not crossed:  # components of a cross-validation have the answers of its folds
                     self.add(trained)
             classifiers.append(restore(model, data, kind, self._calibration, classes, key))
         return classifiers
@@ -154,7 +154,7 @@ class SubClassifiers:
     def missing_sets(self) -> WordArray:
         """Return the feature sets whose sub-classifier :meth:`stage_tables` would have to train.
 
-        Those on disk are held afterwards.
+        Those on disk are read into the table first.
 
         Returns
         -------
@@ -169,25 +169,21 @@ class SubClassifiers:
         return np.setdiff1d(missing[:, 0], self._held_sets())[:, None]
 
     def stage_tables(self, everyone: WordArray, level: int) -> StageTables:
-        """Train the sub-classifiers that are missing, every feature set's; return all their bits.
+        """Return the bits of the sub-classifiers of all feature sets; train those that are missing.
 
-        With one stage only that of all features is there; the other rows stay empty.
+        If candidates have one stage, only the row of all features is filled.
 
         Parameters
         ----------
         everyone : numpy.ndarray of uint64, shape (words,)
             One bit per validation record.
         level : int
-            Number of the threshold, 0 with a single one.
+            Gene value of the threshold, 0 if there is no choice.
 
         Raises
         ------
         InputError
-            One of them cannot be trained.
-
-        Notes
-        -----
-        2^n - 1 of them, n below 64.
+            One of the 2^n - 1 sub-classifiers cannot be trained.
         """
         keys, words = self._trained_sets(), self._data.validation_words
         conclusive, right = np.zeros((2, 2**self._data.n_features, words), dtype=np.uint64)
@@ -197,9 +193,9 @@ class SubClassifiers:
         return StageTables(conclusive, right, everyone, self._data.n_validation)
 
     def stage_planes(self) -> WordArray:
-        """Return every plane of bits, by feature set, shape (2^n, planes, words).
+        """Return all planes of bits by feature set, shape (2^n, planes, words).
 
-        Trains as :meth:`stage_tables`.
+        See :meth:`stage_tables`.
         """
         keys, words = self._trained_sets(), self._data.validation_words
         planes = np.zeros((2**self._data.n_features, self._data.planes, words), dtype=np.uint64)
@@ -207,12 +203,12 @@ class SubClassifiers:
         return planes
 
     def _trained_sets(self) -> IntArray:
-        """Train what is missing; return the sets of all components, in their order.
+        """Train what is missing; return the sets of all components by number.
 
         Raises
         ------
         InputError
-            One of those that are wanted cannot be trained.
+            The sub-classifier of a set that a stage may have cannot be trained.
         """
         missing, least = self.missing_sets(), int(self._all_sets()[0])
         for start in range(0, len(missing), _CHUNK):
@@ -231,6 +227,6 @@ class SubClassifiers:
         return self.table.keys[: self.table.n, 0]
 
     def _all_sets(self) -> WordArray:
-        """Return every feature set that a stage may have acquired, of fewer than 64 features."""
+        """Return every feature set that a stage may have; there are fewer than 64 features."""
         n = self._data.n_features
         return np.arange(1 if self._stages > 1 else 2**n - 1, 2**n, dtype=np.uint64)

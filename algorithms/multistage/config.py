@@ -13,10 +13,7 @@ from framework.arrays import FloatArray
 from framework.data.costs import CostsConfig
 from framework.data.datasets import DatasetConfig
 from framework.data.splits import MeasureConfig, SplitConfig
-from framework.models.classifiers import (
-    CalibrationMethod,
-    ClassifierConfig,
-)
+from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.settings import Section
 
 MissingPolicy = Literal["impute", "ask", "inconclusive"]

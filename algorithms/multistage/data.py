@@ -1,7 +1,7 @@
-"""How a table becomes the records, costs and codes of a multi-stage problem.
+"""Turns a table into the records and costs of a multi-stage problem.
 
-A configuration (:class:`MultiStageConfig`) or a table in memory is split, encoded and priced by
-:func:`prepare_table`; what comes out are the arguments of
+:func:`load` reads the table of a configuration. :func:`prepare_table` splits it, encodes it and
+computes its costs; it returns the arguments of
 :class:`~algorithms.multistage.problem.MultiStageProblem`.
 """
 
@@ -42,9 +42,9 @@ from framework.models.classifiers import (
 )
 from framework.outcomes import whole_weights
 
-COMPONENTS_FORMAT = 2  # raise it when what a component holds or how it is stored changes
+COMPONENTS_FORMAT = 2  # raise it when the content of a component or its storage changes
 INCONCLUSIVE = "inconclusive"
-_UNUSED = 0.75  # threshold of confidence where stages decide by costs
+_UNUSED = 0.75  # the threshold of confidence where stages decide by costs and so do not use it
 
 
 def digest(content: Any) -> str:
@@ -58,7 +58,7 @@ def load(config: MultiStageConfig) -> dict[str, Any]:
     Raises
     ------
     InputError
-        Whatever is wrong with data, costs or the other keys.
+        The data, the costs or other keys cannot be used.
     """
     aside = dict(config.split.columns)
     if config.weights is None:
@@ -81,11 +81,11 @@ def prepare_table(
     copies: IntArray | None = None,
     weights: FloatArray | None = None,
 ) -> dict[str, Any]:
-    """Split, encode and cost records; return the arguments of ``MultiStageProblem``.
+    """Split and encode records and compute costs; return the arguments of ``MultiStageProblem``.
 
     Everything that is fitted (imputing, scaling, encoding, importance) is fitted on the training
-    records only; in a cross-validation, in each fold on the others, but for the costs by
-    importance, which all folds share.
+    records only. In a cross-validation these are the records of the other folds, except for costs
+    by importance, which all folds share.
 
     Parameters
     ----------
@@ -94,18 +94,18 @@ def prepare_table(
     where : str
         Place of the settings, for messages.
     named : bool
-        Whether the columns have names that models ask for; an array's have none.
+        Whether models ask for columns by name; the columns of an array have no names.
     copies : int64 (n,), optional
         How often each record counts, 1 or more. Records are split first, so that no record is in
         two parts.
     weights : float64 (n,), optional
-        How much each record counts, above 0; not with copies. Encoders, and costs by importance,
-        count each once.
+        How much each record counts, above 0; not with ``copies``. Encoders and costs by importance
+        ignore them.
 
     Raises
     ------
     InputError
-        Settings that do not fit the records.
+        The settings do not fit the records.
     """
     division = divide(table, config.split, config.measure, where)
     split, crossed = division.split, len(division.repeats) > 0
@@ -178,24 +178,24 @@ def _priced(
     most: int,
     where: str,
 ) -> tuple[FeatureCosts, StageDecision | None]:
-    """Return what features and stages cost, and what stages decide by, where that is costs.
+    """Return the costs of features and stages and, if stages decide by costs, their decision.
 
-    All are whole numbers on one scale, so that they can be added. In a cross-validation they follow
-    from all its records: a design has one cost, whoever answers.
+    All costs are whole numbers on one scale, so that they can be added. In a cross-validation they
+    are computed once from all its records, so that a design costs the same in every fold.
 
     Parameters
     ----------
     training : numpy.ndarray of int64
-        Records that costs by importance and by shares of classes follow from.
+        Rows from which costs by importance and thresholds of risk are computed.
     weights : numpy.ndarray of float64, shape (n,), optional
         How much each record of the table counts.
     most : int
-        Records whose costs are summed, at most.
+        Greatest number of records whose costs are added up.
 
     Raises
     ------
     InputError
-        Costs that do not fit the features or the classes.
+        The costs do not fit the features or the classes.
     """
     names = [str(name) for name in table.features.columns]
     records, y = table.features.iloc[training], table.labels[training]
@@ -203,39 +203,39 @@ def _priced(
     costs = feature_costs(config.costs, names, records, y, place, table.left_out)
     panels = panels_of(config.costs, names, place, table.left_out)
     parts = [costs, panels.costs, np.array([config.stage_cost])]
-    asked, weighed = config.decision, None
-    if asked is not None:
+    section, risks = config.decision, None
+    if section is not None:
         of_training = None if weights is None else weights[training]
-        weighed = decision_of(asked, table.classes, y, f"{where}.decision", of_training)
-        parts += [weighed[0].errors.ravel(), np.array([weighed[0].no_answer])]
+        risks = decision_of(section, table.classes, y, f"{where}.decision", of_training)
+        parts += [risks[0].errors.ravel(), np.array([risks[0].no_answer])]
     units, scale = exact_costs(np.concatenate(parts), most)
     of_features, of_panels, of_stage, *of_decision = np.split(
         units, np.cumsum([len(part) for part in parts])[:-1]
     )
     decision = None
-    if asked is not None and weighed is not None:
+    if section is not None and risks is not None:
         errors, no_answer = of_decision
-        errors = errors.reshape(weighed[0].errors.shape)
-        decision = StageDecision(*weighed, asked.per_stage, errors, int(no_answer[0]))
+        errors = errors.reshape(risks[0].errors.shape)
+        decision = StageDecision(*risks, section.per_stage, errors, int(no_answer[0]))
     return FeatureCosts(of_features, scale, panels, of_panels, int(of_stage[0])), decision
 
 
 def column_weights(table: Table, name: str) -> FloatArray:
-    """Return how much each record (n,) counts, by a column.
+    """Return the weights (n,) of records that a column has.
 
     Raises
     ------
     InputError
-        Other than finite numbers from 0, or none above 0.
+        The column has something other than finite numbers from 0, or no number above 0.
     """
     column = table.aside[name]
     weights = to_numbers(column) if is_numeric(column) else np.full(len(column), np.nan)
     wrong = ~(np.isfinite(weights) & (weights >= 0))
     if wrong.any():
-        at = int(wrong.argmax())
+        row = int(wrong.argmax())
         raise InputError(
             f"problem.weights: expected a number from 0 in each record of {name!r}, found "
-            f"{column.iloc[at]} in record {at + 1}"
+            f"{column.iloc[row]} in record {row + 1}"
         )
     if not weights.any():
         raise InputError(
@@ -266,34 +266,34 @@ def refuse_unweighted(classifier: ClassifierConfig, where: str) -> None:
 def _rates(
     config: MultiStageSettings, table: Table, where: str
 ) -> tuple[tuple[Measure, ...], Subgroups | None]:
-    """Return the further metrics, and the subgroup of each record where they are asked for."""
+    """Return the metrics of ``rates``, and the subgroups if there is a column of them."""
     subgroups = None
     if config.subgroup is not None:
         subgroups = subgroups_in(table.aside[config.subgroup], f"{where}.subgroup")
     positive = -1 if table.positive is None else table.positive
-    names = () if subgroups is None else subgroups.names
-    of = config.rates, table.classes, positive, names
-    return rates_of(*of, abstains=True, where=f"{where}.rates"), subgroups
+    names, place = () if subgroups is None else subgroups.names, f"{where}.rates"
+    rates = rates_of(config.rates, table.classes, positive, names, abstains=True, where=place)
+    return rates, subgroups
 
 
 @dataclass(frozen=True)
 class _Answers:
-    """What makes an answer of records, and how much those of each class count in training."""
+    """Settings of :class:`StageData` that all folds share."""
 
     thresholds: FloatArray
     rule: decisions.RiskRule
     class_weight: Any  # 'balanced', a number for each class, or None
     codes: int
-    sample_weights: FloatArray | None  # of all records
+    sample_weights: FloatArray | None  # of all records of the table
 
     def weights_of(self, y: IntArray, of_records: FloatArray | None) -> tuple[float, ...]:
-        """Return the weight of each class, of the labels (n,) and weights of training records."""
+        """Return the weight of each class for training records with labels ``y`` (n,)."""
         if self.class_weight is None:
             return ()
-        if isinstance(self.class_weight, str):  # each class together as much as any other
+        if isinstance(self.class_weight, str):  # 'balanced': all classes have the same sum
             counts = np.bincount(y, of_records, minlength=len(self.thresholds))
-            there = np.where(counts > 0, counts, 1)
-            return tuple((counts.sum() / (len(counts) * there)).tolist())
+            divisors = np.where(counts > 0, counts, 1)
+            return tuple((counts.sum() / (len(counts) * divisors)).tolist())
         return tuple(self.class_weight.tolist())
 
 
@@ -306,12 +306,12 @@ def _encoded(
     held: IntArray,
     n_validation: int,
 ) -> tuple[StageData, Encoder]:
-    """Return records to train on and to be asked about, and the encoder fitted on the first.
+    """Return the encoded training and held-out records, and the encoder fitted on the former.
 
     Raises
     ------
     InputError
-        A feature without a value to train on, or too few records to calibrate with.
+        A feature has no value in the training records, or these are too few for a calibration.
     """
     records, y = table.features.iloc[training], table.labels[training]
     sample_weights = None if answers.sample_weights is None else answers.sample_weights[training]
@@ -339,11 +339,12 @@ def _encoded(
 
 
 def _with_copies(division: Division, copies: IntArray) -> Division:
-    """Return a division of records of which each (n,) is there so many times."""
+    """Return the division after each record is repeated as often as ``copies`` (n,) says."""
     pooled = division.split.pooled
     ends = np.cumsum(copies[pooled])
 
     def places(rows: IntArray) -> IntArray:
+        """Return where the copies of the pooled records ``rows`` are among all copies."""
         times: IntArray = copies[pooled[rows]]
         within = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
         copied: IntArray = np.repeat((ends - copies[pooled])[rows], times) + within
@@ -364,7 +365,10 @@ def _with_folds(
     labels: IntArray,
     encode: Callable[[IntArray, IntArray, int], tuple[StageData, Encoder]],
 ) -> tuple[StageData, IntArray]:
-    """Return the pooled records with the folds, and the records (n,) that those score, in turn."""
+    """Return the pooled records with their folds, and the rows (n,) that these score.
+
+    Each repeat scores its rows in ascending order, one repeat after the other.
+    """
     folds: list[Fold] = []
     scored: list[IntArray] = []
     for repeat in repeats:
@@ -382,13 +386,13 @@ def _with_folds(
 
 
 def _codes(units: IntArray) -> IntArray | None:
-    """Return the units (n,) of records as codes from 0; None where each is on its own."""
+    """Number the units (n,) of records from 0; return None if each record is its own unit."""
     codes = np.unique(units, return_inverse=True)[1].ravel()
     return None if len(units) == 0 or codes.max() + 1 == len(units) else codes
 
 
 def _out_of_fold(source: Source, config: MultiStageSettings, division: Division) -> Source:
-    """Return what is known of a table whose training and validation records are pooled."""
+    """Return the source of a cross-validation, which pools training and validation records."""
     about = {k: v for k, v in source.description.items() if k not in ("train", "validation")}
     about |= about_folds(division, config.split, config.measure)
     fingerprint = f"{source.fingerprint} {config.measure.model_dump_json()}"
@@ -396,7 +400,7 @@ def _out_of_fold(source: Source, config: MultiStageSettings, division: Division)
 
 
 def source_of(table: Table, shares: SplitConfig, division: Division) -> Source:
-    """Return what is known of a table that was divided into parts."""
+    """Return the source of a divided table: names, classes, sizes, fingerprint and examples."""
     about, split = table.about(), division.split
     if notes := (*table.notes, *division.notes):
         about["notes"] = list(notes)
@@ -431,11 +435,11 @@ def _max_stages(config: MultiStageSettings, n: int, where: str) -> int:
 def _thresholds(
     config: MultiStageSettings, table: Table, where: str
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the confidence (K,) that each class needs at least, and those to choose from (G,)."""
+    """Return the least confidence (K,) by class, and the grid (G,) that a search chooses from."""
     grid, threshold = config.confidences, config.threshold
     if not isinstance(threshold, tuple):
-        one = grid[0] if len(grid) else _UNUSED
-        return class_thresholds(one if threshold is None else threshold, table, where), grid
+        default = grid[0] if len(grid) else _UNUSED
+        return class_thresholds(default if threshold is None else threshold, table, where), grid
     rows = [class_thresholds(value, table, where) for value in threshold]
     return np.min(rows, axis=0), grid
 
@@ -443,7 +447,7 @@ def _thresholds(
 def class_thresholds(
     threshold: float | Mapping[Any, float], table: Table, where: str = "problem.threshold"
 ) -> FloatArray:
-    """Return the confidence each class needs, in the order of the classes.
+    """Return the confidence that an answer needs by class, shape (K,).
 
     Parameters
     ----------
@@ -456,7 +460,7 @@ def class_thresholds(
     Raises
     ------
     InputError
-        An unknown class, or a confidence that is none.
+        A class is unknown, or a confidence is not above 0 and at most 1.
     """
     if not isinstance(threshold, Mapping):
         threshold = dict.fromkeys(table.classes, threshold)

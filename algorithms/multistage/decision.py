@@ -1,8 +1,9 @@
-"""Stages that decide by the costs of errors, as data, bits and genes.
+"""How stages decide: by costs of errors or by confidence, with thresholds that genes may choose.
 
-A stage says the class of least expected cost, and stops where that cost, the risk, is at most a
-threshold; after the last stage the threshold is what no answer costs (Chow 1970). The thresholds
-are genes: numbers of values on a grid, one for all stages or one for each but the last.
+A stage that decides by costs answers with the class of least expected cost. It stops where this
+cost, the risk, is at most a threshold; the last stage stops where it is at most the cost of no
+answer (Chow 1970). A gene chooses a threshold as a position on a grid. There is one gene for all
+stages or one for each stage, except the last one where costs decide.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from framework.models.checks import Threshold, thresholds_for
 CONFIDENCES = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)
 """Thresholds of confidence that a candidate may have unless others are given."""
 
-_HALVINGS = 7  # values of the grid where none is given
+_HALVINGS = 7  # number of thresholds of risk if none are given, each half of the next
 _APART = 2**0.5  # ratio of the nearest thresholds to the risk of the best constant answer
 
 
@@ -61,9 +62,10 @@ class StageDecision:
         The grid, ascending.
     per_stage : bool
     units : numpy.ndarray of int64, shape (K, K)
-        Costs of errors: the real ones are ``units / scale`` with the scale of the features' costs.
+        Costs of errors, by true class and answer: the real ones are ``units / scale``, with the
+        scale of the costs of features.
     no_answer : int
-        Likewise.
+        Cost of a record without an answer, on the same scale.
     """
 
     costs: DecisionCosts
@@ -74,13 +76,17 @@ class StageDecision:
 
     @cached_property
     def weights(self) -> IntArray:
-        """What each plane of errors weighs: costs that occur, or powers of two if fewer."""
+        """The cost of a bit in each plane of errors, ascending.
+
+        The planes are the distinct costs of errors, or the binary digits of costs if these are
+        fewer.
+        """
         values = np.unique(self.units[self.units > 0])
         shift = int(np.bitwise_or.reduce(values)).bit_length()
         return values if len(values) <= shift else np.int64(1) << np.arange(shift, dtype=np.int64)
 
     def risk_rule(self) -> RiskRule:
-        """Return what turns probabilities into bits."""
+        """Return the rule that turns probabilities into bits."""
         limits = np.concatenate([[self.costs.no_answer], self.thresholds]) + self.costs.slack
         units = self.units[:, :, None]
         whole = len(np.unique(self.units[self.units > 0])) == len(self.weights)
@@ -89,24 +95,27 @@ class StageDecision:
         return RiskRule(*arrays)
 
     def rule(self, items: int, planes: int) -> scoring.Rule:
-        """Return what sends records through stages; ``planes`` of bits do without costs."""
+        """Return the rule that sends records through stages.
+
+        ``items`` genes are features; ``planes`` is the number of planes before those of errors.
+        """
         sure = planes + len(self.weights)
         costs = frozen(self.weights), np.int64(self.no_answer)
         return scoring.Rule(*costs, planes, sure, items, last=False)
 
     def genes(self, max_stages: int) -> tuple[int, int, bool]:
-        """Return what a :class:`~framework.space.Partition` says of levels, the thresholds."""
+        """Return the arguments of :class:`~framework.space.Partition` on genes of thresholds."""
         values = len(self.thresholds)
         if values == 1 or max_stages == 1:
             return 0, 1, False
         return (max_stages - 1 if self.per_stage else 1), values, False
 
     def stops(self, levels: IntArray, stages: int) -> FloatArray:
-        """Return the threshold of each of the stages but the last, of the genes of a design."""
+        """Return the threshold of each stage but the last, from the genes of a design."""
         return self.thresholds[_of_stages(levels, stages - 1)]
 
     def plain(self) -> list[Any]:
-        """Return all that decides an answer, as JSON values."""
+        """Return everything on which an answer depends, as JSON values."""
         costs = self.costs
         return [costs.errors.tolist(), costs.no_answer, self.thresholds.tolist()]
 
@@ -126,28 +135,28 @@ class Confidences:
     per_stage: bool
 
     def rule(self, items: int, planes: int) -> scoring.Rule:
-        """Return what sends records through stages; see :meth:`StageDecision.rule`."""
+        """Return the rule that sends records through stages; see :meth:`StageDecision.rule`."""
         return scoring.by_confidence(items, planes)
 
     def genes(self, max_stages: int) -> tuple[int, int, bool]:
-        """Return what a :class:`~framework.space.Partition` says of levels, the thresholds."""
+        """Return the arguments of :class:`~framework.space.Partition` on genes of thresholds."""
         return (max_stages if self.per_stage else 1), len(self.thresholds), True
 
     def of_model(self, levels: IntArray, stages: int) -> Threshold | list[float]:
-        """Return the threshold of a design's stages: one where all are alike, else one each."""
+        """Return the threshold of a design: one number if all stages share it, else one each."""
         each: list[float] = self.thresholds[_of_stages(levels, stages)].tolist()
         return each[0] if len(set(each)) == 1 else each
 
 
 def _of_stages(levels: IntArray, stages: int) -> IntArray:
-    """Return the level of each stage, of genes of which the last is that of all further ones."""
+    """Return the level of each stage; the last gene is that of all further stages."""
     if not len(levels):
         return np.zeros(stages, dtype=np.int64)
     return np.asarray(levels[np.minimum(np.arange(stages), len(levels) - 1)], dtype=np.int64)
 
 
 def class_threshold(thresholds: FloatArray, classes: Sequence[Any]) -> Threshold:
-    """Return the threshold of all classes where it is one, else each by its label."""
+    """Return the threshold: one number if all classes share it, else one by label."""
     each: list[float] = thresholds.tolist()
     return each[0] if len(set(each)) == 1 else dict(zip(classes, each, strict=True))
 
@@ -160,7 +169,7 @@ def stage_thresholds(
     Raises
     ------
     InputError
-        Another number of them than stages, or something that is no probability.
+        There are more or fewer thresholds than stages, or one is not a probability.
     """
     if not isinstance(threshold, Sequence):
         return np.tile(thresholds_for(threshold, classes), (stages, 1))
@@ -174,7 +183,9 @@ def stage_thresholds(
 def decision_for(
     section: Mapping[str, Any] | None, classes: Sequence[Any], stages: int
 ) -> tuple[DecisionCosts | None, FloatArray]:
-    """Return a model's costs and the greatest risk of an answer at each stage, or none of both.
+    """Return a model's costs of decisions and the greatest risk of an answer at each stage.
+
+    Without a section they are None and empty.
 
     Parameters
     ----------
@@ -187,7 +198,7 @@ def decision_for(
     Raises
     ------
     InputError
-        Something else.
+        The section has other content.
     """
     if section is None:
         return None, np.zeros(0)
@@ -215,7 +226,7 @@ def decision_of(
     where: str,
     weights: FloatArray | None = None,
 ) -> tuple[DecisionCosts, FloatArray]:
-    """Return the costs, and the grid of thresholds.
+    """Return the costs of decisions and the grid of thresholds of risk.
 
     Parameters
     ----------
@@ -232,7 +243,7 @@ def decision_of(
     Raises
     ------
     InputError
-        Costs that do not fit the classes, or a threshold above what no answer costs.
+        The costs do not fit the classes, or a threshold is above the cost of no answer.
     """
     costs = decision_costs(config, classes, where)
     if config.thresholds is None:

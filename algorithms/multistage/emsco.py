@@ -20,7 +20,7 @@ from framework.roles import Roles
 from framework.settings import Rate
 from framework.space import Partition
 
-_ATTEMPTS = 4  # at finding moves that are new
+_ATTEMPTS = 4  # rounds in which the local search looks for genomes that are new
 
 
 class EMSCO(SteadyState):
@@ -36,9 +36,9 @@ class EMSCO(SteadyState):
     problem : Problem
         Over a :class:`~framework.space.Partition`.
     roles : Roles
-        The paper's objectives are coverage, accuracy (max) and cost (min). A ``bounded`` metric
-        counts as its distance from its worst value, in [0, 1]; a ``ratio`` as the least value of
-        the generation over its own (Equation 5, inverse cost, for any ratio to minimise).
+        The paper's objectives are coverage and accuracy (max) and cost (min). A ``bounded`` metric
+        counts as its distance from its worst value, scaled to [0, 1]. A ``ratio`` counts as the
+        least value of the generation divided by its value (Equation 5, inverse cost).
     seed : int
     population : int
         Size of a generation.
@@ -47,30 +47,30 @@ class EMSCO(SteadyState):
     elitism : float
         The paper's b: at least this share of the distinct candidates is kept.
     beta : float
-        Bias of mutation to early stages; the greater the stronger.
+        Bias of mutation to early stages; the greater, the stronger.
     epsilon : float
         Equation 9's epsilon, above 0.
     convergence : int, optional
-        The paper's g: stop when the fittest genome stayed the same for so many generations. The
-        paper has 20 in Section 4.3 and none in 4.2, where runs go to 500.
+        The paper's g: stop when the fittest genome is the same for so many generations. The paper
+        has 20 in Section 4.3 and none in 4.2, where runs go to 500.
     unique : {'objectives', 'chromosome'}
-        By which two candidates count as the same for the elite.
+        What makes two candidates the same for the elite.
     memetic : float
         Share of the children that are made by local search instead: members of the elite after
-        one random move (:func:`~algorithms.moves.partitions.wander`), none that was proposed
+        one random move (:func:`~algorithms.moves.partitions.wander`) that were not proposed
         before. 0 is the paper's algorithm.
     returns : {'front', 'fittest'}
-        What the method returns by its own definition: the front of everything, or one solution,
-        the fittest of the last generation (Section 4.3).
+        The result of the method: the front of all candidates, or one solution, the fittest of the
+        last generation (Section 4.3).
     max_pending : int, optional
-        Number of candidates that may be pending while the search goes on; it waits for each batch
-        if None. A generation is then the elite and the latest candidates beside it, formed anew
-        whenever a fifth of its size has been evaluated, and no genome is proposed twice
-        (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
+        Number of candidates that may be pending while the search goes on; if None, it waits for
+        each batch. With it, a generation consists of the elite and the latest other candidates; it
+        is formed again whenever a fifth of its size has been evaluated, and no genome is proposed
+        twice (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
 
     Notes
     -----
-    Algorithm 3, line by line, and where it stands here::
+    Algorithm 3, line by line, and the methods that implement it::
 
         G_0 <- init()                                  first
         while not converged():                         _check_end
@@ -79,7 +79,7 @@ class EMSCO(SteadyState):
             G_{h+1} <- G*_h[0 : elite size]            _form: _elite
             while |G_{h+1}| < |G|:                     propose
                 P_A, P_B <- select()                   _offspring: partitions.breed
-                C <- mutate(recombine(P_A, P_B))       the same
+                C <- mutate(recombine(P_A, P_B))       _offspring: partitions.breed
                 append C to G_{h+1}                    learn
         return N(G_h)                                  outcome
 
@@ -89,20 +89,18 @@ class EMSCO(SteadyState):
     - Algorithm 3 appends children to G_h; they go to G_{h+1}.
     - The elite are the best distinct candidates, ``max(ceil(b |G*|), |E0*|)`` of them; Table 1
       explains the brackets as "next smallest integer" but prints the ceiling.
-    - "Unique" is by objective vector. As the text has it (by chromosome, ``unique='chromosome'``),
-      data in which thousands of chromosomes tie fill the elite with one vector and the search
-      stalls.
-    - Where the elite is as large as the population no child can be made any more: the run ends
-      and says so.
+    - Candidates are distinct if their objective vectors are. By chromosome, as the text has it
+      (``unique='chromosome'``), one vector fills the elite on data where thousands of chromosomes
+      tie, and the search stalls.
+    - An elite as large as the population leaves no room for children: the run ends and says so.
     - ``compress`` runs after recombination, before mutation, which cannot open a gap.
-    - Inverse cost uses the least cost of the current generation, so a fitness changes from
-      generation to generation; convergence compares genomes.
-    - Infeasible candidates rank below all feasible ones, by violation; failed ones leave the
+    - Inverse cost uses the least cost of the current generation, so the fitness of a candidate
+      changes from generation to generation. Convergence therefore compares genomes.
+    - Infeasible candidates rank below all feasible ones, by violation. Failed ones leave the
       generation.
     - Ties in fitness go to the candidate proposed first.
-    - Algorithm 3 returns the front of the last generation sorted by fitness. Files of fronts are
-      in order of ids, by which rows are named and runs compared; that list, each distinct solution
-      once, is ``by_fitness`` of ``outcome().findings``.
+    - Algorithm 3 returns the front of the last generation sorted by fitness. It is ``by_fitness``
+      of ``outcome().findings``, with each distinct solution once; files of fronts are sorted by id.
     """
 
     spaces = (Partition,)
@@ -145,7 +143,7 @@ class EMSCO(SteadyState):
         self._by_fitness: IntArray = np.zeros(0, dtype=np.int64)
         self._unchanged = 0
         self.returns = returns
-        self._latest: Evaluated | None = None  # evaluated lately, where there are no generations
+        self._latest: Evaluated | None = None  # the last evaluations of an asynchronous search
 
     @property
     def fittest(self) -> Array | None:
@@ -164,7 +162,7 @@ class EMSCO(SteadyState):
         return Outcome(findings, returned=self._by_fitness[:1])
 
     def propose(self) -> Array | None:
-        """Return the children that fill up the next generation, or a step's."""
+        """Return the children that fill up the next generation or, if asynchronous, one step's."""
         if self.is_steady:
             return self.next_step()
         if not len(self._generation):
@@ -178,27 +176,18 @@ class EMSCO(SteadyState):
         return X
 
     def first(self, n: int) -> Array:
-        """Return one-stage genomes after mutation, what needs no search first (Algorithm 3)."""
+        """Return the problem's starts and then one-stage genomes after mutation (Algorithm 3)."""
         space = self.space
         X = np.empty((n, space.d), dtype=space.dtype)
-        partitions.first_generation(
-            n,
-            space.n,
-            space.k,
-            self.mutation_rate,
-            self._cdf,
-            space.removal,
-            space.values,
-            self.rng,
-            X,
-        )
+        mutation = space.k, self.mutation_rate, self._cdf, space.removal
+        partitions.first_generation(n, space.n, *mutation, space.values, self.rng, X)
         space.settle(X)
         first, self._starts = self._starts[:n], self._starts[n:]
         X[: len(first)] = first
         return X
 
     def children(self, n: int) -> Array | None:
-        """Return offspring, some of it made by local search instead."""
+        """Return children, some of them made by local search; None before the first generation."""
         if not len(self._generation):
             return None
         moves = int((self.rng.random(n) < self.memetic).sum())
@@ -207,23 +196,13 @@ class EMSCO(SteadyState):
 
     def _offspring(self, n: int) -> Array:
         """Return children of parents that are selected by roulette wheel (Algorithm 3)."""
-        bred = partitions.breed(
-            self._generation,
-            self._weights.cumsum(),
-            n,
-            self.space.k,
-            self.crossover_rate,
-            self.mutation_rate,
-            self._cdf,
-            self.space.removal,
-            self.space.n,
-            self.space.values,
-            self.rng,
-        )
-        return self.space.settle(bred)
+        space, weights = self.space, self._weights.cumsum()
+        rates = self.crossover_rate, self.mutation_rate
+        variation = space.k, *rates, self._cdf, space.removal, space.n, space.values
+        return space.settle(partitions.breed(self._generation, weights, n, *variation, self.rng))
 
     def _moved(self, count: int) -> Array:
-        """Return up to ``count`` new genomes, each a random move away from one of the elite."""
+        """Return up to ``count`` new genomes, each one random move away from one of the elite."""
         pieces: list[Array] = [np.empty((0, self.space.d), dtype=self.space.dtype)]
         for _ in range(_ATTEMPTS):
             if count == 0 or self._elite is None:
@@ -254,7 +233,7 @@ class EMSCO(SteadyState):
         self._form(fresh)
 
     def _form(self, fresh: Evaluated) -> None:
-        """Make a generation of the elite and other candidates, and choose the next elite."""
+        """Form a generation from the elite and fresh candidates, and choose the next elite."""
         generation = [piece for piece in (self._elite, fresh) if piece is not None and len(piece)]
         if not generation:
             return
@@ -278,7 +257,7 @@ class EMSCO(SteadyState):
         span = np.where(self._amount | (high == low), 1.0, high - low)
         rate = (high - losses) / span
         least = excess.min(axis=0)
-        with np.errstate(invalid="ignore"):  # 0/0: the least amount is none, as good as can be
+        with np.errstate(invalid="ignore"):  # 0 / 0: an amount of 0 is as good as can be
             inverse = np.where(excess == 0.0, 1.0, least / excess)
         return np.where(self._amount, inverse, rate)
 
@@ -286,18 +265,19 @@ class EMSCO(SteadyState):
         self, by_fitness: IntArray, layers: IntArray, losses: FloatArray, X: Array
     ) -> IntArray:
         """Return the positions of the elite: the fittest distinct ones (Section 3.2.2)."""
-        seen = losses if self.unique == "objectives" else X
-        distinct = by_fitness[_first_of_each(seen[by_fitness])]
+        identity = losses if self.unique == "objectives" else X
+        distinct = by_fitness[_first_of_each(identity[by_fitness])]
         best_front = int((layers[distinct] == 0).sum())
-        share = math.ceil(round(self.elitism * len(distinct), 9))
+        share = math.ceil(round(self.elitism * len(distinct), 9))  # 0.07 * 100 is slightly above 7
         return distinct[: min(max(share, best_front), self.population)]
 
     def _check_end(self, fittest: Array) -> None:
         same = self._fittest is not None and np.array_equal(fittest, self._fittest)
         self._unchanged = self._unchanged + 1 if same else 0
         self._fittest = fittest.copy()
-        formed = 1 / SHARE_OF_POOL if self.is_steady else 1  # how often a generation is
-        if self.convergence is not None and self._unchanged >= self.convergence * formed:
+        # an asynchronous search forms its generation several times for one of the paper's
+        forms = 1 / SHARE_OF_POOL if self.is_steady else 1
+        if self.convergence is not None and self._unchanged >= self.convergence * forms:
             self.done, self.reason = True, "convergence"
         elif self.is_steady:
             return
@@ -307,10 +287,8 @@ class EMSCO(SteadyState):
 
 
 def _first_of_each(rows: Array) -> BoolArray:
-    """Return which rows are the first with their content, shape (n,)."""
-    packed = np.ascontiguousarray(rows).view(
-        np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))
-    )
+    """Return a mask (n,) of the rows that equal no row before them."""
+    packed = np.ascontiguousarray(rows).view(f"V{rows.dtype.itemsize * rows.shape[1]}")
     _, first = np.unique(packed.ravel(), return_index=True)
     mask = np.zeros(len(rows), dtype=bool)
     mask[first] = True

@@ -46,8 +46,8 @@ from framework.models.classifiers import (
 _LOCAL_SEARCH = {"kind": "local_search", "neighbours": 10}
 _OBJECTIVES, _BY_COST = ("coverage", "accuracy", "cost"), ("risk", "cost")
 _PLACE = "ParetoMultiStage"
-_CELL_BYTES = 16  # of a value in the table, and encoded
-_PARAMETER = {"split": "validation", "costs.values": "costs"}  # of the settings they go to
+_CELL_BYTES = 16  # bytes of a value in the table and encoded
+_PARAMETER = {"split": "validation", "costs.values": "costs"}  # the parameter of a setting
 _ADVICE = {
     "raise train, stratify, or choose another seed": "lower validation, or change random_state",
     "raise train": "lower validation",
@@ -61,10 +61,9 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
 
     A multi-stage classifier asks for a few cheap features first, answers when it is sure, and
     asks for more when it is not. ``fit`` measures candidates out-of-fold: each record is answered
-    by classifiers that were trained on the other folds of the records, and the models that are
-    handed out are trained on all of them. ``front_`` lists the best trade-offs and ``choose``
-    returns one of them as a model. The estimator itself predicts with the recommended one,
-    ``model_``.
+    by classifiers that were trained on the other folds of the records. The models that you get are
+    trained on all records. ``front_`` lists the best trade-offs and ``choose`` returns one of them
+    as a model. The estimator itself predicts with the recommended one, ``model_``.
 
     Parameters
     ----------
@@ -79,42 +78,42 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         features of an array are called ``x0``, ``x1``, ... None: 1 each.
     threshold : float, mapping of class label to float, or sequence of float, optional
         The probability that an answer needs, above 0 and at most 1; labels that a mapping leaves
-        out need 0.5. Of a sequence each candidate has one of the values, which the search chooses.
-        None: nine from 0.5 to 0.99.
+        out need 0.5. From a sequence, the search chooses a value for each candidate. None: nine
+        values from 0.5 to 0.99.
     threshold_per_stage : bool
         Whether each stage of a candidate has a threshold of its own.
     stage_cost : float
-        What it costs to ask the classifier of a stage, beside its features.
+        What it costs to ask the classifier of a stage, besides its features.
     decision : mapping, optional
-        Costs by which stages decide, in place of the threshold, as in a configuration:
-        ``{"errors": {"ill": {"well": 50}, "well": 1}, "no_answer": 2}``. Each stage says the class
-        of least expected cost, and stops where that is low enough. The metrics ``risk`` and
-        ``total_cost`` are then there; labels spelled as texts are found.
+        Costs by which stages decide, instead of by the threshold, as in a configuration:
+        ``{"errors": {"ill": {"well": 50}, "well": 1}, "no_answer": 2}``. Each stage picks the class
+        of least expected cost, and stops where this cost is low enough. There are then the metrics
+        ``risk`` and ``total_cost``. Labels may be spelled as texts.
     max_stages : int, optional
         Greatest number of stages; half the number of features, at most 10, if None.
     remove_features : bool
-        Whether a candidate may leave features out for good; else each has a stage for every one,
-        which few records reach.
+        Whether a candidate may leave out features. If not, every feature is in some stage, though
+        few records may reach it.
     classifier : str, mapping, or estimator
         What is trained for each stage: ``logistic_regression``, ``xgboost``, ..., or with
         parameters ``{"kind": "logistic_regression", "C": 0.1}``, as in a configuration; or any
-        estimator of scikit-learn's kind with ``predict_proba``, such as a ``Pipeline``.
+        scikit-learn estimator with ``predict_proba``, such as a ``Pipeline``.
     calibration : {'none', 'sigmoid', 'isotonic', 'softmax'}, optional
         How the probabilities of each stage are calibrated, by cross-validation within the
         training records. None: softmax with a decision by costs, else none.
     validation : float
-        With ``measure="holdout"``: share of the records, between 0 and 1, that the candidates are
-        measured on; the others train.
+        With ``measure="holdout"``: share of the records, between 0 and 1, on which candidates are
+        measured; the others train.
     measure : {'cross_validation', 'holdout'} or mapping
         What candidates are measured on: all records out-of-fold, in five folds (fewer where a class
-        has fewer records), or the share ``validation``. Or with parameters
-        ``{"kind": "cross_validation", "folds": 10}``; as in a configuration.
+        has fewer records), or the share ``validation``. With parameters, as in a configuration:
+        ``{"kind": "cross_validation", "folds": 10}``.
     split : mapping, optional
-        What divides the records, by columns of the frame that are then no features:
-        ``{"group": "patient"}``, ``{"time": "admitted"}``, ``{"fold": "block"}``; as in a
-        configuration. For groups that are no column see ``fit``.
+        How records are divided by columns of the frame, which are then not features, as in a
+        configuration: ``{"group": "patient"}``, ``{"time": "admitted"}``, ``{"fold": "block"}``.
+        For groups that are not a column see ``fit``.
     categorical : sequence of str
-        Columns that mean categories, though they look like numbers or dates.
+        Columns of categories that look like numbers or dates.
     merge_rare : int, optional
         Classes with fewer records become one class, ``other``.
     missing : sequence of str
@@ -125,7 +124,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         What ``predict`` returns for records that no stage is sure about. None: the most likely
         class.
 
-    The others as of :class:`~framework.estimators.front.FrontEstimator`.
+    The others are those of :class:`~framework.estimators.front.FrontEstimator`.
 
     Attributes
     ----------
@@ -142,15 +141,16 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
 
     Notes
     -----
-    In ``fit`` missing values are allowed; in a frame, so are text, dates and categories. What its
-    columns hold is inferred as the command infers it for a table: texts that are dates, or numbers
-    with marks such as ``9,009`` or ``$5``, are read as such; identifiers, free text and constants
-    are left out; of more than 100 categories the most frequent are told apart. A warning says so of
-    each such column. Labels are of two classes or more, each of three records or more.
+    In ``fit`` missing values are allowed; in a frame, so are text, dates and categories. The types
+    of its columns are inferred as the command infers those of a table: texts that are dates, or
+    numbers with marks such as ``9,009`` or ``$5``, are read as such; identifiers, free text and
+    constants are left out; of more than 100 categories only the most frequent stay apart. A warning
+    names each such column. There must be at least two classes, each with at least three records.
 
-    With ``sample_weight`` of whole numbers a record is there so many times. Other weights count in
-    training, in every metric and in resamples; imputing, scaling and costs by importance count each
-    record once. The classifier has to take weights then, and exact searches refuse them.
+    A record with a whole ``sample_weight`` counts as so many copies. Weights that are not whole
+    count in training, in every metric and in resamples, but imputing, scaling and costs by
+    importance count each record once. The classifier then has to take weights, and exact searches
+    refuse them.
 
     Examples
     --------
@@ -200,11 +200,8 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         groups = group_codes(groups, y)
         if counted:
             positive = weights > 0
-            X, y, counted = (
-                X[positive],
-                y[positive],
-                {key: values[positive] for key, values in counted.items()},
-            )
+            X, y = X[positive], y[positive]
+            counted = {key: values[positive] for key, values in counted.items()}
             groups = None if groups is None else groups[positive]
         if len(np.unique(y)) < 2:
             raise ValueError("y: expected labels of two classes or more, found one class")
@@ -244,18 +241,18 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
             section = problem.with_errors(section, errors)
         section["classifier"] = self._settings_of_fit.classifier
         settings = check(MultiStageSettings, section, _PLACE)
-        made = MultiStageProblem(**self._prepare(settings))
-        if made.components_fingerprint == problem.components_fingerprint:
-            made.add_components(problem.components_since(0))
-        return made
+        rescored = MultiStageProblem(**self._prepare(settings))
+        if rescored.components_fingerprint == problem.components_fingerprint:
+            rescored.add_components(problem.components_since(0))
+        return rescored
 
     def _take_columns(self, aside: Collection[str]) -> None:
-        """Ask later records for features alone, not for columns that were none in fit."""
+        """Do not expect in later records the columns ``aside``, which are not features."""
         names: Array = getattr(self, "feature_names_in_", np.empty(0, dtype=object))
-        none = np.isin(names, list(aside))
-        self._aside = names[none].tolist()
+        is_aside = np.isin(names, list(aside))
+        self._aside = names[is_aside].tolist()
         if self._aside:
-            self.feature_names_in_ = names[~none]
+            self.feature_names_in_ = names[~is_aside]
             self.n_features_in_ = len(self.feature_names_in_)
 
     def _records(self, X: Any) -> Any:
@@ -275,7 +272,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         return {"features": list(map(self._names, front.X))}
 
     def _table(self, frame: pd.DataFrame, named: bool, y: Array, aside: Mapping[str, str]) -> Table:
-        """Return checked records."""
+        """Return the records of a frame as a checked table."""
         target = _unused("target", frame)
         frame = frame.assign(**{target: y})
         keys = ("categorical", "merge_rare", "missing", "keep")
@@ -358,7 +355,7 @@ def _unused(name: str, frame: pd.DataFrame) -> str:
 
 @contextmanager
 def _called_as_parameters() -> Iterator[None]:
-    """Let errors call settings as the parameters that they come from."""
+    """Make errors name the parameters from which settings come."""
     try:
         yield
     except InputError as error:
@@ -371,7 +368,7 @@ def _called_as_parameters() -> Iterator[None]:
 
 
 def _refuse_dividing(classifier: ClassifierConfig, records: int) -> None:
-    """Refuse weights where a stage's classifier would divide the copies of a record.
+    """Refuse weights where the classifier of a stage would divide the copies of a record.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Metrics of ordered partitions, from the bits of stage classifiers.
 
-Those that look at each class on its own are for data where some classes are rare. They are over
-the records that leave with an answer: those that leave without one are counted by the coverage
-alone. They follow from two counts per class, records answered and answered rightly.
+Metrics of each class are for data where some classes are rare. They count only records with an
+answer, as coverage counts the others. They follow from two counts per class: records that are
+answered, and records that are answered rightly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from framework.measures import OverClasses, Ratio, Tables
 from framework.roles import Metric
 
 COST, LOSS = "cost", "loss"
-"""What is paid for features, and for errors and missing answers where these have costs."""
+"""The names of what is paid: for features, and for errors and missing answers."""
 
 POSITIVE = (
     Metric(
@@ -79,9 +79,9 @@ class HeldOutRecords(NamedTuple):
     first_word : int
         Where in each plane of bits the words of these records begin.
     everyone, negatives : numpy.ndarray of uint64, shape (words,)
-        All records; those whose true class is not the positive one.
+        A bit for every record, and one for those whose true class is not the positive one.
     codes : int
-        Planes that say the class of an answer.
+        Number of planes that have the class of an answer.
     """
 
     labels: IntArray
@@ -141,7 +141,7 @@ def measure(
     negatives = counts[:, scoring.NEGATIVE]
     if positive >= 0:
         values |= of_positive(called, false, negatives, conclusive)
-    if positive >= 0 and records.classes == 2:  # what was counted has the counts by class
+    if positive >= 0 and records.classes == 2:  # the counts by class follow from those above
         order = [0, 1] if positive == 1 else [1, 0]
         answered = np.column_stack([negatives, conclusive - negatives])[:, order]
         right = np.column_stack([negatives - false, called - false])[:, order]
@@ -165,10 +165,10 @@ def by_class(answered: Array, right: Array, present: Array) -> dict[str, FloatAr
     Parameters
     ----------
     answered, right : numpy.ndarray of int64, shape (n, K)
-        Records of each class with an answer, and with the right one.
+        Number of records of each class with an answer, and with the right one.
     present : numpy.ndarray of int64, shape (K,)
-        All records of each class; a class without any does not count. One whose records get no
-        answer counts 0.
+        Number of all records of each class. A class without records is ignored; one whose records
+        all get no answer has a share of 0.
     """
     shares = (right / np.maximum(answered, 1))[:, present > 0]
     return {
@@ -185,9 +185,9 @@ def of_positive(
     Parameters
     ----------
     called, false : numpy.ndarray of int64, shape (n,)
-        Records called positive, and those of them that are not.
+        Number of positive answers, and of those that are false.
     negatives, answered : numpy.ndarray of int64, shape (n,)
-        Negatives with an answer, and all records with one.
+        Number of negatives with an answer, and of all records with one.
     """
     hits, positives = called - false, answered - negatives
     misses = positives - hits
@@ -206,24 +206,20 @@ def measures_of(
     cost_scale: int,
     error_costs: FloatArray | None,
 ) -> tuple[Measure, ...]:
-    """Return how metrics follow from answers; see :func:`measure` for the arguments."""
+    """Return how each metric follows from answers; see :func:`measure` for the arguments."""
     tables = Tables(classes)
     every, nothing = np.ones(classes, dtype=bool), 0 * tables.everyone
     wrong = tables.answered - tables.right
-    by_name = {metric.name: metric for metric in metrics}
-    of_class = [
-        tables.ratio(BALANCED, "recall", code)  # of the answered records of a class
-        for code in range(classes)
-    ]
+    recalls = [tables.ratio(BALANCED, "recall", code) for code in range(classes)]
 
-    def made(metric: Metric) -> Measure:
+    def measure_of(metric: Metric) -> Measure:
         name = metric.name
         if name in ("coverage", "accuracy"):
             return tables.ratio(metric, name)
         if metric in POSITIVE:
             return tables.ratio(metric, name, positive)
         if name in (BALANCED.name, WORST.name):
-            return OverClasses(metric, of_class, least=name == WORST.name)
+            return OverClasses(metric, recalls, least=name == WORST.name)
         if name == "stages":
             return Size(metric)
         over, paid, per = {
@@ -239,4 +235,4 @@ def measures_of(
         }[name]
         return Ratio(metric, over, tables.everyone, every, paid, per=per)
 
-    return tuple(made(metric) for metric in by_name.values())
+    return tuple(map(measure_of, metrics))

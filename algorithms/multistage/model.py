@@ -39,11 +39,11 @@ from framework.registry import require_columns
 class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # type: ignore[misc]
     """Acquires features stage by stage, and stops for each record once it is sure of the class.
 
-    A record passes the stages in order. At each one its features are acquired and a classifier
+    A record passes the stages in order. At each stage, its features are acquired, and a classifier
     trained on all features acquired so far predicts. The record leaves with the most likely class
-    once the probability of that class reaches its threshold. After the last stage it leaves
-    anyway: rejected if there is a label for that, else with the most likely class. Features of
-    later stages are neither read nor encoded for records that have left.
+    once the probability of that class reaches its threshold. After the last stage it leaves in any
+    case: with ``reject_label`` if there is one, else with the most likely class. Features of later
+    stages are neither read nor encoded for records that have left.
 
     Parameters
     ----------
@@ -61,27 +61,27 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         What ``predict`` returns for records that no stage is confident about. None: the most
         likely class.
     panels : Panels, optional
-        Features that are paid for together, once, with the first of them.
+        Features that share a cost, which is paid once, with the first of them.
     missing : {'impute', 'ask', 'inconclusive'}
         What ``predict_table`` does where a value is missing in a stage that is reached: take the
-        median, or stop there, without a label or with the reject label. The column ``missing``
-        of its answer names the features in any case.
+        median (``impute``), or stop there without a label (``ask``) or with the reject label. The
+        column ``missing`` of its answer names the features in any case.
     stage_cost : float
-        What it costs to ask the classifier of a stage, from 0, beside its features.
+        What it costs to ask the classifier of a stage, besides its features; at least 0.
     decision : mapping, optional
-        Costs by which stages decide, in place of ``threshold``: ``errors``, what a wrong answer
-        costs by the label of the true class (one number, or a mapping by the label that is said),
-        ``no_answer``, what none costs, and ``thresholds``, one for each stage but the last, or one
-        for all of them (``no_answer`` unless given). Each stage says the class of least expected
-        cost, and the record leaves where that cost is at most the threshold of the stage, at the
-        last stage where it is at most ``no_answer``.
+        Costs by which stages decide, instead of by ``threshold``. ``errors`` has what a wrong
+        answer costs by the label of the true class: one number, or a mapping by the label of the
+        answer. ``no_answer`` is the cost of a record without an answer. ``thresholds`` are risks,
+        one for each stage but the last or one for all of them (``no_answer`` unless given). Each
+        stage picks the class of least expected cost. The record leaves where this cost is at most
+        the threshold of the stage or, at the last stage, ``no_answer``.
 
     Attributes
     ----------
     classes_ : (K,)
     stages_ : tuple of int64 arrays, the features acquired at each stage
-    classifiers_ : list, one per stage; each takes the encoded columns of all features acquired by
-        the end of its stage, the features in ascending order
+    classifiers_ : list, one per stage; each takes the encoded columns of all features acquired up
+        to its stage, in ascending order of features
     encoder_ : Encoder
     costs_ : float64 (n_features_in_,)
     thresholds_ : float64 (stages, K)
@@ -124,9 +124,9 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         Raises
         ------
         InputError
-            Stages, costs or thresholds that do not fit the data, and what the encoder refuses.
+            Stages, costs or thresholds do not fit the data, or values cannot be encoded.
         ValueError
-            What scikit-learn refuses.
+            scikit-learn refuses the records.
         """
         X, y = training_records(self, X, y)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -158,14 +158,14 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
     ) -> MultiStageClassifier:
         """Return a fitted model from fitted classifiers, without training.
 
-        Each classifier takes the encoded columns of all features acquired by the end of its stage,
-        the features in ascending order, and has its probabilities in the order of ``classes``; its
-        own labels do not matter.
+        Each classifier takes the encoded columns of all features acquired up to its stage, in
+        ascending order of features. It returns probabilities in the order of ``classes``; labels
+        of its own are ignored.
 
         Raises
         ------
         InputError
-            What is given does not fit together.
+            The arguments do not fit together.
         """
         plain = [[f if isinstance(f, str) else int(f) for f in stage] for stage in stages]
         setting = reject_label, panels, missing, decision, stage_cost
@@ -198,10 +198,9 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
     def score(self, X: pd.DataFrame | Array, y: Array, sample_weight: Array | None = None) -> float:
         """Return the share of the answers that are right, 0 where no record gets an answer.
 
-        Every record has an answer where ``reject_label`` is None; this is scikit-learn's accuracy
-        then. With a ``reject_label`` the records that get it are left out, neither right nor
-        wrong, as in the metric ``accuracy`` of a front; look at the share of the others,
-        ``conclusive(X).mean()``, too.
+        If ``reject_label`` is None, every record has an answer, and this is scikit-learn's
+        accuracy. Otherwise, records that get the reject label are left out, as in the metric
+        ``accuracy`` of a front; see ``conclusive(X).mean()`` for the share of the others.
 
         Parameters
         ----------
@@ -223,14 +222,11 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         return float(weights[answered & right].sum() / total) if total else 0.0
 
     def confidence(self, X: pd.DataFrame | Array) -> FloatArray:
-        """Return the probability (n,) of the class that each record gets, where it leaves.
-
-        Without a decision by costs that is the most likely class.
-        """
+        """Return the probability (n,) of the class that each record gets at the stage it leaves."""
         return self.outcome(X).confidence
 
     def risk(self, X: pd.DataFrame | Array) -> FloatArray:
-        """Return what the answer to each record (n,) is expected to cost, where it leaves.
+        """Return the expected cost (n,) of the answer at the stage where each record leaves.
 
         Raises
         ------
@@ -251,23 +247,22 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         return self.outcome(X).conclusive
 
     def acquisition_cost(self, X: pd.DataFrame | Array) -> FloatArray:
-        """Return what the features acquired for each record (n,) and its stages cost together."""
+        """Return the cost (n,) of the features acquired for each record and of its stages."""
         return self.cumulative_costs()[self.outcome(X).stage - 1]
 
     def cumulative_costs(self) -> FloatArray:
-        """Return the cost (stages,) of all that is acquired and asked up to each stage."""
+        """Return the cost (stages,) of a record that leaves at each stage."""
         return np.cumsum(self.stage_costs())
 
     def stage_costs(self) -> FloatArray:
         """Return the cost (stages,) of each stage: features, their panels, its classifier."""
         check_is_fitted(self)
-        costs = [self.costs_[stage].sum() + self.stage_cost for stage in self.stages_]
-        if self.panels is not None:
-            begun = self.panels.begun_at(self.stages_)
-            costs = [
-                cost + self.panels.costs[panels].sum()
-                for cost, panels in zip(costs, begun, strict=True)
-            ]
+        panels = self.panels or Panels.none(len(self.costs_))
+        begun = panels.begun_at(self.stages_)
+        costs = [
+            self.costs_[stage].sum() + self.stage_cost + panels.costs[new].sum()
+            for stage, new in zip(self.stages_, begun, strict=True)
+        ]
         return np.array(costs, dtype=np.float64)
 
     def labels_of(self, outcome: RoutedRecords) -> Array:
@@ -276,40 +271,40 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         return with_rejects(labels, outcome.conclusive, self.reject_label)
 
     def outcome(self, X: pd.DataFrame | Array) -> RoutedRecords:
-        """Send records (n, d) through the stages; the other methods are views of this.
+        """Send records (n, d) through the stages; the other methods return parts of the result.
 
         Raises
         ------
         InputError
             A value that was acquired cannot be encoded.
         ValueError
-            Other features than those of ``fit``.
+            The features are not those of ``fit``.
         """
         return route(self, records_for(self, X))
 
     def check_columns(self, names: Collection[str]) -> None:
-        """Check that the features of the first stage are there, if missing ones are imputed."""
+        """Check that the columns of the first stage are there, if missing values are imputed."""
         if not self.encoder_.named:
             super().check_columns(names)
         elif self.missing == "impute":
             require_columns((self.encoder_.feature_names[i] for i in self.stages_[0]), names)
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Predict records of a table, whatever else is in it.
+        """Predict records of a table, which may have further columns.
 
         Parameters
         ----------
         frame : DataFrame (n, any)
-            Has a column for each feature of the stages that records reach; unless missing values
-            are imputed, one that is not there is missing in all records.
+            Has a column for each feature of the stages that records reach. If missing values are
+            not imputed, a column that is not there counts as missing in all records.
 
         Returns
         -------
         DataFrame (n, 5 or 6), indexed as ``frame``
-            ``label`` (or the reject label), ``confidence`` (NaN where no stage had all its values,
-            so that there is none), ``stage`` (from 1), ``cost``, and ``missing``, the names of the
-            features that were wanted and have no value. With a decision by costs ``risk`` too,
-            what the answer is expected to cost.
+            ``label`` (or the reject label), ``confidence`` (NaN where no stage had all its values),
+            ``stage`` (from 1), ``cost``, and ``missing``, the names of features that were needed
+            and have no value. With a decision by costs also ``risk``, the expected cost of the
+            answer.
 
         Raises
         ------
@@ -342,15 +337,15 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         return pd.DataFrame(columns, index=frame.index)
 
     def _missing_values(self, frame: pd.DataFrame, outcome: RoutedRecords) -> Array:
-        """Return the names (n,) of the features without a value at the stages each record met."""
+        """Return the names (n,) of features without a value in the stages each record entered."""
         names = np.full(len(frame), "", dtype=object)
         for number, features in enumerate(self.stages_, start=1):
             here = np.flatnonzero(outcome.stage >= number)
             gaps = self.encoder_.missing(frame, features, here)
             for column, position in enumerate(features):
-                at = here[gaps[:, column]]
+                rows = here[gaps[:, column]]
                 name = self.encoder_.feature_names[position]
-                names[at] = np.where(names[at] == "", name, names[at] + f"; {name}")
+                names[rows] = np.where(names[rows] == "", name, names[rows] + f"; {name}")
         return names
 
     def next_features(self, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -368,8 +363,8 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         """Write each stage's classifier as an ONNX file, and ``stages.json`` about them.
 
         A graph takes the encoded columns of the features that its stage ``reads``, in that order,
-        as float32, and returns a label and the probabilities, in the order of ``classes``. What
-        a column is, and when a record leaves, says ``stages.json``.
+        as float32. It returns a label and the probabilities, in the order of ``classes``.
+        ``stages.json`` says what each column is and when a record leaves.
 
         Returns
         -------
@@ -391,11 +386,11 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         return model
 
     def card(self) -> Card:
-        """Return what the README says of the model."""
+        """Return the text of the model's README."""
         return card_of(self)
 
     def _set(self, encoder: Encoder) -> None:
-        """Check the parameters and set what follows from them."""
+        """Check the parameters and set the attributes that follow from them."""
         self.encoder_ = encoder
         self.costs_ = costs_for(self.costs, len(encoder.feature_names))
         if not 0 <= self.stage_cost < np.inf:
@@ -409,32 +404,30 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         )
 
     def _stages_of(self, encoder: Encoder) -> tuple[IntArray, ...]:
-        """Return the features that each stage acquires; ``costs_`` is set."""
-        return _stages(self.stages, encoder)
+        """Return the features that each stage acquires; subclasses may read ``costs_``."""
+        if self.stages is None:
+            return (np.arange(len(encoder.feature_names), dtype=np.int64),)
+        if len(self.stages) == 0:
+            raise InputError("stages: expected one or more, found none")
+        parts: list[IntArray] = []
+        seen: set[int] = set()
+        for j, stage in enumerate(self.stages, start=1):
+            positions = [encoder.position(feature) for feature in stage]
+            if not positions:
+                raise InputError(
+                    f"stages: expected features in each stage, found none in stage {j}"
+                )
+            for position in positions:
+                if position in seen:
+                    raise InputError(
+                        f"stages: expected each feature once, found "
+                        f"{encoder.feature_names[position]!r} again in stage {j}"
+                    )
+                seen.add(position)
+            parts.append(np.array(positions, dtype=np.int64))
+        return tuple(parts)
 
     def _columns(self) -> list[IntArray]:
         """Return the encoded columns that each stage's classifier takes."""
         numbers = range(1, len(self.stages_) + 1)
         return [self.encoder_.columns_of(acquired(self, number)) for number in numbers]
-
-
-def _stages(stages: Sequence[Sequence[int | str]] | None, encoder: Encoder) -> tuple[IntArray, ...]:
-    if stages is None:
-        return (np.arange(len(encoder.feature_names), dtype=np.int64),)
-    if len(stages) == 0:
-        raise InputError("stages: expected one or more, found none")
-    parts: list[IntArray] = []
-    seen: set[int] = set()
-    for j, stage in enumerate(stages, start=1):
-        positions = [encoder.position(feature) for feature in stage]
-        if not positions:
-            raise InputError(f"stages: expected features in each stage, found none in stage {j}")
-        for position in positions:
-            if position in seen:
-                raise InputError(
-                    f"stages: expected each feature once, found "
-                    f"{encoder.feature_names[position]!r} again in stage {j}"
-                )
-            seen.add(position)
-        parts.append(np.array(positions, dtype=np.int64))
-    return tuple(parts)

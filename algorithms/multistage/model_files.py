@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from algorithms.multistage.config import MissingPolicy
-from algorithms.multistage.routing import Staged, acquired
+from algorithms.multistage.routing import acquired
 from framework.arrays import Array, FloatArray
 from framework.data.costs import Panels
 from framework.data.encoding import Encoder
@@ -23,7 +23,10 @@ from framework.models.files import ModelFiles
 from framework.models.model import Card
 from framework.models.store import cell
 
-_ROUNDING = 1e-6  # of probabilities in float32: what reaches a threshold exactly may come out below
+if TYPE_CHECKING:
+    from algorithms.multistage.model import MultiStageClassifier as Model
+
+_ROUNDING = 1e-6  # rounding of probabilities in float32 may move one below its threshold
 _TEXT = """\
 It acquires the features of a record stage by stage and answers as soon as it is confident
 enough; features of later stages are then neither needed nor paid for. {reject}
@@ -34,7 +37,7 @@ enough; features of later stages are then neither needed nor paid for. {reject}
 
 {rule}"""
 _BY_COST = """\
-It says the class of least expected cost, and answers where that cost, its risk, is low enough:
+It picks the class of least expected cost, and answers where that cost, its risk, is low enough:
 
 | stage | risk of an answer at most |
 | --- | --- |
@@ -47,7 +50,7 @@ No answer costs {no_answer:g}; a wrong one, by the true class (rows) and the one
 {errors}"""
 
 
-def write_model(model: Staged, files: ModelFiles) -> dict[str, Any]:
+def write_model(model: Model, files: ModelFiles) -> dict[str, Any]:
     """Write the classifiers and return the description of the rest, plain JSON values."""
     numbered = enumerate(model.classifiers_, start=1)
     names = [write_classifier(files, f"stage_{number}", c) for number, c in numbered]
@@ -71,8 +74,8 @@ def _alike(thresholds: FloatArray) -> FloatArray:
     return thresholds[0] if (thresholds == thresholds[0]).all() else thresholds
 
 
-def _decision(model: Staged) -> dict[str, Any] | None:
-    """Return the costs that the stages decide by, in the order of the classes."""
+def _decision(model: Model) -> dict[str, Any] | None:
+    """Return the costs by which stages decide, in the order of the classes, as JSON values."""
     costs = model.decision_
     if costs is None:
         return None
@@ -81,12 +84,12 @@ def _decision(model: Staged) -> dict[str, Any] | None:
 
 
 def _stored_decision(plain: Any, classes: Array) -> dict[str, Any] | None:
-    """Return what ``_decision`` wrote, as a parameter of the model.
+    """Return what :func:`_decision` wrote, as a parameter of the model.
 
     Raises
     ------
     InputError
-        A table of other classes.
+        The table of errors does not have a row and a column for each class.
     """
     if plain is None:
         return None
@@ -107,7 +110,7 @@ def read_model(cls: Any, files: ModelFiles, plain: Mapping[str, Any]) -> Any:
     Raises
     ------
     InputError
-        A description that is damaged, or that does not fit together.
+        The description is damaged or does not fit together.
     """
     classes = stored_labels(plain["classes"])
     reject_label, panels = plain["reject_label"], plain.get("panels")
@@ -129,7 +132,7 @@ def read_model(cls: Any, files: ModelFiles, plain: Mapping[str, Any]) -> Any:
 
 
 def _stored_thresholds(plain: Mapping[str, Any]) -> Any:
-    """Return what ``_alike`` wrote, as a parameter of the model."""
+    """Return the thresholds that :func:`write_model` wrote, as a parameter of the model."""
     rows, classes = plain["thresholds"], plain["classes"]
     if np.ndim(rows) == 1:
         return dict(zip(classes, rows, strict=True))
@@ -144,7 +147,7 @@ def _policy(value: Any) -> MissingPolicy:
     raise InputError(f"missing: expected one of {', '.join(policies)}, found {value!r}")
 
 
-def card_of(model: Staged) -> Card:
+def card_of(model: Model) -> Card:
     """Return the stages with their features and costs, and the thresholds, as tables."""
     plain = cell(model.reject_label).replace("`", "'")
     reject = (
@@ -162,7 +165,7 @@ def card_of(model: Staged) -> Card:
     )
 
 
-def _stages(model: Staged) -> str:
+def _stages(model: Model) -> str:
     names, total = model.encoder_.feature_names, model.cumulative_costs()
     panels, rows = model.panels or Panels.none(len(names)), []
     begun = panels.begun_at(model.stages_)
@@ -176,8 +179,8 @@ def _stages(model: Staged) -> str:
     return "\n".join(rows)
 
 
-def _rule(model: Staged) -> str:
-    """Return what an answer needs, as tables."""
+def _rule(model: Model) -> str:
+    """Return the condition for an answer, as tables."""
     labels = [cell(label) for label in model.classes_.tolist()]
     costs = model.decision_
     if costs is None:
@@ -204,29 +207,26 @@ def _rule(model: Staged) -> str:
     )
 
 
-def write_onnx(model: Staged, folder: Path) -> list[Path]:
+def write_onnx(model: Model, folder: Path) -> list[Path]:
     """Write each stage's classifier as ONNX; see ``MultiStageClassifier.save_onnx``."""
     graphs = [
         _graph(classifier, model.classes_, number)
         for number, classifier in enumerate(model.classifiers_, start=1)
     ]
     folder.mkdir(parents=True, exist_ok=True)
-    files = []
+    names, costs = model.encoder_.feature_names, model.cumulative_costs().tolist()
+    files: list[Path] = []
+    stages: list[dict[str, Any]] = []
     for number, graph in enumerate(graphs, start=1):
         files.append(folder / f"stage_{number}.onnx")
         write_whole(files[-1], graph)
-    names = model.encoder_.feature_names
-    stages = [
-        {
-            "file": file.name,
+        stage = {
+            "file": files[-1].name,
             "acquires": [names[i] for i in model.stages_[number - 1]],
             "reads": [names[i] for i in acquired(model, number)],
-            "cost_so_far": float(cost),
+            "cost_so_far": costs[number - 1],
         }
-        for number, (file, cost) in enumerate(
-            zip(files, model.cumulative_costs(), strict=True), start=1
-        )
-    ]
+        stages.append(stage)
     about = {
         "classes": model.classes_.tolist(),
         "thresholds": (_alike(model.thresholds_) - _ROUNDING).tolist(),
@@ -262,7 +262,7 @@ def _graph(classifier: Any, classes: Array, number: int) -> bytes:
 
 
 def _as_scikit_learn(classifier: Any, classes: Array) -> Any:
-    """Return a logistic regression of scikit-learn for ours; anything else as it is."""
+    """Return a scikit-learn logistic regression if the classifier is ours, else the classifier."""
     if not isinstance(classifier, LinearProbability):
         return classifier
     from sklearn.linear_model import LogisticRegression

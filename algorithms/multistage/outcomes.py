@@ -1,4 +1,4 @@
-"""What ordered partitions answer to each record, and what they pay for it."""
+"""The answers of ordered partitions to each record, and what they pay for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def parts_of(
     counts: Sequence[IntArray],
     subgroups: Sequence[Subgroups],
 ) -> dict[Part, Records | None]:
-    """Return the records of the search and the test records, as answers are about them.
+    """Return the records of the search and the test records, to which answers refer.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ def parts_of(
     classes : tuple
         Labels, by class code.
     counts : sequence of numpy.ndarray of int64, shape (records,)
-        How often each record counts, by part; none where each counts once.
+        How often each record of a part counts; empty if each counts once.
     subgroups : sequence of Subgroups
-        By part; none where there are no subgroups.
+        Those of each part; empty if there are none.
     """
     cut = data.n_validation
 
@@ -53,13 +53,9 @@ def parts_of(
 
 
 def answers_of(
-    X: Array,
-    table: scoring.Held,
-    held: HeldOutRecords,
-    charges: scoring.Charges,
-    records: Records,
+    X: Array, table: scoring.Held, held: HeldOutRecords, charges: scoring.Charges, records: Records
 ) -> Answers:
-    """Send records through the stages of partitions; return what came of them.
+    """Send records through the stages of partitions; return their answers and what they pay.
 
     Parameters
     ----------
@@ -68,11 +64,11 @@ def answers_of(
         Has every stage classifier that the genomes need.
     held, records
         The same records, as scoring and as metrics read them.
-    charges
+    charges : Charges
     """
     first, names, alike = _names(held)
     total = int(charges.of_feature.sum() + charges.of_panel.sum()) + charges.of_stage * X.shape[1]
-    narrow = total < 2**31  # half the memory: most of the time goes into it
+    narrow = total < 2**31  # half the memory to write, which takes most of the time
     paid = np.empty((len(X), len(records)), dtype=np.int32 if narrow else np.int64)
     codes, lost, stages, failed = scoring.record_answers(
         np.ascontiguousarray(X), table, held.first_word, charges, held.labels, names, first, paid
@@ -86,17 +82,18 @@ def answers_of(
 
 
 def _names(held: HeldOutRecords) -> tuple[int, Array, tuple[int, ...]]:
-    """Return how the planes of bits name classes.
+    """Return how the planes of bits name the class of an answer.
 
     Returns
     -------
     int
         The first plane that says it.
     numpy.ndarray of int16, shape (classes, 2^m)
-        The code of the class that a record of a class is called, by the number in the planes.
+        The class code of the answer, by the record's true class and by the number in the planes.
     tuple of int
-        The classes that are not told apart: of several, where no bits tell the class, a wrong
-        answer may be any other one but the positive class.
+        Classes that are not told apart. Without planes of class codes, only right, positive and
+        other answers are distinct: with three classes and more, a wrong answer stands for any of
+        the others.
     """
     classes, positive = np.arange(held.classes, dtype=np.int16), held.positive
     if held.codes:
@@ -113,7 +110,7 @@ def _names(held: HeldOutRecords) -> tuple[int, Array, tuple[int, ...]]:
 
 
 def _charged(charges: scoring.Charges, acquired: BoolArray) -> IntArray:
-    """Return what features (n, d) cost together, in units, (n,)."""
+    """Return the cost (n,) of the features that are acquired (n, d), in fixed point."""
     paid: IntArray = acquired @ charges.of_feature
     for panel, cost in enumerate(charges.of_panel):
         paid = paid + cost * acquired[:, charges.panel_of == panel].any(axis=1)

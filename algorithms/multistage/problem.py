@@ -1,12 +1,12 @@
 """Multi-stage classifiers with early exit and a terminal reject, as a problem (EMSCO, Section 2).
 
 A candidate is an ordered partition of the features into stages. A record passes the stages in
-turn; at each, the features of the stage are acquired (and paid for) and a classifier trained on
-all features acquired so far predicts; the record leaves as soon as the most likely class is
-confident enough, or undecided after the last stage.
+turn. At each, the features of the stage are acquired (and paid for), and a classifier trained on
+all features acquired so far predicts. The record leaves as soon as the probability of its most
+likely class is high enough, or without an answer after the last stage.
 
-A stage's classifier depends on its set of features alone, so all candidates share one cache of
-sub-classifiers, kept as bits per record; scoring a candidate is a handful of word operations.
+The classifier of a stage depends only on its set of features, so all candidates share one cache of
+sub-classifiers, kept as bits per record. Scoring a candidate then takes a few operations on words.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ _FOUND_OR_NOT = (
     "where features tell classes only together, a tree may find that or not: 95% ranges of its "
     "accuracy then hold less often, in 80% of an XOR"
 )
-_STARTS = 50  # classifiers that a search begins with, at most
+_STARTS = 50  # greatest number of classifiers that a search begins with
 
 
 class MultiStageProblem(AnsweringProblem, Deployable):
     """Coverage, conclusive accuracy and cost of ordered feature partitions.
 
-    Usually made by :meth:`from_config`. Its metrics, over the validation records, or in a
-    cross-validation over its records, each answered by classifiers that were fitted without it:
+    Usually made by :meth:`from_config`. Its metrics are over the validation records. In a
+    cross-validation they are over its records, each answered by classifiers fitted without it:
 
     ``coverage``
         Share of records that leave with an answer (Equation 3, conclusiveness).
@@ -85,8 +85,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         Share of the answers that are right (Equation 4, conclusive accuracy); 0 where there is no
         answer at all.
     ``cost``
-        Mean cost of the features acquired, and of the stages reached where these cost something,
-        undecided records included (Section 2.2.3, raw cost).
+        Mean cost of the features acquired and, where they cost something, of the stages reached;
+        records without an answer are included (Section 2.2.3, raw cost).
     ``stages``
         Number of stages.
     ``inconclusive_rate``
@@ -95,13 +95,13 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         Mean and least over the classes of the share of a class's answers that are right; 0 for a
         class none of whose records has an answer.
     ``false_positive_rate``, ``false_negative_rate``, ``recall``, ``f1``
-        Of the records with an answer: share of the negatives called positive, of the positives
-        called something else or positive, and the harmonic mean of precision and recall; 0 where
-        there is nothing to take a share of. Only where there is a positive class.
+        Of the records with an answer: the share of negatives called positive, of positives called
+        something else, of positives called positive, and the harmonic mean of precision and
+        recall; 0 where there is nothing to take a share of. Only with a positive class.
     ``error_cost``
         Mean cost per record of wrong answers. Only with ``error_costs``.
     ``risk``, ``total_cost``
-        Mean cost per record of wrong answers and of none; the same and the acquisition cost. Only
+        Mean cost per record of wrong and missing answers, and the sum of that and ``cost``. Only
         with ``decision``.
 
     All values are exact: they are ratios of integer counts, and costs are fixed-point numbers.
@@ -121,17 +121,17 @@ class MultiStageProblem(AnsweringProblem, Deployable):
     error_costs : numpy.ndarray of float64, shape (K,), optional
         What a wrong answer costs, by the true class.
     decision : StageDecision, optional
-        Stages decide by these costs. The space has further genes then, the numbers of thresholds.
+        Stages decide by these costs. Further genes then choose thresholds of risk.
     confidences : Confidences, optional
-        Thresholds that designs choose from, as further genes; those of ``data`` if None.
+        Thresholds that further genes choose from; those of ``data`` are fixed if None.
     rates : sequence of Measure
         Further metrics.
-    subgroups : sequence of Subgroups
-        Of the records that are scored and of the test records; none unless given.
+    subgroups : sequence of Subgroups, optional
+        Those of the records that are scored, and of the test records.
     counts : sequence of numpy.ndarray of int64, optional
-        How often each of these records counts; once each unless given.
+        How often each of these records counts; once if it is empty.
     missing : {'impute', 'ask', 'inconclusive'}
-        Of the models; see :class:`~algorithms.multistage.model.MultiStageClassifier`.
+        What models do; see :class:`~algorithms.multistage.model.MultiStageClassifier`.
     classifier : ClassifierConfig, optional
         What is trained for each stage; logistic regression if None.
     calibration : {'none', 'isotonic', 'sigmoid', 'softmax'}
@@ -191,12 +191,12 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             if self._reported(metric)
         )
         self.counts = tuple(counts)
-        self._own_names = tuple(metric.name for metric in of_family)
+        self._family_names = tuple(metric.name for metric in of_family)
         k = len(self.classes)
         about = k, data.positive, self.cost_scale, self.error_costs
         self.measures = each_once([*measures_of(of_family, *about), *rates])
         self._answered = parts_of(data, self.classes, self.counts, subgroups)
-        answers = [  # all that decides what a sub-classifier answers
+        answers = [  # everything on which the answers of a sub-classifier depend
             COMPONENTS_FORMAT,
             source.fingerprint,
             self.kind,
@@ -223,8 +223,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         if chosen is not None:
             design.append(chosen.per_stage)
         design += [rate.metric.name for rate in rates]
-        design += [[*of.names, of.codes.tolist()] for of in subgroups]
-        design += [of_family.tolist() for of_family in self.counts]
+        design += [[*part.names, part.codes.tolist()] for part in subgroups]
+        design += [of_part.tolist() for of_part in self.counts]
         self.fingerprint = digest([self.components_fingerprint, *design])
         self._all_records: AllRecords | None = None
         self._start_empty()
@@ -238,7 +238,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         Raises
         ------
         InputError
-            Whatever is wrong with data, costs or the other keys.
+            The data, the costs or other keys cannot be used.
         """
         problem = cls(**load(config))
         problem.open_store()
@@ -272,21 +272,21 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         return total, f"{text}; at most {most:,} of them, {total / 1e6:,.0f} MB in all"
 
     def __getstate__(self) -> dict[str, Any]:
-        # Components and the disk stay with the driver; workers are sent those they lack.
+        # the driver keeps components and the disk, and sends workers the components they lack
         return {**self.__dict__, "sub_classifiers": None, "_records": None, "_all_records": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # The table is made here: what came through Ray's object store cannot be written.
+        # each process makes its own table: arrays from Ray's object store are read-only
         self.__dict__ |= state
         self._start_empty()
 
     def _start_empty(self) -> None:
-        """Set up what is made in each process: an empty table, and what follows from the data."""
+        """Set up what each process makes for itself: an empty table and the held-out records."""
         self.sub_classifiers = self._classifiers(self.data)
         self._records = held_out_records(self.data)
 
     def _classifiers(self, data: StageData, *, stored: bool = True) -> SubClassifiers:
-        """Return an empty table of sub-classifiers that records train."""
+        """Return an empty table of sub-classifiers that are trained on ``data``."""
         rule, chosen = scoring.BY_CONFIDENCE, self.decision or self.confidences
         if chosen is not None:
             rule = chosen.rule(self.space.n, data.answer_planes)
@@ -305,12 +305,13 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         return tuple(names)
 
     def settings(self, X: Array) -> Mapping[str, FloatArray]:
-        """Return the threshold of each design, or that of each stage, where a gene chooses it."""
+        """Return the thresholds that genes choose; NaN for stages that a design does not have."""
         chosen = self.decision or self.confidences
         if chosen is None or not self.space.levels:
             return {}
         n, levels = self.space.n, self.space.levels
-        last = X[:, :n].max(axis=1, initial=0) - (self.decision is not None)  # stage with one
+        # with a decision by costs, the last stage has no threshold
+        last = X[:, :n].max(axis=1, initial=0) - (self.decision is not None)
         values = chosen.thresholds[X[:, n:].astype(np.int64)]
         values[np.arange(levels) > last[:, None]] = np.nan
         return dict(zip(self.gene_names[n:], values.T, strict=True))
@@ -345,25 +346,25 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         Parameters
         ----------
         level : int
-            Number of the threshold that all stages have, where there are several.
+            Gene value of the threshold that all stages have, 0 if there is no choice.
 
         Raises
         ------
         InputError
-            Records that do not count alike, or one that cannot be trained.
+            Records have weights, or a sub-classifier cannot be trained.
         """
         self._refuse_weights()
         return self.sub_classifiers.stage_tables(self._records[0].everyone, level)
 
     def stage_planes(self) -> tuple[WordArray, scoring.Rule, WordArray, int]:
-        """Return every plane of bits, where stages decide by costs, as :meth:`stage_tables`.
+        """Return all planes of bits, for exact methods where stages decide by costs.
 
         Returns
         -------
         numpy.ndarray of uint64, shape (2^n, planes, words)
-            By feature set.
+            The planes by feature set.
         Rule
-            What the planes are.
+            What each plane says.
         numpy.ndarray of uint64, shape (words,)
             One bit per record.
         int
@@ -408,11 +409,11 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         return _FOUND_OR_NOT if refitted else ""
 
     def starts(self) -> Array:
-        """Return what a person would do without a search.
+        """Return designs of one stage, as a person might take without a search.
 
-        Where stages decide by costs, one classifier on the cheapest features, on ever more of them,
-        on all, as money allows. Where designs choose a threshold of confidence, one classifier on
-        all features at each of them.
+        Where designs choose a threshold of confidence, the stage has all features, at each of the
+        thresholds. Where stages decide by costs, it has the cheapest feature, the two cheapest, and
+        so on up to all, or all of them if no feature may be removed.
         """
         n, nothing = self.space.n, super().starts()
         if self.confidences is not None:
@@ -433,17 +434,18 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         return self._answered[part]
 
     def answers(self, X: Array, part: Part = "search") -> Answers:
-        """Return what genomes answer to records, and what they pay."""
+        """Return what genomes answer to the records of a part, and what these pay."""
         self._build_missing(X)
-        records, held = self.records(part), self.sub_classifiers.table.held
+        records, table = self.records(part), self.sub_classifiers.table.held
         assert records is not None
-        at = int(part == "test")
-        return answers_of(self.space.checked(X), held, self._records[at], self.charges, records)
+        held = self._records[int(part == "test")]
+        return answers_of(self.space.checked(X), table, held, self.charges, records)
 
     def refits(self, X: Array) -> Refits | None:
-        """Return what each fold's classifiers, and those handed out, do on all records.
+        """Return the outcomes, on all records, of each fold's classifiers and of the final ones.
 
-        Of each feature set one more than there are folds is trained, unless it is on disk.
+        For each feature set they are trained here, unless they are on disk: one classifier for each
+        fold, and one on all records.
         """
         if self._all_records is None:
             self._all_records = AllRecords(self.data, partial(self._classifiers, stored=False))
@@ -456,7 +458,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
     def _outcomes_of(
         self, X: Array, classifiers: SubClassifiers, held: HeldOutRecords
     ) -> RecordOutcomes:
-        """Return how genomes, whose classifiers are there, do on the first of the records."""
+        """Return the outcomes of genomes, whose classifiers are trained, on the first repeat."""
         records = self.records()
         assert records is not None
         first = replace(records.take(np.arange(len(held.labels))), units=None, refitted=False)
@@ -475,7 +477,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
     ) -> dict[str, Any]:
         """Return a configuration's section with other costs of errors by true class.
 
-        Where stages decide by them, they decide anew: with the thresholds that were searched.
+        If stages decide by costs, they then decide by these, with the thresholds of the search.
         """
         costs = per_class(errors, self.classes, 1.0, "costs")
         by_class = dict(zip(map(str, self.classes), costs.tolist(), strict=True))
@@ -491,7 +493,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
     def with_prices(
         self, section: Mapping[str, Any], prices: Mapping[str, float]
     ) -> dict[str, Any]:
-        """Return a configuration's section with other prices; what panels cost stays."""
+        """Return a configuration's section with other prices of features; panels keep theirs."""
         for name, price in prices.items():
             if name not in self.feature_names:
                 raise InputError(
@@ -508,7 +510,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
     def alternatives(self) -> Sequence[Alternative]:
         """Return one classifier on all features with a reject threshold, and the largest class.
 
-        None as yet where stages decide by costs.
+        There are none where stages decide by costs.
         """
         if self.decision is not None:
             return []
@@ -523,7 +525,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         ]
 
     def _alternative(self, name: str, codes: Mapping[str, IntArray], paid: int) -> Alternative:
-        """Return classifiers by what they say to scored and test records, (records,) each."""
+        """Return an alternative from its answers to scored and test records, (records,) each."""
         n, stacked = self.data.n_validation, np.stack([*codes.values()])
 
         def answers(part: Part, said: IntArray) -> Answers:
@@ -570,7 +572,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         )
 
     def certified(self, model: Any, table: pd.DataFrame, answers: Answers) -> CertifiedCosts:
-        """Return what a model's answers pay, in units, and the most that one can pay."""
+        """Return what a model's answers pay, in fixed point, and the most that a record can pay."""
         most = float(model.cumulative_costs()[-1]) * self.cost_scale
         paid = {COST: table["cost"].to_numpy(dtype=np.float64)[np.newaxis] * self.cost_scale}
         if self.decision is None:
@@ -595,14 +597,16 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         if not self.encoder:
             return None
         data = self.data
-        held = data.held[:, : 0 if data.folds else data.n_validation]  # folds pool all of them
+        # in a cross-validation the design already has all records of the search
+        held = data.held[:, : 0 if data.folds else data.n_validation]
         searched = np.concatenate([data.design, held], axis=1)
         y = np.concatenate([data.y, data.y_held[: held.shape[1]]])
 
-        def of(columns: Array, labels: IntArray) -> WordArray:  # -0.0 is 0.0
+        def hashed(columns: Array, labels: IntArray) -> WordArray:  # adding 0.0 makes -0.0 0.0
             return row_codes(np.column_stack([columns, labels.astype(np.float64)]) + 0.0)
 
-        return of(Encoder.from_json(self.encoder).transform(frame), codes), of(searched.T, y)
+        encoded = Encoder.from_json(self.encoder).transform(frame)
+        return hashed(encoded, codes), hashed(searched.T, y)
 
     def walk(self, model: Any) -> Any:
         from algorithms.multistage.routing import walk_held_records
@@ -617,21 +621,21 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         return [pack(mask) for mask in masks]
 
     def _build_missing(self, X: Array) -> None:
-        """Train the sub-classifiers that genomes need and that are neither here nor on disk."""
+        """Train the sub-classifiers that genomes need and that are not in memory or on disk."""
         missing = self.missing_components(X)
         if len(missing):
             self.add_components(self.build_components(missing))
 
     def _measure(self, X: Array, part: Part) -> Mapping[str, FloatArray]:
-        """Score genomes on the records of a part."""
+        """Return the metrics of genomes on the records of a part."""
         if self.counts:
             return self.slowly(X, part)
         self._build_missing(X)
-        records = self._records[int(part == "test")]
-        of = records, self.charges, self.cost_scale, self.error_costs
-        values = measure(self.space.checked(X), self.sub_classifiers.table.held, *of)
-        values = {name: values[name] for name in self._own_names}
-        if further := self.measures[len(self._own_names) :]:
+        table, records = self.sub_classifiers.table.held, self._records[int(part == "test")]
+        prices = self.charges, self.cost_scale, self.error_costs
+        values = measure(self.space.checked(X), table, records, *prices)
+        values = {name: values[name] for name in self._family_names}
+        if further := self.measures[len(self._family_names) :]:
             rated = measured(self.answers(X, part), further)
             values |= {name: column[:, 0] for name, column in rated.items()}
         return values

@@ -1,4 +1,4 @@
-"""What a multi-stage problem is made of: records to train on and to score, costs, their source."""
+"""The data of a multi-stage problem: records to train on and to score, costs, and their source."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from algorithms.multistage.kernels.starts import Start, mean_products
 from framework.arrays import BoolArray, FloatArray, IntArray, WordArray, frozen
 from framework.data.costs import Panels
 
-MOST_COEFFICIENTS = 1000  # of a fit on all columns that pays as a start for the others
-_KEPT = 1 << 23  # bytes of the coefficients of one fold
-_OBJECTS = 256  # bytes beside the numbers of each
+MOST_COEFFICIENTS = 1000  # with more, a fit on all columns does not pay as a start for the others
+_CACHE = 1 << 23  # greatest number of bytes of the coefficients of one fold
+_OBJECTS = 256  # bytes that an entry takes besides its numbers
 
 
 class LogisticFits:
-    """Logistic regressions of the same training records, each fitted once.
+    """A cache of logistic regressions on the same training records.
 
-    Whatever they are asked about, and however often, they are the same. What is above 8 MiB is
-    fitted again, and so it is in another process.
+    A fit does not depend on the records that it is asked about, so that it can be used again. Fits
+    for which 8 MiB are not enough are made again, as are all of them in another process.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class LogisticFits:
         self.starts = starts
 
     def fill(self, C: float, keys: WordArray, models: FloatArray) -> BoolArray:
-        """Fill in the coefficients (m, free, D + 1) of keys (m, words); return which are there."""
+        """Fill in the coefficients (m, free, D + 1) of keys (m, words); return which are cached."""
         ready = np.zeros(len(keys), dtype=bool)
         for i, key in enumerate(keys):
             model = self._coefficients.get((C, key.tobytes()))
@@ -57,7 +57,7 @@ class LogisticFits:
         """Keep coefficients that were fitted, as long as there is room."""
         for key, model in zip(keys, models, strict=True):
             self._bytes += model.nbytes + _OBJECTS
-            if self._bytes > _KEPT:
+            if self._bytes > _CACHE:
                 return
             self._coefficients[C, key.tobytes()] = model.copy()
 
@@ -69,12 +69,12 @@ class Fold:
     Attributes
     ----------
     data : StageData
-        Trains on the other folds; its validation records are those of this fold. Encoded by what
-        the other folds say: the number of columns may differ from fold to fold.
+        The records of the other folds to train on, and those of this fold to validate on. The
+        encoder is fitted on the former, so the number of columns may differ from fold to fold.
     rows : int64 (records of the fold,)
-        Where they are among all records that are scored.
+        Positions of the fold's records among all records that are scored.
     trained : int64 (training records,)
-        Where those that it trains on are among the records of the problem.
+        Positions of its training records among the records of the problem.
     """
 
     data: StageData
@@ -86,8 +86,8 @@ class Fold:
 class StageData:
     """The records in the form in which sub-classifiers are trained and scored.
 
-    In a cross-validation, ``design`` and ``y`` are the training and validation records together,
-    on which models are fitted that are handed out; ``folds`` train those that are scored.
+    In a cross-validation, ``design`` and ``y`` have the training and validation records together,
+    on which the models that users get are fitted; ``folds`` train the models that are scored.
 
     Attributes
     ----------
@@ -98,38 +98,39 @@ class StageData:
     held : float64 (D, validation + test records)
         In a cross-validation, the test records alone: the others are in the folds.
     y_held : int64
-        Of the records that are scored, then of the test records.
+        Class codes of the records that are scored, then of the test records.
     n_validation : int
-        Records that are scored: the validation records, or each record of a cross-validation as
-        often as it is repeated (without those before the first fold, where folds follow in time).
+        Number of records that are scored: the validation records, or each record of a
+        cross-validation once for every repeat (where folds follow in time, without the records
+        before the first fold).
     first : int64 (features + 1,)
         Feature ``i`` has the encoded columns ``first[i]`` to ``first[i + 1] - 1``.
     thresholds : float64 (classes,)
-        Confidence that a prediction of each class needs; of several to choose from, the least.
+        Confidence that an answer of each class needs; the least one if a gene chooses it.
     positive : int
         Code of the positive class, -1 for none.
     rule : RiskRule
-        Makes the answers in place of the thresholds where errors have costs; has the thresholds to
+        Decides instead of the thresholds where errors have costs; has the thresholds that genes
         choose from.
     copy_of : int64 (training records,), optional
-        Equal for copies of one record and for records of one group, which the folds of a
-        calibration keep together; None: each is on its own.
+        A code that copies of one record, or records of one group, share: the folds of a calibration
+        keep them together. None if every record is on its own.
     folds : tuple of Fold
-        Of a cross-validation, those of each repeat in turn; empty where there are validation
-        records.
+        The folds of a cross-validation, one repeat after the other; empty where there are
+        validation records.
     units : int64 (n_validation,), optional
-        Code of each record that is scored, from 0; a resample draws those of one code together:
-        the records of a group, the copies of a record, a record in each repeat. None: each on its
-        own.
+        A code, from 0, of each record that is scored. A resample draws the records of one code
+        together: those of a group, copies of a record, a record in each repeat. None if every
+        record is on its own.
     class_weights : tuple of float
-        How much a training record of each class counts in the built-in logistic regression;
-        empty: all count 1.
+        How much a training record of each class counts in the built-in logistic regression; empty
+        if all count 1.
     codes : int
-        Bits per record that say which class an answer is; 0 where it does not matter.
+        Number of bits per record for the class of an answer; 0 if no metric needs it.
     sample_weights : float64 (training records,), optional
-        How much each counts in training, beside its class.
+        How much each training record counts; multiplied by the weight of its class.
     logistic_fits : LogisticFits
-        Those of the training records; what is asked about other records has the same.
+        Those of the training records, shared with data that score other records.
     """
 
     design: FloatArray
@@ -152,22 +153,21 @@ class StageData:
     )
 
     def __post_init__(self) -> None:
-        # As arrays come out of Ray's object store: kernels are compiled once for both.
+        # arrays from Ray's object store are read-only; kernels are compiled for this type alone
         for name in ("design", "y", "held", "y_held", "first", "thresholds"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
 
     @cached_property
     def weights(self) -> FloatArray:
-        """How much each training record counts in a fit: by its class, and on its own."""
+        """How much each training record counts in a fit: class weight times sample weight."""
         each = np.array(self.class_weights or (1.0,) * len(self.thresholds))
         of_records = 1.0 if self.sample_weights is None else self.sample_weights
         return frozen(each[self.y] * of_records)
 
     def start(self, C: float) -> Start:
-        """Return what logistic regressions on subsets start from: the one on all columns.
+        """Return what fits on subsets of columns start from: the fit on all columns, made once.
 
-        Zeros where it does not converge, nothing where there are very many columns. Of the data
-        alone, and fitted once.
+        The coefficients are zeros if it does not converge or if there are very many columns.
         """
         if C not in self.logistic_fits.starts:
             basis, products = logistic.class_basis(len(self.thresholds)), np.zeros((0, 0))
@@ -184,11 +184,11 @@ class StageData:
 
     @cached_property
     def refit(self) -> StageData:
-        """Of a cross-validation: what trains on all its records, and is asked about the tests."""
+        """In a cross-validation: data that train on all its records and score the test records."""
         return self.asked(self.held, self.y_held[self.n_validation :], 0)
 
     def asked(self, held: FloatArray, y_held: IntArray, n_validation: int) -> StageData:
-        """Return what trains on the same records, and is asked about others: its fits are these."""
+        """Return data that train on the same records, with the same fits, but score others."""
         other = replace(
             self, held=held, y_held=y_held, n_validation=n_validation, folds=(), units=None
         )
@@ -197,13 +197,13 @@ class StageData:
 
     @cached_property
     def fold_of(self) -> IntArray | None:
-        """The fold of the first repeat that has each record, in whose others it is trained on.
+        """The fold of the first repeat that scores each record, shape (training records,).
 
-        None without folds, or where they are no division of the records.
+        None without folds, or where the folds of a repeat do not divide all records.
         """
         folds = np.full(len(self.y), -1, dtype=np.int64)
         for number, fold in enumerate(self.folds):
-            if folds.min(initial=0) >= 0:  # a further repeat
+            if folds.min(initial=0) >= 0:  # the further folds are those of a second repeat
                 break
             if len(fold.rows) + len(fold.trained) != len(self.y):
                 return None
@@ -222,52 +222,52 @@ class StageData:
 
     @property
     def answer_planes(self) -> int:
-        """Bits per record: conclusive, right, called positive where a class is, and the class."""
+        """Planes of an answer: conclusive, right, positive (if a class is) and the class code."""
         return (2 if self.positive < 0 else 3) + self.codes
 
     @property
     def planes(self) -> int:
-        """Bits per record: those of answers, then of errors and thresholds where these count."""
+        """Planes of bits: those of answers, then those of errors and thresholds, if any."""
         errors: int = self.rule.parts.shape[2]
         return self.answer_planes + errors + max(len(self.rule.limits) - 1, 0)
 
     @property
     def validation_words(self) -> int:
-        """Words of 64 bits that the validation records take."""
+        """Number of 64-bit words of the validation records."""
         return words_for(self.n_validation)
 
     @property
     def words(self) -> int:
-        """Words per plane: those of the validation records, then those of the test records."""
+        """Number of words per plane: those of the validation records, then of the test records."""
         return self.validation_words + words_for(self.n_test)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the records take, those of folds included."""
+        """Bytes that the records take, including those of the folds."""
         arrays = (self.design, self.held, self.y, self.y_held)
         return sum(a.nbytes for a in arrays) + sum(fold.data.nbytes for fold in self.folds)
 
 
 def with_intercept(columns: FloatArray) -> FloatArray:
-    """Return the design of a fit: columns (d, N) and the intercept's."""
+    """Return the design of a fit: the columns (d, N), and one of ones for the intercept."""
     return np.concatenate([columns, np.ones((1, columns.shape[1]))])
 
 
 @dataclass(frozen=True)
 class FeatureCosts:
-    """What features and stages cost, as fixed-point numbers whose sums are exact.
+    """Costs of features, panels and stages, as fixed-point numbers whose sums are exact.
 
     Attributes
     ----------
     units : numpy.ndarray of int64, shape (n,)
+        Cost of each feature; the real one is ``units / scale``.
     scale : int
-        A real cost is ``units / scale``.
     panels : Panels, optional
-        Features that are paid for together, with the real costs.
+        Features that share a cost, with the real costs.
     panel_units : numpy.ndarray of int64, shape (m,)
-        Those costs.
+        Cost of each panel.
     stage_units : int
-        What it costs to ask the classifier of a stage.
+        Cost of asking the classifier of a stage.
     """
 
     units: IntArray
@@ -289,12 +289,12 @@ class FeatureCosts:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the records come from, and what models and reports need to know of it.
+    """What models and reports need to know about the origin of the records.
 
     Attributes
     ----------
     fingerprint : str
-        Of the records, their split and their encoding.
+        Identifies the records, their split and their encoding.
     feature_names : sequence of str
     classes : sequence
         Labels, by class code.

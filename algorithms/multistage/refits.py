@@ -1,4 +1,4 @@
-"""The classifiers of the folds and those of all records, asked about every record."""
+"""Asks the classifiers of each fold, and those fitted on all records, about every record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from algorithms.multistage.records import Fold, StageData
 from framework.arrays import Array
 from framework.outcomes import RecordOutcomes, Refits
 
-_HELD = 1 << 24  # bytes of the answers of one fold's that are held whatever making them takes
+_HELD = 1 << 24  # bytes of one fold's answers that are held, however quickly they are restored
 
 OutcomesOf = Callable[[Array, SubClassifiers, HeldOutRecords], RecordOutcomes]
 
@@ -21,15 +21,15 @@ OutcomesOf = Callable[[Array, SubClassifiers, HeldOutRecords], RecordOutcomes]
 class AllRecords:
     """Stage classifiers that are asked about all records of a cross-validation.
 
-    They answer the records that they were trained on too. What fitting anew changes is seen there:
-    those of the folds and those that are handed out have both seen them.
+    They also answer the records that they were trained on. There the classifiers of a fold and
+    those fitted on all records can be compared, to see what the refit changes: both have seen them.
 
     Parameters
     ----------
     data : StageData
         With folds.
     make : callable
-        An empty table of classifiers that records train.
+        Returns an empty table of classifiers that are trained on given records.
     """
 
     def __init__(self, data: StageData, make: Callable[[StageData], SubClassifiers]) -> None:
@@ -40,18 +40,18 @@ class AllRecords:
         self._store: tuple[str, str] | None = None
 
     def open_store(self, fingerprint: str, name: str) -> None:
-        """Keep their answers on this machine's disk."""
+        """Keep answers on this machine's disk."""
         self._store = fingerprint, name
 
     def refits(self, X: Array, items: Array, outcomes_of: OutcomesOf) -> Refits | None:
-        """Return what those of genomes do; None where folds are no division of the records.
+        """Return the outcomes of genomes; None if the folds are not a division of the records.
 
         Parameters
         ----------
         X, items : numpy.ndarray of int, shape (n, d) and (n, features)
-            Genomes, and their partitions alone.
+            Genomes, and their partitions without the genes of thresholds.
         outcomes_of : callable
-            Outcomes of genomes, whose classifiers are there, on records.
+            Returns the outcomes of genomes on records, from a table that has their classifiers.
         """
         if self._fold_of is None:
             return None
@@ -64,7 +64,7 @@ class AllRecords:
             if len(missing):
                 classifiers.add(classifiers.build(missing))
             yield outcomes_of(X, classifiers, held_out_records(part)[0])
-            if classifiers.table.bits.nbytes <= _HELD or not classifiers.soon_there_again:
+            if classifiers.table.bits.nbytes <= _HELD or not classifiers.quickly_restored:
                 self._held[number] = classifiers
 
     def _empty(self, number: int) -> SubClassifiers:
@@ -76,7 +76,7 @@ class AllRecords:
 
 
 def _asked(data: StageData, fold: Fold | None) -> StageData:
-    """Return what trains without a fold, or on all records, and is asked about all of them."""
+    """Return data that train without a fold, or on all records, and ask about all records."""
     part, held = data, data.design
     if fold is not None:
         part = fold.data

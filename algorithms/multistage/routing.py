@@ -1,7 +1,7 @@
 """How records go through the stages of a fitted multi-stage classifier.
 
-All at once (:func:`route`), one record whose features are acquired step by step
-(:func:`next_step`), or with statistics for each stage (:func:`walk_records`).
+:func:`route` sends many records at once. :func:`next_step` serves one record whose features are
+acquired step by step. :func:`walk_records` computes statistics for each stage.
 """
 
 from __future__ import annotations
@@ -9,63 +9,36 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from algorithms.multistage.bit_planes import pack
-from algorithms.multistage.config import MissingPolicy
 from algorithms.multistage.records import StageData
 from algorithms.multistage.stage_classifiers import out_of_fold
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.costs import Panels
-from framework.data.encoding import Categorical, Encoder
-from framework.data.error_costs import DecisionCosts
+from framework.data.encoding import Categorical
 from framework.errors import InputError
 from framework.models.calibration import decide
 from framework.models.classifiers import CalibrationMethod
 from framework.models.walk import StageWalk, Walk
 from framework.registry import nearest
 
+if TYPE_CHECKING:
+    from algorithms.multistage.model import MultiStageClassifier as Model
+
 _BINS = 10
 
 
-class Staged(Protocol):
-    """A fitted multi-stage classifier, as those that store, describe and run it see it.
-
-    The attributes are those of :class:`~algorithms.multistage.model.MultiStageClassifier`.
-    """
-
-    reject_label: Any
-    panels: Panels | None
-    stage_cost: float
-    missing: MissingPolicy
-    encoder_: Encoder
-    stages_: Sequence[IntArray]
-    classifiers_: list[Any]
-    classes_: Array
-    thresholds_: FloatArray
-    decision_: DecisionCosts | None
-    stops_: FloatArray
-    costs_: FloatArray
-
-    def stage_costs(self) -> FloatArray:
-        """Return the cost of each stage, shape (stages,)."""
-        ...
-
-    def cumulative_costs(self) -> FloatArray:
-        """Return the cost of each stage and those before it, shape (stages,)."""
-        ...
-
-
 class RoutedRecords(NamedTuple):
-    """How records (n of them) went through the stages.
+    """How n records went through the stages.
 
-    probabilities : float64 (n, K), at the stage where each left.
-    best : int64 (n,), position of the class that is the answer: the most likely one, or that of
-        least expected cost.
-    stage : int64 (n,), the stage where each left, from 1 as wherever a stage is named.
+    probabilities : float64 (n, K), those of the stage where each record left.
+    best : int64 (n,), code of the class that is the answer: the most likely one, or that of least
+        expected cost.
+    stage : int64 (n,), the stage where each record left, from 1.
     conclusive : bool (n,), whether it left with enough confidence.
     """
 
@@ -81,25 +54,28 @@ class RoutedRecords(NamedTuple):
         return highest
 
 
-def answer_at(model: Staged, number: int, P: FloatArray) -> tuple[IntArray, BoolArray]:
-    """Return what a stage, from 1, says to probabilities (n, K), and which records it answers."""
+def answer_at(model: Model, number: int, P: FloatArray) -> tuple[IntArray, BoolArray]:
+    """Return the class codes that stage ``number``, from 1, picks, and which records it answers.
+
+    ``P`` has the stage's probabilities for n records, shape (n, K).
+    """
     if model.decision_ is None:
         return decide(P, model.thresholds_[number - 1])
     said, risk = model.decision_.said(P)
     return said, risk <= model.stops_[number - 1] + model.decision_.slack
 
 
-def acquired(model: Staged, number: int) -> IntArray:
+def acquired(model: Model, number: int) -> IntArray:
     """Return the features (m,) acquired by the end of a stage, from 1, in ascending order."""
     return np.sort(np.concatenate(model.stages_[:number]))
 
 
-def route(model: Staged, X: pd.DataFrame | Array, *, stop: bool = False) -> RoutedRecords:
+def route(model: Model, X: pd.DataFrame | Array, *, stop: bool = False) -> RoutedRecords:
     """Send records (n, d) through the stages, reading only the features that are acquired.
 
-    A frame may have its columns in any order and may have further columns. Columns of features
-    that no stage acquires may be missing. With ``stop`` a record ends at the first stage that
-    it has not all values of, with the probabilities of the stage before, or zeros.
+    The columns of a frame may be in any order, and there may be further ones. Columns of features
+    that no record has to acquire may be missing. With ``stop``, a record ends at the first stage
+    for which it lacks a value, with the probabilities of the stage before it, or zeros.
     """
     n, encoder = len(X), model.encoder_
     probabilities = np.zeros((n, len(model.classes_)))
@@ -115,7 +91,7 @@ def route(model: Staged, X: pd.DataFrame | Array, *, stop: bool = False) -> Rout
             complete = ~encoder.missing(X, features, undecided).any(axis=1)
             stage[undecided[~complete]] = number
             undecided, encoded = undecided[complete], encoded[complete]
-            if len(undecided) == 0:  # no record has the features: the columns may not be there
+            if len(undecided) == 0:  # the columns of the further features may be missing
                 break
         values = encoder.transform_features(X, features, undecided)
         encoded[:, encoder.columns_of(features)] = values
@@ -128,31 +104,31 @@ def route(model: Staged, X: pd.DataFrame | Array, *, stop: bool = False) -> Rout
     return RoutedRecords(probabilities, best, stage, conclusive)
 
 
-def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
+def next_step(model: Model, record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer to a record, or which features to acquire next and what they cost.
 
     Parameters
     ----------
-    model : Staged
+    model : MultiStageClassifier
     record : mapping of feature name to value
-        What is known. A feature that is not in it can still be acquired; one whose value is None
-        cannot: the policy ``missing`` of the model decides (``ask`` asks for it again).
+        What is known of the record. A feature that is absent can still be acquired. One whose value
+        is None cannot: the policy ``missing`` of the model decides (``ask`` asks for it again).
 
     Returns
     -------
     dict of JSON values
         ``status`` is ``answer``, ``inconclusive`` (no stage is sure, or a value cannot be had) or
-        ``acquire``. Then ``label`` and ``confidence`` of the last stage that was complete (None
-        where none was), and with costs of errors its ``risk``; ``stage``, from 1, where the record
-        is; ``cost``, of what is known and belongs to the model, and of the stages that were asked;
-        ``next``, the features to acquire with the cost of each, ``next_cost``, of all of them,
-        shared costs once, and of asking the stage then, and ``choices``, the categories of those
-        that have some; ``missing``, features without a value.
+        ``acquire``. ``label``, ``confidence`` and, with costs of errors, ``risk`` are those of the
+        last stage that was complete (None if none was). ``stage``, from 1, is where the record is.
+        ``cost`` is that of the known features of the model and of the stages that were asked.
+        ``missing`` names the features without a value. With ``acquire`` there are also ``next``,
+        the features to acquire with the cost of each; ``next_cost``, the cost of all of them, with
+        panels paid once, and of asking the stage then; and ``choices``, their categories, if any.
 
     Raises
     ------
     InputError
-        A name is no feature of the model, or a value cannot be used.
+        A name is not a feature of the model, or a value cannot be used.
     """
     names = model.encoder_.feature_names
     for name in record:
@@ -191,19 +167,17 @@ def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
     return {"status": "inconclusive", **step}
 
 
-def _cost(model: Staged, features: Sequence[int]) -> float:
-    """Return what features cost that the model may ask for, shared costs once."""
+def _cost(model: Model, features: Sequence[int]) -> float:
+    """Return the cost of features, those that no stage acquires left out, with panels paid once."""
     asked = set(np.concatenate(model.stages_).tolist())
     wanted = [i for i in features if i in asked]
-    cost = sum(float(model.costs_[i]) for i in wanted)
-    if model.panels is not None:
-        (begun,) = model.panels.begun_at([wanted])
-        cost += float(model.panels.costs[begun].sum())
-    return cost
+    panels = model.panels or Panels.none(len(model.costs_))
+    (begun,) = panels.begun_at([wanted])
+    return sum(float(model.costs_[i]) for i in wanted) + float(panels.costs[begun].sum())
 
 
 def walk_held_records(
-    model: Staged,
+    model: Model,
     data: StageData,
     kind: str,
     parameters: dict[str, Any],
@@ -211,17 +185,15 @@ def walk_held_records(
 ) -> Walk:
     """Return how the records of the search go through a model, and its answers to the test records.
 
-    In a cross-validation, at each stage a record gets the answer of a classifier that was fitted
-    on the other folds; the model's own, fitted on all these records, answers the test records.
+    In a cross-validation, the records of the search are answered by classifiers fitted on the other
+    folds. Test records are always answered by those of the model.
 
     Parameters
     ----------
-    model : Staged
+    model : MultiStageClassifier
     data : StageData
-    kind, parameters
-        Of the classifiers of its stages.
-    calibration : {'none', 'isotonic', 'sigmoid', 'softmax'}
-        How their probabilities were calibrated.
+    kind, parameters, calibration
+        See :func:`~algorithms.multistage.stage_classifiers.train`.
     """
     n, about = data.n_validation, (calibration, len(data.y))
     answers: list[Answers]
@@ -247,8 +219,8 @@ Answers = Callable[[IntArray], FloatArray]
 """The probabilities (m, classes) of one stage for the records at given positions (m,)."""
 
 
-def answers_of(model: Staged, encoded: FloatArray) -> list[Answers]:
-    """Return what each stage of a model answers to records (n, columns of the encoder)."""
+def answers_of(model: Model, encoded: FloatArray) -> list[Answers]:
+    """Return the answers of each stage of a model to ``encoded`` records (n, all columns)."""
 
     def answer(j: int, records: IntArray) -> FloatArray:
         columns = model.encoder_.columns_of(acquired(model, j + 1))
@@ -259,7 +231,7 @@ def answers_of(model: Staged, encoded: FloatArray) -> list[Answers]:
 
 
 def walk_records(
-    model: Staged,
+    model: Model,
     answers: Sequence[Answers],
     truth: IntArray,
     calibration: str,
@@ -269,9 +241,9 @@ def walk_records(
 
     Parameters
     ----------
-    model : Staged
+    model : MultiStageClassifier
     answers : sequence of callables
-        What each stage answers.
+        Probabilities of each stage, for records at given positions.
     truth : numpy.ndarray of int64, shape (n,)
         Class codes, in the order of ``model.classes_``.
     calibration, training_records
@@ -313,13 +285,13 @@ def walk_records(
 
 
 def _confusion(truth: IntArray, answers: IntArray, classes: int) -> tuple[tuple[int, ...], ...]:
-    """Count the answers to the records of each class, those without one last."""
+    """Return by true class the number of answers of each class, and last that of no answers."""
     pairs = np.bincount(truth * (classes + 1) + answers, minlength=classes * (classes + 1))
     return tuple(map(tuple, pairs.reshape(classes, classes + 1).tolist()))
 
 
 def calibration_error(confidence: FloatArray, right: Array) -> float:
-    """Return the expected calibration error over ten equal bins of confidence; 0 without any.
+    """Return the expected calibration error over ten equal bins; 0 without records.
 
     Parameters
     ----------
@@ -338,6 +310,7 @@ def calibration_error(confidence: FloatArray, right: Array) -> float:
 
 
 def _p_value(confidence: FloatArray, right: Array) -> float:
+    """Test whether the share of right answers is the mean confidence (binomial test)."""
     if not len(confidence):
         return 1.0
     from scipy.stats import binomtest

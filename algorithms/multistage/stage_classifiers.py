@@ -1,9 +1,9 @@
-"""Classifiers of the stages: training, scoring as bits per record, storing, and their cost.
+"""Trains the classifiers of stages, scores them as bits per record, and estimates training times.
 
-A feature set becomes one classifier, which is trained on the training records and asked about the
-held-out ones once. Its answers are kept as bits, the classifier itself as bytes, from which
-:func:`restore` makes it again. In a cross-validation there is a classifier for each fold, whose
-answers to the records of that fold are pooled, and one of all records, which is kept.
+The classifier of a feature set is trained on the training records and asked once about the held-out
+ones. Its answers are kept as bits and the classifier as bytes, from which :func:`restore` makes it
+again. In a cross-validation, each fold has a classifier, which answers the records of the fold, and
+the classifier fitted on all records is kept.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ from framework.models.classifiers import (
 from framework.security import array_of
 
 _ARRAY = b"\x93NUMPY"  # how an array in numpy's format begins
-LARGEST_MODEL = 65536  # bytes; of a larger model only the bits are kept
+LARGEST_MODEL = 65536  # bytes; larger models are not kept, only their bits
 _NOT_CONVERGED = "logistic regression did not converge; lower C"
 _ANSWERS = 2**24  # bytes of answers that are unpacked at a time
-_RECORDS = 500  # of the first fit
-_TIMES = 4  # as many the next one has
-_LONG = 0.05  # seconds after which a fit tells enough
-_MOST = 4e9  # work of a step of the first fit: some tenths of a second
-_OF_MANY = 0.35  # of the time that steps on all of many records would take
-_WARM = 0.4  # of the time of a fit from zero, that of one that starts from all columns
+# how build_cost() times fits
+_RECORDS = 500  # records of the first fit
+_TIMES = 4  # each further fit has so many times as many
+_LONG = 0.05  # seconds that the last fit must take
+_MOST = 4e9  # greatest work of a step of the first fit: some tenths of a second
+_OF_MANY = 0.35  # share of the time of full Newton steps that a fit on many records takes
+_WARM = 0.4  # share of the time of a fit from zero that a fit with a start takes
 
 Fitted = tuple[FloatArray, FloatArray | None, Any]
-"""Probabilities (held-out records, classes); those of each training record by fits that have not
-seen it, where they are asked for; the classifier, or what :func:`restore` makes it of."""
+"""Probabilities (held-out records, classes); those of the training records, out-of-fold, if a
+calibration needs them, else None; the classifier, or bytes from which :func:`restore` makes it."""
 
 
 def train(
@@ -63,26 +64,28 @@ def train(
     Parameters
     ----------
     data : StageData
-    kind, parameters
-        Of the classifier.
+    kind : str
+        Of the classifiers.
+    parameters : dict
+        Those of the configuration, or a ``Prototype``, an estimator of the user's.
     keys : numpy.ndarray of uint64, shape (m, key words)
-    calibration : str
+    calibration : {'none', 'isotonic', 'sigmoid', 'softmax'}
         How probabilities are calibrated, by cross-validation within the training records.
     keep_all : bool
-        Return large models too.
+        Whether to return large models, too.
     stored : bool
-        Whether models are returned at all, where writing one takes a while.
+        Whether to return models that are slow to write.
 
     Returns
     -------
     Components
-        A model is, for ``logistic_regression``, the coefficients as little-endian float64,
-        (free directions, D + 1); of XGBoost and CatBoost an array; of other kinds the estimator
-        in skops's format; of an estimator of the user's nothing. With calibration it is
-        what :func:`framework.models.calibration.join` makes of that. A model of more than
-        ``LARGEST_MODEL`` bytes is left out, empty: it is sooner trained again than thousands are
-        kept. In a cross-validation it is the one fitted on all records, and left out where there
-        are no test records: it would be trained for the few designs alone that are looked at.
+        A model of ``logistic_regression`` is its coefficients as little-endian float64, (free
+        directions, D + 1); one of XGBoost or CatBoost is an array; one of another kind is in
+        skops's format; one of the user's is empty. With calibration, the model is what
+        :func:`framework.models.calibration.join` makes of that. A model of more than
+        ``LARGEST_MODEL`` bytes is empty, too: training it again takes less than keeping thousands.
+        In a cross-validation, the model is the one fitted on all records. It is empty where there
+        are no test records, because it is needed only for the few designs that a user looks at.
     """
     if data.folds:
         return _cross_fitted(data, kind, parameters, keys, calibration, keep_all)
@@ -105,7 +108,7 @@ def _cross_fitted(
     calibration: CalibrationMethod,
     keep_all: bool,
 ) -> Components:
-    """Train a classifier for each fold, and one on all records if it is tested."""
+    """Train a classifier for each fold and, if there are test records, one on all records."""
     n, words = data.n_validation, data.validation_words
     bits = np.zeros((len(keys), data.planes, data.words), dtype=np.uint64)
     errors: dict[int, str] = {}
@@ -125,7 +128,7 @@ def _cross_fitted(
         trained = train(data.refit, kind, parameters, keys, calibration, keep_all=keep_all)
         bits[:, :, words:], models = trained.bits, trained.models
         errors = {**trained.errors, **errors}
-    for i in errors:  # as where there are no folds
+    for i in errors:  # a component with an error has no answers
         bits[i], models[i] = 0, b""
     return Components(keys, bits, models, errors)
 
@@ -138,7 +141,7 @@ def out_of_fold(
     calibration: CalibrationMethod,
     classes: Sequence[Any],
 ) -> FloatArray:
-    """Return the probabilities (records, classes) that the folds' classifiers give one feature set.
+    """Return the out-of-fold probabilities (records, classes) of classifiers of one feature set.
 
     Raises
     ------
@@ -191,15 +194,8 @@ def _logistic(data: StageData, C: float, keys: WordArray, bits: WordArray) -> Co
     basis = logistic.class_basis(len(data.thresholds))
     models = np.zeros((len(keys), basis.shape[1], len(data.design) + 1))
     training = logistic.Fit(data.design, data.y, data.weights, data.first, basis, C, data.start(C))
-    held = logistic.HeldOut(
-        data.held,
-        data.y_held,
-        data.n_validation,
-        data.thresholds,
-        data.positive,
-        CONFIDENCE_SLACK,
-        data.rule,
-    )
+    decision = data.thresholds, data.positive, CONFIDENCE_SLACK, data.rule
+    held = logistic.HeldOut(data.held, data.y_held, data.n_validation, *decision)
     ready = data.logistic_fits.fill(C, keys, models)
     failed = logistic.fit_subsets(keys.copy(), training, held, bits, models, ready)
     fresh = ~ready & (failed == 0)
@@ -217,7 +213,7 @@ def _one_by_one(
     method: CalibrationMethod,
     stored: bool,
 ) -> Components:
-    """Train estimators of any kind, and those whose probabilities are calibrated."""
+    """Train one estimator after the other: any that :func:`_logistic` does not train."""
     from threadpoolctl import threadpool_limits
 
     from framework.models.calibration import fit_calibration, folds_of, join
@@ -227,12 +223,12 @@ def _one_by_one(
     if kind == LOGISTIC_REGRESSION:
         fit, threads = partial(_fit_logistic, data, float(parameters.get("C", 1.0)), folds), None
     else:
-        make_estimator(kind, parameters)  # loads the library whose threads are limited
+        make_estimator(kind, parameters)  # load the library first, so that its threads are limited
         fit, threads = partial(_fit_estimator, data, kind, parameters, folds), 1
     stored = stored and not isinstance(parameters, Prototype)
     errors: dict[int, str] = {}
-    models: list[bytes] = []
-    with threadpool_limits(threads):  # some sums over records depend on the number of threads
+    models = [b""] * len(keys)
+    with threadpool_limits(threads):  # with several threads, some sums depend on their number
         for i, key in enumerate(keys):
             try:
                 P, unseen, classifier = fit(columns_of(data.first, key))
@@ -245,12 +241,10 @@ def _one_by_one(
                     raise ValueError("predict_proba gave NaN")
             except _NotConvergedError:
                 errors[i] = _NOT_CONVERGED
-                models.append(b"")
             except Exception as error:  # whatever an estimator raises is the component's error
                 errors[i] = f"{type(error).__name__}: {error}"
-                models.append(b"")
             else:
-                models.append(model)
+                models[i] = model
                 _decide(data, P, bits[i])
     return Components(keys, bits, models, errors)
 
@@ -287,7 +281,7 @@ def _fit_estimator(
     each = data.sample_weights
     estimator = as_plain(make_estimator(kind, parameters).fit(X, data.y, **_weighted(each)))
     P = np.zeros((0, len(data.thresholds)))
-    if len(data.y_held):  # estimators refuse no records
+    if len(data.y_held):  # estimators refuse a table without records
         P = np.asarray(estimator.predict_proba(data.held[columns].T), dtype=np.float64)
     if folds is None:
         return P, None, estimator
@@ -301,7 +295,7 @@ def _fit_estimator(
 
 
 def _stored(classifier: Any) -> bytes:
-    """Return a classifier as bytes, of which :func:`restore` makes it again."""
+    """Return a classifier as bytes, from which :func:`restore` makes it again."""
     if isinstance(classifier, bytes):
         return classifier
     if isinstance(classifier, BoostedTrees):
@@ -351,7 +345,8 @@ def restore(
     model : bytes
         As :func:`train` returns it.
     data : StageData
-    kind, calibration : as of :func:`train`
+    kind, calibration
+        See :func:`train`.
     classes : sequence
         Labels, by class code.
     key : numpy.ndarray of uint64, shape (words,)
@@ -374,7 +369,7 @@ def restore(
 
     basis = logistic.class_basis(len(labels))
     weights: FloatArray = basis @ np.frombuffer(model, dtype="<f8").reshape(basis.shape[1], -1)
-    if len(labels) == 2:  # the second class alone has scores
+    if len(labels) == 2:  # only the second class has scores
         weights = weights[1:]
     columns = columns_of(data.first, key)
     return LinearProbability(labels, weights[:, columns], weights[:, -1])
@@ -387,18 +382,18 @@ def build_cost(
     keys: WordArray,
     calibration: CalibrationMethod,
 ) -> BuildCost:
-    """Return what it takes to train sub-classifiers; arguments as of ``train``.
+    """Estimate the time and memory of training sub-classifiers; see :func:`train` for arguments.
 
-    In a cross-validation, what the first fold takes as often as there are folds, and once more,
-    as the records are more, where there are test records.
-    Of a feature set of middle size, as many features as make a short fit are fitted to more and
-    more of the training records, until that takes a while. The time is scaled by the work.
+    Some features of a set of middle size, few enough for a short fit, are fitted to more and more
+    of the training records, until a fit takes long enough to time. The time is then scaled by the
+    :func:`work` of all fits. In a cross-validation, that of the first fold is multiplied by the
+    number of folds, plus the share of a fit on all records if there are test records.
     """
     stored = 8 * (words_for(data.n_features) + data.planes * data.words)
     if data.folds:
-        one = data.folds[0].data
-        cost = build_cost(one, kind, parameters, keys, calibration)
-        fits = len(data.folds) + (len(data.y) / len(one.y) if data.n_test else 0.0)
+        fold = data.folds[0].data
+        cost = build_cost(fold, kind, parameters, keys, calibration)
+        fits = len(data.folds) + (len(data.y) / len(fold.y) if data.n_test else 0.0)
         building = max(cost.bytes_building, _bytes_of_a_fit(data.refit, kind))
         return BuildCost(fits * cost.seconds, stored, building)
     if not len(keys):
@@ -411,29 +406,29 @@ def build_cost(
 
     def seconds(step: int) -> float:
         few = _subset(data, middle, step)
-        began = time.process_time()  # a busy machine makes no difference
+        began = time.process_time()  # unlike wall time, not that of other processes
         train(few, kind, parameters, pack(np.ones(len(middle), dtype=bool))[None], calibration)
         return time.process_time() - began
 
     n, step = len(data.y), max(1, len(data.y) // _RECORDS)
-    seconds(max(1, n // 50))  # libraries load, kernels compile
+    seconds(max(1, n // 50))  # not timed: libraries load and kernels compile
     while (took := seconds(step)) < _LONG and step > 1:
         step = max(1, step // _TIMES)
-    one = work(data, kind, widths[middle].sum(), n / step)
+    timed = work(data, kind, widths[middle].sum(), n / step)
     total = float(work(data, kind, columns, n).sum())
     coefficients = (len(data.thresholds) - 1) * (widths.sum() + 1)
     if kind == LOGISTIC_REGRESSION and calibration == "none" and coefficients <= MOST_COEFFICIENTS:
-        # each starts at the classifier on all columns; so did the one timed, and was there
+        # fits have a start, which takes a fit on all columns; the timed fit was that fit itself
         total = _WARM * total + float(work(data, kind, widths.sum(), n))
-    return BuildCost(took * total / float(one), stored, _bytes_of_a_fit(data, kind))
+    return BuildCost(took * total / float(timed), stored, _bytes_of_a_fit(data, kind))
 
 
 def work(data: StageData, kind: str, columns: Any, records: float) -> Any:
-    """Return to what the time of a fit is proportional; of Newton's method, that of a step.
+    """Return a number to which the time of a fit is proportional.
 
-    A step makes the Hessian and solves for it; see :mod:`~algorithms.multistage.kernels.newton`.
-    The unit is a multiplication in the sums over records, of which several are done at once; the
-    other numbers are what else takes beside it, as measured with 3 to 100 classes.
+    For logistic regression it is the work of a step of Newton's method, which makes a Hessian and
+    solves for it. The unit is one multiplication in the sums over records. The factors 4.5, 3.3 and
+    10 were measured with 3 to 100 classes.
     """
     if kind != LOGISTIC_REGRESSION:
         return records * (columns + 1.0)
@@ -446,7 +441,7 @@ def work(data: StageData, kind: str, columns: Any, records: float) -> Any:
 
 
 def _subset(data: StageData, features: list[int], step: int) -> StageData:
-    """Return some features of every so many records, of each class its share, and two at least."""
+    """Return some features of one in ``step`` records of each class, two of each at least."""
     order = np.argsort(data.y, kind="stable")
     place = np.arange(len(order))
     of_class = place - np.searchsorted(data.y[order], data.y[order])
@@ -473,7 +468,7 @@ def _subset(data: StageData, features: list[int], step: int) -> StageData:
 
 
 def _bytes_of_a_fit(data: StageData, kind: str) -> int:
-    """Return how many bytes a fit takes: its columns, probabilities, and for Newton's method."""
+    """Return the bytes of a fit: its columns, its probabilities and, if it has one, its Hessian."""
     classes, records = len(data.thresholds), len(data.y) + len(data.y_held)
     newton = ((classes - 1) * (len(data.design) + 1)) ** 2 if kind == LOGISTIC_REGRESSION else 0
     return 8 * (records * (len(data.design) + classes + 2) + newton)

@@ -136,7 +136,7 @@ def test_fits_that_are_kept_change_nothing(table_file, monkeypatch):
 
     kept, folds = figures()
     assert all(fold.data.logistic_fits._coefficients for fold in folds)
-    monkeypatch.setattr("algorithms.multistage.records._KEPT", 0)
+    monkeypatch.setattr("algorithms.multistage.records._CACHE", 0)
     fitted, folds = figures()
     assert not any(fold.data.logistic_fits._coefficients for fold in folds)
     for one, other in zip(kept, fitted, strict=True):

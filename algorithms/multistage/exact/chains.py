@@ -61,6 +61,11 @@ class ChainFront:
     def __len__(self) -> int:
         return len(self.answered)
 
+    @property
+    def rate(self) -> FloatArray:
+        """Share of the answers that are right; 0 without answers."""
+        return self.right / np.maximum(self.answered, 1)
+
     def take(self, rows: BoolArray | IntArray) -> ChainFront:
         """Return the points under a mask or at positions."""
         counts = None if self.chromosomes is None else self.chromosomes[rows]
@@ -70,8 +75,7 @@ class ChainFront:
 
     def front(self) -> ChainFront:
         """Return the non-dominated points."""
-        rate = self.right / np.maximum(self.answered, 1)
-        return self.take(nondominated(np.column_stack([-self.answered, -rate, self.cost])))
+        return self.take(nondominated(np.column_stack([-self.answered, -self.rate, self.cost])))
 
     def genomes(self, n: int) -> IntArray:
         """Return the stage of each of ``n`` features, from 0, and then the threshold, if a gene."""
@@ -82,7 +86,7 @@ class ChainFront:
         """Return the metrics in their units, as the problem computes them."""
         return {
             "coverage": self.answered / records,
-            "accuracy": self.right / np.maximum(self.answered, 1),
+            "accuracy": self.rate,
             "cost": self.cost / (cost_scale * records),
         }
 

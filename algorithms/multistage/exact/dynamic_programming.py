@@ -28,7 +28,7 @@ may miss a case: that costs time, but the result stays exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -49,7 +49,7 @@ from algorithms.multistage.exact.dynamic_steps import (
     look_ahead,
 )
 from algorithms.multistage.kernels.scoring import Rule
-from framework.arrays import BoolArray, FloatArray, IntArray, WordArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.pareto import nondominated
 
 STEP_SECONDS = 1.2e-7  # about what it takes to extend a state to a larger set
@@ -203,7 +203,8 @@ def front_of_chains(
     steps = np.zeros(1, dtype=np.int64)
     programme = _programme(answers, price, k, 0, True, steps)
     sets = len(price.of_set)
-    points = _points(seed, sets.bit_length() - 1)
+    columns = seed.answered, seed.answered - seed.right, seed.cost
+    points = _points(columns, seed.chains, sets.bit_length() - 1)
     order = np.arange(1, sets - 1)
     if bounds:
         order = order[np.lexsort((order, np.bitwise_count(order), price.of_set[order]))]
@@ -216,7 +217,7 @@ def front_of_chains(
     open_sets = np.ones(sets, dtype=bool)  # with the set of all features, which ends every chain
     open_sets[order[:done]] = False
     rest = programme._replace(ahead=_look_ahead(answers, price, open_sets))
-    return SearchResult(front, stopped, _upper_bound(front, _best_ends(rest, states, points)))
+    return SearchResult(front, stopped, _upper_bound(front, rest, states, points))
 
 
 def front_by_risk(
@@ -372,49 +373,40 @@ def _first_states(programme: Programme) -> States:
     return States(first, stop, waiting, cost, loss, left, stages, owner, level, parent)
 
 
-def _points(seed: ChainFront, n: int) -> Points:
-    order = np.argsort(seed.cost, kind="stable")
-    room = 2 * len(seed) + 64
-    chains, levels = np.zeros((2, room, n), dtype=np.int32)
-    chains[: len(seed), : seed.chains.shape[1]] = seed.chains[order]
-    answered, loss, cost = (
-        longer(column[order], room)
-        for column in (seed.answered, seed.answered - seed.right, seed.cost)
-    )
-    return Points(np.array([len(seed)]), answered, loss, cost, chains, levels)
+def _points(columns: tuple[IntArray, IntArray, IntArray], chains: Array, n: int) -> Points:
+    """Return points from columns (answered, loss, cost), sorted by cost, with room for more."""
+    size, order = len(chains), np.argsort(columns[2], kind="stable")
+    room = 2 * size + 64
+    sets, levels = np.zeros((2, room, n), dtype=np.int32)
+    sets[:size, : chains.shape[1]] = chains[order]
+    answered, loss, cost = (longer(column[order], room) for column in columns)
+    return Points(np.array([size]), answered, loss, cost, sets, levels)
 
 
 def _one_stage(answers: Answers, price: Prices) -> Points:
     """Return the point of the chain whose only set has all features."""
-    room = 64
-    answered, loss, cost = np.zeros((3, room), dtype=np.int64)
-    answered[0] = np.bitwise_count(answers.last).sum()
+    answered = np.bitwise_count(answers.last).sum(dtype=np.int64)
     lost = np.bitwise_count(answers.errors[:, -1] & answers.last).sum(axis=1, dtype=np.int64)
-    loss[0] = lost @ answers.weights + answers.no_answer * (answers.records - answered[0])
-    cost[0] = answers.records * (price.of_set[-1] + price.of_stage)
-    chains, levels = np.zeros((2, room, len(price.of_set).bit_length() - 1), dtype=np.int32)
-    return Points(np.array([1]), answered, loss, cost, chains, levels)
+    loss = lost @ answers.weights + answers.no_answer * (answers.records - answered)
+    cost = answers.records * (price.of_set[-1] + price.of_stage)
+    columns = np.array([answered]), np.array([loss]), np.array([cost])
+    return _points(columns, np.zeros((1, 0)), len(price.of_set).bit_length() - 1)
 
 
-def _best_ends(programme: Programme, states: States, points: Points) -> Iterator[IntArray]:
-    """Yield bounds (answered, loss, cost) of all that may still follow a state, shape (m, 3)."""
-    batch, size = [np.zeros((0, 3), dtype=np.int64)], 0
-    for here in np.flatnonzero(states.stop > states.first).tolist():
+def _upper_bound(
+    front: ChainFront, programme: Programme, states: States, points: Points
+) -> UpperBound:
+    """Return the non-dominated ones of attained points and of bounds of all that may follow."""
+    above = UpperBound(front.answered, front.rate, front.cost)
+    owners = np.flatnonzero(states.stop > states.first).tolist()
+    batch, size = [], 0
+    for here in owners:
         ends = np.zeros((states.stop[here] - states.first[here], 3), dtype=np.int64)
         batch.append(ends[: best_ends(programme, here, states, points, ends)])
         size += len(batch[-1])
-        if size > _BOUNDS_AT_A_TIME:
-            yield np.concatenate(batch)
+        if size > _BOUNDS_AT_A_TIME or here == owners[-1]:
+            answered, loss, cost = np.concatenate(batch).T
+            # rounding is monotone: a quotient that is less is not more after it
+            above = above.with_points(answered, (answered - loss) / np.maximum(answered, 1), cost)
             batch, size = [], 0
-    if batch:
-        yield np.concatenate(batch)
-
-
-def _upper_bound(front: ChainFront, ends: Iterator[IntArray]) -> UpperBound:
-    """Return the non-dominated ones of attained points and of bounds ``ends`` of what is open."""
-    above = UpperBound(front.answered, front.right / np.maximum(front.answered, 1), front.cost)
-    for rows in ends:
-        answered, loss, cost = rows.T
-        # rounding is monotone: a quotient that is less is not more after it
-        above = above.with_points(answered, (answered - loss) / np.maximum(answered, 1), cost)
     return above

@@ -387,13 +387,7 @@ def beaten(points: Points, coverage: bool, answered: int, loss: int, cost: int) 
 
 @njit
 def enter(
-    points: Points,
-    coverage: bool,
-    answered: int,
-    loss: int,
-    cost: int,
-    states: States,
-    last: int,
+    points: Points, coverage: bool, answered: int, loss: int, cost: int, states: States, last: int
 ) -> bool:
     """Enter a chain that consists of state ``last`` and a stage of all features.
 
@@ -466,17 +460,17 @@ def covered(states: States, new: int, recent: IntArray, listed: int) -> bool:
     """Return whether a listed state covers ``new``; if one does, it moves to the front."""
     for i in range(listed):
         if _covers(states, recent[i], new):
-            winner = recent[i]  # what covered one new state often covers the next
-            for j in range(i, 0, -1):
-                recent[j] = recent[j - 1]
-            recent[0] = winner
+            _to_front(recent, i, recent[i])  # what covers one new state often covers the next
             return True
     return False
 
 
 @njit_lean
 def _to_front(recent: IntArray, listed: int, state: int) -> int:
-    """Put a state at the front of a list, whose last one may drop out; return its length."""
+    """Put a state before the first ``listed`` ones of a list; return how many these are now.
+
+    Those behind it move on by one place; where the list is full, the last one drops out.
+    """
     listed = min(listed + 1, len(recent))
     for i in range(listed - 1, 0, -1):
         recent[i] = recent[i - 1]

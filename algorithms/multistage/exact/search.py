@@ -27,10 +27,7 @@ from algorithms.multistage.exact.chains import (
 )
 from algorithms.multistage.exact.dynamic_programming import Stop, UpperBound
 from algorithms.multistage.exact.dynamic_steps import Answers
-from algorithms.multistage.exact.enumeration import (
-    enumerate_chains,
-    table_bytes,
-)
+from algorithms.multistage.exact.enumeration import enumerate_chains, table_bytes
 from algorithms.multistage.problem import MultiStageProblem
 from framework.algorithm import Algorithm, Outcome
 from framework.arrays import Array, FloatArray, IntArray
@@ -391,8 +388,7 @@ class Exact(Algorithm):
         together = of_levels(fronts)
         self._front = together.take(self._best(self._measured(together)))
         if above is not None:
-            rate = together.right / np.maximum(together.answered, 1)
-            above = above.with_points(together.answered, rate, together.cost)
+            above = above.with_points(together.answered, together.rate, together.cost)
             values = self._measured(above)
             best = self._best(values)
             self._above = {name: column[best] for name, column in values.items()}
@@ -440,10 +436,6 @@ class Exact(Algorithm):
         The rows of the table ``upper_bound`` are not attained; every candidate is at most as good
         as one of them.
         """
-        tables = {} if self._stopped is None else {"upper_bound": self._above}
-        return Outcome(self._findings(), tables=tables)
-
-    def _findings(self) -> dict[str, Any]:
         counts = None if self._front is None else self._front.chromosomes
         findings = {
             "method": self.method,
@@ -451,9 +443,10 @@ class Exact(Algorithm):
             "candidates": self._task.candidates,
             "chromosomes": None if counts is None else counts.tolist(),
         }
-        if self._stopped is not None:
-            findings |= {"stopped_by": _SETTINGS[self._stopped], "hypervolume": self._volumes()}
-        return findings
+        if self._stopped is None:
+            return Outcome(findings)
+        findings |= {"stopped_by": _SETTINGS[self._stopped], "hypervolume": self._volumes()}
+        return Outcome(findings, tables={"upper_bound": self._above})
 
     def _take_tables(self) -> list[StageTables] | Answers:
         if self._tables is None:

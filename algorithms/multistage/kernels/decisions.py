@@ -12,13 +12,7 @@ from framework.jit import njit
 
 @njit
 def decide(
-    P: Array,
-    thresholds: Array,
-    y: Array,
-    positive: int,
-    slack: float,
-    limits: Array,
-    bits: Array,
+    P: Array, thresholds: Array, y: Array, positive: int, slack: float, limits: Array, bits: Array
 ) -> None:
     """Set the bits of one component from the probabilities ``P`` (classes, records).
 

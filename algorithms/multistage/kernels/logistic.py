@@ -25,12 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.multistage.kernels.binary import LARGE, binary_newton, binary_probabilities
-from algorithms.multistage.kernels.decisions import (
-    BY_CONFIDENCE,
-    RiskRule,
-    decide,
-    decide_by_risk,
-)
+from algorithms.multistage.kernels.decisions import BY_CONFIDENCE, RiskRule, decide, decide_by_risk
 from algorithms.multistage.kernels.softmax import softmax, softmax_newton
 from algorithms.multistage.kernels.starts import Start, expected_start
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, frozen
