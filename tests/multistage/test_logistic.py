@@ -164,8 +164,7 @@ def test_subsets_are_fitted_and_scored_each_alone(seed, classes, sets, n_validat
     assert (again == models).all()
     for i, members in enumerate(sets):
         columns = np.concatenate([of_feature[f] for f in range(5) if members >> f & 1])
-        solver = theirs(X[train][:, columns], y[train], 1.0)
-        P = solver.predict_proba(X[held][:, columns])
+        P = theirs(X[train][:, columns], y[train], 1.0).predict_proba(X[held][:, columns])
         second, best = np.sort(P, axis=1)[:, -2:].T
         margin = np.minimum(np.abs(best - thresholds[P.argmax(axis=1)]), best - second)
         if margin.min() < 1e-6:
