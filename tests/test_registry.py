@@ -54,10 +54,7 @@ def installed(tmp_path, monkeypatch):
     ("kind", "sentence"),
     [
         ("alone", "without from_config; use it from Python, or add from_config to it"),
-        (
-            "stranger",
-            "expected 'stranger' to be registered for a subclass of Problem, found <",
-        ),
+        ("stranger", "expected 'stranger' to be registered for a subclass of Problem, found <"),
         ("number", "expected 'number' to be registered for a subclass of Problem, found 7"),
         ("gone", "where the package broken-package registers it, found that it cannot be imported"),
         ("nowhere", "(ModuleNotFoundError: No module named 'no_such_module_at_all'); repair or"),

@@ -373,7 +373,7 @@ def wins(comparison: Comparison) -> pd.DataFrame:
     rows = []
     for name, indicator in comparison.indicators.items():
         values = {
-            key: part.set_index(within)[name]
+            key: part.groupby(within, sort=False)[name].mean()
             for key, part in comparison.units.groupby([by, "method"], sort=False)
         }
         for method, other in permutations(comparison.methods, 2):

@@ -80,8 +80,8 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
     random_state : int
         Seed of the search, of folds and of resamples.
     verbose : bool, optional
-        Whether ``fit`` shows its progress. If None, a bar appears in a terminal when a fit takes
-        more than two seconds.
+        Whether ``fit`` shows its progress in a terminal or a notebook. If None, a bar appears in a
+        terminal when a fit takes more than two seconds.
     """
 
     objectives: Sequence[str] | None = None

@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from framework.analysis.certify import (
-    joint_p_value,
-    least_records,
-    needed,
-    order,
-    p_value,
-    passed,
-)
+from framework.analysis.certify import joint_p_value, least_records, needed, order, p_value, passed
 from framework.analysis.choose import parse_condition
 from framework.outcomes import Sample
 

@@ -18,8 +18,7 @@ METRICS = (
     Metric("stages", "min", "ratio", high=6.0),
 )
 ROLES = Roles(
-    METRICS,
-    [Objective("coverage", "max"), Objective("accuracy", "max"), Objective("cost", "min")],
+    METRICS, [Objective("coverage", "max"), Objective("accuracy", "max"), Objective("cost", "min")]
 )
 VALUES = {
     "coverage": np.array([1.00, 0.95, 0.90, 0.60, 0.20]),

@@ -25,8 +25,7 @@ METRICS = (
     Metric("false_negative_rate", "min"),
 )
 ROLES = Roles(
-    METRICS,
-    [Objective("coverage", "max"), Objective("accuracy", "max"), Objective("cost", "min")],
+    METRICS, [Objective("coverage", "max"), Objective("accuracy", "max"), Objective("cost", "min")]
 )
 
 
