@@ -428,7 +428,7 @@ class AnswerOutcomes(RecordOutcomes):
             return self._held.take(candidates)
         X = np.ascontiguousarray(self._X[candidates])
         answers = self._answers(X)
-        if answers.nbytes * len(self._X) <= _HELD * len(X):
+        if answers.nbytes * len(self._X) <= _HELD * len(X):  # those of all candidates would fit
             self._held = answers if len(X) == len(self._X) else self._answers(self._X)
             return self._held.take(candidates)
         return answers

@@ -157,15 +157,15 @@ def why_empty(batches: Iterable[Evaluated], roles: Roles) -> str:
             continue
         for metric, sign, limit in roles.limits_of_constraints():
             gaps = rows.values[metric] - limit if sign == "<=" else limit - rows.values[metric]
-            at = int(np.argmin(gaps))
-            miss = float(gaps[at]), float(rows.values[metric][at]), int(rows.ids[at])
+            row = int(np.argmin(gaps))
+            miss = float(gaps[row]), float(rows.values[metric][row]), int(rows.ids[row])
             best[metric, sign, limit] = min(best.get((metric, sign, limit), miss), miss)
         broken = roles.violation(rows.values)
-        at = int(np.argmin(broken))
-        if broken[at] < nearest:
-            nearest = float(broken[at])
-            near = f"candidate {rows.ids[at]} comes nearest, with " + ", ".join(
-                f"{metric} {rows.values[metric][at]:.6g} ({sign} {limit:g} is asked for)"
+        row = int(np.argmin(broken))
+        if broken[row] < nearest:
+            nearest = float(broken[row])
+            near = f"candidate {rows.ids[row]} comes nearest, with " + ", ".join(
+                f"{metric} {rows.values[metric][row]:.6g} ({sign} {limit:g} is asked for)"
                 for metric, sign, limit in roles.limits_of_constraints()
             )
     if not total:

@@ -212,7 +212,7 @@ class Journal:
                 self._synced = time.monotonic()
         except (OSError, ValueError) as error:
             raise JournalError(
-                f"{self.path}: cannot write the journal ({error}); nothing that was told is lost: "
+                f"{self.path}: cannot write the journal ({error}); earlier evaluations are kept: "
                 f"make room and run `paretolab resume {self.path.parent}`"
             ) from error
 

@@ -150,7 +150,7 @@ class Ratio:
         if (wrong != wrong[..., :1]).any():
             return "counts", self.over, self.under
         right = np.diagonal(tables, axis1=1, axis2=2)
-        over, under = np.stack([right, wrong[..., 0], tables[..., k]], axis=-1)
+        over, under = np.stack([right, wrong[..., 0], tables[..., k]], axis=-1)  # (K, 3) each
         if (over == over[0]).all() and (under == under[0]).all():
             return "outcomes", over[0], under[0]
         return "outcomes_of_class", over, under
@@ -216,7 +216,7 @@ class OverClasses:
     least: bool = False
 
     def of(self, sums: Sums) -> FloatArray:
-        """Return its values, shape (n, b); 0 where there is no record."""
+        """Return the mean or least ratio, shape (n, b); 0 where no class has records."""
         present = np.stack([sums.present(ratio.about) for ratio in self.ratios])
         values = np.stack([ratio.of(sums) for ratio in self.ratios])
         if self.least:

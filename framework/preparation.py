@@ -164,10 +164,6 @@ class PreparationProgress:
     values: Mapping[str, float] = field(default_factory=dict)
 
 
-def _ignore(progress: PreparationProgress) -> None:
-    """Take a report and do nothing."""
-
-
 @dataclass
 class Preparation:
     """Workers, checkpoints, time limit and progress reports for work before the first batch.
@@ -192,7 +188,7 @@ class Preparation:
     workers: Workforce = field(default_factory=InProcess)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     out_of_time: Callable[[], bool] = lambda: False
-    on_progress: Callable[[PreparationProgress], None] = _ignore
+    on_progress: Callable[[PreparationProgress], None] = lambda progress: None
 
     def report(self, what: str, done: int, total: int, **values: float) -> None:
         """Report the progress of the work; raises KeyboardInterrupt where it is interrupted."""

@@ -68,9 +68,9 @@ def changes(refits: Refits, variances: Mapping[str, FloatArray]) -> dict[str, Ch
     models = [_figures(model, weights, variances) for model in refits.models]
     by_metric = {}
     for name, variance in variances.items():
-        of = np.stack([model[name] for model in models])  # models, solutions, columns
-        parts, whole = of[:folds], of[folds, :, 0]
-        on_held_out = parts[:, :, 1 : folds + 1]
+        figures = np.stack([model[name] for model in models])  # models, solutions, columns
+        parts, whole = figures[:folds], figures[folds, :, 0]
+        on_held_out = parts[:, :, 1 : folds + 1]  # [j, :, k] is model j on fold k
         trained = np.stack([parts[k, :, 1 + folds + k] for k in range(folds)])
         C = np.zeros((folds, len(variance)))
         for column, (i, j) in enumerate(pairs, start=1 + 2 * folds):

@@ -114,7 +114,8 @@ def winners(comparison: Comparison) -> pd.DataFrame:
             )
             if first not in (None, method):
                 rows[-1] |= _leads(runs[first][name], runs[method][name], better, "lead")
-                rows[-1]["chance"] = _chance(rows[-1]["lead_low"])
+                low = rows[-1]["lead_low"]
+                rows[-1]["chance"] = "unknown" if math.isnan(low) else "no" if low > 0 else "yes"
             for column, indicator in _NEW.values():
                 if indicator not in comparison.indicators:
                     continue
@@ -153,11 +154,6 @@ def _leads(
 ) -> dict[str, float]:
     figures = lead(first, other) if better == "high" else lead(other, first)
     return dict(zip((name, f"{name}_low", f"{name}_high"), figures, strict=True))
-
-
-def _chance(low: float) -> str:
-    """Return whether chance may explain a lead, from the lower end of its interval."""
-    return "unknown" if math.isnan(low) else "no" if low > 0 else "yes"
 
 
 def verdicts(table: pd.DataFrame) -> list[str]:

@@ -428,7 +428,8 @@ class Driver:
             return "failures"
         if budget.evaluations is not None and self.n_proposed >= budget.evaluations:
             return "evaluations"
-        if self.n_proposed >= self._limit or self._batches_spent():
+        batches = budget.generations if self.per_generation is None else None
+        if self.n_proposed >= self._limit or (batches is not None and self.n_batches > batches):
             return "generations"
         if budget.seconds is not None and self.replay.over and self._out_of_time():
             return "seconds"
@@ -439,13 +440,6 @@ class Driver:
     def _out_of_time(self) -> bool:
         """Return whether the budget of seconds is spent."""
         return self.budget.seconds is not None and self.seconds() >= self.budget.seconds
-
-    def _batches_spent(self) -> bool:
-        """Return whether the budget of generations is spent, if each batch is a generation."""
-        generations = self.budget.generations
-        return (
-            generations is not None and self.per_generation is None and self.n_batches > generations
-        )
 
     def _evaluation_limit(self) -> float:
         """Return how many evaluations the budget allows; the first generation is number 0."""
