@@ -375,7 +375,7 @@ def verdict_of_runs(runs: Sequence[tuple[str, Worth | None]]) -> str | None:
     lost = [(place, worth) for place, worth in asked if worth.unbeaten]
     if not lost:
         names = Counter(name for _, worth in asked for name in worth.beaten)
-        shown = _listed([name for name, _ in names.most_common()])
+        shown = first_few([name for name, _ in names.most_common()])
         every = f"all {len(asked):,} runs" if len(asked) > 1 else "the one run"
         return f"in {every} the search beats what one would do without it ({shown}){rest}"
     of_place = Counter(place for place, _ in asked)
@@ -383,7 +383,7 @@ def verdict_of_runs(runs: Sequence[tuple[str, Worth | None]]) -> str | None:
     if len(of_place) == 1 or len(lost) == len(asked):
         whom = _counted([worth for _, worth in lost])
     else:
-        whom = _listed(
+        whom = first_few(
             [
                 f"{place} in {count:,} of {of_place[place]:,}, "
                 f"{_counted([worth for where, worth in lost if where == place])}"
@@ -403,12 +403,13 @@ def verdict_of_runs(runs: Sequence[tuple[str, Worth | None]]) -> str | None:
 def _counted(lost: Sequence[Worth]) -> str:
     """Return the names of unbeaten alternatives, each with its number of runs unless it is all."""
     names = Counter(name for worth in lost for name in worth.unbeaten)
-    return _listed(
+    return first_few(
         [f"{name}{'' if n == len(lost) else f' in {n:,}'}" for name, n in names.most_common()]
     )
 
 
-def _listed(texts: Sequence[str], between: str = ", ") -> str:
+def first_few(texts: Sequence[str], between: str = ", ") -> str:
+    """Return up to eight texts in a line, and the number of the others."""
     more = f"{between}and {len(texts) - _LISTED:,} more" if len(texts) > _LISTED else ""
     return between.join(texts[:_LISTED]) + more
 

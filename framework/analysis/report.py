@@ -26,14 +26,14 @@ import pandas as pd
 from pydantic import model_validator
 from scipy import stats
 
-from framework.analysis.alternatives import verdict_of_runs
+from framework.analysis.alternatives import first_few, verdict_of_runs
 from framework.analysis.compare import Claim, Comparison
 from framework.analysis.statistics import score
 from framework.arrays import FloatArray
 from framework.settings import Section
 
 LEVEL = 0.95  # confidence level of intervals
-_LISTED = 8  # cases that a sentence names
+_LISTED = 8  # cases whose lead is told in a sentence
 _NEW = {  # figures on new records: column and indicator by their words in a sentence
     "expected on new records": ("expected", "hypervolume_expected"),
     "on test records": ("test", "hypervolume_pessimistic"),
@@ -187,19 +187,19 @@ def verdicts(table: pd.DataFrame) -> list[str]:
         return []
     indicator, cases = str(table["indicator"].iloc[0]), table["case"].nunique()
     leaders = sorted(won, key=lambda name: -len(won[name]))
-    parts = [f"{name} on {len(won[name])} of {cases} ({_some(won[name])})" for name in leaders]
+    parts = [f"{name} on {len(won[name])} of {cases} ({first_few(won[name])})" for name in leaders]
     sentences = [f"Best mean {indicator.replace('_', ' ')}: {'; '.join(parts)}."]
     sentences += leads[:_LISTED]
     if len(leads) > _LISTED:
         sentences.append(f"(And {len(leads) - _LISTED} more cases, in tables/winners.csv.)")
     if sure:
-        sentences.append(f"More than chance, against every other method: on {_some(sure)}.")
+        sentences.append(f"More than chance, against every other method: on {first_few(sure)}.")
     if doubtful:
         sentences.append(
-            f"Chance may explain the lead, over the methods in brackets: on {_some(doubtful)}."
+            f"Chance may explain the lead, over the methods in brackets: on {first_few(doubtful)}."
         )
     if unknown:
-        sentences.append(f"Too few runs to tell from chance: on {_some(unknown)}.")
+        sentences.append(f"Too few runs to tell from chance: on {first_few(unknown)}.")
     if sure or doubtful or leads:
         sentences.append(
             "(Ranges in brackets: 95%, over runs with other seeds, not over other records; more "
@@ -254,17 +254,12 @@ def early_stops(comparison: Comparison) -> list[str]:
     for reason, cases_of in ended.items():
         methods: dict[str, list[str]] = {}  # methods by how many of their runs ended, and where
         for method, cases in cases_of.items():
-            where = _some(list(dict.fromkeys(cases)))
+            where = first_few(list(dict.fromkeys(cases)))
             on = f" (on {where})" if several and len(cases) < runs[method] else ""
             methods.setdefault(f"{len(cases)} of {runs[method]} runs{on}", []).append(method)
         parts = [f"{', '.join(names)} in {often}" for often, names in methods.items()]
         sentences.append(f"Ended before the budget, {'; '.join(parts)}: {reason}.")
     return sentences
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
 
 
 def has_scenarios(comparison: Comparison) -> bool:
