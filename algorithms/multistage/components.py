@@ -107,7 +107,7 @@ class SubClassifiers:
         return are_fitted or self.store is not None
 
     def since(self, start: int) -> Components:
-        """Return those with numbers from ``start`` on, their bits of validation records alone."""
+        """Return the components from number ``start`` on, with the bits of validation records."""
         return self.table.slice(start, self._data.validation_words)
 
     def error_of(self, keys: Sequence[WordArray]) -> str | None:

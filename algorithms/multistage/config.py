@@ -48,21 +48,22 @@ class MultiStageSettings(RecordsConfig):
         search chooses one for each candidate (nine from 0.5 to 0.99 if None); labels left out need
         0.5.
     threshold_per_stage : whether each stage of a candidate has a threshold of its own.
-    stage_cost : what each record pays that reaches a stage, beside features, for its classifier; a
+    stage_cost : what each record that reaches a stage pays for its classifier, besides features; a
         number, since times differ from run to run.
     measure : whether candidates are measured out-of-fold on training and validation records
         together, or on the validation records.
     max_stages : the paper's k; min(ceil(n / 2), 10) unless given, never above n.
-    remove_features : let a gene be -1, the feature is never acquired (the paper's future work).
+    remove_features : whether candidates may leave features out, genes of -1 (the paper's future
+        work).
     error_costs : what a wrong answer costs, by the label of the true class; labels left out cost 1.
-    decision : costs by which stages decide, in place of the threshold: each says the class of least
-        expected cost, and stops where that is low enough.
+    decision : costs by which stages decide, in place of the threshold: each picks the class of
+        least expected cost, and stops where that is low enough.
     rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
         ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
     subgroup : column that tells subgroups apart; metrics compare them. It stays a feature if it is
         one.
-    weights : column of numbers, how much each record counts, in training and in every metric; no
-        feature. Records of weight 0 are left out.
+    weights : column of weights of records, in training and in every metric; it is not a feature.
+        Records of weight 0 are left out.
     missing : what a model does where a value is missing in a stage that is reached: take the
         median, stop and ask for it, or give no answer.
     classifier : what is trained for each stage.
@@ -88,7 +89,7 @@ class MultiStageSettings(RecordsConfig):
     @model_validator(mode="before")
     @classmethod
     def _calibrated(cls, raw: Any) -> Any:
-        """Calibrate where costs are weighed by probabilities, unless told otherwise."""
+        """Calibrate where stages decide by costs, unless the configuration says otherwise."""
         if isinstance(raw, Mapping) and raw.get("decision") is not None:
             return {"calibration": "softmax", **raw}
         return raw

@@ -28,21 +28,21 @@ CONFIDENCES = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)
 """Thresholds of confidence that a candidate may have unless others are given."""
 
 _HALVINGS = 7  # number of thresholds of risk if none are given, each half of the next
-_APART = 2**0.5  # ratio of the nearest thresholds to the risk of the best constant answer
+_APART = 2**0.5  # ratio between the nearest threshold and the risk of the best constant answer
 
 
 class StageDecisionConfig(DecisionConfig):
     """How stages decide by costs.
 
-    errors : what a wrong answer costs, by the label of the true class: one number for all wrong
-        answers, or one by the label that is said. What is left out costs 1.
-    no_answer : what it costs to give none; after the last stage it is the threshold.
-    thresholds : risks at which a stage may stop, a grid; unless given, seven values, each half of
-        the one before. The greatest is 1.41 times the risk of the best answer that needs no
-        feature, or, where no answer costs less than that, no_answer or .71 times that risk, the
-        lesser. None is near that risk itself: all records have about that at a stage that knows
-        little, and small changes of its classifier would decide whether they leave.
-    per_stage : a threshold for each stage but the last, rather than one for all of them.
+    errors : cost of a wrong answer, by the label of the true class: one number for all wrong
+        answers, or one by the label of the answer. Those left out cost 1.
+    no_answer : cost of giving no answer; after the last stage it is the threshold.
+    thresholds : grid of greatest risks at which a stage may stop; unless given, seven values, each
+        half of the one before. The greatest is 1.41 times the risk of the best answer that needs
+        no feature. If no answer costs less than that, it is the lesser of no_answer and .71 times
+        that risk. None is near that risk itself, which all records have, about, at a stage that
+        knows little: small changes of its classifier would decide whether they leave.
+    per_stage : whether each stage but the last has a threshold of its own.
     """
 
     thresholds: tuple[Annotated[float, Field(ge=0)], ...] | None = Field(

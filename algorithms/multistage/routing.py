@@ -168,7 +168,7 @@ def next_step(model: Model, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cost(model: Model, features: Sequence[int]) -> float:
-    """Return the cost of features, those that no stage acquires left out, with panels paid once."""
+    """Return the cost of those ``features`` that some stage acquires, with panels paid once."""
     asked = set(np.concatenate(model.stages_).tolist())
     wanted = [i for i in features if i in asked]
     panels = model.panels or Panels.none(len(model.costs_))
