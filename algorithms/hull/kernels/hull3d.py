@@ -26,36 +26,40 @@ MOST_VOLUME = 1 << 60
 """Greatest product of the three extents; up to it all arithmetic is exact."""
 
 MOST_STEPS = 1 << 20
-"""Steps of a coordinate that suit floats: three such axes keep every volume exact."""
+"""Steps of the grid that real values are rounded to: three such axes reach ``MOST_VOLUME``."""
 
 MOST_LOST = (1 << 63) - 1
-"""More than any volume."""
+"""The greatest int64: more than any volume."""
 
 BLOCK = 64
-"""Facets looked at together; arrays of facets are a multiple of it long."""
+"""Facets that one loop tests without a branch; arrays of facets have a multiple of it as length."""
 TOP, FREE, VOLUME, DROPPED, MADE = range(5)
-"""Places in ``State.counts``."""
+"""Positions in ``State.counts``."""
 
 
 class State(NamedTuple):
-    """A hull's arrays; whoever changes one changes the hull.
+    """The arrays of a hull, which the functions of this module change in place.
 
     Attributes
     ----------
     points : int64 (capacity, 3)
-    planes : int64 (4, facets), a multiple of 64 facets
+    planes : int64 (4, facets)
+        The number of facets is a multiple of ``BLOCK``.
     corners, across : int64 (facets, 3)
     facet_of : int64 (capacity,)
-        A facet at each vertex; -1 for a point that is none.
-    free, stack, mark : int64 (facets,)
-        Facets to use again; two workplaces.
+        One of the facets at each vertex; -1 for a point that is not a vertex.
+    free : int64 (facets,)
+        Numbers of dropped facets, to be used again.
+    stack, mark : int64 (facets,)
+        Scratch space: the facets that an insertion drops, and a 1 for each of them.
     ring, outer, other : int64 (capacity,)
-        Workplaces: a closed polygon, the facets beyond its edges, a polygon more.
+        Scratch space: a closed polygon, the facets beyond its edges, and for each vertex the edge
+        of the horizon that starts there (-1 for none).
     gone : int64 (capacity,)
         Vertices that the last insertion displaced.
     counts : int64 (5,)
-        Facets ever used, facets to use again, six times the volume; how many facets the last
-        insertion dropped (in ``stack``) and made (in ``outer``).
+        Facet numbers ever used, length of ``free``, six times the volume, and how many facets the
+        last insertion dropped (in ``stack``) and made (in ``outer``).
     """
 
     points: IntArray
@@ -100,7 +104,7 @@ def empty_state(capacity: int) -> State:
 
 
 @njit_lean
-def _from(points: IntArray, a: int, b: int) -> tuple[int, int, int]:
+def _vector(points: IntArray, a: int, b: int) -> tuple[int, int, int]:
     """Return the vector from point a to point b."""
     return (
         points[b, 0] - points[a, 0],
@@ -112,22 +116,22 @@ def _from(points: IntArray, a: int, b: int) -> tuple[int, int, int]:
 @njit_lean
 def normal(points: IntArray, a: int, b: int, c: int) -> tuple[int, int, int]:
     """Return the normal of the triangle a, b, c; its length is twice the area."""
-    ux, uy, uz = _from(points, a, b)
-    vx, vy, vz = _from(points, a, c)
+    ux, uy, uz = _vector(points, a, b)
+    vx, vy, vz = _vector(points, a, c)
     return uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
 
 
 @njit_lean
 def height(points: IntArray, a: int, b: int, c: int, p: int) -> int:
-    """Return six times the signed volume of a tetrahedron; positive with p above a, b, c."""
+    """Return six times the signed volume of a tetrahedron; positive if p is above a, b, c."""
     nx, ny, nz = normal(points, a, b, c)
-    wx, wy, wz = _from(points, a, p)
+    wx, wy, wz = _vector(points, a, p)
     return int(wx * nx + wy * ny + wz * nz)
 
 
 @njit_lean
 def above(s: State, f: int, p: int) -> int:
-    """Return the height of point p over facet f, times twice the facet's area."""
+    """Return six times the signed volume between facet f and point p; positive if f sees p."""
     points, planes = s.points, s.planes
     return int(
         planes[0, f] * points[p, 0]
@@ -139,7 +143,7 @@ def above(s: State, f: int, p: int) -> int:
 
 @njit_lean
 def new_facet(s: State, a: int, b: int, c: int) -> int:
-    """Make the facet a, b, c; the facets beyond its edges are the caller's business."""
+    """Make the facet a, b, c and return its number; the caller fills in ``across``."""
     if s.counts[FREE] > 0:
         s.counts[FREE] -= 1
         f = s.free[s.counts[FREE]]
@@ -157,7 +161,7 @@ def new_facet(s: State, a: int, b: int, c: int) -> int:
 
 @njit_lean
 def drop_facet(s: State, f: int) -> None:
-    """Take facet f out; its number may be used again."""
+    """Remove facet f, so that its number can be used again."""
     s.planes[0, f], s.planes[1, f], s.planes[2, f], s.planes[3, f] = 0, 0, 0, -1
     s.corners[f, 0] = -1
     s.free[s.counts[FREE]] = f
@@ -166,22 +170,22 @@ def drop_facet(s: State, f: int) -> None:
 
 @njit_lean
 def corner(s: State, f: int, v: int) -> int:
-    """Return which corner of facet f is v: 0, 1 or 2."""
+    """Return which corner of facet f the vertex v is: 0, 1 or 2."""
     if s.corners[f, 0] == v:
         return 0
     return 1 if s.corners[f, 1] == v else 2
 
 
 @njit_lean
-def join(s: State, f: int, i: int, g: int, at: int) -> None:
-    """Make g the facet beyond edge i of f; in g the edge starts at vertex ``at``."""
+def join(s: State, f: int, i: int, g: int, v: int) -> None:
+    """Make g the facet beyond edge i of f; in g, that edge starts at vertex v."""
     s.across[f, i] = g
-    s.across[g, corner(s, g, at)] = f
+    s.across[g, corner(s, g, v)] = f
 
 
 @njit_lean
 def link(s: State, v: int) -> int:
-    """Put v's neighbours into ``ring``, counter-clockwise from outside; return their number.
+    """Put v's neighbours into ``ring``, counter-clockwise from outside; return how many there are.
 
     ``outer`` gets the facet beyond each edge of that polygon. O(neighbours).
     """
@@ -232,12 +236,12 @@ def start(s: State, a: int, b: int, c: int, d: int) -> None:
 
 @njit
 def build(s: State, n: int) -> bool:
-    """Make the hull of the first ``n`` points; False, and no facet, where they lie in a plane.
+    """Make the hull of the first ``n`` points; return False, and make none, if they are coplanar.
 
-    Quickhull (Barber, Dobkin and Huhdanpaa 1996) in whole numbers: each point outside waits at a
-    facet that it is above, the highest one of a facet joins the hull, and those that wait at the
-    facets that go look at the new ones alone. Of equal points the first is the vertex.
-    O(n log n) as a rule.
+    Quickhull (Barber, Dobkin and Huhdanpaa 1996) in whole numbers: each point outside the hull
+    waits at one facet that it lies above. The highest point that waits at a facet joins the hull,
+    and the points that waited at the facets it replaces are tested against the new facets only.
+    Of equal points the first becomes the vertex. O(n log n) as a rule.
     """
     points, b, c, d = s.points, 1, 2, 3
     while b < n and same(points, 0, b):
@@ -251,16 +255,17 @@ def build(s: State, n: int) -> bool:
     if d >= n:
         return False
     start(s, 0, b, c, d)
-    head = np.full(len(s.free), -1, dtype=np.int64)  # the last point that waits at a facet ...
-    after = np.full(n, -1, dtype=np.int64)  # ... and the one that waits behind each
+    # the points that wait at a facet are a linked list: its head, and the point after each point
+    head = np.full(len(s.free), -1, dtype=np.int64)
+    after = np.full(n, -1, dtype=np.int64)
     for k in range(4):
         s.outer[k] = k
     for p in range(n):
         if p != 0 and p != b and p != c and p != d:
             _wait(s, head, after, p, 4)
-    todo = np.empty(len(s.free), dtype=np.int64)  # facets that points may wait at, each once
+    todo = np.empty(len(s.free), dtype=np.int64)  # a stack of facets that points may wait at
     listed = np.zeros(len(s.free), dtype=np.bool_)
-    left = _list(s, head, todo, listed, 0, 4)
+    left = _list(s, head, todo, listed, 0, 4)  # length of the stack
     while left > 0:
         f = todo[left - 1]
         if head[f] < 0:
@@ -283,7 +288,7 @@ def build(s: State, n: int) -> bool:
 
 @njit_lean
 def _wait(s: State, head: IntArray, after: IntArray, p: int, made: int) -> None:
-    """Have point p wait at the first of the new facets that it is above, if there is one."""
+    """Make point p wait at the first of the new facets that it is above, if there is one."""
     for k in range(made):
         f = s.outer[k]
         if above(s, f, p) > 0:
@@ -294,7 +299,7 @@ def _wait(s: State, head: IntArray, after: IntArray, p: int, made: int) -> None:
 
 @njit_lean
 def _list(s: State, head: IntArray, todo: IntArray, listed: BoolArray, left: int, made: int) -> int:
-    """Put the new facets that points wait at on the list ``todo``; return how long it is."""
+    """Push the new facets that points wait at onto ``todo``, each once; return its length."""
     for k in range(made):
         f = s.outer[k]
         if head[f] >= 0 and not listed[f]:
@@ -306,7 +311,7 @@ def _list(s: State, head: IntArray, todo: IntArray, listed: BoolArray, left: int
 
 @njit_lean
 def _take_highest(s: State, head: IntArray, after: IntArray, f: int) -> int:
-    """Remove from those that wait at facet f the highest point, of equal ones the first."""
+    """Remove the highest point that waits at facet f and return it; of equal ones the first."""
     best, best_height, before_best = -1, 0, -1
     before, p = -1, head[f]
     while p >= 0:
@@ -327,7 +332,7 @@ def _seen(s: State, p: int) -> int:
     x, y, z = s.points[p, 0], s.points[p, 1], s.points[p, 2]
     A, B, C, D = s.planes[0], s.planes[1], s.planes[2], s.planes[3]
     for first in range(0, s.counts[TOP], BLOCK):
-        # one maximum over a block has no branch and vectorises; which facet it was is asked once
+        # one maximum over a block has no branch and vectorises; its facet is looked up afterwards
         highest = np.int64(-1)
         for f in range(first, first + BLOCK):
             highest = max(highest, A[f] * x + B[f] * y + C[f] * z + D[f])
@@ -342,9 +347,9 @@ def _seen(s: State, p: int) -> int:
 def insert(s: State, p: int) -> int:
     """Add point p; return how many vertices it displaced (they are in ``gone``), or -1.
 
-    -1: p lies in the hull or on its boundary, or equals a vertex; nothing changed. Facets that p
-    is coplanar with are replaced too: what p sees is then bounded by one simple cycle, and no
-    facet without area and no vertex that is not extreme ever comes about.
+    The result is -1, and nothing changes, if p lies in the hull or on its boundary. Facets that
+    are coplanar with p are replaced too. What is removed is then bounded by one simple cycle, and
+    neither a facet without area nor a vertex that is not extreme can arise.
 
     O(facets) to find a facet that p sees, O(facets seen) for the rest.
     """
@@ -354,10 +359,10 @@ def insert(s: State, p: int) -> int:
 
 @njit_lean
 def _attach(s: State, p: int, first: int) -> int:
-    """Add point p, which lies strictly above a facet; return how many vertices it displaced."""
+    """Add point p, which lies strictly above facet ``first``; return as :func:`insert` does."""
     visible, count, gain = 1, 0, 0
     s.stack[0], s.mark[first] = first, 1
-    while count < visible:  # flood over what p sees or is coplanar with
+    while count < visible:  # flood over the facets that p sees or is coplanar with
         f = s.stack[count]
         count += 1
         gain += above(s, f, p)
@@ -370,7 +375,7 @@ def _attach(s: State, p: int, first: int) -> int:
     s.counts[VOLUME] += gain
     n = _horizon(s, visible)
     gone = 0
-    for k in range(visible):  # vertices of facets seen that are not on the horizon
+    for k in range(visible):  # the displaced vertices: corners that are not on the horizon
         for i in range(3):
             v = s.corners[s.stack[k], i]
             if s.other[v] < 0 and s.facet_of[v] >= 0:
@@ -389,23 +394,18 @@ def _attach(s: State, p: int, first: int) -> int:
 
 @njit_lean
 def _horizon(s: State, visible: int) -> int:
-    """Put the border of the facets marked into ``ring`` and what lies beyond into ``outer``.
+    """Put the border of the marked facets into ``ring`` and the facets beyond it into ``outer``.
 
-    ``other`` holds the edge that starts at each of its vertices. Returns the border's length.
+    ``other`` gets the edge that starts at each vertex of the border. Returns the border's length.
     """
-    edges = 0
-    for k in range(visible):
-        f = s.stack[k]
-        for i in range(3):
-            if s.mark[s.across[f, i]] == 0:
-                s.other[s.corners[f, i]] = 3 * f + i
-                edges += 1
-    v = -1
+    edges, v = 0, -1
     for k in range(visible):
         f = s.stack[k]
         for i in range(3):
             if s.mark[s.across[f, i]] == 0:
                 v = s.corners[f, i]
+                s.other[v] = 3 * f + i
+                edges += 1
     for k in range(edges):
         f, i = s.other[v] // 3, s.other[v] % 3
         s.ring[k], s.outer[k] = v, s.across[f, i]
@@ -436,9 +436,11 @@ def _cone(s: State, p: int, n: int) -> None:
 
 @njit_lean
 def _ear(s: State, v: int, n: int) -> int:
-    """Return the middle of three neighbours in ``ring`` whose plane bounds the hull without v.
+    """Return the position of an ear in ``ring``, the polygon of the ``n`` neighbours of v.
 
-    v lies on or above it, all other neighbours on or below.
+    An ear and the neighbours before and after it are a facet of the hull without v: v lies on or
+    above their plane, all other neighbours on or below. The three are never collinear, since all
+    are extreme points.
     """
     points, ring = s.points, s.ring
     x, y, z = points[v, 0], points[v, 1], points[v, 2]
@@ -449,7 +451,7 @@ def _ear(s: State, v: int, n: int) -> int:
         plane = nx * points[a, 0] + ny * points[a, 1] + nz * points[a, 2]
         holds = nx * x + ny * y + nz * z >= plane
         k = 0
-        while holds and k < n:  # a, b and c lie on their plane exactly
+        while holds and k < n:  # a, b and c pass: arithmetic is exact, and they lie on the plane
             w = ring[k]
             holds = nx * points[w, 0] + ny * points[w, 1] + nz * points[w, 2] <= plane
             k += 1
@@ -463,11 +465,10 @@ def _ear(s: State, v: int, n: int) -> int:
 def contribution(s: State, v: int, most: int = MOST_LOST) -> int:
     """Return six times the volume that the hull loses with vertex v (Equation 8), exactly.
 
-    What is more than ``most`` is not counted to its end.
-
-    The hull is that of its vertices alone: points inside are not looked at. Closing the hole
-    that v leaves takes v's neighbours only, so the cost is Equation 9's: O(neighbours^2) as a
-    rule, on spheres six neighbours in the mean.
+    Points inside the hull are ignored, although some of them may be vertices without v. The hole
+    that v leaves is closed by its neighbours, one ear after the other (Equation 9): O(neighbours^2)
+    as a rule, with fewer than six neighbours on average. Once the sum exceeds ``most``, it is
+    returned unfinished.
     """
     n = link(s, v)
     lost = 0
@@ -483,10 +484,10 @@ def contribution(s: State, v: int, most: int = MOST_LOST) -> int:
 
 @njit_lean
 def delete(s: State, v: int) -> None:
-    """Take vertex v out and close the hole from its neighbours.
+    """Remove vertex v and close the hole with facets between its neighbours.
 
-    Points that were inside may be vertices now: the caller inserts them again. What stays must
-    span a volume.
+    Points that were inside may be vertices now: the caller inserts them again. If the remaining
+    vertices lie in one plane, the facets are the two sides of a polygon.
     """
     n = link(s, v)
     f = s.facet_of[v]
@@ -520,12 +521,12 @@ class Hull3D:
         Not negative; the product of the greatest coordinates is at most 2^60. They must span a
         volume.
     room : int
-        How many more points :meth:`insert` may bring.
+        How many more points :meth:`insert` may add.
 
     Raises
     ------
     InputError
-        Another shape, coordinates out of range, or points that lie in one plane.
+        The shape is wrong, coordinates are out of range, or the points lie in one plane.
 
     Notes
     -----
@@ -546,48 +547,47 @@ class Hull3D:
         self._state = empty_state(len(grid_points) + room)
         self._state.points[: len(grid_points)] = grid_points
         self._n = len(grid_points)
-        self._there = np.zeros(len(grid_points) + room, dtype=np.bool_)  # not deleted
-        self._there[: len(grid_points)] = True
+        self._present = np.zeros(len(grid_points) + room, dtype=np.bool_)  # not deleted
+        self._present[: len(grid_points)] = True
         if not build(self._state, self._n):
-            raise InputError("hull: expected points that span a volume, found a plane's or fewer")
+            raise InputError("hull: expected points that span a volume, found points in one plane")
 
     def insert(self, point: IntArray) -> int:
         """Add a point; return its number, whether it is a vertex or not."""
         self._state.points[self._n] = point
-        self._there[self._n] = True
+        self._present[self._n] = True
         insert(self._state, self._n)
         self._n += 1
         return self._n - 1
 
     def delete(self, number: int) -> None:
-        """Take a point out for good; points that it hid become vertices.
+        """Remove a point for good; points that it hid become vertices.
 
         Raises
         ------
         InputError
-            No such point, or what stays lies in one plane: nothing changed.
+            There is no such point, or the other points lie in one plane. Nothing changes then.
         """
         state = self._state
-        if not (0 <= number < self._n and self._there[number]):
+        if not (0 <= number < self._n and self._present[number]):
             raise InputError(f"hull: expected the number of a point in it, found {number}")
-        self._there[number] = False
-        if state.facet_of[number] < 0:  # inside: no vertex leaves
+        self._present[number] = False
+        if state.facet_of[number] < 0:  # not a vertex: the hull stays
             return
         delete(state, number)
-        # the vertices left may lie in one plane for a while: both sides of a polygon are facets
-        hidden = self._there[: self._n] & (state.facet_of[: self._n] < 0)
+        hidden = self._present[: self._n] & (state.facet_of[: self._n] < 0)
         for p in np.flatnonzero(hidden).tolist():
             insert(state, p)
         if state.counts[VOLUME] == 0:
             insert(state, number)
-            self._there[number] = True
+            self._present[number] = True
             raise InputError(
-                f"hull: expected that points which span a volume stay, found that without {number} "
-                "they lie in one plane"
+                f"hull: expected points that span a volume after a deletion, found that all points "
+                f"but {number} lie in one plane"
             )
 
     def contribution(self, vertex: int) -> float:
-        """Return the volume lost with a vertex (Equation 8), were there no points inside."""
+        """Return the volume lost with a vertex (Equation 8); points inside are ignored."""
         return float(contribution(self._state, vertex)) / 6.0
 
     @property
@@ -602,11 +602,11 @@ class Hull3D:
 
     @property
     def vertices(self) -> IntArray:
-        """Numbers of the extreme points, ascending."""
+        """Numbers of the extreme points, ascending, shape (v,)."""
         return np.flatnonzero(self._state.facet_of[: self._n] >= 0)
 
     @property
     def facets(self) -> IntArray:
-        """Triangles, counter-clockwise from outside, shape (f, 3)."""
+        """Numbers of the corners of each facet, counter-clockwise from outside, shape (f, 3)."""
         corners = self._state.corners
         return corners[corners[:, 0] >= 0].copy()

@@ -3,6 +3,7 @@
 Points have int64 coordinates from 0 to :func:`most_steps`. Normals then fit into 64 bits, and the
 height of a point over a hyperplane is summed in two parts of 32 bits, so that its sign is exact:
 points that are equal or lie in one hyperplane are no special cases. Volumes are sums of floats.
+A *ridge* is what two neighbouring facets share: m - 1 vertices.
 
 A facet is a simplex of ``m`` vertices, its ``corners``; ``across[f, i]`` is the facet beyond the
 ridge of all corners of f but the i-th. :mod:`algorithms.hull.kernels.hull3d` is the form for three
@@ -21,51 +22,54 @@ from framework.jit import njit, njit_inline, njit_lean
 
 MOST_DIMENSIONS = 6
 
-_HALF = np.int64(32)
+_HALF = np.int64(32)  # a normal's coordinate is split into its upper and lower 32 bits
 _LOW = np.int64((1 << 32) - 1)
 _FULL = -2
-"""What :func:`_insert` returns where the facets need more room; nothing changed."""
+"""Returned, with nothing changed, where there is no room for the facets that would be made."""
 
 _STAYS, _GOES = 2, 1
-"""Marks of facets that a point does not see, and of those that it does."""
+"""Marks of facets: one that an insertion keeps, and one that it removes."""
 
 _TOP, _FREE, _STACK, _POINTS = range(4)
-"""Places in ``State.counts``."""
+"""Positions in ``State.counts``."""
 
 
 def most_steps(m: int) -> int:
-    """Return the greatest coordinate in ``m`` dimensions: all minors of a normal fit into int64."""
+    """Return the greatest coordinate in ``m`` dimensions with which all minors fit into int64."""
     bits = (62 - math.ceil(math.log2(math.factorial(m - 1)))) // (m - 1)
     return 1 << min(bits, 20)
 
 
 class State(NamedTuple):
-    """A hull's arrays; whoever changes one changes the hull.
+    """The arrays of a hull, which the functions of this module change in place.
 
     Attributes
     ----------
     points : int64 (capacity, m)
     normals : int64 (facets, m)
-        Outward; as long as (m - 1)! times the facet's content.
+        Outward; their length is (m - 1)! times the (m - 1)-dimensional volume of the facet.
     corners, across : int64 (facets, m)
-        ``corners[f, 0]`` is -1 where f is no facet.
+        ``corners[f, 0]`` is -1 if the number f is not in use.
     ridges : int64 (m facets, 2)
-        Workplace: facet and number of each ridge between what goes and what stays.
+        Scratch space: the ridges between removed facets and others, each as the removed facet and
+        the position of the corner that the ridge lacks.
     facet_of : int64 (capacity,)
-        A facet at each vertex; -1 for a point that is none.
-    free, stack, mark : int64 (facets,)
-        Facets to use again; the facets that were looked for last, ``counts[2]`` many; which.
+        One of the facets at each vertex; -1 for a point that is not a vertex.
+    free : int64 (facets,)
+        Numbers of removed facets, to be used again.
+    stack, mark : int64 (facets,)
+        Scratch space: the facets that an insertion removes or that a vertex has, and their marks.
     vertices : int64 (capacity,)
-        Workplace: vertices displaced, or neighbours of one.
+        Scratch space: the vertices that an insertion displaced, or the neighbours of a vertex.
     steps : int64 (steps, 3)
-        How minors come from smaller ones (:func:`_minor_steps`).
+        How minors are computed from smaller ones (:func:`_minor_steps`).
     levels : int64 (m,)
         Where in ``steps`` the minors of each size begin.
     minors : int64 (2^m,)
-        Workplace: the minor of the first rows in each set of as many columns.
+        Scratch space: the minor of the first rows for each set of as many columns.
     counts : int64 (4,)
-        Facets ever used, facets to use again, length of ``stack``, points of a hull of neighbours
-        (0 where these are flat).
+        Facet numbers ever used, length of ``free``, length of ``stack``, and, in the hull of a
+        vertex's neighbours, their number (0 if they lie in one hyperplane).
     """
 
     points: IntArray
@@ -85,11 +89,11 @@ class State(NamedTuple):
 
 
 def _minor_steps(m: int) -> tuple[IntArray, IntArray]:
-    """Return how the minors of m - 1 rows are expanded by their last rows, the small ones first.
+    """Return how to compute all minors of a matrix of m - 1 rows, expanded along their last rows.
 
-    Sets of columns are whole numbers with a bit for each. A minor of k + 1 rows has k + 1 steps,
-    ``(columns, j, columns without j)`` for each of its columns, ascending. ``levels[k]`` is where
-    those of row k begin, and ``levels[m - 1]`` the number of all.
+    A set of columns is a whole number with a bit for each column. A minor of k + 1 rows has k + 1
+    steps, ``(columns, j, columns without j)`` for each of its columns j, ascending. The steps of
+    these minors begin at ``levels[k]``; ``levels[m - 1]`` is the number of all steps.
     """
     steps, levels = [], [0]
     for size in range(1, m):
@@ -103,7 +107,7 @@ def _minor_steps(m: int) -> tuple[IntArray, IntArray]:
 
 
 def _empty_state(capacity: int, m: int, facets: int) -> State:
-    """Return a hull with room for ``capacity`` points and some facets, and none yet."""
+    """Return a hull with room for ``capacity`` points and some facets; it has no facet yet."""
     steps, levels = _minor_steps(m)
 
     def numbers(*shape: int) -> IntArray:
@@ -153,13 +157,13 @@ def _above(s: State, f: int, p: int) -> float:
 
 @njit_inline
 def _add_row(s: State, k: int, a: int, b: int) -> bool:
-    """Make the minors of k + 1 rows from those of k: the last row is the vector from a to b.
+    """Compute the minors of k + 1 rows from those of k; the last row is the vector from a to b.
 
-    Returns whether one of them is not 0, so that the rows are independent.
+    Returns whether one of them is not 0, that is, whether the rows are linearly independent.
     """
     independent, minor, left = False, np.int64(0), k
     for t in range(s.levels[k], s.levels[k + 1]):
-        j = s.steps[t, 1]  # signs alternate, the last column's is plus
+        j = s.steps[t, 1]  # the signs of an expansion alternate; that of the last column is plus
         minor = (s.points[b, j] - s.points[a, j]) * s.minors[s.steps[t, 2]] - minor
         if left:
             left -= 1
@@ -172,7 +176,7 @@ def _add_row(s: State, k: int, a: int, b: int) -> bool:
 
 @njit_inline
 def _turn(s: State, f: int, below: int) -> bool:
-    """Compute the normal of facet f, so that a point lies below it; False where it lies in it."""
+    """Compute the normal of facet f so that a point lies below; return False if it lies on it."""
     m = s.points.shape[1]
     s.minors[0] = 1
     for k in range(m - 1):
@@ -199,7 +203,7 @@ def _new_facet(s: State) -> int:
 
 @njit_lean
 def _drop_stack(s: State) -> None:
-    """Take the facets of ``stack`` out; their numbers may be used again."""
+    """Remove the facets of ``stack``, so that their numbers can be used again."""
     for k in range(s.counts[_STACK]):
         f = s.stack[k]
         s.corners[f, 0] = -1
@@ -215,50 +219,50 @@ def _room(s: State, n: int) -> bool:
 
 
 @njit_lean
-def _position(of: IntArray, f: int, number: int) -> int:
-    """Return at which place the row of facet f has a number that is in it."""
+def _position(table: IntArray, f: int, number: int) -> int:
+    """Return the position of a number in row f of ``corners`` or ``across``, which has it."""
     i = 0
-    while of[f, i] != number:
+    while table[f, i] != number:
         i += 1
     return i
 
 
 @njit_lean
 def _start(s: State, slots: IntArray) -> bool:
-    """Make the simplex of the first points that are independent; False where none are."""
+    """Make a simplex of the first points that span a volume; return False if all are flat."""
     m, n = s.points.shape[1], len(slots)
     s.minors[0] = 1
     s.vertices[0] = slots[0]
-    size, at = 1, 1
-    while at < n and size < m:
-        if _add_row(s, size - 1, slots[0], slots[at]):
-            s.vertices[size] = slots[at]
+    size, k = 1, 1
+    while k < n and size < m:
+        if _add_row(s, size - 1, slots[0], slots[k]):
+            s.vertices[size] = slots[k]
             size += 1
-        at += 1
+        k += 1
     if size < m:
         return False
     for i in range(m):
         s.corners[0, i] = s.vertices[i]
-    while at < n and not _turn(s, 0, slots[at]):
-        at += 1
-    if at >= n:
+    while k < n and not _turn(s, 0, slots[k]):
+        k += 1
+    if k >= n:
         s.corners[0, 0] = -1
         return False
-    s.vertices[m] = slots[at]
+    s.vertices[m] = slots[k]
     s.counts[_TOP] = m + 1
-    for f in range(m + 1):  # facet f has all vertices but the one at m - f
+    for f in range(m + 1):  # facet f has all vertices of the simplex but number m - f
         for i in range(m):
-            at = i if i < m - f else i + 1
-            s.corners[f, i] = s.vertices[at]
-            s.across[f, i] = m - at
-            s.facet_of[s.vertices[at]] = f
+            v = i if i < m - f else i + 1
+            s.corners[f, i] = s.vertices[v]
+            s.across[f, i] = m - v
+            s.facet_of[s.vertices[v]] = f
         _turn(s, f, s.vertices[m - f])
     return True
 
 
 @njit_lean
 def _build(s: State, slots: IntArray) -> int:
-    """Make the hull of some points; 1 if it is one, 0 if they are flat, else ``_FULL``."""
+    """Make the hull of some points; return 1, 0 if they lie in one hyperplane, or ``_FULL``."""
     for f in range(s.counts[_TOP]):
         s.corners[f, 0] = -1
     for p in range(len(s.facet_of)):
@@ -274,13 +278,14 @@ def _build(s: State, slots: IntArray) -> int:
 
 @njit_lean
 def _insert(s: State, p: int) -> int:
-    """Add point p; return how many vertices it displaced, which are in ``vertices``.
+    """Add point p; return how many vertices it displaced (they are in ``vertices``).
 
-    -1: p lies in the hull or on its boundary; nothing changed. ``_FULL``: nor did it.
+    The result is -1, and nothing changes, if p lies in the hull or on its boundary. It can also be
+    ``_FULL``.
 
-    Facets in whose hyperplanes p lies are replaced too. On the other side of the ridges that bound
-    what goes are then facets that p lies strictly below, so that each of these ridges and p make a
-    simplex, and all vertices are extreme points.
+    Facets whose hyperplane contains p are replaced too. Beyond each ridge around the removed facets
+    then lies a facet that p is strictly below. Hence each of these ridges spans a simplex with p,
+    and all vertices are extreme points.
     """
     m, first = s.points.shape[1], 0
     while first < s.counts[_TOP] and (s.corners[first, 0] < 0 or _above(s, first, p) <= 0.0):
@@ -289,7 +294,7 @@ def _insert(s: State, p: int) -> int:
         return -1
     s.stack[0], s.mark[first] = first, _GOES
     size, looked, ridges = 1, 0, 0
-    while looked < size:  # flood over what p sees or lies in the hyperplane of
+    while looked < size:  # flood over the facets that p sees or is in the hyperplane of
         f = s.stack[looked]
         looked += 1
         for i in range(m):
@@ -317,7 +322,7 @@ def _insert(s: State, p: int) -> int:
     for k in range(size):
         for i in range(m):
             v = s.corners[s.stack[k], i]
-            if s.facet_of[v] >= 0 and s.mark[s.facet_of[v]] == _GOES:  # at no new facet
+            if s.facet_of[v] >= 0 and s.mark[s.facet_of[v]] == _GOES:  # no new facet has it
                 s.facet_of[v] = -1
                 s.vertices[gone] = v
                 gone += 1
@@ -327,23 +332,27 @@ def _insert(s: State, p: int) -> int:
 
 @njit_lean
 def _cone(s: State, p: int, f: int, i: int) -> None:
-    """Make the facet of point p and the i-th ridge of f, which goes and has it across from now."""
+    """Make the facet h of point p and the i-th ridge of the removed facet f.
+
+    From then on ``across[f, i]`` is h, which :func:`_join_around` relies on.
+    """
     g, h = s.across[f, i], _new_facet(s)
     for j in range(s.points.shape[1]):
         s.corners[h, j] = p if j == i else s.corners[f, j]
         s.across[h, j] = -1
         s.facet_of[s.corners[h, j]] = h
-    at = _position(s.across, g, f)
-    s.across[h, i], s.across[g, at], s.across[f, i] = g, h, h
-    _turn(s, h, s.corners[g, at])
+    back = _position(s.across, g, f)
+    s.across[h, i], s.across[g, back], s.across[f, i] = g, h, h
+    _turn(s, h, s.corners[g, back])  # a vertex that is not on the ridge lies below
 
 
 @njit_lean
 def _join_around(s: State, f: int, i: int) -> None:
-    """Join the new facet at the i-th ridge of f to the other new facets, which share p with it.
+    """Join the new facet h at the i-th ridge of f to the new facets that are its neighbours.
 
-    Around what the ridge has without its corner j, the facets that go are a fan: it begins with f
-    and ends with the facet that has the neighbour across its last ridge.
+    The neighbour that lacks corner j of h shares all other corners of the ridge with it. The
+    removed facets which have these corners form a fan. It begins with f, and the neighbour lies
+    across the last ridge of its last facet.
     """
     h = s.across[f, i]
     for j in range(s.points.shape[1]):
@@ -361,7 +370,7 @@ def _join_around(s: State, f: int, i: int) -> None:
 
 @njit_lean
 def _star(s: State, v: int) -> int:
-    """Put the facets at vertex v into ``stack`` and mark them; return their number."""
+    """Put the facets at vertex v into ``stack`` and mark them; return how many there are."""
     s.stack[0], s.mark[s.facet_of[v]] = s.facet_of[v], 1
     size, looked = 1, 0
     while looked < size:
@@ -379,9 +388,9 @@ def _star(s: State, v: int) -> int:
 
 @njit_lean
 def _neighbours(s: State, v: int) -> int:
-    """Put the vertices that share a facet with v into ``vertices``; return their number.
+    """Put the vertices that share a facet with v into ``vertices``; return how many there are.
 
-    ``stack`` has the facets at v, which are not marked.
+    ``stack`` gets the facets at v, without marks.
     """
     size, n = _star(s, v), 0
     for k in range(size):
@@ -392,7 +401,7 @@ def _neighbours(s: State, v: int) -> int:
             if w != v and s.facet_of[w] >= 0:
                 s.vertices[n] = w
                 n += 1
-                s.facet_of[w] = -1 - s.facet_of[w]  # seen; turned back below
+                s.facet_of[w] = -1 - s.facet_of[w]  # negative: seen already; turned back below
     for k in range(n):
         s.facet_of[s.vertices[k]] = -1 - s.facet_of[s.vertices[k]]
     return n
@@ -400,10 +409,10 @@ def _neighbours(s: State, v: int) -> int:
 
 @njit
 def _losses(s: State, local: State, slots: IntArray, vertices: IntArray, losses: FloatArray) -> int:
-    """Fill in what is lost with some vertices where it is negative; return 1, or ``_FULL``.
+    """Replace each negative entry of ``losses`` by the loss of its vertex; return 1, or ``_FULL``.
 
-    ``local`` gets the hull of the neighbours of the last vertex, ``stack`` the facets at it and
-    ``vertices`` its neighbours, which :func:`_close` reads. ``slots`` are 0, 1, 2 ...
+    Afterwards ``local`` is the hull of the neighbours of the last vertex, ``stack`` has the facets
+    at that vertex and ``vertices`` its neighbours, for :func:`_close`. ``slots`` are 0, 1, 2 ...
     """
     for k in range(len(vertices)):
         if losses[k] < 0.0:
@@ -417,9 +426,9 @@ def _losses(s: State, local: State, slots: IntArray, vertices: IntArray, losses:
 def _loss(s: State, local: State, slots: IntArray, v: int) -> float:
     """Return m! times the volume that the hull loses with vertex v (Equation 8), or ``_FULL``.
 
-    Points inside are not looked at. The neighbours close the hole (Equation 9): the simplices of
-    v and each facet of their hull that it sees. If they lie in one hyperplane, that is all of the
-    hull of them and v.
+    Points inside the hull are ignored. The neighbours of v close the hole (Equation 9), so the
+    loss is the volume of the simplices between v and each facet of the neighbours' hull that v
+    sees. If the neighbours lie in one hyperplane, it is the whole hull of them and v.
     """
     n = _neighbours(s, v)
     for k in range(n + 1):
@@ -443,10 +452,11 @@ def _loss(s: State, local: State, slots: IntArray, v: int) -> float:
 
 @njit
 def _close(s: State, local: State, v: int) -> int:
-    """Take vertex v out and close the hole from its neighbours, whose hull ``local`` has.
+    """Remove vertex v and close the hole with facets of ``local``, the hull of its neighbours.
 
-    Returns 1; or 0, with nothing changed, where the facets that close it have another border than
-    the hole, as they can where more than m vertices lie in one hyperplane; or ``_FULL``.
+    Returns 1 or ``_FULL``; or 0, with nothing changed, if these facets have another border than the
+    hole. That can happen where more than m vertices lie in one hyperplane, which may be divided
+    into simplices in several ways.
     """
     n, closing, fits = local.counts[_POINTS], 0, True
     if n == 0:
@@ -462,7 +472,7 @@ def _close(s: State, local: State, v: int) -> int:
                 star = _outside(s, local, f, i)
                 fits &= star >= 0
                 local.across[f, i] = -1 - star
-    if fits:  # a border that lies in another one is all of it, as both are closed
+    if fits:  # every border ridge is one of the hole, and as both borders are closed they are equal
         _replace(s, local, v)
     for f in range(local.counts[_TOP]):
         local.mark[f] = 0
@@ -471,7 +481,7 @@ def _close(s: State, local: State, v: int) -> int:
 
 @njit_lean
 def _outside(s: State, local: State, f: int, i: int) -> int:
-    """Return the facet of the star in ``stack`` that has the i-th ridge of a facet of ``local``."""
+    """Return the facet in ``stack`` that has the i-th ridge of a facet of ``local``, or -1."""
     m = s.points.shape[1]
     for k in range(s.counts[_STACK]):
         shared = 0
@@ -487,7 +497,7 @@ def _outside(s: State, local: State, f: int, i: int) -> int:
 
 @njit_lean
 def _replace(s: State, local: State, v: int) -> None:
-    """Put the marked facets of ``local`` in the place of those at vertex v."""
+    """Replace the facets at vertex v by the marked facets of ``local``."""
     m = s.points.shape[1]
     for f in range(local.counts[_TOP]):
         if local.mark[f] == 1:
@@ -512,7 +522,7 @@ def _replace(s: State, local: State, v: int) -> None:
 
 @njit
 def _volume(s: State) -> float:
-    """Return m! times the volume: the simplices of one vertex and all facets."""
+    """Return m! times the volume: that of the simplices between one vertex and all facets."""
     total, p = 0.0, -1
     for f in range(s.counts[_TOP]):
         if s.corners[f, 0] >= 0:
@@ -522,7 +532,7 @@ def _volume(s: State) -> float:
 
 
 class HullND:
-    """The convex hull of some of many points, which joins and loses vertices.
+    """The convex hull of points that are inserted and deleted, out of a fixed number of slots.
 
     Parameters
     ----------
@@ -534,13 +544,14 @@ class HullND:
     Attributes
     ----------
     points : int64 (capacity, m)
-        To be filled in; from 0 to ``most_steps(m)``. What is a vertex may not change.
+        The caller fills them in, with numbers from 0 to ``most_steps(m)``. The point of a vertex
+        must not change.
 
     Notes
     -----
     Insertion is incremental (Clarkson, Mehlhorn and Seidel 1993): O(facets) with a small factor.
-    Deletion and losses cost a hull of the neighbours; where that one does not close the hole, the
-    hull is made anew.
+    A deletion or a loss costs a hull of the vertex's neighbours. Where that hull does not close the
+    hole exactly, a deletion makes the whole hull again.
     """
 
     def __init__(self, capacity: int, m: int) -> None:
@@ -551,27 +562,27 @@ class HullND:
 
     @property
     def is_flat(self) -> bool:
-        """Whether there is no hull yet."""
+        """Whether there is no hull, or none yet."""
         return not self._state.counts[_TOP]
 
     def is_vertex(self, p: int) -> bool:
-        """Return whether point p is one."""
+        """Return whether point p is a vertex of the hull."""
         return bool(self._state.facet_of[p] >= 0)
 
     def build(self, slots: IntArray) -> bool:
-        """Make the hull of some points; False, and no hull, if they lie in a hyperplane."""
+        """Make the hull of some points; return False, and make none, if they are flat."""
         while (made := _build(self._state, slots)) == _FULL:
             self._grow()
         return made == 1
 
     def insert(self, p: int) -> IntArray | None:
-        """Add point p; return the vertices that it displaces, None where it lies in the hull."""
+        """Add point p; return the vertices that it displaces, or None if it lies in the hull."""
         while (gone := _insert(self._state, p)) == _FULL:
             self._grow()
         return None if gone < 0 else self._state.vertices[:gone].copy()
 
     def delete(self, v: int) -> None:
-        """Take vertex v out; the others must not be flat. Points inside are not looked at."""
+        """Remove vertex v; the others must span a volume. Points inside do not become vertices."""
         self.losses(np.array([v]))
         while (closed := _close(self._state, self._local, v)) == _FULL:
             self._grow()
@@ -584,7 +595,7 @@ class HullND:
         return self._state.vertices[: _neighbours(self._state, v)].copy()
 
     def losses(self, vertices: IntArray) -> FloatArray:
-        """Return the volume that is lost with each of some vertices, were no points inside."""
+        """Return the volume that is lost with each of some vertices; points inside are ignored."""
         losses = np.full(len(vertices), -1.0)
         while _losses(self._state, self._local, self._slots, vertices, losses) == _FULL:
             self._grow()
