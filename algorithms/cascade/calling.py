@@ -1,4 +1,4 @@
-"""Models that are functions: behind a network, say, where calls are slow and fail."""
+"""Models that are functions, for example behind a network, where calls are slow and may fail."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -18,24 +18,26 @@ from framework.errors import InputError
 
 
 class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier that is a function, called with a timeout and tried again.
+    """A classifier that is a function, called with a timeout and retries.
 
     A record whose calls all fail has NaN as probabilities: a cascade asks the next model about it.
 
     Parameters
     ----------
     call : callable or async function
-        Takes records, (n, d) as they came, and returns their probabilities (n, C).
+        Takes records, (n, d), in the form they were passed in, and returns their probabilities
+        (n, C).
     classes : sequence, optional
         Labels in the order of the probabilities; those of ``fit``, ascending, if None.
     timeout : float
-        Seconds for one call. A function that is not async goes on in its thread, unheard.
+        Seconds for one call. A function that is not async runs on in its thread after that, and
+        its result is dropped.
     retries : int
-        How often a call that failed, or came too late, is made again.
+        How often a call is repeated that failed or took too long.
     batch : int
-        Records in one call, at most.
+        Greatest number of records in one call.
     at_once : int
-        Calls under way, at most.
+        Greatest number of calls at the same time.
 
     Attributes
     ----------
@@ -60,7 +62,7 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.at_once = at_once
 
     def fit(self, X: Any, y: Array) -> CalledModel:
-        """Take the classes; nothing is called."""
+        """Check the parameters and store the classes; the function is not called."""
         for name, value, least in (
             ("timeout", self.timeout, 1e-9),
             ("retries", self.retries, 0),
@@ -70,12 +72,12 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if not value >= least:
                 raise InputError(f"{name}: expected at least {least:g}, found {value!r}")
         self.classes_ = np.unique(y) if self.classes is None else np.asarray(self.classes)
-        if isinstance(X, pd.DataFrame):  # it is asked with frames
+        if isinstance(X, pd.DataFrame):  # the function then gets frames, too
             self.feature_names_in_ = np.array(X.columns, dtype=object)
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return probabilities (n, C); NaN for the records that nothing came back for."""
+        """Return probabilities (n, C); NaN for the records whose calls all failed."""
         count = len(X)
         if not hasattr(self, "classes_"):
             self.fit(X, np.zeros(0))
@@ -84,7 +86,7 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not pieces:
             return np.zeros((0, len(self.classes_)))
         parts: list[FloatArray] = []
-        # in a thread of its own: the caller may have a running loop, as a notebook has
+        # in a separate thread: the caller may have a running event loop, as a notebook has
         worker = threading.Thread(target=lambda: parts.extend(asyncio.run(self._all(pieces))))
         worker.start()
         worker.join()
@@ -96,7 +98,7 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         InputError
-            Nothing came back for a record.
+            All calls for a record failed.
         """
         probabilities = self.predict_proba(X)
         failed = int(np.isnan(probabilities).any(axis=1).sum())
@@ -117,7 +119,7 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 try:
                     answer = await asyncio.wait_for(self._answer(piece), self.timeout)
                     probabilities = np.asarray(answer, dtype=np.float64)
-                except Exception:  # whatever a call does: it is made again
+                except Exception:  # whatever a call raises, it is repeated
                     continue
                 if (
                     probabilities.shape == shape
@@ -129,33 +131,22 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     async def _answer(self, piece: Any) -> Any:
         if inspect.iscoroutinefunction(self.call):
             return await self.call(piece)
-        # not asyncio.to_thread: the end of a loop waits for its threads, a daemon is left behind
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-
-        def settle(answer: Any, error: BaseException | None) -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(answer)
-            else:
-                future.set_exception(error)
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()  # after a timeout the thread goes on
 
         def work() -> None:
-            answer, error = None, None
             try:
-                answer = self.call(piece)
-            except Exception as caught:
-                error = caught
-            with suppress(RuntimeError):  # too late: the loop has ended
-                loop.call_soon_threadsafe(settle, answer, error)
+                future.set_result(self.call(piece))
+            except Exception as error:
+                future.set_exception(error)
 
+        # not asyncio.to_thread: a loop waits for its threads at its end, but not for a daemon
         threading.Thread(target=work, daemon=True).start()
-        return await future
+        return await asyncio.wrap_future(future)
 
 
 def called(model: Any) -> Any:
-    """Return a bare function as a model; anything else as it is."""
+    """Wrap a bare function as a model; return anything else unchanged."""
     return CalledModel(model) if callable(model) and not hasattr(model, "fit") else model
 
 

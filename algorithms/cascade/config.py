@@ -26,19 +26,21 @@ class CascadeConfig(Section):
     """The ``problem`` section of kind ``cascade``.
 
     calls : ``{path: FILE}``, a table of calls, or ``{library: {...}}``.
-    measure : what the models of a library that is built are measured on: out-of-fold on all records
-        but the test records, or a holdout; as the build's own keys say unless given.
-    order : ``price`` (by mean cost on the tuning records) or ``free`` (genes say).
-    answer : ``own`` (of the model asked last), ``cumulative_mean`` (of the probabilities of all
-        asked so far) or ``vote``.
-    abstain : ``no``; ``last``: the last model's answer needs its threshold too, else there is none;
-        ``early``: each model may end a record without an answer, below a second threshold.
-    limit : of the first cost; the metric ``over_limit`` is the share of records above it.
-    errors : what it costs to say one label of another: ``{TRUE: {SAID: cost}}``; the metric is
+    measure : the records on which the models of a library that is built are measured: out-of-fold
+        on all records but the test records, or a holdout. The keys of ``build`` say so by default.
+    order : in which order models are asked: by ``price``, their mean cost on the tuning records, or
+        ``free``, as further genes say.
+    answer : which answer counts: ``own``, that of the model asked last; ``cumulative_mean``, by the
+        mean probabilities of all models asked so far; or ``vote``.
+    abstain : whether records may stay without an answer (``no``, ``last`` or ``early``). With
+        ``last``, the answer of the last model has to reach a threshold, too. With ``early``, each
+        model may also give a record up, below a second threshold.
+    limit : a bound of the first cost; the metric ``over_limit`` is the share of records above it.
+    errors : what it costs to answer one label for another, ``{TRUE: {SAID: cost}}``; the metric is
         ``error_cost``. What is not listed costs 0.
-    no_answer : what a record without an answer costs then.
-    calibrate : ``calibrated_accuracy`` by all models' ``confidences``, or by the ``consensus`` of
-        their probabilities (:meth:`algorithms.cascade.stages.Stages.tens`).
+    no_answer : what a record without an answer adds to ``error_cost``.
+    calibrate : whether ``calibrated_accuracy`` is made from all models' ``confidences`` or from the
+        ``consensus`` of their probabilities (:meth:`algorithms.cascade.stages.Stages.tens`).
     """
 
     calls: CallsSection
@@ -55,14 +57,14 @@ class CascadeConfig(Section):
 def obtain_calls(
     section: CallsSection, measure: MeasureConfig | None = None
 ) -> tuple[CallTable, CallTable | None, Library | None]:
-    """Return the tables that a section describes, tuning and test, and the library they are of.
+    """Return the tuning table, the test table and the library that a section describes.
 
     Raises
     ------
     InputError
-        They cannot be read, or the library cannot be built.
+        A file cannot be read, or the library cannot be built.
     """
-    from framework.libraries.build import obtain_library  # workers do without it
+    from framework.libraries.build import obtain_library  # not imported by workers
     from framework.libraries.call_files import read_calls
 
     library = None
@@ -70,7 +72,7 @@ def obtain_calls(
     if section.library is None and measure is not None:
         raise InputError(
             "problem.measure: expected together with problem.calls.library.build, found a table in "
-            "a file; what it is of was decided when it was made, so leave measure out"
+            "a file, whose records were chosen when it was made; leave measure out"
         )
     if section.library is not None:
         built = measured_as(section.library, measure)

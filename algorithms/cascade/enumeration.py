@@ -1,9 +1,11 @@
-"""All policies of one chain of models: for each number of right answers the least cost.
+"""All policies of one chain of models: the least cost for each number of right answers.
 
-A threshold matters only by which records it leaves over, and these sets are nested: a chain of k
-models has C(N, k - 1) policies, not N^(k - 1). Each *sweep* takes records out of a list, the
-surest first; the lists of later sweeps are doubly linked, so that a record is taken out and put
-back in O(1) each (Knuth's dancing links). The last sweep costs O(1) a policy.
+Thresholds matter only through the records that they pass on to the next model, and each model
+passes on fewer. So a chain of k models has C(N, k - 1) different policies, not N^(k - 1).
+
+Each *sweep* (one threshold) removes records from a list, the surest first. The lists of later
+sweeps are doubly linked, so that a record is removed and put back in O(1) for each of them (Knuth's
+dancing links). The last sweep costs O(1) for each policy.
 """
 
 from __future__ import annotations
@@ -18,30 +20,30 @@ from framework.arrays import Array, IntArray
 from framework.jit import njit
 
 NEVER = np.iinfo(np.int64).max
-"""What is paid where nothing attains a cell."""
+"""The least cost of a cell that no policy attains."""
 
-_NEXT, _LEVEL, _GAINED, _SAVED = range(4)  # of a node of the lists
+_NEXT, _LEVEL, _GAINED, _SAVED = range(4)  # fields of a node of the lists
 
 
 class Sweeps(NamedTuple):
-    """One chain as a row of sweeps: each lets the records above a level leave.
+    """One chain as a row of m sweeps: each lets the records at or above some level leave.
 
-    What is left at the end goes to a last state, which takes all.
+    The records that leave at no sweep come to the end, which is state m.
 
     Attributes
     ----------
     level : numpy.ndarray of int64, shape (m, N)
-        From 1; whoever has the higher leaves first, equals together.
+        From 1. The records of the highest level leave first, those of equal levels together.
     gain : numpy.ndarray of int64, shape (m + 1, N)
-        What a record is worth that leaves at a sweep, or is left at the end.
+        What a record is worth if it leaves at a sweep, or comes to the end.
     cost : numpy.ndarray of int64, shape (m + 1, N)
-        What a record pays that comes to a sweep, or to the end.
+        What a record pays when it comes to a sweep, or to the end.
     answered : numpy.ndarray of int64, shape (m + 1,)
-        Whether (1 or 0) who leaves there has an answer.
+        1 if the records that leave there have an answer, else 0.
     nobody : numpy.ndarray of bool, shape (m,)
-        Whether a sweep may let nobody leave.
+        Whether no record at all may leave at a sweep.
     everybody : bool
-        Whether the last sweep may let all leave.
+        Whether all records may have left after the last sweep.
     """
 
     level: IntArray
@@ -53,12 +55,12 @@ class Sweeps(NamedTuple):
 
     @property
     def policies(self) -> int:
-        """How many policies there are, at most."""
+        """An upper bound on the number of policies."""
         return math.comb(self.level.shape[1] + int(self.nobody.sum()), len(self.level))
 
 
 class Point(NamedTuple):
-    """One policy: what it is worth, what it costs, its levels, and the chain that it is of."""
+    """A policy: records answered, sum of gains, sum of costs, chain, and lowest leaving levels."""
 
     answered: int
     gain: int
@@ -78,39 +80,40 @@ def attained(
     rows: int,
     width: int,
 ) -> tuple[IntArray, Array]:
-    """Return the least cost of each number of answers and sum of gains, and a policy of each.
+    """Return the least cost for each number of answers and sum of gains, with its policy.
 
     Parameters
     ----------
     level, gain, cost, answered, nobody, everybody
         See :class:`Sweeps`.
     rows : int
-        1: numbers of answers are not told apart; else N + 1.
+        N + 1 to distinguish policies by their number of answers; 1 not to.
     width : int
-        Sums of gains go from 0 to below it.
+        More than the greatest sum of gains.
 
     Returns
     -------
     best : numpy.ndarray of int64, shape (rows * width,)
-        ``NEVER`` where nothing attains a cell.
+        The least cost; ``NEVER`` for a cell that no policy attains.
     levels : numpy.ndarray of int32, shape (rows * width, m)
-        The lowest level that leaves at each sweep.
+        The lowest level that leaves at each sweep of that policy.
 
     Notes
     -----
-    Of each record at each sweep, ``node`` has in one line of the cache who follows in the list of
-    the sweep, its level, what is gained where it leaves there and not at the end, and what is saved
-    by that; place N is the head of each list. In short, with sweeps from 0::
+    ``node[d, r]`` keeps in one cache line what sweep d needs of record r: the record after it in
+    the list, its level, and what is gained and what is saved if it leaves there instead of coming
+    to the end. Position N is the head of each list. With sweeps from 0::
 
-        policies of sweep d, of the records in its list:
-            if sweep d may let nobody leave: policies of sweep d + 1
+        policies(sweep d, records in its list):
+            if no record needs to leave at sweep d: policies(sweep d + 1)
             for each level, from the highest:
                 take the records of that level out of the lists of all later sweeps
-                policies of sweep d + 1, unless nobody is left: that is a shorter chain
+                policies(sweep d + 1), unless no record is left: that is a shorter chain
             put them all back, the last one first
 
-    The last sweep needs no lists: each level that it comes to is a policy. There is no recursion,
-    since compiled recursive functions that allocate fail when they are loaded from a cache.
+    The last sweep changes no lists: each level that it comes to is a policy. A loop with a stack
+    takes the place of recursion, since compiled recursive functions that allocate fail when they
+    are loaded from the cache.
     """
     m, n = level.shape
     best = np.full(rows * width, np.iinfo(np.int64).max, dtype=np.int64)
@@ -142,7 +145,7 @@ def attained(
     cut = np.zeros(m, dtype=np.int64)
     cursor = np.zeros(m, dtype=np.int64)
     at_start = np.zeros(m, dtype=np.bool_)
-    out = np.zeros((m, n), dtype=np.int32)  # who left at a sweep, in order
+    out = np.zeros((m, n), dtype=np.int32)  # the records that left at a sweep, in order
     count = np.zeros(m, dtype=np.int64)
     last = m - 1
     d = 0
@@ -160,7 +163,7 @@ def attained(
                 c -= node[d, r, _SAVED]
                 a += answered[d] - answered[m]
                 following = node[d, r, _NEXT]
-                whole = node[d, following, _LEVEL] != node[d, r, _LEVEL]  # all of this level
+                whole = node[d, following, _LEVEL] != node[d, r, _LEVEL]  # the level is complete
                 if whole and (following != n or everybody):
                     cell = g + (a * width if rows > 1 else 0)
                     if c < best[cell]:
@@ -201,7 +204,7 @@ def attained(
 def _note(
     best: IntArray, levels: Array, cell: int, cost: int, cut: IntArray, last_level: int
 ) -> None:
-    """Note the cheapest policy of a cell so far."""
+    """Write down the cheapest policy of a cell so far."""
     best[cell] = cost
     last = levels.shape[1] - 1
     for i in range(last):
@@ -211,7 +214,7 @@ def _note(
 
 @njit
 def _take_out(node: IntArray, preceding: Array, sweep: int, record: int) -> None:
-    """Take a record out of the lists of all sweeps after one."""
+    """Take a record out of the lists of all later sweeps."""
     for i in range(sweep + 1, len(node)):
         following = node[i, record, _NEXT]
         node[i, preceding[i, record], _NEXT] = following
@@ -220,21 +223,21 @@ def _take_out(node: IntArray, preceding: Array, sweep: int, record: int) -> None
 
 @njit
 def _put_back(node: IntArray, preceding: Array, sweep: int, record: int) -> None:
-    """Put the record that was taken out last back into the lists of all sweeps after one."""
+    """Put the record that was taken out last back into the lists of all later sweeps."""
     for i in range(len(node) - 1, sweep, -1):
         node[i, preceding[i, record], _NEXT] = record
         preceding[i, node[i, record, _NEXT]] = record
 
 
 def best_of(sweeps: Sweeps, chain: tuple[int, ...], by_answers: bool) -> list[Point]:
-    """Return the policies of a chain that none of the chain dominates.
+    """Return the best compromises of gain and cost among the policies of a chain.
 
     Parameters
     ----------
     sweeps : Sweeps
     chain : tuple of int
     by_answers : bool
-        Whether numbers of answers are told apart: of each the best compromises of gain and cost.
+        Whether to return the best compromises for each number of answers.
     """
     m, n = sweeps.level.shape
     if m == 0:
@@ -253,8 +256,8 @@ def best_of(sweeps: Sweeps, chain: tuple[int, ...], by_answers: bool) -> list[Po
 
 
 def staircase(best: IntArray) -> IntArray:
-    """Return the gains, ascending, that cost less than every greater one; of cells by gain."""
-    cheapest = np.minimum.accumulate(best[::-1])[::-1]  # of so much or more
+    """Return the gains, ascending, that cost less than all greater ones; ``best`` has the costs."""
+    cheapest = np.minimum.accumulate(best[::-1])[::-1]  # of that gain or more
     beyond = np.append(cheapest[1:], NEVER)
     return np.flatnonzero((best < beyond) & (best < NEVER))
 

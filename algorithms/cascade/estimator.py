@@ -27,39 +27,38 @@ _PROMISE = "calibrated_accuracy"  # what cascades are chosen by, unless the user
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ParetoCascade(PoolEstimator[CascadeClassifier]):
-    """Which of some classifiers to ask first, and from which confidence on to believe it.
+    """Search cascades: which classifier to ask first, and from which confidence on to believe it.
 
     Parameters
     ----------
     models
-        Classifiers with ``predict_proba``. Functions and async functions too, of records to
-        probabilities: see :class:`~algorithms.cascade.calling.CalledModel`, which they are wrapped
-        in; they are never trained.
+        Classifiers with ``predict_proba``. Functions and async functions from records to
+        probabilities are accepted, too: they are wrapped in
+        :class:`~algorithms.cascade.calling.CalledModel` and never trained.
     costs
-        What a prediction of each costs. ``'measured'``: milliseconds for a batch of 1,000 records
-        on one thread; a model that a cascade has costs its share of a call for every record, and
-        the rest for those that it is asked for.
+        What a prediction of each model costs. ``'measured'``: milliseconds for 1,000 records in one
+        batch on one thread. Every record then pays each model of a cascade its share of the time of
+        a bare call, and the models that it reaches the time for a record.
     objectives
-        None: calibrated accuracy and the cost; coverage too where cascades may abstain.
+        By default calibrated accuracy and the cost, and coverage if cascades may abstain.
     best
-        None: calibrated accuracy.
+        By default calibrated accuracy.
     answer : {'own', 'cumulative_mean', 'vote'}
-        See :class:`~algorithms.cascade.problem.CascadeProblem`.
     abstain : {'no', 'last', 'early'}
     calibrate : {'confidences', 'consensus'}
-        What calibrated accuracy is made of; see :class:`~algorithms.cascade.config.CascadeConfig`.
-    The others as of :class:`~framework.estimators.pool.PoolEstimator` and
+        See :class:`~algorithms.cascade.config.CascadeConfig`.
+    The others are those of :class:`~framework.estimators.pool.PoolEstimator` and
     :class:`~framework.estimators.front.FrontEstimator`.
 
     Attributes
     ----------
     front_ : pandas.DataFrame
-        Its last columns are the genes of the models.
+        The solutions; the last columns are the genes of the models.
     calls_ : CallTable
     problem_ : CascadeProblem
     model_ : CascadeClassifier
-        What predicts: the recommended one, or that of :meth:`set_budget`. After
-        ``from_predictions`` the bare policy.
+        The cascade that predicts: the recommended one, or that of :meth:`set_budget`. After
+        ``from_predictions`` it is a bare policy.
     classes_ : (C,)
 
     Examples
@@ -82,18 +81,20 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
     _fixed: Mapping[str, FloatArray] | None = field(init=False)
 
     def set_budget(self, cost: float, sure: float | None = None) -> ParetoCascade:
-        """Choose the best cascade that costs at most so much on average; no search is made.
+        """Choose the best cascade of the front whose mean cost keeps a budget, without a search.
 
         Parameters
         ----------
         cost : float
+            Greatest mean cost of a record.
         sure : float, optional
-            Per cent, such as 95: of resamples of the records, in so many it costs no more.
+            The cascade must keep the budget in so many per cent of the resamples of the records,
+            such as 95.
 
         Raises
         ------
         InputError
-            None does.
+            No cascade keeps the budget.
         """
         condition = f"{self.problem_.costs[0]}<={cost}"
         source, pick = self._picked(condition, _PROMISE, sure=sure)
@@ -115,7 +116,7 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
 
     @property
     def _has_models(self) -> bool:
-        return True  # a bare policy is one, too
+        return True  # a bare policy is a model, too
 
     def _measured(self, X: Any) -> Any:
         costs = measured_costs(self.models_, X, call_time=True)

@@ -1,4 +1,4 @@
-"""``cascade_exact``: every policy of every chain of models, the best of them with a certificate."""
+"""``cascade_exact``: enumerates every policy of every chain of models, and certifies the best."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from framework.problem import Problem
 from framework.roles import Roles
 from framework.space import Integers
 
-_ALWAYS = 2  # sweeps that are enumerated whatever the number of records: chains of three
-_CELLS = 40_000_000  # numbers of answers times sums of gains
+_ALWAYS = 2  # chains of up to so many sweeps (three models) are enumerated whatever they take
+_CELLS = 40_000_000  # greatest number of answer counts times sums of gains
 
 
 class ExactCascades(Algorithm):
@@ -35,28 +35,29 @@ class ExactCascades(Algorithm):
     problem : Problem
         Of kind ``cascade``, with ``order: price``.
     roles : Roles
-        The first objective that is a cost says which; the first cost if none is. Constraints do
-        not change what is enumerated.
+        The first objective that is a cost of the table is the cost that counts; without one, the
+        table's first cost. Constraints do not change what is enumerated.
     seed : int
         Not used: nothing is drawn.
     outcomes : {'calibrated', 'raw'}
         Whether an answer counts with its calibrated probability of being right (metric
-        ``calibrated_accuracy``) or as right or wrong (``accuracy``). The former promises less and
-        holds more on new records.
+        ``calibrated_accuracy``) or as right or wrong (``accuracy``). Calibrated outcomes promise
+        less, but more of what they promise holds on new records.
     front : {'hull', 'whole'}, optional
-        Corners of the convex hull alone, or every best compromise. The hull if None and outcomes
-        are calibrated, for what lies between its corners is luck. With abstention always whole.
+        Only the corners of the convex hull, or every best compromise. With None it is the hull
+        where outcomes are calibrated, because what lies between its corners is luck. A front with
+        abstention is always whole.
     max_models : int
-        Models in a cascade, at most. Chains of two are the best on new records; longer ones fit
-        the luck of the tuning records.
+        Greatest number of models in a cascade. Chains of two are the best on new records; longer
+        ones fit the luck of the tuning records.
     policies : int
-        Policies to enumerate of a chain, at most, where it has more than three models (of two
-        with early abstention).
+        Greatest number of policies of a chain. Without abstention, chains of up to three models are
+        enumerated however many they have.
 
     Raises
     ------
     InputError
-        A free order, or too many policies.
+        The problem has a free order, or there are too many policies or pairs of answers and gains.
     """
 
     spaces = (Integers,)
@@ -99,10 +100,10 @@ class ExactCascades(Algorithm):
             for chain in itertools.combinations(range(self._k), length)
         ]
         self._check(policies, self._task.sweeps_of(tuple(range(self.max_models))))
-        self._found: list[Point] | None = None
+        self._points: list[Point] | None = None
 
     def prepare(self, work: Preparation) -> None:
-        """Have the chains enumerated."""
+        """Enumerate the chains, divided among the workers."""
         self._solve(work)
 
     def propose(self) -> Array | None:
@@ -120,11 +121,12 @@ class ExactCascades(Algorithm):
         return np.array([self._genome(point) for point in self._solve(Preparation())])
 
     def learn(self, batch: Evaluated) -> None:
-        """Ignore the answers: they are counted already."""
+        """Ignore the evaluations: the enumeration has the same values."""
 
     def outcome(self) -> Outcome:
         """Return how much was enumerated, and ``certificates``: what no cascade exceeds."""
-        if self._found is None:
+        points = self._points
+        if points is None:
             return Outcome()
         findings = {
             "exact": True,
@@ -132,9 +134,8 @@ class ExactCascades(Algorithm):
             "against": self.against,
             "front": self.front,
             "chains": len(self._chains),
-            "points": len(self._found),
+            "points": len(points),
         }
-        points = self._found
         value = np.array([self._value(point) for point in points])
         table = {
             "metric": np.array([self.metric] * len(points)),
@@ -169,27 +170,30 @@ class ExactCascades(Algorithm):
             )
 
     def _solve(self, work: Preparation) -> list[Point]:
-        if self._found is None:
+        if self._points is None:
             of_chain = {
-                i: noted(work.checkpoints.get(f"chain {i}")) for i in range(len(self._chains))
+                i: checkpointed(work.checkpoints.get(f"chain {i}"))
+                for i in range(len(self._chains))
             }
+            left = [i for i, points in of_chain.items() if points is None]
             for length in range(1, self.max_models + 1):
-                at = [i for i, chain in enumerate(self._chains) if len(chain) == length]
-                left = [i for i in at if of_chain[i] is None]
-                pieces = [self._chains[i] for i in left]
+                batch = [i for i in left if len(self._chains[i]) == length]
+                pieces = [self._chains[i] for i in batch]
                 results = work.workers.map(solve_chain, self._task, pieces)
-                for i, points in zip(left, results, strict=True):
+                for i, points in zip(batch, results, strict=True):
                     work.checkpoints[f"chain {i}"] = json.dumps(points).encode()
                     of_chain[i] = points
-                    done = sum(one is not None for one in of_chain.values())
+                    done = sum(solved is not None for solved in of_chain.values())
                     work.report("chains of models", done, len(self._chains))
             everything = [point for points in of_chain.values() for point in points or ()]
-            self._found = self._reduced(everything)
-        return self._found
+            self._points = self._reduced(everything)
+        return self._points
 
     def _reduced(self, points: list[Point]) -> list[Point]:
+        """Return the corners of the hull or the front, the cheapest first."""
         if self.abstain == "no":
             return hull(points) if self.front == "hull" else undominated(points)
+        # of policies with equal values the first one in this order stays
         losses = np.array([(-p.answered, -self._value(p), p.cost) for p in points], dtype=float)
         order = sorted(range(len(points)), key=lambda i: (points[i].cost, points[i]))
         _, first = np.unique(losses[order], axis=0, return_index=True)
@@ -198,7 +202,7 @@ class ExactCascades(Algorithm):
         return [points[i] for i, good in zip(distinct, best, strict=True) if good]
 
     def _genome(self, point: Point) -> Array:
-        """Return the genome of a policy; who always answers has the gene 1."""
+        """Return the genome of a policy; the gene of a model that always answers is 1."""
         x = np.zeros(self.space.d, dtype=self.space.dtype)
         accept, refuse = list(point.levels), [0] * len(point.chain)
         if self.abstain == "early" and point.levels:
@@ -215,15 +219,16 @@ class ExactCascades(Algorithm):
 
 
 class Task:
-    """What the enumeration of every chain needs; it travels to the workers.
+    """What the enumeration of any chain needs; it is sent to the workers.
 
     Parameters
     ----------
     problem : CascadeProblem
-        Only its stages are kept.
+        Only its stages and one cost are kept.
     against : str
-        The cost.
+        Name of that cost.
     calibrated : bool
+        Whether gains are calibrated tenths, or 1 for each right answer.
     """
 
     def __init__(self, problem: CascadeProblem, against: str, calibrated: bool) -> None:
@@ -234,7 +239,7 @@ class Task:
     def sweeps_of(self, chain: tuple[int, ...]) -> Sweeps:
         """Return a chain as sweeps (see :class:`~algorithms.cascade.enumeration.Sweeps`)."""
         n = self.cost.values.shape[1]
-        none = np.zeros(n, dtype=np.int64)
+        zeros = np.zeros(n, dtype=np.int64)
         level, gain, cost, answered, nobody = [], [], [], [], []
         abstains = self.abstain != "no"
         for j, m in enumerate(chain):
@@ -246,18 +251,20 @@ class Task:
             last = j == len(chain) - 1
             if not last or abstains:
                 level.append(stage.level)
+                # a model whose own answers are never taken only costs: the chain without it is
+                # better; but it may serve to refuse records, or to change the answers that follow
                 nobody.append(self.stages.answer != "own" or abstains)
-            if not last and self.abstain == "early":
+            if not last and self.abstain == "early":  # a sweep that refuses the least sure records
                 level.append(stage.level.max() + 1 - stage.level)
-                gain.append(none)
-                cost.append(none)
+                gain.append(zeros)
+                cost.append(zeros)
                 answered.append(0)
                 nobody.append(True)
-        if self.cost.fixed is not None:  # all pay it, whatever becomes of them
+        if self.cost.fixed is not None:  # every record pays it, wherever it leaves
             cost[0] = cost[0] + self.cost.fixed[list(chain)].sum()
-        if abstains:
-            gain.append(none)
-            cost.append(none)
+        if abstains:  # what comes to the end has no answer
+            gain.append(zeros)
+            cost.append(zeros)
             answered.append(0)
         return Sweeps(
             np.array(level, dtype=np.int64).reshape(-1, n),
@@ -279,8 +286,8 @@ def solve_chain(task: Task, chain: tuple[int, ...]) -> list[Point]:
     return best_of(task.sweeps_of(chain), chain, task.abstain != "no")
 
 
-def noted(content: bytes | None) -> list[Point] | None:
-    """Return the points of a checkpoint; None where there is none that can be read."""
+def checkpointed(content: bytes | None) -> list[Point] | None:
+    """Return the points of a checkpoint; None if there is none that can be read."""
     if content is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Deployable cascades: of fitted models, asked only where they are needed, and bare policies."""
+"""Deployable cascades: bare policies, and cascades that call their fitted models."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from framework.registry import require_columns
 
 
 class CascadePolicy(DeployableModel):
-    """A policy without models: it answers tables of calls, and tells a gateway what to do.
+    """A policy without models, which answers tables of calls and can steer a gateway.
 
     Parameters
     ----------
     policy : Policy
     cases : sequence of mapping
-        Conformance cases.
+        Conformance cases of :func:`~algorithms.cascade.policy.cases_of`.
     """
 
     kind = "cascade_policy"
@@ -63,16 +63,17 @@ class CascadePolicy(DeployableModel):
         return cls(policy, cases)
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Answer a table of calls: columns ``MODEL:answer`` and ``MODEL:confidence``.
+        """Answer a table of calls with the columns ``MODEL:answer`` and ``MODEL:confidence``.
 
-        For ``cumulative_mean`` columns ``MODEL:probability:CLASS`` instead. A call whose confidence
-        is missing counts as failed.
+        For ``cumulative_mean`` the columns are ``MODEL:probability:CLASS`` instead. A call whose
+        confidence is missing counts as failed.
 
         Returns
         -------
         DataFrame
-            ``label`` (of tables without answers: whether the answer taken is right, or empty),
-            ``confidence``, ``model`` and ``calls``, the models asked.
+            ``label`` (whether the answer taken is right, if the table has ``MODEL:correct`` in
+            place of answers; empty without an answer), ``confidence``, ``model``, and ``calls``,
+            how many models were asked.
         """
         policy = self.policy
         self.check_columns(frame.columns)
@@ -93,7 +94,7 @@ class CascadePolicy(DeployableModel):
         return pd.DataFrame(rows, columns=names, index=frame.index)
 
     def check_columns(self, names: Collection[str]) -> None:
-        """Check that there are the columns of each model, an answer or whether it is right."""
+        """Raise InputError if a column of a model is missing: its answers, or their correctness."""
         needed = [self._needed(model, names) for model in self.policy.models]
         require_columns(chain(*needed), names)
 
@@ -127,7 +128,11 @@ class CascadePolicy(DeployableModel):
 
 
 class Run(NamedTuple):
-    """What became of records: codes of answers (-1: none), confidences, who answered, calls."""
+    """What a cascade did with n records: arrays of shape (n,), and probabilities (n, C).
+
+    ``said`` is the position of the answer among the classes and ``by`` that of the model that gave
+    it; both are -1 without an answer. ``calls`` counts the models asked.
+    """
 
     said: IntArray
     confidence: FloatArray
@@ -137,25 +142,25 @@ class Run(NamedTuple):
 
 
 class CascadeClassifier(WeightedEnsembleClassifier):
-    """Asks a cheap model first, and a dearer one only for the records that it is not sure of.
+    """Asks a cheap model first, and a dearer one only about records that the first is unsure of.
 
-    ``of_policy`` makes one of fitted models; ``fit`` trains the members in their order.
+    ``of_policy`` makes a cascade of fitted models; ``fit`` trains the members itself.
 
     Parameters
     ----------
     estimators : sequence of (str, classifier with ``predict_proba``), optional
-        The cheapest first. None: a logistic regression.
+        The members, the cheapest first; a logistic regression if None.
     accept : float
-        Confidence from which on an answer is taken, in :meth:`fit`.
+        Least confidence with which :meth:`fit` lets an answer be taken.
 
     Attributes
     ----------
     policy_ : Policy
     failures_ : dict of str to int
-        Of each member, how many records it failed on since it was made (it raised, or gave NaN);
-        they went to the next.
+        For each member the number of records that it failed on so far, by an exception or NaN.
+        Such records go on to the next member.
 
-    The others as of :class:`~algorithms.ensembling.model.WeightedEnsembleClassifier`.
+    The others are those of :class:`~algorithms.ensembling.model.WeightedEnsembleClassifier`.
     """
 
     kind = "cascade"
@@ -192,7 +197,7 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         Raises
         ------
         InputError
-            The models are not those of the policy, or know other classes.
+            The models are not those of the policy, or they have other classes.
         """
         if list(models) != list(policy.models):
             raise InputError(
@@ -214,7 +219,7 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         return self._labels_of(self._run(self._records(X)).said)
 
     def bare(self) -> CascadePolicy:
-        """Return the policy without the models, which may be functions that no file holds."""
+        """Return the policy alone; the models may be functions, which cannot be saved."""
         return CascadePolicy(self.policy_, self.cases_)
 
     def calls(self, X: pd.DataFrame | Array) -> IntArray:
@@ -226,7 +231,7 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         return self.failures_
 
     def take_promises(self, promises: Mapping[str, Promise]) -> None:
-        """Keep what to expect on new records, for ``cascade.json``."""
+        """Keep the estimates for new records, for ``cascade.json``."""
         self.policy_ = self.policy_.promising(promises)
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
@@ -256,7 +261,7 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         )
 
     def predict_cost(self) -> dict[str, float]:
-        """Return what a record costs on average, as the tuning records said."""
+        """Return what a record costs on average, as claimed on the tuning records."""
         promised = self.policy_.promises
         return {name: promised[name]["claimed"] for name in self.costs_ if name in promised}
 
@@ -282,46 +287,46 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         return self._run(records).probabilities
 
     def _run(self, records: Any) -> Run:
-        """Send records through, each model in one batch of those that come to it."""
+        """Send records through the cascade; each model gets those that reach it in one batch."""
         n, policy = len(records), self.policy_
         said = np.full(n, -1, dtype=np.int64)
         by = np.full(n, -1, dtype=np.int64)
         calls = np.zeros(n, dtype=np.int64)
         confidence = np.full(n, np.nan)
         chosen = np.zeros((n, len(self.classes_)))
-        heard: list[Array] = []  # of the records that are left, whose rows are ``open_``
-        open_ = np.arange(n)
+        rows = np.arange(n)  # of the records that still wait for an answer
+        heard: list[Array] = []  # the probabilities that models gave for these
         for j, name in enumerate(self.names_):
-            if not len(open_):
+            if not len(rows):
                 break
-            probabilities = np.full((len(open_), len(self.classes_)), np.nan, dtype=np.float32)
-            with suppress(Exception):  # whatever a model does: the next one is asked
+            probabilities = np.full((len(rows), len(self.classes_)), np.nan, dtype=np.float32)
+            with suppress(Exception):  # whatever a model raises: the next one is asked
                 probabilities = self._asked(j, records)
             heard = [probabilities] if policy.answer == "own" else [*heard, probabilities]
-            on = np.asarray(np.isnan(probabilities).any(axis=1))
-            answered = ~on if on.any() else slice(None)
-            calls[open_] += 1
-            self.failures_[name] += int(on.sum())
+            passed = np.asarray(np.isnan(probabilities).any(axis=1))
+            answered = ~passed if passed.any() else slice(None)
+            calls[rows] += 1
+            self.failures_[name] += int(passed.sum())
             answer, sure, stated = self._stated(np.stack([part[answered] for part in heard]))
-            at = open_[answered]
+            at = rows[answered]
             said[at], confidence[at], by[at], chosen[at] = answer, sure, j, stated
-            left = ~((sure >= policy.accept[j]) | (policy.accept[j] == -math.inf))
+            unsure = ~((sure >= policy.accept[j]) | (policy.accept[j] == -math.inf))
             low = policy.refuse[j]
             if low is not None:
-                refused = at[left & (sure <= low)]
+                refused = at[unsure & (sure <= low)]
                 said[refused], by[refused] = -1, -1
-                left &= ~(sure <= low)
-            on[answered] = left
-            open_ = open_[on]
-            if len(open_):
-                records = _rows(records, on)
-                heard = [part[on] for part in heard]
+                unsure &= ~(sure <= low)
+            passed[answered] = unsure
+            rows = rows[passed]
+            if len(rows):
+                records = _rows(records, passed)
+                heard = [part[passed] for part in heard]
         if policy.abstains:
-            said[open_], by[open_] = -1, -1
+            said[rows], by[rows] = -1, -1
         return Run(said, confidence, by, calls, chosen)
 
     def _asked(self, j: int, records: Any) -> Array:
-        """Return a member's probabilities (n, C) as a library keeps them."""
+        """Return a member's probabilities (n, C), rounded as those of a library are."""
         places = places_of(self.models_[j], self.classes_, self.names_[j])
         probabilities = np.zeros((len(records), len(self.classes_)), dtype=np.float32)
         answers = np.asarray(self.models_[j].predict_proba(records))
@@ -331,7 +336,11 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         return probabilities
 
     def _stated(self, heard: Array) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Return answers, confidences and probabilities after models were heard, (models, n, C)."""
+        """Return answers (n,), their confidences (n,) and probabilities (n, C).
+
+        ``heard`` has the probabilities of the models asked, shape (models, n, C); NaN where a call
+        failed.
+        """
         answered = ~np.isnan(heard).any(axis=2)
         if answered.all():
             return self._stated_by(heard)
@@ -343,14 +352,15 @@ class CascadeClassifier(WeightedEnsembleClassifier):
                 column[here] = part
         return columns
 
-    def _stated_by(self, fine: Array) -> tuple[IntArray, FloatArray, FloatArray]:
+    def _stated_by(self, heard: Array) -> tuple[IntArray, FloatArray, FloatArray]:
         if self.policy_.answer == "cumulative_mean":
-            mean = mean_of(fine)
+            mean = mean_of(heard)
             return mean.argmax(axis=1), mean.max(axis=1), mean
-        last = fine[-1].astype(np.float64)
+        last = heard[-1].astype(np.float64)
         if self.policy_.answer == "own":
             return last.argmax(axis=1), last.max(axis=1), last
-        said, sure = vote_of(fine.argmax(axis=2), fine.max(axis=2).astype(np.float64))
+        said, sure = vote_of(heard.argmax(axis=2), heard.max(axis=2).astype(np.float64))
+        # a vote has no probabilities: the classes not voted for share the rest evenly
         spread = np.repeat((1 - sure)[:, None] / max(last.shape[1] - 1, 1), last.shape[1], axis=1)
         spread[np.arange(len(said)), said] = sure
         return said, sure, spread

@@ -1,4 +1,4 @@
-"""How cascades do on each record, and metrics of that which are no ratios of sums."""
+"""The walk of every record through a cascade, and the metrics that cannot be computed from sums."""
 
 from __future__ import annotations
 
@@ -13,24 +13,27 @@ from framework.jit import njit
 from framework.roles import Metric
 
 RIGHT_CODE, WRONG_CODE = range(2)
-"""Classes of what is said, of which nothing is known but whether it is right."""
+"""Codes of answers, of which only matters whether they are right."""
 TENTHS = "tenths"
-"""Calibrated probability of being right, in tenths: a column of what answers pay."""
+"""Name of the column with the calibrated probability, in tenths, that an answer is right."""
 RIGHT, CALIBRATED, ANSWERED, ASKED, SAID = range(5)
-"""Planes of :func:`walk`."""
+"""Positions of the planes that :func:`walk` returns."""
 
 
 class Policies(NamedTuple):
-    """Cascades as arrays: in each row the models in the order of asking, -1 where it ends.
+    """Cascades as arrays: each row lists the models in the order of asking, then -1 to its end.
 
     Attributes
     ----------
-    models, stages : numpy.ndarray of int64, shape (n, K)
-        Positions in the table of calls; rows of the tables of stages.
+    models : numpy.ndarray of int64, shape (n, K)
+        Positions in the table of calls.
+    stages : numpy.ndarray of int64, shape (n, K)
+        Row of :class:`Facts` that holds after each of these models.
     accept, refuse : numpy.ndarray of int64, shape (n, K)
-        A level of at least ``accept`` is answered; else one of at most ``refuse`` is given up.
+        A record with a level of at least ``accept`` is answered; otherwise, one with a level of at
+        most ``refuse`` is given up.
     abstains : bool
-        Whether the last model's threshold counts too.
+        Whether the last model's thresholds apply too; if not, it answers whatever reaches it.
     """
 
     models: IntArray
@@ -41,18 +44,21 @@ class Policies(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What is known of each record at each stage, and what calls cost.
+    """The state of each record at each stage, and the costs of calls.
 
     Attributes
     ----------
-    level, right, tens, said : numpy.ndarray, shape (stages, N)
-        See :class:`~algorithms.cascade.stages.Stage`; ``tens`` 0 where they are not asked for.
+    level, right, said : numpy.ndarray, shape (stages, N)
+        See :class:`~algorithms.cascade.stages.Stage`.
+    tens : numpy.ndarray of int64, shape (stages, N)
+        See :meth:`~algorithms.cascade.stages.Stages.tens`.
     costs : numpy.ndarray of int64, shape (costs, K, N)
-        In multiples of ``scale``.
+        What each call costs, in multiples of ``scale``.
     fixed : numpy.ndarray of int64, shape (costs, K)
-        Of every record, asked or not, for each model of a cascade.
+        What each record pays for every model of the cascade, whether or not that model is asked;
+        in multiples of ``scale``.
     scale : numpy.ndarray of float64, shape (costs,)
-        One such multiple, in the unit of the cost.
+        The value of 1 in ``costs`` and ``fixed``, in the unit of the cost.
     """
 
     level: IntArray
@@ -83,8 +89,10 @@ def walk(
     Returns
     -------
     planes : numpy.ndarray of int32, shape (5, n, N)
-        Right, calibrated tenths, answered, models asked, and the answer (-1 without one).
+        Whether the answer is right, its calibrated tenths, whether there is an answer, how many
+        models were asked, and the answer itself (-1 without one).
     paid : numpy.ndarray of int64, shape (costs, n, N)
+        In multiples of ``Facts.scale``.
 
     Notes
     -----
@@ -123,13 +131,13 @@ def walk(
 
 @njit
 def upper_quantile(paid: IntArray, weights: FloatArray) -> FloatArray:
-    """Return the least amount that 95% of the weight does not exceed, shape (n, b).
+    """Return the least amount that records with 95% of the weight do not exceed, shape (n, b).
 
     Parameters
     ----------
     paid : numpy.ndarray of int64, shape (n, N)
     weights : numpy.ndarray of float64, shape (N, b)
-        Whole numbers.
+        Whole numbers, so that every sum is exact.
     """
     n, b = len(paid), weights.shape[1]
     out = np.zeros((n, b))
@@ -155,13 +163,14 @@ class UpperQuantile(NamedTuple):
     ----------
     metric : Metric
     paid : str
+        Name of the column of answers with what each record pays.
     """
 
     metric: Metric
     paid: str
 
     def of(self, sums: Sums) -> FloatArray:
-        """Return its values, shape (n, b)."""
+        """Return the values of n candidates under b columns of weights, shape (n, b)."""
         weights = np.ascontiguousarray(sums.weights, dtype=np.float64)
         units = upper_quantile(sums.answers.paid[self.paid], weights)
         return np.asarray(units * sums.answers.scale[self.paid])
@@ -171,17 +180,17 @@ class UpperQuantile(NamedTuple):
 class CalibratedAccuracy:
     """The mean calibrated probability that an answer is right.
 
-    Under weights it moves as the accuracy does: calibrated outcomes lack the luck of single
-    answers, and a range made of them would be too narrow.
+    When records are weighted, the value changes by as much as the accuracy does. Calibrated
+    outcomes lack the luck of single answers, so their own spread would give too narrow a range.
     """
 
     metric: Metric
-    follows_weights: ClassVar[bool] = False  # not that of records that are repeated so often
+    follows_weights: ClassVar[bool] = False  # weighting a record differs from repeating it
 
     def of(self, sums: Sums) -> FloatArray:
-        """Return its values, shape (n, b)."""
+        """Return the values of n candidates under b columns of weights, shape (n, b)."""
         answers, n = sums.answers, len(sums.answers.records)
-        ones = (answers.codes == RIGHT_CODE).sum(axis=1)[:, np.newaxis] / n
-        tens = answers.paid[TENTHS].sum(axis=1)[:, np.newaxis] / n
-        moved = sums.cells("outcomes")[0] / sums.total - ones
-        return np.asarray(np.clip(tens / 10 + moved, 0.0, 1.0))
+        accuracy = (answers.codes == RIGHT_CODE).sum(axis=1)[:, np.newaxis] / n
+        tenths = answers.paid[TENTHS].sum(axis=1)[:, np.newaxis] / n
+        change = sums.cells("outcomes")[0] / sums.total - accuracy
+        return np.asarray(np.clip(tenths / 10 + change, 0.0, 1.0))

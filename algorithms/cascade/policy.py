@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +18,10 @@ from framework.models.store import cell
 POLICY_FILE, CASES_FILE, REFERENCE_FILE = "cascade.json", "conformance.json", "cascade.py"
 FORMAT = 1
 
-_CASES = 25
 decide: Any = reference.decide
+
+_CASES = 25
 _RULES = ("own", "cumulative_mean", "vote")
-_KEYS = (
-    "format",
-    "models",
-    "accept",
-    "refuse",
-    "answer",
-    "abstains",
-    "classes",
-    "promises",
-    "table",
-)
 _FIGURES = ("claimed", "expected", "low", "high", "budget")
 _TEXT = """\
 It asks {first} first. A model's answer is taken from its confidence on; else the next one is
@@ -40,7 +30,7 @@ asked{end}
 {rows}
 
 `cascade.json` says the same to any program: `cascade.py` beside it evaluates it in plain Python,
-and `conformance.json` has cases to test an evaluator of your own with."""
+and `conformance.json` has cases to test your own evaluator with."""
 
 
 @dataclass(frozen=True)
@@ -51,21 +41,21 @@ class Policy:
     ----------
     models : tuple of str
     accept : tuple of float
-        From which confidence on; -inf always, NaN never.
+        Least confidence with which a model's answer is taken: -inf for always, NaN for never.
     refuse : tuple of float or None
-        Up to which confidence a record is given up.
+        Greatest confidence with which a record is given up; None if no record is.
     answer : str
         ``own``, ``cumulative_mean`` or ``vote``.
     abstains : bool
-        Whether there may be no answer.
+        Whether a record may be left without an answer.
     classes : tuple
-        Labels in the order of probabilities; empty where they are not known.
+        Labels in the order of probabilities; empty if they are not needed.
     promises : mapping of str to mapping of str to float
-        Of each metric what is ``claimed`` on the tuning records; where it is known, what is
-        ``expected`` on new ones and a 95% range of it, from ``low`` to ``high``; of a mean cost the
-        ``budget`` that is kept in 95% of the resamples of the records.
+        For each metric, the value ``claimed`` on the tuning records and, once estimated, the value
+        ``expected`` on new records with its 95% range, from ``low`` to ``high``. For each mean
+        cost also the ``budget`` that is kept in 95% of the resamples of the records.
     table : str
-        Digest of the table of calls that it was chosen on.
+        Fingerprint of the table of calls that the policy was chosen on.
     """
 
     models: tuple[str, ...]
@@ -78,7 +68,7 @@ class Policy:
     table: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values, as ``cascade.json`` has it."""
+        """Return the content of ``cascade.json``."""
         return {
             "format": FORMAT,
             "models": list(self.models),
@@ -93,20 +83,21 @@ class Policy:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Policy:
-        """Return the policy of :meth:`to_json`, checked.
+        """Check the content of ``cascade.json`` and return its policy.
 
         Raises
         ------
         InputError
-            The parts do not fit together.
+            The format is another one, there are unknown keys, or the parts do not fit together.
         KeyError, TypeError, ValueError
-            It is something else.
+            The content is not that of a policy at all.
         """
         if plain["format"] != FORMAT:
             raise InputError(f"{POLICY_FILE}: expected format {FORMAT}, found {plain['format']!r}")
-        if others := sorted(plain.keys() - set(_KEYS)):
+        keys = ("format", *(attribute.name for attribute in fields(cls)))
+        if others := sorted(plain.keys() - set(keys)):
             raise InputError(
-                f"{POLICY_FILE}: expected the keys {', '.join(_KEYS)}, found {others[0]!r}"
+                f"{POLICY_FILE}: expected the keys {', '.join(keys)}, found {others[0]!r}"
             )
         models = texts(plain["models"], "models")
         accept = tuple(_number(value) for value in listed(plain["accept"], "accept"))
@@ -143,15 +134,15 @@ class Policy:
         )
 
     def promising(self, promises: Mapping[str, Promise]) -> Policy:
-        """Return the policy with what to expect of it on new records, by metric."""
-        noted = {name: promise._asdict() for name, promise in promises.items()}
+        """Return the policy with estimates of its metrics on new records added to ``promises``."""
+        estimates = {name: promise._asdict() for name, promise in promises.items()}
         figures_of = {
-            name: {**figures, **noted.get(name, {})} for name, figures in self.promises.items()
+            name: {**figures, **estimates.get(name, {})} for name, figures in self.promises.items()
         }
         return replace(self, promises=figures_of)
 
     def write(self, files: ModelFiles, cases: Sequence[Mapping[str, Any]]) -> None:
-        """Write it with its evaluator and its cases, for whoever wants no dependency."""
+        """Write the policy, an evaluator of it in plain Python, and cases to test others with."""
         files.write_json(POLICY_FILE, self.to_json())
         files.write_json(CASES_FILE, list(cases))
         files.write(REFERENCE_FILE, Path(reference.__file__).read_bytes())
@@ -170,13 +161,13 @@ class Policy:
         return "\n".join(lines)
 
     def text(self) -> str:
-        """Return what a README says of it."""
+        """Return the description for a README, in Markdown."""
         end = "; what none is sure of gets no answer." if self.abstains else "."
         return _TEXT.format(first=cell(self.models[0]), end=end, rows=self.rows())
 
 
 def cases_of(policy: Policy, table: CallTable) -> list[dict[str, Any]]:
-    """Return calls of a table with what becomes of them, for evaluators to be tested with."""
+    """Return the calls of a few records and what the policy makes of them, to test evaluators."""
     plain, cases = policy.to_json(), []
     for r in range(min(_CASES, table.n)):
         calls = {name: _call(policy, table, table.ids.index(name), r) for name in policy.models}
@@ -188,7 +179,7 @@ def cases_of(policy: Policy, table: CallTable) -> list[dict[str, Any]]:
 
 
 def example_calls(table: CallTable) -> dict[str, list[Any]]:
-    """Return a few records of a table, as columns that a policy takes."""
+    """Return a few records of a table as the columns that a policy reads."""
     columns: dict[str, list[Any]] = {}
     for m, name in enumerate(table.ids):
         said = table.right[m, :5].astype(int).tolist()
@@ -225,9 +216,8 @@ def _plain(value: float) -> float | str:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise InputError(f"{POLICY_FILE}: expected a number as threshold, found {value!r}")
-    if isinstance(value, str) and value not in ("-inf", "inf", "nan"):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number and value not in ("-inf", "inf", "nan"):
         raise InputError(f"{POLICY_FILE}: expected a number as threshold, found {value!r}")
     return float(value)
 

@@ -1,8 +1,8 @@
 """Cascades of priced models as a problem.
 
-A candidate says which models are asked, cheapest first, and from which confidence on each one's
-answer is taken; else the next is asked. Models are never called: everything is counted from a table
-of calls.
+A candidate says which models are asked, usually the cheapest first, and from which confidence on
+the answer of each is taken; below it the next model is asked. Models are never called: everything
+is counted from a table of calls.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -50,8 +51,9 @@ from framework.space import Integers
 if TYPE_CHECKING:
     import pandas as pd
 
-VERSION = 1  # raise it when a value changes for the same table
+    from algorithms.cascade.policy import Policy
 
+VERSION = 1  # raise it when a value changes for the same table
 
 _ACCURACY = Metric("accuracy", "max", text="share of records that are answered rightly", mixes=True)
 _CALIBRATED = Metric(
@@ -68,62 +70,45 @@ _OVER = Metric("over_limit", "min", text="share of records that cost more than l
 _ERRORS = Metric("error_cost", "min", "ratio", text="mean cost of the answers", mixes=True)
 
 
-class Decoded(NamedTuple):
-    """One cascade: the models in the order of asking, and their thresholds.
-
-    Attributes
-    ----------
-    models : tuple of str
-    accept : tuple of float
-        Confidence from which on an answer is taken; of the last model, that it always is (-inf),
-        unless the cascade abstains.
-    refuse : tuple of float or None
-        Confidence up to which a record is given up; None where none is.
-    """
-
-    models: tuple[str, ...]
-    accept: tuple[float, ...]
-    refuse: tuple[float | None, ...]
-
-
 class CascadeProblem(AnsweringProblem, Deployable):
     """Accuracy, coverage and costs of cascades of priced models.
 
     Metrics, in natural sign:
 
     ``accuracy``, ``conclusive_accuracy``, ``coverage``
-        Share of records answered rightly, of answers that are right, of records answered.
+        The share of records answered correctly, the share of answers that are correct, and the
+        share of records answered.
     ``calibrated_accuracy``
-        As ``accuracy``, each answer counted with its calibrated probability of being right
-        (:meth:`algorithms.cascade.stages.Stages.tens`): what to search by where tuning records are
-        few. On test records, where nothing is calibrated, the same as ``accuracy``.
+        As ``accuracy``, with each answer counted as its calibrated probability of being right
+        (:meth:`algorithms.cascade.stages.Stages.tens`). Search by it if tuning records are few. On
+        test records, where nothing is calibrated, it equals ``accuracy``.
     ``models_asked``, ``chain_length``
-        Models asked, mean of a record, and models in the cascade.
+        The mean number of models asked about a record, and the number of models in the cascade.
     each cost of the table, under its name, and ``p95_NAME``
-        Mean of a record, and the amount that 95% of the records do not exceed.
+        The mean cost of a record, and the amount that 95% of the records do not exceed.
     ``over_limit``, ``error_cost``
-        Where ``limit`` and ``errors`` are given.
+        Only with ``limit`` and ``errors``.
 
-    A gene of 0 leaves a model out; a gene of ``g`` takes its answer from the ``g``-th of its
-    different confidences on (1: always, one more than there are: never). The last model asked
-    always answers, unless the cascade abstains.
+    A gene of 0 leaves a model out; with a gene of ``g``, its answer is taken from the ``g``-th of
+    its different confidences on (1: always; one more than there are confidences: never). The last
+    model asked always answers, unless the cascade abstains.
 
     Parameters
     ----------
     calls : CallTable
-        Of two models or more.
+        Of at least two models.
     test : CallTable, optional
-        Of further records.
+        The calls of the same models for other records.
     order, answer, abstain, limit, errors, no_answer, calibrate
         See :class:`CascadeConfig`.
     library : Library, optional
-        Whose models are exported.
+        The library of the models, for exports.
 
     Raises
     ------
     InputError
-        One model, confidences that cannot divide records, a model that is always right and free,
-        labels that the table does not know, records in both tables.
+        There is one model only, confidences cannot divide records, a model is always right and
+        free, the table does not have a label, or a record is in both tables.
     """
 
     known_metrics = (
@@ -181,7 +166,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     Config = CascadeConfig
-    built: BuildConfig | None = None  # how its library was made, where it was made here
+    built: BuildConfig | None = None  # how the library was built, if the configuration says so
 
     @classmethod
     def from_config(cls, config: CascadeConfig) -> CascadeProblem:
@@ -190,7 +175,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
         Raises
         ------
         InputError
-            Whatever is wrong with them or with the other keys.
+            A table, the library or another key is wrong.
         """
         calls, test, library = obtain_calls(config.calls, config.measure)
         others = {name: getattr(config, name) for name in type(config).model_fields}
@@ -226,7 +211,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
         }
 
     def tables(self) -> CascadeProblem:
-        """Return what exact methods read: the problem itself."""
+        """Return the problem itself, which is what exact methods read."""
         return self
 
     def chain(self, x: Array) -> list[int]:
@@ -241,7 +226,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
     def genome(
         self, models: Sequence[int], accept: Sequence[int], refuse: Sequence[int] = ()
     ) -> Array:
-        """Return the genome, shape (d,), of models by price with their levels."""
+        """Return the genome, shape (d,), of some models in the order of price and their levels."""
         x = np.zeros(self.space.d, dtype=self.space.dtype)
         x[list(models)] = accept
         if refuse and self.abstain == "early":
@@ -252,7 +237,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
         return self._records[part]
 
     def _records_of(self, part: Part, table: CallTable | None) -> Records | None:
-        """Return records of which it is known whether an answer is right, and nothing else."""
+        """Return records whose only labels are whether an answer to them is right."""
         if table is None:
             return None
         refitted = part == "search" and self.library is not None and self.library.folds > 0
@@ -264,10 +249,12 @@ class CascadeProblem(AnsweringProblem, Deployable):
         return moved(self.space, X)
 
     def truth(self) -> None:
-        """Return nothing: what classes records have does not count here."""
+        """Return None: metrics count whether answers are right, whatever the records' classes."""
 
-    def decoded(self, x: Array) -> Decoded:
-        """Return the models and thresholds that a genome, shape (d,), stands for."""
+    def decoded(self, x: Array) -> Policy:
+        """Return the policy that a genome, shape (d,), stands for, without promises."""
+        from algorithms.cascade.policy import Policy
+
         chain, k = self.chain(x), self.calls.k
         accept: list[float] = []
         refuse: list[float | None] = []
@@ -281,8 +268,15 @@ class CascadeProblem(AnsweringProblem, Deployable):
                 accept.append(float(cuts[level - 1]) if level <= len(cuts) else np.nan)
             low = min(low, level - 1, len(cuts))
             refuse.append(float(cuts[low - 1]) if low > 0 and not last else None)
-        names = tuple(self.calls.ids[m] for m in chain)
-        return Decoded(names, tuple(accept), tuple(refuse))
+        return Policy(
+            tuple(self.calls.ids[m] for m in chain),
+            tuple(accept),
+            tuple(refuse),
+            self.answer,
+            self.abstain != "no",
+            self.calls.labels if self.answer == "cumulative_mean" else (),
+            table=self.calls.fingerprint,
+        )
 
     def example(self) -> Mapping[str, list[Any]]:
         if self.library is not None:
@@ -292,7 +286,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
         return example_calls(self.calls)
 
     def labels(self) -> Sequence[Any]:
-        """Return the classes of the library's models; a table of calls has no records to ask."""
+        """Return the classes of the library's models; empty if there is only a table of calls."""
         return () if self.library is None else self.library.classes or ()
 
     @property
@@ -318,7 +312,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
     def decode(self, x: Array) -> Any:
         """Return the deployable cascade of a genome (see :mod:`algorithms.cascade.model`).
 
-        Of a library with fitted models, one that asks them; else the bare policy, which answers
+        It asks the fitted models of the library. Without them it is the bare policy, which answers
         tables of calls.
         """
         from algorithms.cascade.model import CascadeClassifier
@@ -341,9 +335,8 @@ class CascadeProblem(AnsweringProblem, Deployable):
     def policy(self, x: Array) -> Any:
         """Return the bare policy of a genome, which answers tables of calls."""
         from algorithms.cascade.model import CascadePolicy
-        from algorithms.cascade.policy import Policy, cases_of
+        from algorithms.cascade.policy import cases_of
 
-        decoded, table = self.decoded(x), self.calls
         values = self.evaluate(np.asarray(x)[None])
         promises = {name: {"claimed": float(value[0])} for name, value in values.items()}
         outcomes = self.outcomes(np.asarray(x)[None])
@@ -352,20 +345,11 @@ class CascadeProblem(AnsweringProblem, Deployable):
         paid = resamples.outcomes.metrics(resamples.weights, names=self.costs)
         for name in self.costs:
             promises[name]["budget"] = float(np.quantile(paid[name][0], 0.95, method="higher"))
-        policy = Policy(
-            decoded.models,
-            decoded.accept,
-            decoded.refuse,
-            self.answer,
-            self.abstain != "no",
-            table.labels if self.answer == "cumulative_mean" else (),
-            promises,
-            table.fingerprint,
-        )
-        return CascadePolicy(policy, cases_of(policy, table))
+        policy = replace(self.decoded(x), promises=promises)
+        return CascadePolicy(policy, cases_of(policy, self.calls))
 
     def answers(self, X: Array, part: Part = "search") -> Answers:
-        """Return whether answers are right, and what they cost."""
+        """Return for each record whether its answer is right, and what it pays."""
         if X.ndim != 2 or X.shape[1] != self.space.d:
             raise ValueError(f"expected genomes of shape (n, {self.space.d}), found {X.shape}")
         tuning = part == "search"
@@ -375,19 +359,19 @@ class CascadeProblem(AnsweringProblem, Deployable):
         assert stages is not None
         assert records is not None
         policies, keys = self._policies(X)
-        asked = [stages[key] for key in keys]
-        none = np.full(table.n, -1, dtype=np.int64)
+        states = [stages[key] for key in keys]
+        unsaid = np.full(table.n, -1, dtype=np.int64)
         costs = [table.costs[name] for name in self.costs]
         fixed = [np.zeros(table.k, np.int64) if c.fixed is None else c.fixed for c in costs]
-        scale = [
+        scale = [  # costs are divided by their greatest common divisor: sums stay small
             max(int(np.gcd.reduce([np.gcd.reduce(c.values, axis=None), *paid.tolist()])), 1)
             for c, paid in zip(costs, fixed, strict=True)
         ]
         facts = Facts(
-            np.stack([s.level for s in asked]),
-            np.stack([s.right for s in asked]),
+            np.stack([s.level for s in states]),
+            np.stack([s.right for s in states]),
             np.stack([stages.tens(key) if tuning else TENS * stages[key].right for key in keys]),
-            np.stack([none if s.said is None else s.said for s in asked]),
+            np.stack([unsaid if s.said is None else s.said for s in states]),
             np.stack([c.values // g for c, g in zip(costs, scale, strict=True)]),
             np.stack([paid // g for paid, g in zip(fixed, scale, strict=True)]),
             np.array([g / UNIT for g in scale]),
@@ -401,14 +385,14 @@ class CascadeProblem(AnsweringProblem, Deployable):
             columns[_OVER.name] = paid[0] > round(self.limit / facts.scale[0])
         if self._error_costs is not None:
             assert table.truth is not None
-            # no answer is -1, the last column
+            # no answer is -1: the last column of the table
             columns[_ERRORS.name] = self._error_costs[table.truth[None, :], planes[SAID]]
         length = (policies.models >= 0).sum(axis=1).astype(np.float64)
         worth = dict(zip(self.costs, facts.scale.tolist(), strict=True))
         return Answers(records, codes, columns, {_MODELS.name: length}, worth)
 
     def _policies(self, X: Array) -> tuple[Policies, list[tuple[int, ...]]]:
-        """Return genomes as arrays, and the keys of the stages that they name by position."""
+        """Return genomes as arrays, and the key of each stage that these name by its position."""
         k = self.calls.k
         models = np.full((len(X), k), -1, dtype=np.int64)
         stages = np.full((len(X), k), -1, dtype=np.int64)
@@ -462,14 +446,14 @@ class CascadeProblem(AnsweringProblem, Deployable):
 
 
 def _by_price(calls: CallTable) -> CallTable:
-    """Return the table with the models by their mean cost, the cheapest first."""
+    """Return the table with its models sorted by mean cost, the cheapest first."""
     first = next(iter(calls.costs.values())).alone()
     order = np.argsort(first.sum(axis=1), kind="stable").tolist()
     return calls.only([calls.ids[m] for m in order])
 
 
 def _check_choice(calls: CallTable) -> None:
-    """Refuse tables of which nothing can be chosen."""
+    """Raise InputError if the table leaves nothing to choose."""
     if calls.k < 2:
         raise InputError(
             f"{calls.name}: expected two models or more, found {calls.k}; there is nothing to "

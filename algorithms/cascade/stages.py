@@ -1,8 +1,8 @@
 """What a cascade knows after each model that it asked: an answer and the confidence in it.
 
 A *stage* stands for the models asked so far. Its thresholds are the different confidences of the
-tuning records, so that a cut never divides records that tie; records of others are placed among
-them.
+tuning records, so that a threshold never divides records with equal confidence. Test records are
+placed between these thresholds.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ AnswerRule = Literal["own", "cumulative_mean", "vote"]
 Calibration = Literal["confidences", "consensus"]
 
 TENS = 10
-"""Whole numbers to a calibrated outcome of 1."""
+"""A calibrated outcome of 1 as a whole number."""
 
-_STEPS, _LEAST = 50, 1e-6  # of Newton's method
-_FOLDS, _RARE = 5, 0.01  # of a consensus; probabilities below and above it are not told apart
+_STEPS, _LEAST = 50, 1e-6  # greatest number of Newton's steps, and least share of a step
+_FOLDS, _RARE = 5, 0.01  # of a consensus; probabilities are clipped to 0.01 to 0.99
 
 
 @dataclass(frozen=True)
 class Stage:
-    """The state of each record once the models of a stage have been asked.
+    """The state of each of N records once the models of a stage have been asked.
 
     Attributes
     ----------
@@ -38,8 +38,9 @@ class Stage:
     level : numpy.ndarray of int64, shape (N,)
         How many of ``cuts`` a record's confidence reaches, at least 1.
     right : numpy.ndarray of bool, shape (N,)
+        Whether the answer is right.
     said : numpy.ndarray of int64, shape (N,), or None
-        Positions of the answers among the labels.
+        The answer as a position among the labels; None if the table has no answers.
     """
 
     cuts: FloatArray
@@ -49,24 +50,26 @@ class Stage:
 
 
 class Stages:
-    """The stages of a table of calls, each made when it is first asked for.
+    """The stages of a table of calls, each computed when it is first asked for.
 
     Parameters
     ----------
     table : CallTable
     answer : {'own', 'cumulative_mean', 'vote'}
-        What a stage answers: as its last model does; with the mean probabilities of all models
-        asked so far; or with the answer that most of them gave, of equals the one that came first,
-        its confidence being the mean confidence of all asked, 0 for those that say otherwise.
+        How a stage answers: ``own`` as its last model does; ``cumulative_mean`` by the mean
+        probabilities of all models asked so far; ``vote`` with the answer that most of them gave,
+        of equals the first given. The confidence of a vote is the mean confidence of all models
+        asked, where a model with another answer counts as 0.
     tuning : Stages, optional
-        Those whose confidences are the thresholds; its own if None.
+        The stages whose thresholds to use; their own if None.
     calibrate : {'confidences', 'consensus'}
         See :meth:`tens`.
 
     Raises
     ------
     InputError
-        The rule needs probabilities or answers that the table does not have.
+        The table lacks probabilities or answers that a rule needs, or it has confidences outside
+        0 to 1 for a vote.
     """
 
     def __init__(
@@ -77,7 +80,7 @@ class Stages:
         calibrate: Calibration = "confidences",
     ) -> None:
         self.table, self.answer, self._tuning = table, answer, tuning
-        self._known: dict[tuple[int, ...], Stage] = {}
+        self._stages: dict[tuple[int, ...], Stage] = {}
         self._tens: dict[tuple[int, ...], IntArray] = {}
         self._consensus: FloatArray | None = None
         if calibrate == "consensus" and tuning is None:
@@ -106,31 +109,36 @@ class Stages:
                 )
 
     def key(self, asked: Sequence[int]) -> tuple[int, ...]:
-        """Return what tells stages apart, of the positions of the models asked, in their order."""
+        """Return the key of the stage after some models, by position, were asked in that order."""
         if self.answer == "own":
             return (asked[-1],)
         return tuple(asked)
 
     def __getitem__(self, key: tuple[int, ...]) -> Stage:
         """Return the stage of a :meth:`key`."""
-        if key not in self._known:
+        if key not in self._stages:
             confidence, right, said = self._state(key)
             cuts = np.unique(confidence) if self._tuning is None else self._tuning[key].cuts
             level = np.maximum(np.searchsorted(cuts, confidence, side="right"), 1)
-            self._known[key] = Stage(cuts, level.astype(np.int64), right, said)
-        return self._known[key]
+            self._stages[key] = Stage(cuts, level.astype(np.int64), right, said)
+        return self._stages[key]
 
     def tens(self, key: tuple[int, ...]) -> IntArray:
         """Return the calibrated outcomes of a stage, whole tenths from 0 to 10, shape (N,).
 
-        Whether an answer is right is replaced by how probable that is, by a logistic regression on
-        the ranks of all models' confidences. What is left out is luck, which a search would take
-        for skill. By ``consensus`` an answer counts half as right or wrong, and half with its
-        probability by all models (:func:`consensus_of`), which also tells stages apart that are
-        right as often.
+        They say how probable it is that an answer is right, instead of whether it is: this leaves
+        out luck, which a search would take for skill. By ``confidences``, the probability comes
+        from a logistic regression on the ranks of all models' confidences. By ``consensus``, an
+        answer counts half as right or wrong, and half with its probability by all models
+        (:func:`consensus_of`), which also distinguishes stages that are right equally often.
+
+        Raises
+        ------
+        ValueError
+            The records are not the tuning records.
         """
         if self._tuning is not None:
-            raise ValueError("calibrated outcomes are of tuning records alone")
+            raise ValueError("expected the stages of tuning records, found those of test records")
         if key not in self._tens and self._consensus is not None:
             stage = self[key]
             assert stage.said is not None  # of a table with probabilities
@@ -156,7 +164,7 @@ class Stages:
 
 
 def mean_of(probabilities: Array) -> FloatArray:
-    """Return the mean (N, C) of probabilities (models, N, C), added up in the order of models."""
+    """Return the mean (N, C) of probabilities (models, N, C), added in the order of models."""
     total = np.zeros(probabilities.shape[1:])
     for part in probabilities:
         total += part
@@ -164,9 +172,9 @@ def mean_of(probabilities: Array) -> FloatArray:
 
 
 def vote_of(answers: IntArray, confidence: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return what most models say and the confidence in it, both (N,), of answers (models, N)."""
+    """Return the most frequent of answers (models, N) and the confidence in it, both (N,)."""
     votes = (answers[:, None, :] == answers[None, :, :]).sum(axis=1)
-    first = votes.argmax(axis=0)  # of equals the first
+    first = votes.argmax(axis=0)  # of equally frequent answers the first given
     said = np.take_along_axis(answers, first[None], axis=0)[0]
     agreed = np.zeros(answers.shape[1])
     for answer, sure in zip(answers, confidence, strict=True):
@@ -188,7 +196,7 @@ def calibrated(confidence: FloatArray, right: Array) -> IntArray:
     numpy.ndarray of int64, shape (N,)
     """
     n = len(right)
-    if right.all() or not right.any():  # nothing to tell apart; half a record more of each
+    if right.all() or not right.any():  # no regression; as if half a record more were right
         share = (right.sum() + 0.5) / (n + 1)
         return np.full(n, round(TENS * share), dtype=np.int64)
     from scipy.stats import rankdata
@@ -201,15 +209,16 @@ def calibrated(confidence: FloatArray, right: Array) -> IntArray:
 def consensus_of(probabilities: Array, truth: IntArray, groups: IntArray | None) -> FloatArray:
     """Return how probable each class is by all models together, shape (N, C).
 
-    A logarithmic pool: the models' log-probabilities with a weight each, and a bias for each class,
-    fitted to the other folds by maximum likelihood with a ridge that draws the weights to the mean.
+    This is a logarithmic pool: a weighted sum of the models' log-probabilities plus a bias for each
+    class, normalised. The weights for a fold are fitted to the other folds by maximum likelihood,
+    with a ridge penalty that pulls them to 1/K.
 
     Parameters
     ----------
     probabilities : numpy.ndarray, shape (K, N, C)
     truth : numpy.ndarray of int64, shape (N,)
     groups : numpy.ndarray of int64, shape (N,), or None
-        Folds divide none.
+        A group is never divided among folds.
     """
     logs = np.log(np.clip(probabilities.astype(np.float64), _RARE, 1 - _RARE))
     folds = (np.arange(len(truth)) if groups is None else groups) % _FOLDS
@@ -223,7 +232,7 @@ def consensus_of(probabilities: Array, truth: IntArray, groups: IntArray | None)
 
 
 def pool_weights(logs: FloatArray, truth: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return the weights (K,) of models and the biases (C,) of classes, the first of them 0.
+    """Return the weights (K,) of models and the biases (C,) of classes; the first bias is 0.
 
     ``logs`` are log-probabilities, shape (K, N, C).
     """
@@ -254,9 +263,9 @@ def _pooled(logs: FloatArray, weights: FloatArray, bias: FloatArray) -> FloatArr
 
 
 def _logistic(features: FloatArray, right: Array) -> FloatArray:
-    """Return the fitted probabilities (N,) of a logistic regression with a ridge penalty of 1/2.
+    """Return the probabilities (N,) fitted by logistic regression with a ridge penalty of 1/2.
 
-    Newton's method with halved steps; the intercept is not penalised.
+    Newton's method halves a step until the loss falls; the intercept is not penalised.
     """
     design = np.column_stack([np.ones(len(features)), features])
     y = right.astype(np.float64)
