@@ -30,12 +30,12 @@ class CascadeConfig(Section):
         on all records but the test records, or a holdout. The keys of ``build`` say so by default.
     order : in which order models are asked: by ``price``, their mean cost on the tuning records, or
         ``free``, as further genes say.
-    answer : which answer counts: ``own``, that of the model asked last; ``cumulative_mean``, by the
-        mean probabilities of all models asked so far; or ``vote``.
+    answer : which answer counts: that of the model asked last (``own``), that of the mean
+        probabilities of all models asked so far (``cumulative_mean``), or a majority ``vote``.
     abstain : whether records may stay without an answer (``no``, ``last`` or ``early``). With
         ``last``, the answer of the last model has to reach a threshold, too. With ``early``, each
         model may also give a record up, below a second threshold.
-    limit : a bound of the first cost; the metric ``over_limit`` is the share of records above it.
+    limit : a value of the first cost; the metric ``over_limit`` is the share of records above it.
     errors : what it costs to answer one label for another, ``{TRUE: {SAID: cost}}``; the metric is
         ``error_cost``. What is not listed costs 0.
     no_answer : what a record without an answer adds to ``error_cost``.

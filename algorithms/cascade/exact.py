@@ -51,8 +51,7 @@ class ExactCascades(Algorithm):
         Greatest number of models in a cascade. Chains of two are the best on new records; longer
         ones fit the luck of the tuning records.
     policies : int
-        Greatest number of policies of a chain. Without abstention, chains of up to three models are
-        enumerated however many they have.
+        Greatest number of policies of a chain (of more than three models, without abstention).
 
     Raises
     ------

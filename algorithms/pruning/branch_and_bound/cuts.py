@@ -1,12 +1,16 @@
-"""Boxes, which are what a part of the search still allows, and the cuts that are valid in them.
+"""Boxes, each a part of the search space, and the cuts that are valid in them.
 
-- *Conflict*: z_i - z_j <= sum of x over the classifiers that vote for i but not for j, as i is
-  above the threshold L and j is not only if such a member exists.
-- *Count*: a pattern voted positive by U that is called positive has more than L votes, so any set
-  C of classifiers has at least L + 1 - |U outside C| of them; one called negative has at most L,
-  so C has at most L + |C outside U|. A constant, the least that the box allows, frees the other
-  call. C = U is the pattern's own row; the sets that follow from the members' values give all that
-  one pattern implies at one size and threshold (a mixed-integer program of one disjunction).
+x are the members, L is the vote threshold, and z_p is 1 where pattern p is called positive. A box
+bounds the size S = x(all) to [sa, sb] and L to [la, lb].
+
+- *Conflict*: z_i - z_j <= x(classifiers that vote for i but not for j). Pattern i can have more
+  than L votes while j has not only if there is such a member.
+- *Count*: let U be the classifiers that vote for a pattern and C any set of classifiers. Then
+  x(C) >= L + 1 - |U outside C| if the pattern is called positive (it has more than L votes), and
+  x(C) <= L + |C outside U| if it is called negative. A constant times 1 - z or z, the least that
+  the box allows, makes the row void for the other call. C = U gives the row of the program itself.
+  The sets that follow from a fractional solution give all that one pattern implies at one size and
+  threshold (a mixed-integer program with one disjunction).
 
 A cut is a row of whole numbers: its code, then for a count the bits of C.
 """
@@ -24,16 +28,16 @@ from framework.arrays import Array, BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Box:
-    """What is still open.
+    """A part of the search space.
 
     Attributes
     ----------
     x : numpy.ndarray of int8, shape (K,)
-        1 and 0 for members decided, -1 for open ones.
+        1 for a classifier that is a member, 0 for one that is not, -1 for an open one.
     calls : numpy.ndarray of int8, shape (P,)
-        1 for patterns that are to be called positive, 0 for negative ones, -1 for open ones.
+        1 for a pattern that must be called positive, 0 for negative, -1 for an open one.
     sizes, thresholds : (int, int)
-        Least and greatest, inclusive.
+        Least and greatest number of members and threshold, inclusive.
     """
 
     x: Array
@@ -42,7 +46,7 @@ class Box:
     thresholds: tuple[int, int]
 
     def tightened(self, majority: bool) -> Box | None:
-        """Return the box without what cannot be; None if it is empty."""
+        """Return the box with the narrowest sizes and thresholds; None if it is empty."""
         (sa, sb), (la, lb) = self.sizes, self.thresholds
         sa = max(sa, int((self.x == 1).sum()), la + 1)
         sb = min(sb, int((self.x != 0).sum()))
@@ -53,7 +57,10 @@ class Box:
         return Box(self.x, self.calls, (sa, sb), (la, lb)) if sa <= sb and la <= lb else None
 
     def limits(self, patterns: IntArray) -> Limits:
-        """Return what the box implies for the call of each pattern, a row of members each."""
+        """Return what the box implies for the call of each pattern.
+
+        ``patterns``, shape (P, K), has a 1 for each classifier that votes for the pattern.
+        """
         (sa, sb), (la, lb) = self.sizes, self.thresholds
         open_or_in, inside = (self.x != 0).astype(np.int64), (self.x == 1).astype(np.int64)
         most, sure = patterns @ open_or_in, patterns @ inside
@@ -65,10 +72,10 @@ class Box:
 
 
 class Limits(NamedTuple):
-    """What a box says of each pattern, shape (P,): both where the box is empty.
+    """What a box implies for each pattern, arrays of shape (P,).
 
-    ``never`` and ``always`` called positive; ``implied`` where members, sizes and thresholds say
-    so, and not the decided call alone.
+    A pattern is ``never`` or ``always`` called positive; if both hold, the box is empty.
+    ``implied`` says that members, sizes and thresholds imply it without a decision in ``calls``.
     """
 
     never: BoolArray
@@ -77,24 +84,25 @@ class Limits(NamedTuple):
 
 
 Cuts = IntArray
-"""Shape (m, 1 + words). Code ``i * D + j`` is a conflict; ``-1 - 2 p`` a count of pattern p (up
-first) where it is called positive, ``-2 - 2 p`` where it is called negative."""
+"""Cuts as rows, shape (m, 1 + words). The code ``i * D + j`` is a conflict of pattern i of ``up``
+and j of ``down``; ``-1 - 2 p`` and ``-2 - 2 p`` are counts of pattern p called positive and called
+negative, the patterns of ``up`` first."""
 
 
 def no_cuts(k: int) -> Cuts:
-    """Return no cuts of ``k`` classifiers."""
+    """Return an empty array of cuts for ``k`` classifiers."""
     return np.zeros((0, 1 + -(-k // 64)), dtype=np.int64)
 
 
 def conflicts(pairs: IntArray, down: int, k: int) -> Cuts:
-    """Return the cuts of pairs (up, down), shape (m, 2)."""
+    """Return the conflict cuts of pairs of patterns (up, down), shape (m, 2)."""
     cuts = np.zeros((len(pairs), no_cuts(k).shape[1]), dtype=np.int64)
     cuts[:, 0] = pairs[:, 0] * down + pairs[:, 1]
     return cuts
 
 
 def counts(patterns: IntArray, negative: BoolArray, sets: BoolArray) -> Cuts:
-    """Return count cuts: of which patterns, whether called negative, and the sets C."""
+    """Return count cuts of patterns (m,), called negative or not (m,), with sets C (m, K)."""
     codes = -1 - 2 * patterns - negative
     return np.column_stack([codes, packed(sets).view(np.int64)])
 
@@ -105,14 +113,14 @@ def is_conflict(cuts: Cuts) -> BoolArray:
 
 
 def of_counts(cuts: Cuts, k: int) -> tuple[IntArray, BoolArray, BoolArray]:
-    """Return what :func:`counts` was given."""
+    """Return the arguments of :func:`counts` that made these cuts."""
     code = -1 - cuts[:, 0]
     words = np.ascontiguousarray(cuts[:, 1:]).view(np.uint64)
     return code // 2, code % 2 == 1, unpacked(words, k)
 
 
 def without(cuts: Cuts, held: Cuts) -> BoolArray:
-    """Return which cuts are not among others."""
+    """Return which cuts are not among those of ``held``."""
     present = {row.tobytes() for row in np.ascontiguousarray(held)}
     return np.array(
         [row.tobytes() not in present for row in np.ascontiguousarray(cuts)], dtype=bool
@@ -122,11 +130,11 @@ def without(cuts: Cuts, held: Cuts) -> BoolArray:
 def constants(
     box: Box, votes: BoolArray, negative: BoolArray, sets: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the two constants of count cuts of rows of votes U and sets C.
+    """Return the two constants of count cuts with rows of votes U and sets C.
 
-    The first is the number of open members by which C and U differ: those of U outside C where
-    the pattern is called positive, those of C outside U where it is called negative. The second is
-    what frees the other call.
+    The first counts the possible members by which the sets differ: |U outside C| if the pattern is
+    called positive, |C outside U| if it is called negative. The second is the constant that makes
+    the row void for the other call.
     """
     (sa, sb), (la, lb) = box.sizes, box.thresholds
     possible, inside = box.x != 0, box.x == 1
@@ -147,14 +155,14 @@ def broken_counts(
     z: FloatArray,
     threshold: float,
 ) -> tuple[Cuts, FloatArray]:
-    """Return the count that is broken most for each pattern, and by how much.
+    """Return for each pattern the count that a solution breaks most, and by how much.
 
     Parameters
     ----------
     patterns : tuple
-        Numbers, votes U (a row each) and whether it is the count of the negative call.
+        The patterns' numbers, their votes U (a row each), and whether to cut the negative call.
     x, z, threshold
-        The solution, ``z`` of these patterns.
+        The fractional solution; ``z`` of these patterns only.
     """
     numbers, votes, negative = patterns
     z_, negative_ = z[:, np.newaxis], negative[:, np.newaxis]

@@ -1,8 +1,8 @@
-"""The best fraction of two weighted sums, by branch and bound on differences of them.
+"""The greatest fraction of two weighted sums, by branch and bound on differences of the sums.
 
 Dinkelbach (1967): ``above / below`` is at most ``p / q`` for all ensembles if and only if the
-greatest ``q * above - p * below`` is at most 0. Where it is more, its ensemble has a greater
-fraction, which is the next ``p / q``. Every solve has its proof, and so has the last one.
+greatest ``q * above - p * below`` is at most 0. If that is more than 0, its ensemble has a greater
+fraction, which becomes the next ``p / q``. The proof of the last solve proves the fraction.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from framework.security import ESTIMATOR_BYTES, arrays_of
 
 
 class BestFraction:
-    """Solve for the greatest fraction, a step at a time; see :class:`.solver.BranchAndBound`.
+    """Solve for the greatest fraction, a step at a time, as :class:`.solver.BranchAndBound` does.
 
     Parameters
     ----------
@@ -37,16 +37,16 @@ class BestFraction:
     fraction : Fraction
     requirements : Requirements
     seed, looks
-        Of each solve.
+        Passed on to each solve.
 
     Attributes
     ----------
     incumbent : Pruned or None
-        Its value is the fraction.
+        The best ensemble so far; its value is the fraction.
     bound : float
-        No ensemble has a greater one.
+        No ensemble has a greater fraction.
     nodes, programs, iterations : int
-        Of all solves.
+        Totals of all solves.
     """
 
     def __init__(
@@ -58,18 +58,18 @@ class BestFraction:
         seed: int = 0,
         looks: int = 1_000_000,
     ) -> None:
-        self._table, self._of, self._requirements = table, fraction, requirements
+        self._table, self._fraction, self._requirements = table, fraction, requirements
         self._seed, self._looks = seed, looks
         self.incumbent: Pruned | None = None
         self._before = {"nodes": 0, "programs": 0, "iterations": 0}
-        self._known = 1.0  # the least bound of all solves
-        self._at = 0, 1
-        self._solver = self._made()
+        self._least_bound = 1.0  # of all solves that have ended
+        self._against = 0, 1  # p and q of the solve
+        self._solver = self._new_solver()
         self._climb()
 
     @property
     def done(self) -> bool:
-        """Whether nothing is worth more than 0 against the greatest fraction, as is proven."""
+        """Whether it is proven that no fraction is greater than the incumbent's."""
         return self._solver.done and self._better() is None
 
     @property
@@ -92,27 +92,27 @@ class BestFraction:
 
     @property
     def gap(self) -> float:
-        """As of :attr:`.solver.BranchAndBound.gap`."""
+        """See :attr:`.solver.BranchAndBound.gap`."""
         if self.incumbent is None:
             return 0.0 if self.done else float("inf")
         return share_of_gap(self.bound, self.incumbent.value)
 
     def step(self, boxes: int = 1, workers: Workforce | None = None) -> None:
-        """Take a step of the solve, or begin the next one; nothing once done."""
+        """Take a step of the solve, or begin the next solve; do nothing once done."""
         if self.done:
             return
         if not self._solver.done:
             self._solver.step(boxes, workers)
-            self._look()
+            self._update_incumbent()
             return
-        self._known = self._bound()
+        self._least_bound = self._bound()
         self._climb()
 
     def pack(self, also: Any = None) -> bytes:
-        """Return all that the solve goes on from, with a JSON value of the caller's."""
-        best = self.incumbent
+        """Return the state from which to continue, with a JSON value of the caller's."""
+        best, against = self.incumbent, list(self._against)
         incumbent = None if best is None else [best.x.tolist(), best.threshold, best.value]
-        return pack(self._solver, [also, self._before, self._known, list(self._at), incumbent])
+        return pack(self._solver, [also, self._before, self._least_bound, against, incumbent])
 
     @classmethod
     def unpack(
@@ -124,19 +124,19 @@ class BestFraction:
         seed: int,
         looks: int,
     ) -> tuple[BestFraction, Any]:
-        """Undo :meth:`pack`.
+        """Return the search and the value that :meth:`pack` wrote.
 
         Raises
         ------
         ValueError
-            The content is of something else.
+            The content is not such a state.
         """
         search = cls.__new__(cls)
-        search._table, search._of, search._requirements = table, fraction, requirements
+        search._table, search._fraction, search._requirements = table, fraction, requirements
         search._seed, search._looks = seed, looks
-        search._at = _noted_at(content)
+        search._against = _packed_against(content)
         search._solver, more = unpack(search._instance(), content)
-        also, search._before, search._known, _, incumbent = more
+        also, search._before, search._least_bound, _, incumbent = more
         search.incumbent = None
         if incumbent is not None:
             search.incumbent = Pruned(
@@ -145,51 +145,54 @@ class BestFraction:
         return search, also
 
     def _climb(self) -> None:
-        """Begin the next solve, against the fraction that the local search does not exceed."""
-        self._look()
+        """Begin solves against ever greater fractions until local search finds none greater."""
+        self._update_incumbent()
         while (better := self._better()) is not None:
             for name in self._before:
                 self._before[name] += getattr(self._solver, name)
-            self._at = better
-            self._solver = self._made()
-            self._look()
+            self._against = better
+            self._solver = self._new_solver()
+            self._update_incumbent()
 
     def _better(self) -> tuple[int, int] | None:
-        """Return the fraction of the solve's ensemble, if it is greater than that solved for."""
+        """Return the fraction of the solve's ensemble if it is greater than p / q, else None."""
         best = self._solver.incumbent
         if best is None or best.value <= 0:
             return None
-        return self._of.parts(self._table, best.x, best.threshold)
+        return self._fraction.parts(self._table, best.x, best.threshold)
 
     def _instance(self) -> Instance:
-        return Instance.of(self._table, self._of.against(*self._at), self._requirements)
+        weights = self._fraction.against(*self._against)
+        return Instance.of(self._table, weights, self._requirements)
 
-    def _made(self) -> BranchAndBound:
+    def _new_solver(self) -> BranchAndBound:
         return BranchAndBound(self._instance(), seed=self._seed, looks=self._looks)
 
-    def _look(self) -> None:
-        """Take the ensemble of the solve, if its fraction is greater than what is known."""
+    def _update_incumbent(self) -> None:
         best = self._solver.incumbent
         if best is None:
             return
-        above, below = self._of.parts(self._table, best.x, best.threshold)
+        above, below = self._fraction.parts(self._table, best.x, best.threshold)
         value = above / below if below else 0.0
         if self.incumbent is None or value > self.incumbent.value:
             self.incumbent = Pruned(best.x, best.threshold, value)
 
     def _bound(self) -> float:
-        """Return what no fraction is above, of this solve and those before."""
-        above, below = self._at
+        """Return the least upper bound of the fraction, from this solve and those before.
+
+        With q * above - p * below <= left, above / below <= p / q + left / (q * below).
+        """
+        p, q = self._against
         left = self._solver.bound
-        size = self._of.least if left > 0 else self._of.most
-        return min(self._known, above / below + left / (below * size))
+        below = self._fraction.least if left > 0 else self._fraction.most
+        return min(self._least_bound, p / q + left / (q * below))
 
 
-def _noted_at(content: bytes) -> tuple[int, int]:
-    """Return the fraction that a packed solve is against, which its program follows from."""
+def _packed_against(content: bytes) -> tuple[int, int]:
+    """Return p and q of a packed solve, which determine its program."""
     try:
         about = json.loads(arrays_of(content, ESTIMATOR_BYTES)["about"].tobytes())
-        above, below = about["also"][3]
-        return int(above), int(below)
+        p, q = about["also"][3]
+        return int(p), int(q)
     except (*DAMAGED, OSError, EOFError, BadZipFile, zlib.error) as error:
-        raise ValueError(f"not a solve that can be gone on with: {error}") from error
+        raise ValueError(f"not a solve that can be continued: {error}") from error

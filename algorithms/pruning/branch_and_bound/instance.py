@@ -1,9 +1,9 @@
 """The integer program that branch and bound solves: weighted vote patterns and requirements.
 
 Maximise a weighted sum of the confusion matrix over the members and the vote threshold of an
-ensemble (pruning paper, Equations 1 to 20). Records with equal votes are one pattern, and a pattern
-of net weight c needs one inequality instead of two: only the wrong call of a pattern has to be
-prevented, since the objective itself makes the right one.
+ensemble (pruning paper, Equations 1 to 20). Records with equal votes are one pattern. A pattern
+needs one inequality instead of the paper's two: only the profitable call has to be prevented where
+the votes do not allow it, since the objective avoids the other call by itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EXACT = 2.0**53
 
 
 class Pruned(NamedTuple):
-    """An ensemble and what it is worth: members, shape (K,), threshold, weighted sum."""
+    """An ensemble: its members, shape (K,), its vote threshold, and its value."""
 
     x: Array
     threshold: int
@@ -33,9 +33,9 @@ class Pruned(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """A cost of each classifier, shape (K,), and what an ensemble's may add up to.
+    """Costs of the classifiers, shape (K,), and the greatest sum of an ensemble's costs.
 
-    Costs and limit with their signs turned ask for at least so much.
+    Negative costs and a negative limit require a least sum instead.
     """
 
     costs: FloatArray
@@ -43,10 +43,10 @@ class Budget(NamedTuple):
 
 
 class Cap(NamedTuple):
-    """A weighted sum of the confusion matrix, and what it may be at most.
+    """A weighted sum of the confusion matrix, and its greatest value.
 
-    Weights and limit with their signs turned ask for at least so much. With ``row``, shape (P,),
-    it is what each pattern of the table takes if it is called positive; the weights do not count.
+    Weights and limit with turned signs require a least value instead. ``row``, shape (P,), replaces
+    the weights if it is set: what each pattern of the table adds if it is called positive.
     """
 
     weights: Weights
@@ -57,7 +57,8 @@ class Cap(NamedTuple):
 def scaled(values: FloatArray, limit: float) -> tuple[FloatArray, float]:
     """Return a row and its limit in units in which a solver's tolerances are small.
 
-    By a power of two, so that no digit is lost; as they are where the limit is of common size.
+    They are multiplied by a power of two, so that no digit is lost, or left alone if the limit is
+    of a common size.
     """
     size = abs(limit) or float(np.abs(values).max(initial=0.0))
     if size == 0 or not np.isfinite(size) or 2.0**-10 <= size <= 2.0**20:
@@ -68,7 +69,7 @@ def scaled(values: FloatArray, limit: float) -> tuple[FloatArray, float]:
 
 @dataclass(frozen=True)
 class Requirements:
-    """What the members of an ensemble must keep to.
+    """What an ensemble must comply with.
 
     Attributes
     ----------
@@ -78,7 +79,7 @@ class Requirements:
         Greatest number of members.
     budgets : sequence of Budget
     caps : sequence of Cap
-        The only ones that the threshold has a part in.
+        The only requirements that depend on the threshold.
     fewest : int
         Least number of members.
     credit : numpy.ndarray, shape (K, K), or None
@@ -97,7 +98,7 @@ class Requirements:
 
     @property
     def min_members(self) -> int:
-        """``fewest``, but 2 where diversity, which is between members, is required."""
+        """``fewest``, but at least 2 if diversity, which is between members, is required."""
         return max(self.fewest, 1 if self.demand is None else 2)
 
     def of_pool(self, k: int) -> Requirements:
@@ -119,9 +120,9 @@ class Requirements:
         return replace(self, max_members=most, credit=credit)
 
     def admits(self, x: Array) -> bool:
-        """Return whether members, shape (K,), keep to all of this but the caps.
+        """Return whether members, shape (K,), meet all requirements but the caps.
 
-        By the very sums that are reported of them, to the last bit.
+        The sums that are compared are those of the reported metrics, to the last bit.
         """
         members = np.flatnonzero(x)
         most = len(x) if self.max_members is None else self.max_members
@@ -139,26 +140,28 @@ class Requirements:
 class Instance:
     """Maximise ``constant + up @ z_up - down @ z_down`` over members x and threshold L.
 
-    ``z`` is 1 for a pattern with more than L votes of members. A pattern of ``up`` is held from
-    being called positive against its votes, one of ``down`` from being called negative so; where
-    the objective or a cap pulls the other way one inequality each is enough. A pattern that is
-    pulled both ways is in both lists. Make one with :meth:`of` or :meth:`with_cap`.
+    ``z`` is 1 for a pattern with more than L votes of members, which is then called positive. One
+    inequality keeps each pattern of ``up`` from being called positive against its votes, and one
+    each pattern of ``down`` from being called negative against its votes. A pattern is in both
+    lists if objective and caps pull it both ways. Create an instance with :meth:`of` or
+    :meth:`with_cap`.
 
     Attributes
     ----------
     up_patterns, down_patterns : numpy.ndarray of bool, shapes (U, K), (D, K)
         Which classifiers vote positive.
     up, down : numpy.ndarray of float64, shapes (U,), (D,)
-        What a call of positive adds, and takes away: 0 or more, and 0 only where a cap needs the
-        pattern.
+        What calling a pattern positive adds, and what it takes away. Not negative; 0 only for a
+        pattern that matters to a cap.
     constant : float
-        Worth of calling nothing positive.
+        Value of an ensemble that calls nothing positive.
     requirements : Requirements
-        Of this pool (see :meth:`Requirements.of_pool`).
+        Those of this pool (see :meth:`Requirements.of_pool`).
     takes : numpy.ndarray, shape (C, U + D)
-        What a pattern called positive takes of each cap: up then down, 0 or less then 0 or more.
+        What a pattern that is called positive adds to each capped sum: 0 or less for ``up``, then
+        0 or more for ``down``.
     caps : numpy.ndarray, shape (C,)
-        What may be taken.
+        Greatest values of these sums.
     """
 
     up_patterns: BoolArray
@@ -174,9 +177,10 @@ class Instance:
     def of(
         cls, table: VoteTable, weights: Weights, requirements: Requirements | None = None
     ) -> Instance:
-        """Merge classes: a pattern's net weight says which side is worth something.
+        """Return the instance of a table: the sign of a pattern's net weight decides its list.
 
-        Patterns of net weight 0 leave, unless a cap needs them. Correct for any real weights.
+        A pattern's net weight is over the records of both classes. Patterns of net weight 0 are
+        left out unless they matter to a cap. Correct for any real weights.
 
         Raises
         ------
@@ -211,7 +215,7 @@ class Instance:
     ) -> Instance:
         """Maximise true positives with at most ``cap`` false positives (epsilon-constraint).
 
-        Errors as of :meth:`of`.
+        Raises as :meth:`of` does.
         """
         required = requirements or Requirements()
         caps = (*required.caps, Cap(Weights(0, 0, 0, 1), float(cap)))
@@ -230,7 +234,7 @@ class Instance:
 
     @cached_property
     def step(self) -> float:
-        """All values are ``constant`` plus multiples of this; 0 where that is not known."""
+        """All values are ``constant`` plus multiples of the step; 0 if there is no such step."""
         weights = np.concatenate([self.up, self.down])
         whole = (weights == np.floor(weights)).all() and self.constant == np.floor(self.constant)
         if not whole or weights.sum() + abs(self.constant) >= _EXACT:
@@ -249,7 +253,7 @@ class Instance:
         return np.concatenate([self.up, -self.down])
 
     def of_members(self) -> Instance:
-        """Return the program without patterns and caps: any members that are admitted."""
+        """Return the instance without patterns and caps, which any admitted members solve."""
         none = np.zeros((0, self.k), dtype=bool)
         uncapped = replace(self.requirements, caps=())
         return Instance(
@@ -258,27 +262,28 @@ class Instance:
 
     @property
     def nothing_admitted(self) -> bool:
-        """Whether a threshold of all members, which calls nothing positive, is to be judged.
+        """Whether a threshold L = S, which calls nothing positive, is possible and of interest.
 
-        Not where the caps forbid it, nor without patterns: all thresholds are alike then.
+        It is not if caps or majority votes forbid it, nor without patterns, when all thresholds are
+        equal.
         """
         free = len(self.gains) > 0 and not self.requirements.majority
         return free and bool((self.caps >= 0).all())
 
     def best_sum(self, votes: IntArray, members: int) -> tuple[float, int, float]:
-        """Return :func:`best_threshold` of the votes, shape (U + D,), of so many members."""
+        """Return :func:`best_threshold` for the votes, shape (U + D,), of some members."""
         majority = self.requirements.majority
         return best_threshold(votes, self.gains, self.takes, self.caps, members, majority)
 
     def best_threshold(self, x: Array) -> Pruned:
-        """Return members with their best threshold, 0 to S, that keeps to the caps.
+        """Return members with their best threshold, from 0 to S, that keeps the caps.
 
-        Worth minus infinity where none does; the threshold then breaks them least.
+        If none does, the value is minus infinity and the threshold breaks the caps least.
         """
         votes = np.asarray(x, dtype=np.int64) @ self.columns
-        value, threshold, short = self.best_sum(votes, int(np.sum(x)))
-        worth = float(value) + self.constant if short == 0 else float("-inf")
-        return Pruned(np.asarray(x, dtype=np.int8), int(threshold), worth)
+        gain, threshold, short = self.best_sum(votes, int(np.sum(x)))
+        value = float(gain) + self.constant if short == 0 else float("-inf")
+        return Pruned(np.asarray(x, dtype=np.int8), int(threshold), value)
 
 
 @njit
@@ -292,8 +297,8 @@ def best_threshold(
 ) -> tuple[float, int, float]:
     """Return the best sum of gains of the patterns above a threshold, and that threshold.
 
-    The third is by how much the caps are broken: the best is of those thresholds that break them
-    least. Of equally good thresholds the highest.
+    The third number is by how much the caps are broken. Only thresholds that break them least are
+    considered; of equally good thresholds the highest is returned.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Iterated local search over members, each tried with its best threshold.
+"""Iterated local search over sets of members, each valued with its best threshold.
 
 It gives branch and bound its first incumbent, and better ones from fractional solutions. A climb
-adds, drops and swaps members while that helps; then a few random members are flipped, and the next
-climb starts from there (iterated local search: Lourenço, Martin and Stützle 2003).
+adds, drops and swaps members as long as that helps; then a few random members are flipped, and the
+next climb starts from there (iterated local search: Lourenço, Martin and Stützle 2003).
 """
 
 from __future__ import annotations
@@ -16,27 +16,26 @@ from algorithms.pruning.diversity import TOLERANCE
 from framework.arrays import Array, FloatArray, IntArray
 from framework.jit import njit
 
-_FLIPS = 6  # members that a perturbation flips, at most
+_FLIPS = 6  # greatest number of members that a perturbation flips
 
 
 class Rules(NamedTuple):
-    """What a climb goes by.
+    """Objective and requirements of an instance as arrays for compiled code.
 
     Attributes
     ----------
     columns : numpy.ndarray of uint8, shape (K, P)
-        Positive votes of each classifier.
-    gains, takes, caps :
-        As for :func:`best_threshold`.
-    majority : bool
+        1 for each pattern that a classifier votes positive.
+    gains, takes, caps, majority
+        See :func:`~algorithms.pruning.branch_and_bound.instance.best_threshold`.
     costs, limits : numpy.ndarray, shapes (C, K), (C,)
-        What members may add up to.
+        Costs of each classifier, and the limits of their sums over the members.
     credit : numpy.ndarray, shape (K, K)
-        Of pairs, zeros on the diagonal.
+        Diversity of each pair, zeros on the diagonal.
     tau, gamma : float
-        Least mean credit of each member and of all; a negative tau asks for none.
+        Least mean credit of each member, and of all; a negative tau requires neither.
     fewest, most : int
-        Numbers of members.
+        Least and greatest number of members.
     """
 
     columns: Array
@@ -55,7 +54,7 @@ class Rules(NamedTuple):
 
 @njit
 def admitted(x: Array, rules: Rules) -> bool:
-    """Return whether members keep to sizes, costs and diversity."""
+    """Return whether members keep the limits of their number, costs and diversity."""
     size = int((x > 0).sum())
     if size < rules.fewest or size > rules.most:
         return False
@@ -75,7 +74,7 @@ def admitted(x: Array, rules: Rules) -> bool:
             for other in range(len(x)):
                 if x[other]:
                     credit += rules.credit[k, other]
-            if credit / (size - 1) < rules.tau:  # as it is reported, to the last bit
+            if credit / (size - 1) < rules.tau:  # rounded as in reports, to the last bit
                 return False
             every += credit
     return every / (size * (size - 1)) >= rules.gamma
@@ -91,11 +90,11 @@ def climb(
     looks: int,
     rng: np.random.Generator,
 ) -> int:
-    """Add, drop and swap members, the first improvement at a time, until none is left.
+    """Add, drop and swap members, taking each improvement at once, until there is none.
 
-    Better is what breaks the caps less than ``short``, then what is worth more than ``value``.
-    ``x``, shape (K,), and ``votes``, shape (P,), are changed in place. Returns the looks left of
-    ``looks`` (candidates whose value is computed).
+    An improvement breaks the caps by less than ``short``, or by as much and is worth more than
+    ``value``. ``x``, shape (K,), and ``votes``, shape (P,), are changed in place. At most ``looks``
+    ensembles are valued; returns how many of these are left.
     """
     k = len(x)
     size = int((x > 0).sum())
@@ -103,7 +102,8 @@ def climb(
     while better and looks > 0:
         better = False
         order = rng.permutation(k * (k + 1))
-        # single moves first: they are few, and cheap to try anew after each step
+        # code i (k + 1) flips member i (phase 0), code i (k + 1) + j + 1 swaps i for j (phase 1);
+        # single flips come first: they are few, and cheap to try again after each step
         for phase in range(2):
             if better:
                 break
@@ -149,9 +149,9 @@ def climb(
 
 
 @njit
-def perturb(x: Array, swaps: int, rng: np.random.Generator) -> None:
-    """Flip so many random members, in place; never to nothing."""
-    for _ in range(swaps):
+def perturb(x: Array, flips: int, rng: np.random.Generator) -> None:
+    """Flip some random members in place, but never the last one."""
+    for _ in range(flips):
         i = int(rng.random() * len(x))
         if x[i] and int((x > 0).sum()) == 1:
             continue
@@ -159,17 +159,17 @@ def perturb(x: Array, swaps: int, rng: np.random.Generator) -> None:
 
 
 def improve(instance: Instance, x: Array, looks: int, rng: np.random.Generator) -> Pruned | None:
-    """Climb from members ``x``, shape (K,), then from perturbed optima, looking so often.
+    """Climb from members ``x``, shape (K,), and then again and again from perturbed optima.
 
     Parameters
     ----------
     looks : int
-        Ensembles whose value is computed, at most; O(P) each.
+        Greatest number of ensembles whose value is computed, in O(P) each.
 
     Returns
     -------
     Pruned or None
-        The best that was found; None where ``x`` is not admitted, or none keeps to the caps.
+        The best ensemble met; None if ``x`` is not admitted, or if no ensemble met keeps the caps.
     """
     if not instance.requirements.admits(x):
         return None
@@ -193,19 +193,18 @@ def improve(instance: Instance, x: Array, looks: int, rng: np.random.Generator) 
 
 
 def _standing(instance: Instance, x: Array) -> tuple[float, float]:
-    """Return by how much members break the caps at best, and less what they are then worth."""
+    """Return a key to compare members by: the least violation of the caps, and minus the worth."""
     votes = np.asarray(x, dtype=np.int64) @ instance.columns
     value, _, short = instance.best_sum(votes, int(np.sum(x)))
     return float(short), -float(value)
 
 
 def first_members(instance: Instance) -> Array | None:
-    """Return members that are admitted, if some are easily found; shape (K,).
+    """Return admitted members, shape (K,), if some are easily found; they may break the caps.
 
-    The best of: each classifier alone, all of them, each pair where diversity is asked for, the
-    best and the cheapest where several are. If an ensemble meets a demand of diversity then some
-    pair does, since tau <= gamma and a mean over pairs is at most the greatest of them. They may
-    break the caps.
+    They are the best of: all classifiers; each alone or, with a demand of diversity, each pair; and
+    the best and the cheapest if several are required. If any ensemble meets the demand, then some
+    pair does, since tau <= gamma and a mean over pairs is at most the greatest of them.
     """
     k, requirements = instance.k, instance.requirements
     credit, demand = requirements.credit, requirements.demand

@@ -1,20 +1,20 @@
 """Upper bounds: the closure by a minimum cut, and the linear relaxation of a box with cuts.
 
-The *closure* needs no program. A pattern voted positive by fewer classifiers than another (a subset
-of them) is never called positive without it. Maximising the gains under these implications alone
-bounds every ensemble (Picard 1976: a maximum closure is a minimum cut).
+The *closure* needs no linear program. If the classifiers that vote for pattern i also vote for
+pattern j, then i is never called positive without j. The greatest gain under these implications
+alone bounds every ensemble (Picard 1976: a maximum closure is a minimum cut).
 
 The *relaxation* has as columns the members x (K), patterns z (U + D), the threshold L, and with a
-demand of mean diversity one credit per classifier (K). Its rows are all valid for each whole
-solution of the box:
+demand of mean diversity one credit w per classifier (K). Its rows hold for each whole solution of
+the box:
 
-- the number of members and L are in the box, L <= S - 1 (calling nothing positive is judged
-  separately); with majority votes 2 L <= S <= 2 L + 1; budgets; the caps;
+- the number of members S and L are in the box, and L <= S - 1 (L = S, which calls nothing positive,
+  is valued separately); with majority votes 2 L <= S <= 2 L + 1; budgets; the caps;
 - conflicts and counts (:mod:`algorithms.pruning.branch_and_bound.cuts`), added as they are needed;
-- diversity: each member's mean credit by one row per classifier, exact since x_k is 0 or 1; the
-  ensemble's mean by a credit w_k <= x_k g_k(x) each (Glover 1975).
+- diversity: one row per classifier for a member's mean credit, exact since x_k is 0 or 1; for the
+  ensemble's mean, credits w_k <= x_k g_k(x) with g_k the sum of k's credits (Glover 1975).
 
-A further kind of row is a method beside ``_diversity_rows`` and a line in ``_fixed_rows``.
+To add another kind of row, write a method like ``_diversity_rows`` and call it in ``_fixed_rows``.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from algorithms.pruning.diversity import TOLERANCE
 from framework.arrays import Array, FloatArray, IntArray
 from framework.extras import needed
 
-_VIOLATED = 1e-3  # by how much a row is broken at least to be taken in
-_MOST_CUTS = 3000  # taken in at a time
-_BLOCK = 2**25  # entries of a table of patterns by patterns at a time
-_MOST_PAIRS = 2**22  # of patterns that imply one another: what a maximum flow takes memory for
+_VIOLATED = 1e-3  # least violation of a cut that is added
+_MOST_CUTS = 3000  # greatest number of cuts that are added at a time
+_BLOCK = 2**25  # entries of a table of patterns by patterns that are computed at a time
+_MOST_PAIRS = 2**22  # greatest number of implications: a maximum flow takes memory for each
 _SCALE = 2.0**29  # capacities of the flow are 32-bit whole numbers
 _BY_ROWS, _MAXIMISE = 2, -1  # as HiGHS numbers them
 _OPTIONS = {
@@ -58,11 +58,11 @@ _OPTIONS = {
 
 
 class Relaxed(NamedTuple):
-    """A relaxation solved.
+    """The solution of a relaxation.
 
-    ``bound`` is valid whatever the tolerances of the solver (it is computed from the multipliers);
-    minus infinity where the box is empty. ``basis`` are the statuses of the columns, then of the
-    fixed rows; ``binding`` are the cuts that bind, with their statuses.
+    ``bound`` is valid whatever the tolerances of the solver, as it is computed from the
+    multipliers; it is minus infinity if the box is empty. ``basis`` has the statuses of the columns
+    and then of the fixed rows, ``binding_status`` those of the cuts that bind.
     """
 
     bound: float
@@ -76,7 +76,7 @@ class Relaxed(NamedTuple):
 
 
 class Relaxation:
-    """Builds and solves the relaxations of an instance; it holds nothing that a solve changes."""
+    """Builds and solves the relaxations of an instance; solving one does not change it."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance, self.must = instance, instance.requirements
@@ -88,12 +88,13 @@ class Relaxation:
         self.ints = self.patterns.astype(np.int64)
 
     def solve(self, box: Box, cuts: Cuts, basis: Array | None, status: Array | None) -> Relaxed:
-        """Solve the relaxation with some cuts.
+        """Solve the relaxation of a box with some cuts.
 
         Parameters
         ----------
         basis, status : numpy.ndarray of int8, optional
-            Of columns and fixed rows, and of the first so many cuts: where to start.
+            The basis to start from: the statuses of columns and fixed rows, and those of the first
+            cuts. Cuts beyond these are new.
         """
         highspy = needed("highspy")
 
@@ -109,9 +110,9 @@ class Relaxation:
         solver = highspy.Highs()
         for name, setting in _OPTIONS.items():
             solver.setOptionValue(name, setting)
-        none = np.zeros(self.columns, dtype=np.int32)
+        continuous = np.zeros(self.columns, dtype=np.int32)
         sizes = (self.columns, rows.count, len(value), _BY_ROWS, _MAXIMISE)
-        program = (cost, lower, upper, row_lower, row_upper, start, index, value, none)
+        program = (cost, lower, upper, row_lower, row_upper, start, index, value, continuous)
         solver.passModel(*sizes, 0.0, *program)
         if basis is not None and status is not None:
             start_basis = highspy.HighsBasis()
@@ -160,7 +161,7 @@ class Relaxation:
         return demand is not None and demand.gamma > 0
 
     def broken(self, relaxed: Relaxed, box: Box) -> Cuts:
-        """Return the cuts that a solution breaks, the worst of each pattern, worst first."""
+        """Return the cuts that a solution breaks most for each pattern, worst first."""
         x, z = relaxed.x, relaxed.z
         open_calls = np.flatnonzero(~box.limits(self.ints).implied)
         negative = np.where(box.calls < 0, np.arange(self.p) >= self.u, box.calls == 0)[open_calls]
@@ -253,7 +254,7 @@ class Relaxation:
             for i in range(self.k):
                 worst = np.minimum(above[i], 0.0).sum()
                 row = above[i].copy()
-                row[i] = worst  # free where i is no member
+                row[i] = worst  # the row is void if i is not a member
                 rows.add(members, row, worst - TOLERANCE * self.k, np.inf)
         if self._mean_wanted:
             above = credit - demand.gamma
@@ -269,7 +270,7 @@ class Relaxation:
             rows.add(np.arange(at, at + self.k), np.ones(self.k), -slack, np.inf)
 
     def _credit_bounds(self, box: Box) -> tuple[FloatArray, FloatArray]:
-        """Return the least and greatest sum of credits above gamma that others can give."""
+        """Return the least and greatest excess of credit over gamma, summed over other members."""
         demand, credit = self.must.demand, self.must.credit
         assert demand is not None
         assert credit is not None
@@ -282,7 +283,7 @@ class Relaxation:
         return low, high
 
     def _cut_rows(self, rows: Rows, cuts: Cuts, box: Box) -> None:
-        """Add the cuts, in their order."""
+        """Add a row for each cut, in their order (see :mod:`.cuts`)."""
         if not len(cuts):
             return
         pair = is_conflict(cuts)
@@ -307,7 +308,7 @@ class Relaxation:
 
 
 class Rows:
-    """Rows of a program, gathered in order."""
+    """The rows of a linear program, collected in order."""
 
     def __init__(self, columns: int) -> None:
         self.columns, self.count = columns, 0
@@ -327,7 +328,10 @@ class Rows:
     def add_block(
         self, table: FloatArray, extra: list[tuple[Array, Array, Array]], upper: FloatArray
     ) -> None:
-        """Add rows over the first columns, some more entries, and upper bounds alone."""
+        """Add rows with upper bounds: a table over the first columns, and some more entries.
+
+        ``extra`` has the rows, columns and values of these.
+        """
         row, column = np.nonzero(table)
         self._take(self.count + row, column, table[row, column])
         for r, c, v in extra:
@@ -337,7 +341,7 @@ class Rows:
         self.count += len(upper)
 
     def arrays(self) -> tuple[Array, Array, FloatArray, FloatArray, FloatArray]:
-        """Return starts, indices, values, lower and upper bounds, row by row."""
+        """Return the starts, column indices, values, lower and upper bounds, row by row."""
         row, column = np.concatenate(self._row), np.concatenate(self._column)
         value = np.concatenate(self._value)
         order = np.lexsort((column, row))
@@ -368,10 +372,11 @@ def safe_bound(
     row_lower: FloatArray,
     row_upper: FloatArray,
 ) -> float:
-    """Return an upper bound of the program from any multipliers (weak duality).
+    """Return an upper bound of a linear program from any multipliers of its rows (weak duality).
 
-    Multipliers of the wrong sign for a one-sided row count as 0, so that the solver's tolerances
-    do not matter.
+    The objective is the reduced costs times the columns plus the multipliers times the rows, and
+    each of the two sums is bounded by its bounds. Multipliers with the wrong sign for a one-sided
+    row count as 0. So the bound is valid whatever the tolerances of the solver.
     """
     y = np.where(np.isinf(row_upper), np.minimum(dual, 0.0), dual)
     y = np.where(np.isinf(row_lower), np.maximum(y, 0.0), y)
@@ -385,16 +390,16 @@ def safe_bound(
 
 
 class Closure(NamedTuple):
-    """A bound of the weighted sum, and the implications that bind: pairs (up, down), (m, 2)."""
+    """A bound of the weighted sum, and the binding implications as pairs (up, down), (m, 2)."""
 
     bound: float
     binding: IntArray
 
 
 def closure_bound(instance: Instance) -> Closure:
-    """Return the bound that dominance gives.
+    """Return the bound that implications between patterns give (see the module).
 
-    Weights that are no small whole numbers are rounded so that the bound stays one.
+    Weights that are not small whole numbers are rounded so that the bound stays valid.
 
     Notes
     -----
@@ -426,9 +431,9 @@ def closure_bound(instance: Instance) -> Closure:
 
 
 def implications(instance: Instance) -> IntArray:
-    """Return the pairs (i, j): wherever pattern i of ``up`` is positive, so is j of ``down``.
+    """Return the pairs (i, j) such that with pattern i of ``up`` also j of ``down`` is positive.
 
-    The first so many where there are more than memory is for; any of them give a bound.
+    If there are more than ``_MOST_PAIRS``, only the first ones: any of them give a bound.
     """
     up = instance.up_patterns.astype(np.float32)
     outside = (~instance.down_patterns).T.astype(np.float32)

@@ -1,9 +1,10 @@
-"""Branch and bound over boxes of sizes, thresholds and calls; one linear program per step.
+"""Branch and bound over boxes of sizes, thresholds and calls.
 
-Nothing depends on the machine or on when it is interrupted: a step takes the open box with the
-greatest bound, or several of them, whose relaxations workers solve side by side from the bases that
-the boxes carry; then it adds cuts to each or divides it, in their order. What is between two steps
-is plain data (:func:`pack`, :func:`unpack`): arrays and JSON, so that reading it runs nothing.
+A step takes the open boxes with the greatest bounds, one or several. Workers solve their linear
+programs side by side, each from the basis that its box carries. Then the step adds cuts to each box
+or divides it, in their order. So nothing depends on the machine or on interruptions. The state
+between two steps is plain data, arrays and JSON (:func:`pack`, :func:`unpack`): reading it runs no
+code.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ from framework.errors import DAMAGED
 from framework.preparation import InProcess, Workforce
 from framework.security import ESTIMATOR_BYTES, arrays_of
 
-_ROOT_ROUNDS, _ROUNDS = 40, 6  # of cuts, before a box is divided
-_WORTH = 0.02  # share of the gap that a round of cuts has to close
-_WHOLE = 1e-6  # how far from a whole number is one
-_CLIMBERS = 4  # searches that share the looks of the first local search
-_LOOKS_EACH = 10  # looks of the first local search, at most, for each ensemble that there is
-_RELATIVE = 1e-9  # bound and value that differ by less are equal, where values are no whole numbers
-_VERSION = 3  # of packed solves
+_ROOT_ROUNDS, _ROUNDS = 40, 6  # rounds of cuts before a box is divided, for the first and others
+_WORTH = 0.02  # least share of the gap that a round of cuts has to close
+_WHOLE = 1e-6  # numbers that are so near to a whole number count as whole
+_CLIMBERS = 4  # local searches that the first looks are divided among
+_LOOKS_EACH = 10  # greatest number of first looks for each ensemble that there is
+_RELATIVE = 1e-9  # bound and value with less relative difference are equal, if there is no step
+_VERSION = 3  # of the packed state
 _COUNTS = ("nodes", "programs", "iterations", "_made", "_nothing")
 
 
 @dataclass(order=True)
 class OpenBox:
-    """A box still to be looked at; the greatest bound first, then the oldest."""
+    """A box still to be solved; they are sorted by greatest bound, then by age."""
 
     key: tuple[float, int]
     bound: float = field(compare=False)
@@ -62,24 +63,24 @@ class OpenBox:
         return bool((self.box.x >= 0).all())
 
 
-class _Asked(NamedTuple):
+class _Piece(NamedTuple):
     """A box whose linear program a worker solves."""
 
     node: OpenBox
     cutoff: float
 
 
-def _solved(relaxation: Relaxation, asked: _Asked) -> tuple[Relaxed, Cuts | None]:
-    """Return a box's relaxation and the cuts that it breaks; no cuts where the box is closed."""
-    node = asked.node
+def _solved(relaxation: Relaxation, piece: _Piece) -> tuple[Relaxed, Cuts | None]:
+    """Return the solution of a box and the cuts that it breaks; None if the box is closed."""
+    node = piece.node
     with _threads().limit(limits=1):
         relaxed = relaxation.solve(node.box, node.cuts, node.basis, node.status)
         bound = min(node.bound, _rounded(relaxation.instance, relaxed.bound))
-        return relaxed, relaxation.broken(relaxed, node.box) if bound > asked.cutoff else None
+        return relaxed, relaxation.broken(relaxed, node.box) if bound > piece.cutoff else None
 
 
 def _rounded(instance: Instance, bound: float) -> float:
-    """Return the greatest value that an ensemble can have within a bound."""
+    """Return the greatest value up to a bound that an ensemble can have."""
     if not instance.step or not np.isfinite(bound):
         return bound
     constant = instance.constant
@@ -93,16 +94,16 @@ class BranchAndBound:
     ----------
     instance : Instance
     seed : int
-        Of the local searches.
+        Seed of the local searches.
     looks : int
-        Ensembles that the first local search looks at, at most.
+        Greatest number of ensembles that the first local search values.
 
     Attributes
     ----------
     incumbent : Pruned or None
-        The best ensemble known; None where none is known that keeps to all demands.
+        The best ensemble so far; None before one is known that meets all requirements.
     bound : float
-        No ensemble is worth more; minus infinity where there is none at all.
+        No ensemble is worth more; minus infinity if there is none at all.
     nodes, programs, iterations : int
         Boxes divided or closed, linear programs solved, simplex iterations.
     """
@@ -112,16 +113,15 @@ class BranchAndBound:
         self.incumbent: Pruned | None = None
         self.nodes = self.programs = self.iterations = 0
         self._rng = np.random.default_rng(np.random.SeedSequence(seed))
-        self._made = 0
-        self._open: list[OpenBox] = []
-        self._any: BranchAndBound | None = None
+        self._made = 0  # boxes so far, which tells their age
+        self._open: list[OpenBox] = []  # a heap
+        self._any: BranchAndBound | None = None  # a search for any admitted members
         start = first_members(instance)
         if start is not None:
-            few = _LOOKS_EACH * 2**instance.k  # more find nothing new
+            enough = _LOOKS_EACH * 2**instance.k
             for i in range(_CLIMBERS):
-                improved = improve(instance, start, (min(looks, few) + i) // _CLIMBERS, self._rng)
-                if improved is not None:
-                    self._take(improved, improved.x)
+                share = (min(looks, enough) + i) // _CLIMBERS
+                self._take(improve(instance, start, share, self._rng))
         closure = closure_bound(instance)
         k = instance.k
         box = Box(
@@ -130,16 +130,16 @@ class BranchAndBound:
             (instance.requirements.min_members, instance.max_members),
             (0, max(instance.max_members - 1, 0)),
         ).tightened(instance.requirements.majority)
-        # calling nothing positive (L = S) is outside of the boxes; any admitted members do it
+        # an ensemble that calls nothing positive (L = S) is in no box; any admitted members do it
         self._nothing = instance.constant if instance.nothing_admitted else -np.inf
         if box is not None:
             self._push(closure.bound, box, conflicts(closure.binding, len(instance.down), k))
         if not self._open:
-            self._ask_for_any()
+            self._seek_any()
 
     @property
     def done(self) -> bool:
-        """Whether the incumbent is proven best, or none exists."""
+        """Whether it is proven that the incumbent is best, or that there is no ensemble."""
         return not self._open and self._any is None
 
     @property
@@ -159,18 +159,18 @@ class BranchAndBound:
         return share_of_gap(self.bound, self.incumbent.value)
 
     def step(self, boxes: int = 1, workers: Workforce | None = None) -> None:
-        """Solve the linear programs of the best boxes and act on them; nothing once done.
+        """Solve the linear programs of the best boxes and act on them; do nothing once done.
 
         Parameters
         ----------
         boxes : int
-            How many, at most. What is found depends on it.
+            Greatest number of boxes. The course of the search depends on it.
         workers : Workforce, optional
-            Solve the programs, each by one thread; this process if None. What is found does not
-            depend on them.
+            Who solves the programs, each by one thread; this process if None. The course of the
+            search does not depend on them.
         """
         if not self.done:
-            with _threads().limit(limits=1):  # more get in each other's way
+            with _threads().limit(limits=1):  # more threads get in each other's way
                 self._step(boxes, workers or InProcess())
 
     def _step(self, boxes: int, workers: Workforce) -> None:
@@ -178,13 +178,13 @@ class BranchAndBound:
             self._step_to_any(self._any)
             return
         nodes = [heapq.heappop(self._open) for _ in range(min(boxes, len(self._open)))]
-        # what is known before the round counts for all of it, whoever solves which program first
+        # all programs of a step get the same cutoff, whoever solves which of them first
         cutoff = self._cutoff()
-        asked = [_Asked(node, cutoff) for node in nodes if not node.is_decided]
-        answers = workers.map(_solved, self._relaxation, asked)
+        pieces = [_Piece(node, cutoff) for node in nodes if not node.is_decided]
+        answers = workers.map(_solved, self._relaxation, pieces)
         for node in nodes:
             if node.is_decided:
-                self._take(self.instance.best_threshold(node.box.x), node.box.x)
+                self._take(self.instance.best_threshold(node.box.x))
                 self.nodes += 1
                 continue
             relaxed, new = next(answers)
@@ -192,43 +192,42 @@ class BranchAndBound:
             self.iterations += relaxed.iterations
             bound = min(node.bound, _rounded(self.instance, relaxed.bound))
             if new is not None and bound > self._cutoff():
-                self._go_on(node, relaxed, bound, new)
+                self._cut_or_divide(node, relaxed, bound, new)
             else:
                 self.nodes += 1
         self._prune()
 
     @cached_property
     def _worths(self) -> Array:
-        """What a wrong call of each pattern costs, or takes of the caps."""
+        """What a wrong call of each pattern costs in value and in caps, shape (U + D,)."""
         return np.asarray(np.abs(self.instance.gains) + np.abs(self.instance.takes).sum(axis=0))
 
     @cached_property
     def _relaxation(self) -> Relaxation:
         return Relaxation(self.instance)
 
-    def _go_on(self, node: OpenBox, relaxed: Relaxed, bound: float, new: Cuts) -> None:
-        """Add cuts to a box where that pays, else divide it."""
+    def _cut_or_divide(self, node: OpenBox, relaxed: Relaxed, bound: float, new: Cuts) -> None:
+        """Add the new cuts to a box if the last ones paid off; otherwise divide it."""
         gap = bound - self._cutoff()
         pays = node.rounds == 0 or node.bound - bound > _WORTH * gap
         most = _ROOT_ROUNDS if self.nodes == 0 else _ROUNDS
+        cuts = np.concatenate([relaxed.binding, new])
+        basis, status = relaxed.basis, relaxed.binding_status
         if len(new) and pays and node.rounds < most:
-            cuts = np.concatenate([relaxed.binding, new])
-            self._push(
-                bound, node.box, cuts, relaxed.basis, relaxed.binding_status, rounds=node.rounds + 1
-            )
+            self._push(bound, node.box, cuts, basis, status, rounds=node.rounds + 1)
             return
         self._round_up(relaxed)  # once a box: the solutions of its programs are much alike
         self.nodes += 1
-        cuts = np.concatenate([relaxed.binding, new])
         for box in self._divided(node.box, relaxed):
             tight = box.tightened(self.instance.requirements.majority)
             if tight is not None:
-                self._push(bound, tight, cuts, relaxed.basis, relaxed.binding_status)
+                self._push(bound, tight, cuts, basis, status)
 
     def _divided(self, box: Box, relaxed: Relaxed) -> list[Box]:
-        """Return two halves: of the sizes or thresholds, then of a pattern's call.
+        """Return two halves of a box, which differ in one of these, the first that is open.
 
-        A member is decided where no call is in doubt.
+        The sizes or the thresholds, whichever range is wider in ratio; then the call of the pattern
+        with the most fractional z, weighted by what is at stake; then a member.
         """
         (sa, sb), (la, lb) = box.sizes, box.thresholds
         if sb > sa and (sb + 1) / (sa + 1) >= (lb + 2) / (la + 2):
@@ -247,42 +246,43 @@ class BranchAndBound:
         return [replace(box, x=_decided(box.x, at, side)) for side in (1, 0)]
 
     def _round_up(self, relaxed: Relaxed) -> None:
-        """Try the members that a fractional solution likes most, and climb from them."""
+        """Try the members with the greatest fractional values, and climb from them."""
         size = int(np.clip(round(float(relaxed.x.sum())), 1, self.instance.k))
         order = np.argsort(-relaxed.x, kind="stable")
         for count in sorted({max(size - 1, 1), size, min(size + 1, self.instance.k)}):
             x = np.zeros(self.instance.k, dtype=np.int8)
             x[order[:count]] = 1
             if self.instance.requirements.admits(x):
-                self._take(self.instance.best_threshold(x), x)
+                self._take(self.instance.best_threshold(x))
         x = np.zeros(self.instance.k, dtype=np.int8)
         x[order[:size]] = 1
-        climbed = improve(self.instance, x, 2000, self._rng)
-        if climbed is not None:
-            self._take(climbed, climbed.x)
+        self._take(improve(self.instance, x, 2000, self._rng))
 
-    def _take(self, solution: Pruned, x: Array) -> None:
-        if not np.isfinite(solution.value) or not self.instance.requirements.admits(x):
+    def _take(self, ensemble: Pruned | None) -> None:
+        """Make an ensemble the incumbent if it meets all requirements and is the best so far."""
+        if ensemble is None or not np.isfinite(ensemble.value):
             return
-        if self.incumbent is None or solution.value > self.incumbent.value:
-            self.incumbent = solution
+        if not self.instance.requirements.admits(ensemble.x):
+            return
+        if self.incumbent is None or ensemble.value > self.incumbent.value:
+            self.incumbent = ensemble
 
     def _cutoff(self) -> float:
-        """Return the bound up to which a box need not be looked at."""
+        """Return the bound up to which a box cannot hold a better ensemble."""
         if self.incumbent is None:
             return -np.inf
         value = self.incumbent.value
         return value if self.instance.step else value + _RELATIVE * max(1.0, abs(value))
 
     def _prune(self) -> None:
-        """Close all boxes once the best of them cannot hold anything better."""
+        """Close all boxes once none of them can hold a better ensemble."""
         if self._open and self._open[0].bound <= self._cutoff():
             self._open.clear()
         if not self._open:
-            self._ask_for_any()
+            self._seek_any()
 
-    def _ask_for_any(self) -> None:
-        """Look for any members that are admitted, where nothing is to be called positive."""
+    def _seek_any(self) -> None:
+        """Search for any admitted members if no box holds an ensemble, to call nothing positive."""
         if self.incumbent is None and np.isfinite(self._nothing):
             self._any = BranchAndBound(self.instance.of_members(), looks=1)
             self._end_with_any(self._any)
@@ -329,7 +329,7 @@ def _decided(open_or_not: Array, at: int, side: int) -> Array:
 
 
 def share_of_gap(bound: float, value: float) -> float:
-    """Return (bound - value) / |value|, the gap as CPLEX has it; infinite over 0."""
+    """Return (bound - value) / |value|, the gap as CPLEX defines it; infinite for a value of 0."""
     difference = max(bound - value, 0.0)
     if difference == 0.0:
         return 0.0
@@ -337,9 +337,9 @@ def share_of_gap(bound: float, value: float) -> float:
 
 
 def pack(solver: BranchAndBound, also: Any = None) -> bytes:
-    """Return all that a solve goes on from, with a JSON value of the caller's.
+    """Return the state from which to continue, with a JSON value of the caller's.
 
-    Boxes that stem from one another share their cuts and bases; each is written once.
+    Boxes of the same origin share arrays of cuts and bases; each array is written once.
     """
     nodes = solver._open
     arrays: dict[str, Array] = {}
@@ -387,12 +387,12 @@ def pack(solver: BranchAndBound, also: Any = None) -> bytes:
 
 
 def unpack(instance: Instance, content: bytes) -> tuple[BranchAndBound, Any]:
-    """Return the solve and the value that :func:`pack` was given.
+    """Return the solver and the caller's value that :func:`pack` wrote.
 
     Raises
     ------
     ValueError
-        The content is not one of :func:`pack` for such an instance.
+        The content is not the state of such an instance.
     """
     try:
         arrays = arrays_of(content, ESTIMATOR_BYTES)
@@ -415,7 +415,7 @@ def unpack(instance: Instance, content: bytes) -> tuple[BranchAndBound, Any]:
         if "any" in arrays:
             solver._any, _ = unpack(instance.of_members(), arrays["any"].tobytes())
     except (*DAMAGED, OSError, EOFError, BadZipFile, zlib.error) as error:
-        raise ValueError(f"not a solve that can be gone on with: {error}") from error
+        raise ValueError(f"not a solve that can be continued: {error}") from error
     return solver, about["also"]
 
 
@@ -448,4 +448,4 @@ def _boxes(arrays: dict[str, Array], instance: Instance) -> list[OpenBox]:
                 rounds,
             )
         )
-    return boxes  # in the order of the heap that they were
+    return boxes  # in their order on the heap, so that they are a heap again
