@@ -23,31 +23,30 @@ class ParetoEnsemble(PoolEstimator[WeightedEnsemble]):
     Parameters
     ----------
     models
-        Classifiers with ``predict_proba`` of the same classes, or regressors.
+        Classifiers with ``predict_proba`` and the same classes, or regressors.
     costs
         An ensemble pays for every member once. ``'measured'``: inference time, memory and disk.
-        None: ``members``, their number.
+        None: the number of ``members``.
     objectives
-        None: the ``metric`` and all costs.
+        By default the ``metric`` and all costs.
     metric : str or sequence of str, optional
-        What ensembles are measured by: a ``score`` of
-        :class:`~algorithms.ensembling.problem.EnsembleProblem`; ROC AUC, or RMSE of regressors, if
-        None.
+        One or more scores of :class:`~algorithms.ensembling.problem.EnsembleProblem`; ROC AUC, or
+        RMSE for regressors, if None.
     max_count : int
         Greatest number of times that one model is picked.
 
-    The others as of :class:`~framework.estimators.pool.PoolEstimator` and
+    The others are those of :class:`~framework.estimators.pool.PoolEstimator` and
     :class:`~framework.estimators.front.FrontEstimator`.
 
     Attributes
     ----------
     front_ : pandas.DataFrame
-        Its last columns are the counts of the models.
+        The solutions; the last columns are the counts of the models.
     model_ : WeightedEnsembleClassifier or WeightedEnsembleRegressor
     models_ : dict of str to estimator
-        Fitted.
+        The fitted models.
     library_ : Library
-        What the models predict of the records, out-of-fold if they were not fitted.
+        The models' predictions for the records, out-of-fold if the models were not fitted before.
     problem_ : EnsembleProblem
     algorithm_ : Algorithm
 

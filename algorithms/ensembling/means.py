@@ -1,6 +1,6 @@
-"""Sums of models' predictions, each as often as it is picked: what all scores are made of.
+"""Sums of models' predictions, each taken as often as it is picked, which all scores come from.
 
-Predictions are held in fixed point where ties matter: sums of whole numbers are exact in any order.
+Predictions are stored in fixed point if ties matter: sums of whole numbers are exact in any order.
 Other sums are added in the order of the models, or of the records, so that the value of a row
 depends neither on the batch nor on the number of threads.
 """
@@ -16,13 +16,13 @@ from framework.arrays import Array, FloatArray, IntArray
 from framework.jit import njit
 
 ONE = 1 << 51
-"""A probability of 1 in fixed point: probabilities are held to 2^-52."""
+"""A probability of 1 in fixed point: probabilities are rounded by at most 2^-52."""
 
 MAX_TOTAL = 1023
-"""Picks up to which sums fit 64 bits; of rows with more of them the mean is rounded."""
+"""Greatest number of picks with which sums fit into 64 bits; for more, the mean is rounded."""
 
-_BLOCK_BYTES = 400_000  # sums held at a time: they stay in the second-level cache
-_PIECE = 2048  # records added at a time: they stay in the first-level cache
+_BLOCK_BYTES = 400_000  # size of the sums of a block: they stay in the second-level cache
+_PIECE = 2048  # records that are added at a time: they stay in the first-level cache
 
 
 class FixedPoint(NamedTuple):
@@ -31,9 +31,9 @@ class FixedPoint(NamedTuple):
     Attributes
     ----------
     whole : numpy.ndarray of int64, shape (K, W)
-        At most 2^51 in size.
+        At most 2^51 in absolute value.
     unit : float
-        What a whole number is worth, a power of two.
+        The value of 1 in ``whole``, a power of two.
     """
 
     whole: IntArray
@@ -43,28 +43,28 @@ class FixedPoint(NamedTuple):
 def of_probabilities(P: Array) -> FixedPoint:
     """Return probabilities (K, N), or (K, N, C) class by class as (K, C * N), in fixed point."""
     whole = np.empty((len(P), P[0].size), dtype=np.int64)
-    for j, p in enumerate(P):  # one row at a time: float64 takes room
+    for j, p in enumerate(P):  # one row at a time: float64 takes memory
         whole[j] = np.rint(np.clip(p.T.ravel(), 0.0, 1.0) * np.float64(ONE))
     return FixedPoint(whole, 1.0 / ONE)
 
 
 def of_values(P: Array, y: FloatArray) -> FixedPoint:
-    """Return how much predicted values (K, N) are above the true ones."""
+    """Return by how much predicted values (K, N) exceed the true ones, in fixed point."""
     largest = max(float(np.abs(P).max()), float(np.abs(y).max())) or 1.0
     unit = 2.0 ** (math.ceil(math.log2(largest)) + 1) / ONE
-    goal = np.rint(y / unit).astype(np.int64)
-    whole = np.stack([np.rint(p / np.float64(unit)).astype(np.int64) - goal for p in P])
+    true = np.rint(y / unit).astype(np.int64)
+    whole = np.stack([np.rint(p / np.float64(unit)).astype(np.int64) - true for p in P])
     return FixedPoint(whole, unit)
 
 
 def blocks(n: int, row_bytes: int) -> list[slice]:
-    """Return slices of ``n`` rows, so many at a time that they stay in the cache."""
+    """Return slices of ``n`` rows, each so small that its sums stay in the cache."""
     size = max(1, _BLOCK_BYTES // row_bytes)
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 def add_members(X: Array, P: Array, kind: Any) -> Array:
-    """Return ``X @ P`` as numbers of a kind, with the models added in their order.
+    """Return ``X @ P`` as numbers of type ``kind``, with the models added in their order.
 
     Parameters
     ----------
@@ -94,23 +94,23 @@ def _add_members(X: Array, P: Array, out: Array) -> None:
             row = out[r, start : start + _PIECE]
             row[:] = 0
             for j in models:
-                count, one = X[r, j], P[j, start : start + _PIECE]
+                count, model = X[r, j], P[j, start : start + _PIECE]
                 if count == 1:
                     for i in range(len(row)):
-                        row[i] += one[i]
+                        row[i] += model[i]
                 else:
                     for i in range(len(row)):
-                        row[i] += count * one[i]
+                        row[i] += count * model[i]
 
 
 def whole_sums(table: FixedPoint, X: Array) -> tuple[IntArray, IntArray]:
-    """Return sums of fixed-point numbers and the picks that they are divided by for a mean.
+    """Return sums of fixed-point numbers, and the picks to divide them by for a mean.
 
     Returns
     -------
     sums : numpy.ndarray of int64, shape (n, W)
     picks : numpy.ndarray of int64, shape (n, 1)
-        Of rows with more than :data:`MAX_TOTAL` picks, whose mean itself is rounded, 1.
+        1 for rows with more than :data:`MAX_TOTAL` picks, whose ``sums`` are rounded means.
     """
     picks = X.sum(axis=1, dtype=np.int64)[:, np.newaxis]
     many = picks[:, 0] > MAX_TOTAL
@@ -140,6 +140,6 @@ def _sums_in_order(plane: FloatArray, weights: Array, out: FloatArray) -> None:
     for r in range(len(out)):
         row = out[r]
         for i in range(plane.shape[1]):
-            value, some = plane[r, i], weights[i]
+            value, of_record = plane[r, i], weights[i]
             for b in range(len(row)):
-                row[b] += value * np.float64(some[b])
+                row[b] += value * np.float64(of_record[b])

@@ -1,6 +1,6 @@
 """Deployable weighted ensembles of fitted models (HAPEns, Equation 1).
 
-As files, each member is a ``.skops`` in a folder of its own.
+In files, each member is a ``.skops`` in a separate folder.
 """
 
 from __future__ import annotations
@@ -38,14 +38,13 @@ It {answer}, weighted by how often each was picked. A prediction runs every memb
 
 
 class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
-    """What classifiers and regressors share: members, weights, and the mean of predictions."""
+    """Base of classifiers and regressors: members, weights, and the mean of predictions."""
 
     names_: list[str]
     models_: list[Any]
     weights_: FloatArray
     from_fitted: ClassVar[Callable[..., Any]]
-    _asks: ClassVar[str]
-    """The method that members must have."""
+    _member_method: ClassVar[str]
     _answer: ClassVar[str]
     _columns: ClassVar[str]
     _methods: ClassVar[str]
@@ -68,15 +67,15 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
         Parameters
         ----------
         X : DataFrame or array (n, d)
-            A frame goes to the members as it is.
+            A frame is passed to the members unchanged.
         y : (n,)
 
         Raises
         ------
         InputError
-            Weights that are none, or other than the members.
+            The weights do not fit the members, or are not numbers of at least 0.
         ValueError
-            What scikit-learn or a member refuses.
+            scikit-learn or a member refuses the data.
         """
         X, y = records_and_targets(self, X, y)
         y = self._targets(y)
@@ -92,7 +91,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
     def _set(
         self, names: Sequence[str], models: Sequence[Any], weights: Sequence[float] | Array | None
     ) -> list[int]:
-        """Keep what has a weight above 0; return its positions."""
+        """Keep the members with a weight above 0; return their positions."""
         of_models = (
             np.ones(len(models)) if weights is None else np.asarray(weights, dtype=np.float64)
         )
@@ -120,7 +119,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
         costs: Mapping[str, Cost] | None,
         encoder: Encoder | None,
     ) -> None:
-        """Take fitted models and what came with them; learn which features they take."""
+        """Take fitted models, costs and encoder, and set which features the models expect."""
         members = self._set(list(models), list(models.values()), weights)
         self.encoder_ = encoder
         for name, cost in (costs or {}).items():
@@ -156,7 +155,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
         return {name: float(cost.values.sum()) for name, cost in self.costs_.items()}
 
     def _records(self, X: Any) -> Any:
-        """Return records (n, d) as the members take them."""
+        """Return records (n, d) in the form that the members expect."""
         check_is_fitted(self)
         X = as_frame(X)
         if isinstance(X, pd.DataFrame):
@@ -170,18 +169,18 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
         return X if self.encoder_ is None else self.encoder_.transform(X)
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Predict records of a table, whatever else is in it.
+        """Predict the records of a table.
 
         Parameters
         ----------
         frame : DataFrame (n, any)
-            Has a column for each feature, in any order; where the features have no names, these
-            columns alone.
+            A column for each feature, in any order, and any others. If the features have no names,
+            the columns of the features only.
 
         Returns
         -------
         DataFrame, indexed as ``frame``
-            ``label`` and ``confidence``, the probability of that label; ``value`` of a regressor.
+            ``label`` and ``confidence``, the probability of that label; ``value`` for a regressor.
 
         Raises
         ------
@@ -193,7 +192,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         records: Any = frame if names is None else frame[list(names)]
         if names is None and self.encoder_ is None:
-            records = records.to_numpy()  # what was fitted without names is asked without
+            records = records.to_numpy()  # models fitted without names warn of names
         try:
             columns = self._answers(self._encoded(records))
         except ValueError as error:
@@ -229,9 +228,9 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
         members = {}
         for name in map(str, description["members"]):
             members[name] = files.read_estimator(_file(name))
-            if not hasattr(members[name], cls._asks):
+            if not hasattr(members[name], cls._member_method):
                 raise InputError(
-                    f"member {name!r}: expected a model with {cls._asks}, found "
+                    f"member {name!r}: expected a model with {cls._member_method}, found "
                     f"{type(members[name]).__name__}"
                 )
         return cls.from_fitted(
@@ -244,7 +243,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
 
     @classmethod
     def _labels(cls, description: Mapping[str, Any]) -> list[Array]:
-        """Return what ``from_fitted`` needs besides members and weights."""
+        """Return the positional arguments of ``from_fitted`` after members and weights."""
         return []
 
     def card(self) -> Card:
@@ -264,7 +263,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
         )
 
     def cost_text(self) -> str:
-        """Return what a prediction costs as a list; empty where no cost is known."""
+        """Return the costs of a prediction as a list in words; empty without costs."""
         return ", ".join(
             f"{cell(name)} {value:.6g} {self.costs_[name].unit}".rstrip()
             for name, value in self.predict_cost().items()
@@ -276,7 +275,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
         Parameters
         ----------
         more : mapping of str to sequence of str, optional
-            Further columns behind the names, one entry per member.
+            Further columns after the names, one entry per member.
         """
         columns = {"member": [cell(name) for name in self.names_], **(more or {})}
         columns["kind"] = [type(model).__name__ for model in self.models_]
@@ -305,24 +304,24 @@ class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ig
     Parameters
     ----------
     estimators : sequence of (str, classifier with ``predict_proba``), optional
-        None: a logistic regression.
+        The members; a logistic regression if None.
     weights : sequence of float, optional
-        From 0, one each; None: equal.
+        One for each member, at least 0; equal if None.
 
     Attributes
     ----------
     classes_ : (C,)
-    names_ : list of str, the members'
+    names_ : list of str, the members' names
     models_ : list of fitted classifiers
-    weights_ : float64 (members,), as given: how often each was picked, say
+    weights_ : float64 (members,), not normalised
     costs_ : mapping of str to Cost, what each member costs
-    encoder_ : Encoder or None, what turns records into what the members take
+    encoder_ : Encoder or None, which turns records into the features of the members
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,), if the features are known by name
+    feature_names_in_ : (n_features_in_,), if the features have names
     """
 
     kind = "weighted_ensemble"
-    _asks = "predict_proba"
+    _member_method = "predict_proba"
     _answer = "answers with the likeliest class by the mean of its members' probabilities"
     _columns = "the columns `label` and `confidence`"
     _methods = "`predict`, `predict_proba`"
@@ -346,14 +345,14 @@ class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ig
         Parameters
         ----------
         models : mapping of str to classifier
-            Their classes are those of ``classes``, or positions in it.
+            Each has classes of ``classes``, or positions in ``classes``.
         weights : sequence of float
-            From 0, one per model; those with 0 are left out.
+            One per model, at least 0; models with 0 are left out.
         classes : sequence, length C
         costs : mapping of str to Cost, optional
-            Values, one per model.
+            One value per model.
         encoder : Encoder, optional
-            What turns records into what the models take.
+            Turns records into the features of the models.
 
         Raises
         ------
@@ -385,7 +384,7 @@ class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ig
         return self._probabilities(self._records(X))
 
     def predict(self, X: pd.DataFrame | Array) -> Array:
-        """Return the likeliest class (n,) of each record, the first of equals."""
+        """Return the likeliest class (n,) of each record; of equally likely ones the first."""
         likeliest = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[likeliest])
 
@@ -410,12 +409,12 @@ class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ig
 class WeightedEnsembleRegressor(RegressorMixin, WeightedEnsemble):  # type: ignore[misc]
     """Predicts the weighted mean of its members' values.
 
-    Parameters and attributes as of :class:`WeightedEnsembleClassifier`, without classes; the
+    Parameters and attributes are those of :class:`WeightedEnsembleClassifier`, without classes; the
     default member is a ridge regression.
     """
 
     kind = "weighted_ensemble_regressor"
-    _asks = "predict"
+    _member_method = "predict"
     _answer = "answers with the mean of its members' values"
     _columns = "the column `value`"
     _methods = "`predict`"
@@ -453,7 +452,13 @@ class WeightedEnsembleRegressor(RegressorMixin, WeightedEnsemble):  # type: igno
 
 
 def places_of(model: Any, classes: Array, name: str) -> list[int]:
-    """Return the column of the ensemble's probabilities for each of a member's classes."""
+    """Return the ensemble's column of probabilities for each of a member's classes.
+
+    Raises
+    ------
+    InputError
+        The member has other classes than the ensemble.
+    """
     labels, of_model = classes.tolist(), np.asarray(model.classes_).tolist()
     if set(of_model) <= set(labels):
         return [labels.index(label) for label in of_model]
@@ -463,7 +468,7 @@ def places_of(model: Any, classes: Array, name: str) -> list[int]:
 
 
 def _file(name: str) -> str:
-    """Return the file of a member, whose name may lead to no other folder."""
+    """Return the file of a member; a name that leads to another folder is refused."""
     if "/" in name:
         raise InputError(f"members: expected names that can name a folder, found {name!r}")
     return f"{MEMBERS}/{name}/{MEMBER_FILE}"

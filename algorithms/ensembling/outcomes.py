@@ -1,4 +1,4 @@
-"""The metrics of weighted ensembles that are no ratios of sums over records."""
+"""The metrics of weighted ensembles that are not ratios of sums over records."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class EnsembleScore(NamedTuple):
     ----------
     metric : Metric
     scores : callable
-        Returns the scores of the records of a part.
+        Returns the :class:`Scores` for the records of a part.
     """
 
     metric: Metric
     scores: Callable[[Part], Scores]
 
     def of(self, sums: Sums) -> FloatArray:
-        """Return its values, shape (n, b)."""
+        """Return the values of n ensembles under b columns of weights, shape (n, b)."""
         scores, name = self.scores(sums.answers.records.part), self.metric.name
 
         def weighted(X: Array, weights: Array) -> FloatArray:
@@ -45,20 +45,20 @@ class EnsembleScore(NamedTuple):
 
 
 class LossCorrelation(NamedTuple):
-    """The mean correlation of the members' losses; on test records that of the records searched.
+    """The mean correlation of the members' losses on the records that are searched on.
 
     Attributes
     ----------
     metric : Metric
     losses : callable
-        Returns those of each model on each record searched, float64 (K, N).
+        Returns the loss of each model on each of these records, float64 (K, N).
     """
 
     metric: Metric
     losses: Callable[[], FloatArray]
 
     def of(self, sums: Sums) -> FloatArray:
-        """Return its values, shape (n, b)."""
+        """Return the values of n ensembles under b columns of weights, shape (n, b)."""
         losses = self.losses()
 
         def weighted(X: Array, weights: Array) -> FloatArray:
@@ -71,14 +71,14 @@ class LossCorrelation(NamedTuple):
 
 
 def _members(sums: Sums) -> tuple[Array, IntArray]:
-    """Return the genomes, and which of them have members."""
+    """Return the genomes, and the positions of those that have members."""
     X = sums.answers.X
     assert X is not None
     return X, np.flatnonzero((X > 0).any(axis=1))
 
 
 def _under_weights(sums: Sums, plain: FloatArray, records: int, weighted: _Weighted) -> FloatArray:
-    """Return values under weights, (n, b): where each record of the part counts once, the plain."""
+    """Return values under weights, (n, b); ``plain`` are those where each record counts once."""
     X, able = _members(sums)
     weights = sums.weights_of_part(records)
     values = np.repeat(plain[:, np.newaxis], weights.shape[1], axis=1)

@@ -48,7 +48,7 @@ from framework.measures import Tables, each_once
 from framework.roles import Metric
 from framework.space import Counts
 
-VERSION = 2  # raise it when a value changes for the same library
+VERSION = 2  # to be raised when a value changes for the same library
 
 _MEMBERS = Metric("members", "min", "ratio", text="number of different models", size=True)
 _PICKS = Metric("picks", "min", "ratio", text="number of picks, repeated ones too")
@@ -64,9 +64,9 @@ class EnsembleConfig(LibraryKeys):
     """The ``problem`` section of kind ``ensemble``.
 
     max_count : greatest number of times that one model is picked.
-    score : one or more of ``roc_auc``, ``log_loss``, ``accuracy``, ``balanced_accuracy``,
-        ``brier`` (classification), ``rmse``, ``mae``, ``r2`` (regression), or of scikit-learn's
-        scorers; ``roc_auc`` or ``rmse`` unless given.
+    score : one or more of ``roc_auc``, ``log_loss``, ``accuracy``, ``balanced_accuracy`` and
+        ``brier`` (classification), ``rmse``, ``mae`` and ``r2`` (regression), or of scikit-learn's
+        scorers; ``roc_auc`` or ``rmse`` by default.
     """
 
     max_count: int = Field(default=50, ge=1, le=100_000)
@@ -79,20 +79,21 @@ class EnsembleProblem(LibraryProblem):
     Metrics, in natural sign:
 
     the scores
-        ``roc_auc`` (one-versus-rest, macro-averaged, for several classes) or ``rmse`` unless
-        others are asked for. AUC is within 1e-5 of that of the sums in float64, whatever the
-        predictions (see :func:`algorithms.ensembling.ranks.auc`); on test records it is that.
+        ``roc_auc`` (the mean of one class versus the rest, if there are several) or ``rmse`` by
+        default. On the records that are searched on, AUC is within 1e-5 of its exact value,
+        whatever the predictions (see :func:`algorithms.ensembling.ranks.auc`); on test records it
+        is exact.
     each cost of the library, under its name
-        Sum over the members: every model with a count above 0, once (the paper's b2 and C(w)).
+        Sum over the members, the models with a count above 0 (the paper's b2 and C(w)).
     ``members``, ``picks``
-        Number of different models, and of picks in all.
+        Number of different models, and sum of the counts.
     ``loss_correlation``
         Mean |Pearson correlation| of the members' loss vectors over unordered pairs; 1 for a
         single model (the paper's b1, absolute as in QDO-ES's code). A loss is one minus the
         probability of the true class; for regression the squared error.
     ``config_similarity``
-        Mean Gower similarity of the members' configurations; 1 for a single model. Only where
-        the library knows them.
+        Mean Gower similarity of the members' configurations; 1 for a single model. Only if the
+        library has configurations.
 
     Parameters
     ----------
@@ -101,13 +102,13 @@ class EnsembleProblem(LibraryProblem):
         Greatest count of a model.
     score : str or sequence of str, optional
     **asked
-        ``positive`` (for scores of one class, too), ``costs``, ``rates`` and ``subgroups`` of
-        :class:`LibraryProblem`.
+        ``positive`` (which also decides the class of scores such as ``f1``), ``costs``, ``rates``
+        and ``subgroups`` of :class:`LibraryProblem`.
 
     Raises
     ------
     InputError
-        An unknown score or cost, or one that is named as another metric.
+        A score or cost is unknown, or has the name of another metric.
     """
 
     known_metrics = (
@@ -141,10 +142,10 @@ class EnsembleProblem(LibraryProblem):
         self._own_names = tuple(metric.name for metric in self._own)
         self.measures = self._measures(self.scores, self._losses)
         content = [VERSION, fingerprint_of(library), max_count, self.score, self.costs]
-        if not self.positive:  # runs of before know of no other
+        if not self.positive:  # not said of the second class, so that older fingerprints hold
             content.append("positive: first")
         if set(self.score) & MEANS_OF_LOSSES:
-            content.append("losses: in order")  # other last bits than before
+            content.append("losses: in order")  # older runs may differ in the last bits
         content += self.asked
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
@@ -163,7 +164,7 @@ class EnsembleProblem(LibraryProblem):
         return describe(self.library, fingerprint_of(self.library))
 
     def answers(self, X: Array, part: Part = "search") -> Answers:
-        """Return the likeliest class of each record, and what members cost."""
+        """Return the likeliest class of each record, and the costs and sizes of ensembles."""
         records, scores = self.records(part), self.scores(part)
         assert records is not None
         counts, empty = self._filled(X)
@@ -185,37 +186,36 @@ class EnsembleProblem(LibraryProblem):
         return self._test
 
     def _losses(self) -> FloatArray:
-        """Return the losses of each model on each record searched, (K, N)."""
+        """Return the loss of each model on each record that is searched on, (K, N)."""
         library = self.library
         return loss_vectors(library.validation, library.y_validation, bool(self._classes))
 
     def outcomes(self, X: Array) -> AnswerOutcomes | None:
-        """Return how genomes do on each record; None with most of scikit-learn's scorers.
+        """Return how genomes do on each record; None with a scorer that cannot be weighted.
 
-        Of these, ``f1``, ``precision`` and ``recall`` of two classes are known.
+        Of scikit-learn's scorers, ``f1``, ``precision`` and ``recall`` of two classes can be.
         """
         return super().outcomes(X) if self._validation.weighable else None
 
     @property
     def certifiable(self) -> Sequence[Measure]:
-        """Accuracy and recall as the shares that they are, and the rates asked for."""
-        tables, shares = Tables(self._classes), ("accuracy", "recall")
-        shares_of_votes = [
-            metric for metric in self._own if self._classes and metric.name in shares
+        """Accuracy and recall as ratios of counts, and the rates asked for."""
+        tables = Tables(self._classes)
+        shares = [
+            tables.ratio(metric, metric.name, self.positive_code())
+            for metric in self._own
+            if self._classes and metric.name in ("accuracy", "recall")
         ]
-        rates = [
-            tables.ratio(metric, metric.name, self.positive_code()) for metric in shares_of_votes
-        ]
-        return [*rates, *self.rates]
+        return [*shares, *self.rates]
 
     def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
-        """Return none: what always answers one class has no probabilities to score."""
+        """Return none: a constant class has no probabilities to score."""
         return ()
 
     def alternatives(self) -> Sequence[Alternative]:
-        """Return all models with equal weights, the single best one, and the largest class.
+        """Return all models with equal weights, the single best one, and a constant answer.
 
-        For regression the mean in place of the latter. None where there are no outcomes.
+        There are none if scores cannot be weighted.
         """
         if not self._validation.weighable:
             return []
@@ -230,7 +230,7 @@ class EnsembleProblem(LibraryProblem):
         ]
 
     def _same_answer(self) -> Alternative:
-        """Return what answers the shares of the classes, or the mean, always: one free model."""
+        """Return a free model that always answers the shares of the classes, or the mean."""
         library = self.library
         y, classes = library.y_validation, library.classes
         if classes is None:
@@ -293,7 +293,7 @@ class EnsembleProblem(LibraryProblem):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # Ranks are made again from the library, which may be mapped from disk.
+        # Scores are made again from the library, which may be mapped from disk.
         return {**self.__dict__, "_validation": None, "_test": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -321,7 +321,7 @@ class EnsembleProblem(LibraryProblem):
     def _measures(
         self, scores: Callable[[Part], Scores], losses: Callable[[], FloatArray]
     ) -> tuple[Measure, ...]:
-        """Return how the metrics follow, of models with such scores and losses."""
+        """Return the measures of the metrics for models with these scores and losses."""
         count = len(self.score)
         measures: list[Measure] = [EnsembleScore(metric, scores) for metric in self._own[:count]]
         measures += [
@@ -338,7 +338,7 @@ class EnsembleProblem(LibraryProblem):
         return dict(zip(self._own_names, columns, strict=True))
 
     def _filled(self, X: Array) -> tuple[Array, BoolArray]:
-        """Return genomes with all models in place of none, and which had none."""
+        """Return genomes in which empty ones have all models instead, and which were empty."""
         if X.ndim != 2 or X.shape[1] != self.space.d:
             raise ValueError(f"expected genomes of shape (n, {self.space.d}), found {X.shape}")
         if X.size and (X.min() < 0 or X.max() > self.max_count):
@@ -349,13 +349,13 @@ class EnsembleProblem(LibraryProblem):
         return np.where(empty[:, np.newaxis], np.int32(1), X), empty
 
     def _traits(self, X: Array) -> list[FloatArray]:
-        """Return what does not depend on the records of a part, in the order of the metrics."""
+        """Return the costs, sizes and similarities, (n,) each, in the order of the metrics."""
         sizes, sums, means = traits(X, self.cost_table, self._alike)
         return [*sums.T, *sizes.T, *means.T]
 
 
 def fingerprint_of(library: Library) -> str:
-    """Return the library's fingerprint, or one of its content where it was made without."""
+    """Return the library's fingerprint, or a digest of its content if it has none."""
     if library.fingerprint:
         return library.fingerprint
     plain = [library.ids, list(map(str, library.classes or ())), sorted(library.costs)]

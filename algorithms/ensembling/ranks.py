@@ -1,12 +1,12 @@
 """ROC AUC of many ensembles at once, by the ranks of whole-number keys.
 
-Ranks do not change when a mean is multiplied by the number of picks, so a record's key is the sum
+Ranks do not change when a mean is multiplied by the number of picks. So a record's key is the sum
 of its members' probabilities in fixed point, times two, plus its label: one sort of 32-bit integers
-ranks the records, and the lowest bit tells the positives.
+ranks the records, and the lowest bit tells which are positive.
 
-Fixed point may tie or swap records whose predictions are closer than its rounding. How many pairs
-that concerns at most is seen in the sorted keys; a row where it could matter is ranked by sums in
-floating point instead.
+Fixed point may tie or swap records whose predictions are closer than its rounding. The sorted keys
+show how many pairs may be concerned. A row where that could matter is ranked by sums in floating
+point instead.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.jit import njit
 
 BITS = 22
-"""Of the fraction: a probability is held to 2^-23."""
+"""Bits of a fraction: a probability is rounded by at most 2^-23."""
 
 MAX_TOTAL = 511
-"""Picks up to which a key fits 32 bits; of rows with more, sums in floating point are ranked."""
+"""Greatest number of picks with which keys fit into 32 bits; rows with more are ranked exactly."""
 
 TOLERANCE = 1e-5
 """How far :func:`auc` may be from :func:`exact_auc`."""
@@ -38,12 +38,13 @@ class RankTable(NamedTuple):
     keys : numpy.ndarray of uint32, shape (R, K, N)
         Twice the probability in fixed point, for each of ``R`` classes against the rest.
     labels : numpy.ndarray of uint32, shape (R, N)
-        1 where a record is of that class.
+        1 if a record is of that class.
     positives : numpy.ndarray of int64, shape (R,)
+        Number of these records.
     exact : numpy.ndarray of float32, shape (R, K, N)
         The probabilities.
     doubtful : numpy.ndarray of bool, shape (K,)
-        Models whose own ranks fixed point does not confirm: few values, or crowded ones.
+        Models that fixed point cannot rank records by: they have few values, or crowded ones.
     """
 
     keys: Array
@@ -65,8 +66,7 @@ def rank_table(P: Array, y: Array) -> RankTable:
 
     Notes
     -----
-    Classes that ``y`` lacks are dropped: the mean over the rest has no value for them. So is a
-    class that has every record.
+    A class without any record, or with every record, is left out: it has no AUC.
     """
     y = np.asarray(y)
     tables = [(P, y == 1)] if P.ndim == 2 else [(P[:, :, c], y == c) for c in range(P.shape[2])]
@@ -76,7 +76,7 @@ def rank_table(P: Array, y: Array) -> RankTable:
     keys = np.empty(exact.shape, dtype=np.uint32)
     for c, (p, _) in enumerate(tables):
         exact[c] = p
-        for j in range(len(P)):  # one row at a time: float64 takes room
+        for j in range(len(P)):  # one row at a time: float64 takes memory
             keys[c, j] = 2 * np.rint(np.clip(exact[c, j], 0.0, 1.0) * np.float64(2**BITS))
     positives = labels.sum(axis=1, dtype=np.int64)
     table = RankTable(keys, labels, positives, exact, np.zeros(len(P), dtype=bool))
@@ -90,14 +90,14 @@ def auc(table: RankTable, X: Array) -> FloatArray:
     Returns
     -------
     numpy.ndarray of float64, shape (n,)
-        Within :data:`TOLERANCE` of :func:`exact_auc`, whatever the predictions. NaN where no class
+        Within :data:`TOLERANCE` of :func:`exact_auc`, whatever the predictions. NaN if no class
         has both positives and negatives.
 
     Notes
     -----
-    O(N (members + log N)) per row and class. Rows of more than :data:`MAX_TOTAL` picks or of
-    ``doubtful`` members alone, and those whose sorted keys leave the order of too many pairs open,
-    go to :func:`exact_auc`.
+    O(N (members + log N)) per row and class. :func:`exact_auc` ranks the rows with more than
+    :data:`MAX_TOTAL` picks, those with ``doubtful`` members only, and those whose sorted keys leave
+    the order of too many pairs open.
     """
     exactly = X.sum(axis=1, dtype=np.int64) > MAX_TOTAL
     exactly |= ~(X[:, ~table.doubtful] > 0).any(axis=1)
@@ -111,61 +111,62 @@ def auc(table: RankTable, X: Array) -> FloatArray:
 
 
 def exact_auc(table: RankTable, X: Array) -> FloatArray:
-    """Return what :func:`auc` does without its rounding: sums of float32 in float64, shape (n,).
+    """Return the AUC without the rounding of :func:`auc`, from sums of float32 in float64, (n,).
 
-    Sums that differ in the last bit of a float64 alone count as equal.
+    Sums that differ only in the last bit of a float64 count as equal.
     """
     return _ranked(table, X, exact=True)[0]
 
 
 def _ranked(table: RankTable, X: Array, exact: bool = False) -> tuple[FloatArray, FloatArray]:
-    """Return the AUC of rows, and how far the rounding of keys moves it at most, (n,) each."""
+    """Return the AUC of rows, and the greatest change by the rounding of keys, (n,) each."""
     twice_wins, open_pairs = np.zeros((2, len(table.labels), len(X)), dtype=np.int64)
     reach = (2 * X.sum(axis=1, keepdims=True) + 1).astype(np.uint32)
     for c, labels in enumerate(table.labels):
         count = int(table.positives[c])
-        for some, keys in _ordering_keys(table, c, X, exact):
+        for block, keys in _ordering_keys(table, c, X, exact):
             n, records = keys.shape
             keys |= labels
             keys.sort(axis=1)
             positives = np.flatnonzero((keys & keys.dtype.type(1)).astype(bool))
             starts = np.arange(n) * records * count
             ranks = positives.reshape(n, count).sum(axis=1) - starts
-            # each pick moves a record by half a unit at most, and the other of a pair, too
-            close = _close(keys, reach[some] if not exact else np.ones((n, 1), keys.dtype))
+            # rounding moves each record of a pair by at most half a unit for each pick
+            close = _close(keys, reach[block] if not exact else np.ones((n, 1), keys.dtype))
             tied = close[keys.ravel()[close] ^ keys.ravel()[close + 1] <= 1]
-            # of a pair with equal predictions the positive comes second: half a win, not one
+            # in a pair with equal predictions the positive is sorted last: a win, but counts half
             half = _pairs(tied, positives, keys.shape)
-            twice_wins[c, some] = 2 * ranks - count * (count - 1) - half
+            twice_wins[c, block] = 2 * ranks - count * (count - 1) - half
             if not exact:
-                open_pairs[c, some] = _pairs(close, positives, keys.shape)
+                open_pairs[c, block] = _pairs(close, positives, keys.shape)
     return _mean(table, twice_wins), _mean(table, 2 * open_pairs)
 
 
 def _ordering_keys(
     table: RankTable, c: int, X: Array, exact: bool
 ) -> Iterator[tuple[slice, Array]]:
-    """Yield keys (rows, N), whose lowest bit is 0, that order the records by one class.
+    """Yield blocks of rows and their keys (rows, N), which order the records by class ``c``.
 
-    In fixed point as uint32; exact ones are the bits of a float64 of at least 0.
+    The lowest bit of a key is 0. Keys are fixed-point numbers as uint32; exact ones are the bits
+    of a float64, which are ordered as the numbers are, since none is negative.
     """
     P, kind = (table.exact[c], np.float64) if exact else (table.keys[c], np.uint32)
-    for some in blocks(len(X), np.dtype(kind).itemsize * P.shape[1]):
-        sums = add_members(X[some], P, kind)
-        yield some, sums.view(np.uint64) & ~np.uint64(1) if exact else sums
+    for block in blocks(len(X), np.dtype(kind).itemsize * P.shape[1]):
+        sums = add_members(X[block], P, kind)
+        yield block, sums.view(np.uint64) & ~np.uint64(1) if exact else sums
 
 
 def _close(keys: Array, reach: Array) -> IntArray:
-    """Return the places among all sorted keys (n, N) that the next of a row is in reach of."""
+    """Return the flat positions in sorted keys (n, N) whose next key in the row is in reach."""
     close = np.flatnonzero(keys[:, 1:] - keys[:, :-1] <= reach)
     return np.asarray(close + close // (keys.shape[1] - 1))
 
 
 def _pairs(close: IntArray, positives: IntArray, shape: tuple[int, ...]) -> IntArray:
-    """Count the pairs of a positive and a negative in runs of close records, of each row (n,).
+    """Count the pairs of a positive and a negative within runs of close records, for each row (n,).
 
-    Places, ascending, are among all n * N records in order: ``close`` to the next one, and those of
-    ``positives``.
+    ``close`` and ``positives`` are ascending flat positions in the sorted keys, of ``shape``: those
+    close to the next position, and those of positive records.
     """
     if not len(close):
         return np.zeros(shape[0], dtype=np.int64)
@@ -177,7 +178,7 @@ def _pairs(close: IntArray, positives: IntArray, shape: tuple[int, ...]) -> IntA
 
 
 def _mean(table: RankTable, wins: IntArray) -> FloatArray:
-    """Return the mean over classes of wins over pairs; ``wins`` (R, n) count twice."""
+    """Return the mean over classes of wins divided by pairs; a win counts 2 in ``wins`` (R, n)."""
     if len(wins) == 0:
         return np.full(wins.shape[1], np.nan)
     pairs = 2 * table.positives * (table.labels.shape[1] - table.positives)
@@ -201,9 +202,9 @@ def weighted_auc(table: RankTable, X: Array, weights: Array) -> FloatArray:
     Returns
     -------
     numpy.ndarray of float64, shape (n, b)
-        That of :func:`exact_auc` of records repeated so often, to the bit while there are fewer
-        than 2^52 pairs. A class without positives or negatives has no part in the mean; NaN where
-        no class has both.
+        As :func:`exact_auc` with each record repeated as often as its weight, to the bit if there
+        are fewer than 2^52 pairs. A class without positives or negatives is left out of the mean;
+        NaN if no class has both.
 
     Notes
     -----
@@ -216,11 +217,11 @@ def weighted_auc(table: RankTable, X: Array, weights: Array) -> FloatArray:
         positive = labels == 1
         ones = weights[positive].sum(axis=0, dtype=np.float64)
         pairs = 2 * ones * (everything - ones)
-        for some, keys in _ordering_keys(table, c, X, exact=True):
+        for block, keys in _ordering_keys(table, c, X, exact=True):
             order = np.argsort(keys, axis=1, kind="stable")
             wins = np.zeros((len(keys), weights.shape[1]))
             _weighted_wins(keys, order, positive, weights, wins)
-            total[some] += np.divide(wins, pairs, out=np.zeros_like(wins), where=pairs > 0)
+            total[block] += np.divide(wins, pairs, out=np.zeros_like(wins), where=pairs > 0)
         defined += pairs > 0
     return np.asarray(
         np.divide(total, defined, out=np.full(total.shape, np.nan), where=defined > 0)
@@ -231,9 +232,10 @@ def weighted_auc(table: RankTable, X: Array, weights: Array) -> FloatArray:
 def _weighted_wins(
     keys: WordArray, order: IntArray, positive: BoolArray, weights: Array, out: FloatArray
 ) -> None:
-    """Add to ``out`` (n, b) twice the weight of pairs that the positive wins; of ties once."""
+    """Add to ``out`` (n, b) twice the weight of the pairs that the positive wins, once of ties."""
     records, columns = weights.shape
-    below, same, ours = np.empty(columns), np.empty(columns), np.empty(columns)
+    below = np.empty(columns)  # weight of the negatives with smaller keys
+    same, ours = np.empty(columns), np.empty(columns)  # of negatives and positives with equal keys
     for r in range(len(out)):
         below[:] = 0.0
         row, at = out[r], 0

@@ -1,9 +1,10 @@
-"""Scores of ensembles on a set of records, for a whole batch at a time."""
+"""Scores of ensembles on a set of records, computed for a whole batch at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,20 +17,22 @@ from framework.outcomes import weighted_sums
 from framework.roles import Metric, Sense
 
 LEAST = 2.0**-52
-"""scikit-learn's: a probability of 0 or 1 has a finite logarithm."""
+"""Probabilities are clipped to this and 1 less this, as in scikit-learn, for finite logarithms."""
 
-_SLACK = 1 + 1e-9  # a bound that rounding cannot break
+_SLACK = 1 + 1e-9  # factor of bounds, so that rounding cannot break them
 
 
 class Truth(NamedTuple):
     """The true labels or values that predictions are compared with.
 
+    Attributes
+    ----------
     y : numpy.ndarray, shape (N,)
         Index of each record's class, or its value.
     classes : int
         Number of classes; 0 for regression.
     positive : int
-        Of two classes the one that scores of one class, such as ``f1``, are about.
+        The class (0 or 1) that scores of one class, such as ``f1``, are about.
     """
 
     y: Array
@@ -38,11 +41,22 @@ class Truth(NamedTuple):
 
 
 class _Weighted(NamedTuple):
-    """Records with weights, in ``b`` columns.
+    """Records under ``b`` columns of weights.
 
-    weights : (N, b); total : (b,); codes : of the true classes, (N,); of_class : which records are
-    of each class, (C, N), times the weights where these are one column; counts : weight of each
-    class, (b, C); spread : variance of the values, (b,), NaN where it is 0.
+    Attributes
+    ----------
+    truth : Truth
+    weights : numpy.ndarray, shape (N, b)
+    total : numpy.ndarray, shape (b,)
+        Sums of weights.
+    codes : numpy.ndarray, shape (N,)
+        The true classes.
+    of_class : numpy.ndarray, shape (C, N)
+        Which records are of each class; times the weights if these are one column.
+    counts : numpy.ndarray, shape (b, C)
+        Weight of each class.
+    spread : numpy.ndarray, shape (b,)
+        Variance of the true values, NaN where it is 0.
     """
 
     truth: Truth
@@ -59,7 +73,8 @@ def _weighted(truth: Truth, weights: Array) -> _Weighted:
     if truth.classes:
         codes = y.astype(np.int8 if truth.classes == 2 else np.int16)
         places = y == np.arange(truth.classes)[:, np.newaxis]
-        exact = np.float32 if total.max() < 2**24 else np.float64  # its sums are whole numbers
+        # the narrowest type that holds sums of weights, which are whole numbers, exactly
+        exact = np.float32 if total.max() < 2**24 else np.float64
         of_class = places * weights.T.astype(exact) if weights.shape[1] == 1 else places
         counts = weighted_sums(weights.T, places.T)
         return _Weighted(truth, weights, total, codes, of_class, counts, np.full(1, np.nan))
@@ -72,15 +87,16 @@ def _weighted(truth: Truth, weights: Array) -> _Weighted:
 
 
 class _Rows:
-    """What the scores of some rows are made of, each made when it is first read.
+    """Statistics of the mean predictions of n ensembles, each computed when it is first read.
 
-    Of means by a table: of probabilities (of the second class of two, of each class, or of the true
-    one alone), or of how much values are above the true ones.
+    ``table`` has the models' probabilities (of the second of two classes, of each class, or of the
+    true class only), or by how much their values exceed the true ones.
     """
 
     def __init__(self, table: means.FixedPoint, X: Array, records: _Weighted) -> None:
         self.records, self.truth = records, records.truth
         self._sums, picks = means.whole_sums(table, X)
+        # the sum that stands for a mean of 1, and the mean that a sum of 1 stands for
         self._one, self._unit = picks * means.ONE, table.unit / picks
 
     def _mean(self, plane: FloatArray) -> FloatArray:
@@ -96,16 +112,16 @@ class _Rows:
         best, *others = np.split(self._sums, self.truth.classes, axis=1)
         codes = np.zeros(best.shape, dtype=np.int16)
         for c, sums in enumerate(others, start=1):
-            np.maximum(codes, (sums > best) * np.int16(c), out=codes)  # c is above all before
+            np.maximum(codes, (sums > best) * np.int16(c), out=codes)  # c exceeds all codes so far
             best = np.maximum(best, sums)
         return codes
 
     @cached_property
     def hits(self) -> FloatArray:
-        """Weight of the records of each class that are answered right, (n, b, C)."""
+        """Weight of the records of each class that are answered correctly, (n, b, C)."""
         records, weights = self.records, self.records.weights
         right = self.said == records.codes
-        if weights.shape[1] == 1:  # one product for all classes: this is what searches ask for
+        if weights.shape[1] == 1:  # in searches: one product for all classes is fastest
             hits = np.einsum("rn,cn->rc", right.astype(records.of_class.dtype), records.of_class)
             return np.asarray(hits[:, np.newaxis])
         places = [np.flatnonzero(records.codes == c) for c in range(self.truth.classes)]
@@ -121,39 +137,30 @@ class _Rows:
 
     @cached_property
     def mean_square(self) -> FloatArray:
-        """Mean of squared deviations, which are added up over classes, (n, b)."""
+        """Mean squared deviation, summed over the classes if there are more than two, (n, b)."""
         y, classes = self.truth.y, self.truth.classes
         if classes < 3:
-            apart = self._sums - self._one * y if classes else self._sums
-            return self._mean((apart * self._unit) ** 2)
+            deviations = self._sums - self._one * y if classes else self._sums
+            return self._mean((deviations * self._unit) ** 2)
         parts = np.split(self._sums, classes, axis=1)
         squares = [((p - self._one * (y == c)) * self._unit) ** 2 for c, p in enumerate(parts)]
         return self._mean(np.add.reduce(squares))
 
     @cached_property
     def absolute(self) -> FloatArray:
-        """Mean size of deviations, (n, b)."""
+        """Mean absolute deviation, (n, b)."""
         return self._mean(np.abs(self._sums) * self._unit)
 
 
 class _Score(NamedTuple):
-    """A score of ensembles, (n, b).
+    """How a score, shape (n, b), follows from statistics, with its sense and its meaning.
 
-    ``high`` is None for a loss that no mean exceeds the worst member's of: it is convex.
+    A score to minimise is convex: no ensemble exceeds the loss of its worst member.
     """
 
     sense: Sense
     f: Callable[[_Rows], FloatArray]
-    high: float | None
     text: str
-
-
-def _log_loss(rows: _Rows) -> FloatArray:
-    return rows.minus_log
-
-
-def _brier(rows: _Rows) -> FloatArray:
-    return rows.mean_square
 
 
 def _accuracy(rows: _Rows) -> FloatArray:
@@ -170,16 +177,12 @@ def _rmse(rows: _Rows) -> FloatArray:
     return np.sqrt(rows.mean_square)
 
 
-def _mae(rows: _Rows) -> FloatArray:
-    return rows.absolute
-
-
 def _r2(rows: _Rows) -> FloatArray:
     return np.asarray(1.0 - rows.mean_square / rows.records.spread)
 
 
 def _of_confusion(rows: _Rows, name: str) -> FloatArray:
-    """Return one of scikit-learn's scores that follow from the four counts of two classes."""
+    """Return precision, recall or F1 of two classes, as scikit-learn defines them."""
     positive, counts = rows.truth.positive, rows.records.counts
     right = rows.hits[..., positive]
     missed = counts[..., positive] - right
@@ -190,21 +193,23 @@ def _of_confusion(rows: _Rows, name: str) -> FloatArray:
     return np.asarray(share)
 
 
-OF_CONFUSION = ("f1", "precision", "recall")  # of two classes
+OF_CONFUSION = ("f1", "precision", "recall")  # scorers that follow from counts of two classes
 MEANS_OF_LOSSES = {"log_loss", "brier", "rmse", "mae", "r2"}
 AUC = "roc_auc"
 _AUC_TEXT = "area under the ROC curve; of several classes, the mean of each against the rest"
 
 CLASSIFICATION: dict[str, _Score] = {
-    "log_loss": _Score("min", _log_loss, None, "mean of -log(probability of the true class)"),
-    "accuracy": _Score("max", _accuracy, 1.0, "share of records whose likeliest class is right"),
-    "balanced_accuracy": _Score("max", _balanced_accuracy, 1.0, "mean recall of the classes"),
-    "brier": _Score("min", _brier, None, "mean squared error of the probabilities"),
+    "log_loss": _Score(
+        "min", attrgetter("minus_log"), "mean of -log(probability of the true class)"
+    ),
+    "accuracy": _Score("max", _accuracy, "share of records whose likeliest class is right"),
+    "balanced_accuracy": _Score("max", _balanced_accuracy, "mean recall of the classes"),
+    "brier": _Score("min", attrgetter("mean_square"), "mean squared error of the probabilities"),
 }
 REGRESSION: dict[str, _Score] = {
-    "rmse": _Score("min", _rmse, None, "root of the mean squared error"),
-    "mae": _Score("min", _mae, None, "mean absolute error"),
-    "r2": _Score("max", _r2, 1.0, "share of the variance explained"),
+    "rmse": _Score("min", _rmse, "root of the mean squared error"),
+    "mae": _Score("min", attrgetter("absolute"), "mean absolute error"),
+    "r2": _Score("max", _r2, "share of the variance explained"),
 }
 
 
@@ -214,50 +219,53 @@ class Scores:
     Parameters
     ----------
     names : sequence of str
-        Of ``roc_auc``, ``log_loss``, ``accuracy``, ``balanced_accuracy``, ``brier`` for
-        classification, of ``rmse``, ``mae``, ``r2`` for regression, or of scikit-learn's scorers
-        (greater is better there; classes are their indices). The latter are slow.
+        For classification ``roc_auc``, ``log_loss``, ``accuracy``, ``balanced_accuracy`` and
+        ``brier``; for regression ``rmse``, ``mae`` and ``r2``. For both, scorers of scikit-learn,
+        which are slow; greater is better with these, and classes are their indices.
     P : numpy.ndarray of float32, shape (K, N) or (K, N, C)
+        Predictions of the models: the probabilities of the second class or of each class, or
+        values.
     truth : Truth
     exact : bool
-        Rank without the rounding of :func:`algorithms.ensembling.ranks.auc`.
+        Whether ``roc_auc`` is without the rounding of :func:`algorithms.ensembling.ranks.auc`.
 
     Raises
     ------
     InputError
-        An unknown score, or one of the other kind of task.
+        A score is unknown, or is for the other kind of task.
     """
 
     def __init__(
         self, names: Sequence[str], P: Array, truth: Truth, *, exact: bool = False
     ) -> None:
-        self._own = CLASSIFICATION if truth.classes else REGRESSION
+        self._builtin = CLASSIFICATION if truth.classes else REGRESSION
         self.names, self.truth, self.exact, self._P = tuple(names), truth, exact, P
-        self._once = _weighted(truth, np.ones((len(truth.y), 1)))
+        self._unweighted = _weighted(truth, np.ones((len(truth.y), 1)))
         self._ranks = ranks.rank_table(P, truth.y) if AUC in names else None
         self._tables: dict[str, means.FixedPoint] = {}
         for name in names:
-            if name in self._own:
+            if name in self._builtin:
                 self._table(name)
         self._scorers = {
             name: _scorer(name, truth)
             for name in names
-            if name not in self._own and not (name == AUC and truth.classes)
+            if name not in self._builtin and not (name == AUC and truth.classes)
         }
 
     def __call__(self, X: Array) -> dict[str, FloatArray]:
-        """Return each score of each row of counts (n, K), (n,) each; no row is empty."""
+        """Return the scores, (n,) each, of rows of counts (n, K), none of which is empty."""
         by_name: dict[str, FloatArray] = {}
         if self._ranks is not None:
             by_name[AUC] = (ranks.exact_auc if self.exact else ranks.auc)(self._ranks, X)
-        summed = [name for name in self.names if name in self._own]
-        by_name |= {name: column[:, 0] for name, column in self._of(summed, X, self._once).items()}
+        builtin = [name for name in self.names if name in self._builtin]
+        columns = self._from_sums(builtin, X, self._unweighted)
+        by_name |= {name: column[:, 0] for name, column in columns.items()}
         if self._scorers:
-            by_name |= self._of_means(X)
+            by_name |= self._from_scorers(X)
         return {name: by_name[name] for name in self.names}
 
     def _table(self, name: str) -> means.FixedPoint:
-        """Return the fixed-point numbers that a score is made of, made once."""
+        """Return the predictions in fixed point that a score is computed from, made once."""
         classes, y = self.truth.classes, self.truth.y
         kind = "true class" if classes > 2 and name == "log_loss" else "all"
         if kind not in self._tables:
@@ -269,30 +277,32 @@ class Scores:
                 self._tables[kind] = means.of_probabilities(self._P[:, np.arange(len(y)), y])
         return self._tables[kind]
 
-    def _of(self, names: Sequence[str], X: Array, records: _Weighted) -> dict[str, FloatArray]:
-        """Return scores of rows under weights, (n, b) each: our own, and those of counts."""
+    def _from_sums(
+        self, names: Sequence[str], X: Array, records: _Weighted
+    ) -> dict[str, FloatArray]:
+        """Return built-in scores and those of ``OF_CONFUSION`` under weights, (n, b) each."""
         shape = (len(X), records.weights.shape[1])
         by_name = {name: np.empty(shape) for name in names}
         by_table: dict[int, list[str]] = {}
         for name in names:
             by_table.setdefault(id(self._table(name)), []).append(name)
-        for its in by_table.values():
-            table = self._table(its[0])
-            for some in means.blocks(len(X), table.whole[0].nbytes):
-                rows = _Rows(table, X[some], records)
-                for name in its:
-                    score = self._own.get(name)
-                    by_name[name][some] = score.f(rows) if score else _of_confusion(rows, name)
+        for of_table in by_table.values():
+            table = self._table(of_table[0])
+            for block in means.blocks(len(X), table.whole[0].nbytes):
+                rows = _Rows(table, X[block], records)
+                for name in of_table:
+                    score = self._builtin.get(name)
+                    by_name[name][block] = score.f(rows) if score else _of_confusion(rows, name)
         return by_name
 
     @property
     def weighable(self) -> bool:
-        """Whether all scores are known under weights of the records."""
+        """Whether all scores can be computed under weights of the records."""
         two = self.truth.classes == 2
         return all(two and name in OF_CONFUSION for name in self._scorers)
 
     def weighted(self, X: Array, weights: Array, wanted: Collection[str]) -> dict[str, FloatArray]:
-        """Return scores of each row under each column of weights, (n, b) each.
+        """Return the scores of each row under each column of weights, (n, b) each.
 
         Parameters
         ----------
@@ -301,36 +311,36 @@ class Scores:
         weights : numpy.ndarray, shape (N, b)
             Whole numbers, not all 0 in a column.
         wanted : collection of str
-            Which scores; all of them must be ``weighable``.
+            Names of the scores to return; the scores must be ``weighable``.
 
         Notes
         -----
-        Ranks, hits and what is made of them are exact; means of losses are so but for rounding.
+        Scores made from ranks and counts are exact; means of losses are rounded.
         """
         by_name: dict[str, FloatArray] = {}
         if AUC in wanted and self._ranks is not None:
             by_name[AUC] = ranks.weighted_auc(self._ranks, X, weights)
         others = [name for name in self.names if name in wanted and name not in by_name]
-        return by_name | self._of(others, X, _weighted(self.truth, weights))
+        return by_name | self._from_sums(others, X, _weighted(self.truth, weights))
 
     def said(self, X: Array) -> IntArray:
-        """Return the class (code) that each row says of each record, int64 (n, N)."""
+        """Return the class (code) with which each row answers each record, int64 (n, N)."""
         table = self._table("accuracy")
         codes = np.empty((len(X), len(self.truth.y)), dtype=np.int64)
-        for some in means.blocks(len(X), table.whole[0].nbytes):
-            codes[some] = _Rows(table, X[some], self._once).said
+        for block in means.blocks(len(X), table.whole[0].nbytes):
+            codes[block] = _Rows(table, X[block], self._unweighted).said
         return codes
 
     def metrics(self) -> tuple[Metric, ...]:
-        """Return what the scores are; bounds without a theory come from the models' own scores."""
+        """Return the metric of each score; other bounds follow from the scores of single models."""
         singles = self(np.eye(len(self._P), dtype=np.int32))
         return tuple(self._measure(name, singles[name]) for name in self.names)
 
     def _measure(self, name: str, singles: FloatArray) -> Metric:
         if name == AUC:
             return Metric(name, "max", text=_AUC_TEXT)
-        if name in self._own:
-            score = self._own[name]
+        if name in self._builtin:
+            score = self._builtin[name]
             if score.sense == "max":
                 low = min(0.0, float(singles.min()) * _SLACK)
                 return Metric(name, "max", low=low, high=1.0, text=score.text)
@@ -343,19 +353,18 @@ class Scores:
             name, "max", low=low - spread, high=high + spread, text="scikit-learn's score"
         )
 
-    def _of_means(self, X: Array) -> dict[str, FloatArray]:
+    def _from_scorers(self, X: Array) -> dict[str, FloatArray]:
         """Return scikit-learn's scores, (n,) each."""
         P = self._P.reshape(len(self._P), -1)
         by_name = {name: np.empty(len(X)) for name in self._scorers}
-        for some in means.blocks(len(X), 8 * P.shape[1]):
-            M = means.add_members(X[some], P, np.float64) / X[some].sum(axis=1, keepdims=True)
+        for block in means.blocks(len(X), 8 * P.shape[1]):
+            M = means.add_members(X[block], P, np.float64) / X[block].sum(axis=1, keepdims=True)
             for name, f in self._scorers.items():
-                by_name[name][some] = f(M, self.truth)
+                by_name[name][block] = f(M, self.truth)
         return by_name
 
 
 def default_score(classes: int) -> str:
-    """Return the default score of a task."""
     return AUC if classes else "rmse"
 
 
@@ -364,7 +373,7 @@ def _above(singles: FloatArray) -> float:
 
 
 def _scorer(name: str, truth: Truth) -> Callable[[FloatArray, Truth], FloatArray]:
-    """Return one of scikit-learn's scorers, called row by row."""
+    """Return one of scikit-learn's scorers as a function of mean predictions (n, N or C * N)."""
     from sklearn.metrics import get_scorer, get_scorer_names
 
     names = [AUC, *CLASSIFICATION] if truth.classes else list(REGRESSION)
@@ -383,7 +392,7 @@ def _scorer(name: str, truth: Truth) -> Callable[[FloatArray, Truth], FloatArray
 
     def f(M: FloatArray, truth: Truth) -> FloatArray:
         estimator = PrecomputedEstimator(truth.classes, first=not truth.positive)
-        y = truth.y if truth.positive else 1 - truth.y  # scorers mean the class 1
+        y = truth.y if truth.positive else 1 - truth.y  # for scorers, class 1 is the positive one
         return np.array(
             [scorer(estimator, estimator.shaped(row), y) for row in M], dtype=np.float64
         )
@@ -399,7 +408,7 @@ def _scorer(name: str, truth: Truth) -> Callable[[FloatArray, Truth], FloatArray
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise InputError unless there is a score, and each once."""
+    """Raise InputError if there is no score, or one is named twice."""
     if not names or len(set(names)) < len(names):
         raise InputError(
             f"problem.score: expected one or more different scores, found {list(names)}"
@@ -407,12 +416,12 @@ def check_names(names: Sequence[str]) -> None:
 
 
 class PrecomputedEstimator:
-    """An estimator for scikit-learn's scorers that returns its input, which are predictions.
+    """An estimator for scikit-learn's scorers whose input already is the prediction.
 
     Parameters
     ----------
     classes : int
-        Their number, labelled 0, 1, ...; 0 for regression.
+        Number of classes, labelled 0, 1 and so on; 0 for regression.
     first : bool
         Whether the first of two classes is labelled 1 instead of the second.
     """
@@ -457,6 +466,6 @@ class PrecomputedEstimator:
 
     def predict(self, X: FloatArray) -> Array:
         """Return the likeliest class of each record, or ``X`` itself for regression; (N,)."""
-        if self.first:  # a tie is the first class's
+        if self.first:  # in a tie the first class is the answer
             return np.asarray((X[:, 1] >= X[:, 0]).astype(np.int64))
         return np.asarray(X.argmax(axis=1)) if self.classes else X

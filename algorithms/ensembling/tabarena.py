@@ -1,4 +1,4 @@
-"""An ensembler for TabArena's simulation of post-hoc ensembling, without depending on it."""
+"""An ensembler for TabArena's simulation of post-hoc ensembling; it does not import TabArena."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from framework.libraries.library import Library
 from framework.roles import Objective, Roles
 
 _BINARY, _MULTICLASS, _REGRESSION = "binary", "multiclass", "regression"
-_SCORES = {  # AutoGluon's names, where ours or scikit-learn's are others
+_SCORES = {  # AutoGluon's names that differ from this package's or scikit-learn's
     "roc_auc_ovr": "roc_auc",
     "root_mean_squared_error": "rmse",
     "mean_squared_error": "neg_mean_squared_error",
@@ -26,54 +26,55 @@ _SCORES = {  # AutoGluon's names, where ours or scikit-learn's are others
     "mcc": "matthews_corrcoef",
 }
 _AGREEMENT = 0.05
-"""How far apart two errors of one model may be, relatively: metrics clip small probabilities at
-different places, and nothing else should tell them apart."""
+"""Greatest relative difference of two errors of one model: metrics clip small probabilities at
+different places, and nothing else should make a difference."""
 _EVALUATIONS, _PICKS = 5000, 100
 _MOST_OF_ONE = 50
 _PARETO, _GREEDY = "pareto_es", {"kind": "ges", "iterations": _PICKS}
-_COMPARED = 8  # models of which two errors are compared
+_COMPARED = 8  # models whose two errors are compared
 
 
 class ParetoEnsembler:
-    """The chosen ensemble of a front, by the interface of TabArena's ``WeightedEnsembler``.
+    """The chosen ensemble of a front, with the interface of TabArena's ``WeightedEnsembler``.
 
-    Pass it as ``ensembler_cls``, and what follows ``metric`` as ``ensembler_kwargs``.
+    Pass the class as ``ensembler_cls``, and the parameters after ``metric`` as
+    ``ensembler_kwargs``.
 
     Parameters
     ----------
     problem_type : str
         ``binary``, ``multiclass`` or ``regression``.
     metric : object
-        A scorer of AutoGluon: its ``name`` says what is searched for (``roc_auc``, ``log_loss``,
-        ``accuracy``, ``root_mean_squared_error``, ...), its ``error(labels, prediction)`` is
-        compared with the score that the search uses.
+        A scorer of AutoGluon. Its ``name`` selects the score to search by (``roc_auc``,
+        ``log_loss``, ``accuracy``, ``root_mean_squared_error`` and so on); its ``error(labels,
+        prediction)`` is compared with that score.
     costs : mapping of str to sequence, shape (K,), optional
-        What each model costs, in the order in which TabArena passes the models: it tells no
-        names. The number of members if None.
+        The costs of each model, in the order in which TabArena passes the models, as it does not
+        pass names. The number of members if None.
     where, best
-        Conditions such as ``inference_time<=0.2``, and the metric that the chosen ensemble is the
-        best in; the score if None. See :func:`framework.analysis.choose.choose`.
+        Conditions such as ``inference_time<=0.2``, and the metric in which the chosen ensemble is
+        the best; the score if None. See :func:`framework.analysis.choose.choose`.
     algorithm : str or mapping, optional
-        As for :class:`~algorithms.ensembling.estimator.ParetoEnsemble`. None: ``pareto_es`` where
-        costs or conditions are given; else greedy selection of 100 picks, as TabArena's own,
-        since the best score is then all that is asked for, and a search for a front spends most
-        of its evaluations elsewhere.
+        As for :class:`~algorithms.ensembling.estimator.ParetoEnsemble`. If None, ``pareto_es`` if
+        there are costs or conditions, and otherwise greedy selection of 100 picks, as TabArena
+        does: only the best score matters then, and a search for a front would spend most of its
+        evaluations elsewhere.
     budget : int or mapping, optional
-        Number of evaluations, or the section ``budget`` of a configuration; 5000 if None, or as
+        Number of evaluations, or the section ``budget`` of a configuration. If None, 5000, or as
         many as 100 picks take.
     random_state : int
 
     Attributes
     ----------
     weights_ : numpy.ndarray, shape (K,)
-        Of each model in the chosen ensemble; they add to one.
+        The weight of each model in the chosen ensemble; they add up to one.
 
     Notes
     -----
-    TabArena's fast log loss (its default) hands over each record's probability of the *true*
-    class alone, with the labels as they were and ``problem_type="binary"``; the metric tells it
-    by ``post_problem_type``. Such a view is searched as what it is: every record's label is the
-    class that the probability is of.
+    TabArena's fast log loss (its default) passes each record's probability of the *true* class
+    only, with the original labels and ``problem_type="binary"``; the metric's
+    ``post_problem_type`` tells so. In the search every record then has the label 1, the class that
+    the probability is of.
     """
 
     linear = True
@@ -105,13 +106,13 @@ class ParetoEnsembler:
         labels : array_like, shape (N,)
             Positions of the classes, or values.
         time_limit : float, optional
-            Not kept: the number of evaluations is, so that results repeat.
+            Ignored: the budget is a number of evaluations, so that results are reproducible.
 
         Raises
         ------
         InputError
-            Predictions, costs or conditions that cannot be used; a metric that is not known, or
-            whose errors of the models are others than those that would be searched for.
+            Predictions, costs or conditions cannot be used, the metric is unknown, or its errors of
+            the models differ from those that would be searched by.
         """
         problem = self._problem(np.asarray(predictions), np.asarray(labels))
         self._check_metric(problem, predictions, labels)
@@ -149,11 +150,11 @@ class ParetoEnsembler:
         return np.asarray(self.weights_ != 0)
 
     def info(self) -> dict[str, Any]:
-        """Return nothing further to say."""
+        """Return further information: there is none."""
         return {}
 
     def _is_greedy(self) -> bool:
-        """Return whether only the best score is asked for."""
+        """Return whether only the best score matters."""
         return self.algorithm is None and not self.costs and not self.where
 
     def _search(self, models: int) -> tuple[str | Mapping[str, Any], int | Mapping[str, Any]]:
@@ -177,7 +178,7 @@ class ParetoEnsembler:
                     f"{name!r}; pass use_fast_metrics=False to TabArena"
                 )
             labels = np.ones(tables.shape[1], dtype=np.int64)
-        elif name == "log_loss" and tables.ndim == 3:  # scikit-learn clips by the type of numbers
+        elif name == "log_loss" and tables.ndim == 3:  # scikit-learn clips by the dtype's epsilon
             tables = np.clip(tables, np.finfo(np.result_type(tables, np.float32)).eps, 1.0)
         classes = None
         if self.problem_type != _REGRESSION:
@@ -188,10 +189,10 @@ class ParetoEnsembler:
         return EnsembleProblem(library, score=_SCORES.get(name, name), max_count=most)
 
     def _check_metric(self, problem: EnsembleProblem, predictions: Any, labels: Any) -> None:
-        """Refuse a metric by which a model's error is another than by the problem's score.
+        """Raise InputError if a model's error by the metric differs from the problem's score.
 
-        What TabArena passes may be prepared for its metric in a way that is not known here; then
-        the search would go for the wrong thing and nobody would know.
+        TabArena may prepare what it passes for its metric in an unknown way. The search would then
+        optimise something else without anyone noticing.
         """
         score = problem.metrics[0]
         ours = np.asarray(problem.evaluate(np.eye(len(predictions), dtype=np.int32))[score.name])
@@ -210,7 +211,7 @@ class ParetoEnsembler:
 
 
 def _answers(predictions: Array, problem_type: str) -> Array:
-    """Return values as they are, or the likeliest classes: as in AutoGluon the first of equals."""
+    """Return values, or the likeliest classes: of equally likely ones the first, as AutoGluon."""
     if problem_type == _REGRESSION:
         return predictions
     return (

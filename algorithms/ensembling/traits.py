@@ -1,7 +1,4 @@
-"""Costs and sizes of ensembles, and how alike their members are.
-
-How alike the models of a library are: by their losses, and by their configurations.
-"""
+"""Costs and sizes of ensembles, and similarity of their members by losses and configurations."""
 
 from __future__ import annotations
 
@@ -14,13 +11,13 @@ import numpy as np
 from algorithms.ensembling.means import add_members, sums_in_order
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 
-_ONE = 2.0**31  # similarities in fixed point: their sums are exact in any order
-_PAIRS = 512  # products of two models' losses held at a time
-_CONSTANT = 1e-6  # spread of a loss, relative to its size, that is rounding alone
+_ONE = 2.0**31  # a similarity of 1 in fixed point: sums of whole numbers are exact in any order
+_PAIRS = 512  # pairs of models whose products of losses are in memory at a time
+_CONSTANT = 1e-6  # standard deviation of a loss, relative to its size, that is only rounding
 
 
 def fixed_similarities(alike: Array) -> IntArray:
-    """Return similarities (K, K) from 0 to 1 in fixed point, and 0 of a model to itself."""
+    """Return similarities (K, K) from 0 to 1 in fixed point, with 0 on the diagonal."""
     fixed = np.rint(np.asarray(alike, dtype=np.float64) * _ONE).astype(np.int64)
     np.fill_diagonal(fixed, 0)
     return fixed
@@ -29,12 +26,12 @@ def fixed_similarities(alike: Array) -> IntArray:
 def traits(
     X: Array, costs: FloatArray, alike: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Measure the ensembles of a batch by their members: the models with a count above 0.
+    """Return sizes, costs and similarities of ensembles.
 
     Parameters
     ----------
     X : numpy.ndarray, shape (n, K)
-        Counts.
+        Counts; the members of an ensemble are the models with a count above 0.
     costs : numpy.ndarray of float64, shape (K, m)
     alike : numpy.ndarray of int64, shape (s, K, K)
         :func:`fixed_similarities` of pairs of models, symmetric.
@@ -42,12 +39,12 @@ def traits(
     Returns
     -------
     sizes : numpy.ndarray of float64, shape (n, 2)
-        Number of members, and of picks.
+        Numbers of members and of picks.
     sums : numpy.ndarray of float64, shape (n, m)
-        Costs, each member's once: the paper's b2 (HAPEns, Section 3).
+        Costs, each member counted once: the paper's b2 (HAPEns, Section 3).
     means : numpy.ndarray of float64, shape (n, s)
-        Mean similarity over unordered pairs of members, 1 where there is but one member: with
-        loss correlations the paper's b1.
+        Mean similarity over unordered pairs of members, 1 for a single member. For loss
+        correlations it is the paper's b1.
 
     Notes
     -----
@@ -66,8 +63,8 @@ def traits(
 def loss_vectors(P: Array, y: Array, classification: bool) -> FloatArray:
     """Return the loss of each model on each record, shape (K, N).
 
-    One minus the probability of the true class (QDO-ES, and so HAPEns); the squared error where
-    predictions are numbers.
+    The loss is one minus the probability of the true class (as in QDO-ES, and so in HAPEns), or the
+    squared error for regression.
     """
     if not classification:
         return np.asarray((P.astype(np.float64) - y) ** 2)
@@ -79,7 +76,7 @@ def loss_vectors(P: Array, y: Array, classification: bool) -> FloatArray:
 def loss_correlation(losses: FloatArray) -> Array:
     """Return |Pearson correlation| of each pair of loss vectors, float32 (K, K).
 
-    0 where one of the two is constant; 1 on the diagonal.
+    It is 0 if one of the two is constant, and 1 on the diagonal.
     """
     centred = losses - losses.mean(axis=1, keepdims=True)
     length = np.sqrt((centred * centred).sum(axis=1))
@@ -103,16 +100,17 @@ def mean_correlations(losses: FloatArray, members: BoolArray, weights: Array) ->
     Returns
     -------
     numpy.ndarray of float64, shape (n, b)
-        As :func:`traits` has it of all records: over
-        unordered pairs, 0 for a pair with a constant loss, and 1 for a single member.
+        The mean over unordered pairs, as in :func:`traits`: a pair with a constant loss counts 0,
+        and a single member has 1.
 
     Notes
     -----
-    O(pairs (N + n) b), of the models that are members of any row.
+    O(pairs (N + n) b), with pairs among the models that are members of any row.
     """
     used = np.flatnonzero(members.any(axis=0))
     members, losses = members[:, used], losses[used]
-    centred = losses - losses.mean(axis=1, keepdims=True)  # lest a great mean hide the spread
+    # centred first, as a great mean would hide the variance
+    centred = losses - losses.mean(axis=1, keepdims=True)
     total = weights.sum(axis=0, dtype=np.float64)
     means = sums_in_order(centred, weights) / total
     spread = sums_in_order(centred * centred, weights) / total - means * means
@@ -139,8 +137,9 @@ def mean_correlations(losses: FloatArray, members: BoolArray, weights: Array) ->
 def config_similarity(configs: Sequence[Mapping[str, Any]]) -> Array:
     """Return the Gower similarity of each pair of configurations, float32 (K, K).
 
-    Over the keys that both have: numbers differ by their distance over the range of the key in
-    all configurations, anything else by 0 or 1 (Gower 1971; as in QDO-ES). 0 without a common key.
+    It is the mean over the keys that both have of one minus their difference: for numbers, the
+    distance divided by the range of the key in all configurations; for anything else, 0 or 1 (Gower
+    1971; as in QDO-ES). Without a common key it is 0.
     """
     flat = [_flat(config) for config in configs]
     total, shared = np.zeros((2, len(flat), len(flat)))
@@ -170,7 +169,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _flat(config: Mapping[str, Any], place: str = "") -> dict[str, Any]:
-    """Return a configuration with the keys of mappings inside joined by dots."""
+    """Return a configuration without nested mappings, whose keys are joined by dots."""
     by_key: dict[str, Any] = {}
     for key, value in config.items():
         if isinstance(value, Mapping):

@@ -1,7 +1,4 @@
-"""How differently classifiers fail: pairwise failure credit and other pair measures.
-
-Pairwise failure credit: Chandra and Yao 2006; pruning paper, Section 4.
-"""
+"""Diversity: how differently pairs of classifiers fail (pruning paper, Section 4)."""
 
 from __future__ import annotations
 
@@ -21,50 +18,31 @@ NAMES: dict[PairMeasure, str] = {
     "double_fault": "double_fault",
     "q_statistic": "q_statistic",
 }
-"""What metrics of each measure begin with."""
+"""How the names of the metrics of each measure begin."""
 
 TOLERANCE = 1e-9
-"""How far a bound lets a mean lie below its demand: means are rounded."""
+"""By how much rows of a program let a mean fall short of its demand, as means are rounded."""
 
 
 class Demand(NamedTuple):
-    """Least diversity of an ensemble, by any measure of pairs.
+    """The least diversity of an ensemble, by any measure of pairs.
 
-    ``tau`` bounds each member's mean with the others (Equation 18), ``gamma`` the ensemble's
-    (Equation 20).
+    Each member's mean with the others is at least ``tau`` (Equation 18), and the mean of all pairs
+    is at least ``gamma`` (Equation 20).
     """
 
     tau: float = 0.0
     gamma: float = 0.0
 
     def met(self, credit: FloatArray, x: Array) -> bool:
-        """Return whether an ensemble, shape (K,), has two members or more and is diverse enough.
+        """Return whether an ensemble, shape (K,), has at least two members and meets the demand.
 
-        By the very numbers that are reported of it, to the last bit.
+        The means that are compared are those of the reported metrics, to the last bit.
         """
         if np.count_nonzero(x) < 2:
             return False
         least, mean = pair_credits(credit, np.asarray(x)[np.newaxis])[0]
         return bool(least >= self.tau and mean >= self.gamma)
-
-
-def failure_credit(failures: BoolArray) -> FloatArray:
-    """Return the failure credit of each pair.
-
-    The share, of the failures of both together, that only one of them has: 1 where no record
-    defeats both, 0 where both fail on the same records, and 0 by definition where neither fails.
-
-    Parameters
-    ----------
-    failures : numpy.ndarray of bool, shape (K, N)
-        Whether a classifier is wrong on a record.
-
-    Returns
-    -------
-    numpy.ndarray of float64, shape (K, K)
-        Symmetric, zeros on the diagonal.
-    """
-    return _of_counts(_counts(failures), failures.shape[1], "failure_credit")
 
 
 def pair_table(failures: BoolArray, measure: PairMeasure = "failure_credit") -> FloatArray:
@@ -73,23 +51,32 @@ def pair_table(failures: BoolArray, measure: PairMeasure = "failure_credit") -> 
     Parameters
     ----------
     failures : numpy.ndarray of bool, shape (K, N)
+        Whether a classifier is wrong on a record.
     measure : str
-        ``disagreement`` is the share of records on which just one fails; ``double_fault`` one
-        minus the share on which both fail; ``q_statistic`` Yule's Q turned to (1 - Q) / 2, and
-        1/2 where it is undefined.
+        ``failure_credit`` (Chandra and Yao 2006) is the number of records on which one of the pair
+        fails, divided by the sum of both failures: 1 if they never fail together, 0 if they always
+        do, and 0 if neither ever fails. ``disagreement`` is the share of records on which one
+        fails, and ``double_fault`` one minus the share on which both fail. ``q_statistic`` is
+        (1 - Q) / 2 with Yule's Q, and 1/2 where Q is undefined.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (K, K)
+        Symmetric, zeros on the diagonal.
 
     Raises
     ------
     InputError
-        Another measure.
+        There is no such measure.
     """
     if measure not in NAMES:
         raise InputError(f"pair_measure: expected {', '.join(NAMES)}, found {measure!r}")
-    return _of_counts(_counts(failures), failures.shape[1], measure)
+    table = failures.astype(np.float64)  # sums of whole numbers are exact
+    return _of_counts(table @ table.T, failures.shape[1], measure)
 
 
 def weighted_pair_tables(failures: BoolArray, weights: Array, measure: PairMeasure) -> FloatArray:
-    """Return the tables of pairs under weights of the records.
+    """Return the table of pairs under each column of weights of the records.
 
     Parameters
     ----------
@@ -101,12 +88,13 @@ def weighted_pair_tables(failures: BoolArray, weights: Array, measure: PairMeasu
     Returns
     -------
     numpy.ndarray of float64, shape (b, K, K)
-        Those of :func:`pair_table` of records repeated so often, to the bit.
+        As :func:`pair_table` with each record repeated as often as its weight, to the bit.
     """
     totals, k = weights.sum(axis=0, dtype=np.float64), len(failures)
-    whole = np.float32 if totals.max(initial=0.0) < 1 << 24 else np.float64  # that is exact
-    some = failures.any(axis=0)  # the others fail no pair
-    table, counted = failures[:, some].astype(whole), weights[some].astype(whole)
+    # the narrowest type that holds sums of weights exactly
+    whole = np.float32 if totals.max(initial=0.0) < 1 << 24 else np.float64
+    failed = failures.any(axis=0)
+    table, counted = failures[:, failed].astype(whole), weights[failed].astype(whole)
     tables = np.empty((len(totals), k, k))
     for drawn, column, total in zip(tables, counted.T, totals, strict=True):
         both = ((table * column) @ table.T).astype(np.float64)
@@ -115,7 +103,7 @@ def weighted_pair_tables(failures: BoolArray, weights: Array, measure: PairMeasu
 
 
 def _of_counts(both: FloatArray, n: float, measure: PairMeasure) -> FloatArray:
-    """Return the table of pairs that fail together on ``both`` (K, K) of ``n`` records."""
+    """Return the table of pairs of which both fail on ``both`` (K, K) of ``n`` records."""
     alone = np.diagonal(both)
     one = alone[:, None] + alone - 2 * both
     if measure == "failure_credit":
@@ -140,15 +128,15 @@ def _of_counts(both: FloatArray, n: float, measure: PairMeasure) -> FloatArray:
 def demand_of(
     name: str | tuple[float, float] | None, credit: FloatArray, where: str = "algorithm.diversity"
 ) -> Demand | None:
-    """Return the demand of a name, or the two thresholds given; None where there is none.
+    """Return the demand with a name or with two numbers, tau and gamma; None for None.
 
-    ``f2`` asks for a mean of at least the middle between the least and the mean credit of the
-    full pool, ``f3`` also for each member's of at least that least one (Section 5.4).
+    ``f2`` sets gamma halfway between the least and the mean credit of the full pool; ``f3`` also
+    sets tau to that least credit (Section 5.4).
 
     Raises
     ------
     InputError
-        Another name, numbers outside of 0..1, or tau > gamma.
+        There is no such name, a number is outside of [0, 1], or tau is above gamma.
     """
     if name is None:
         return None
@@ -172,9 +160,3 @@ def demand_of(
             f"tau={tau:g} > gamma={gamma:g}"
         )
     return Demand(tau, gamma)
-
-
-def _counts(failures: BoolArray) -> FloatArray:
-    """Return how many records defeat both of each pair, (K, K)."""
-    table = failures.astype(np.float64)  # whole numbers: exact
-    return table @ table.T

@@ -1,4 +1,4 @@
-"""Prune fitted classifiers in a few lines, with a proof of how good the choice is."""
+"""Pruning of classifiers in a few lines, with a proof of how good the choice is."""
 
 from __future__ import annotations
 
@@ -28,62 +28,64 @@ _GOALS = ("balanced_accuracy", "accuracy")
 class PrunedVoting(PoolEstimator[Any]):
     """The best subset of classifiers that vote, and for two classes its vote threshold.
 
-    Of two classes the best by ``weights`` is proven, with a bound; two ``objectives`` give an exact
-    front. Of several classes, or with soft votes, the front of accuracy and size is searched.
+    For two classes, the ensemble is the best by ``weights``, with a proven bound, or two
+    ``objectives`` give an exact front. For several classes, or with soft votes, a search looks for
+    the front of accuracy and size.
 
     Parameters
     ----------
     models
-        Classifiers with ``predict_proba`` of the same classes.
+        Classifiers with ``predict_proba`` and the same classes.
     costs
-        Further metrics: the sum over the members.
+        Each becomes a metric: the sum over the members.
     objectives
-        None: the one best by ``weights``. ``["balanced_accuracy", "members"]`` and the like: the
-        exact front of ``ip_front``. None for several classes and soft votes: the goal of
-        ``weights`` and ``members``.
+        None: the single best ensemble by ``weights``; for several classes or soft votes, the front
+        of the metric of ``weights`` and ``members``. Two objectives such as
+        ``["balanced_accuracy", "members"]``: the exact front of ``ip_front``.
     best
-        None: the goal of ``weights``.
+        By default the metric of ``weights``.
     algorithm
-        None: ``ip`` or ``ip_front``; ``pareto_es`` for several classes and soft votes.
+        By default ``ip`` or ``ip_front``; ``pareto_es`` for several classes and soft votes.
     budget
-        Simplex iterations of the proof (200,000), or evaluations of other searches (5,000). A
-        bound and a gap are known whatever it is.
+        Simplex iterations of the proof (200,000), or evaluations of other searches (5,000). The
+        proof has a bound and a gap with any budget.
     weights : str or four numbers
-        ``balanced_accuracy``, ``accuracy``, ``recall``, or what a true positive, false negative,
-        true negative and false positive are worth.
+        ``balanced_accuracy``, ``accuracy``, ``recall``, or the values of a true positive, false
+        negative, true negative and false positive.
     voting : {'hard', 'soft'}
-        Whether a member has a vote, or its probabilities are added.
+        Whether members have a vote each, or their probabilities are added.
     diversity : 'f2', 'f3', (tau, gamma) or None
         Least pairwise failure credit of each member (tau) and on average (gamma).
     pair_measure : {'failure_credit', 'disagreement', 'double_fault', 'q_statistic'}
-        What ``diversity`` is measured by.
+        The measure that ``diversity`` bounds.
     max_members : int, optional
     threshold : {'free', 'majority'}
-        Whether the vote threshold is chosen too.
+        Whether the vote threshold is chosen too, or is half of the members.
     positive : optional
         Label of the positive class; the second in sorted order if None.
     gap : float
-        Share of the value at which the proof is good enough.
+        The proof may end when the gap, as a share of the value, is at most this.
 
-    The others as of :class:`~framework.estimators.pool.PoolEstimator` and
+    The others are those of :class:`~framework.estimators.pool.PoolEstimator` and
     :class:`~framework.estimators.front.FrontEstimator`.
 
     Attributes
     ----------
     front_ : pandas.DataFrame
-        Its last column ``models`` has the members, ``threshold`` before it their votes' threshold.
+        The solutions; the last columns are ``threshold`` (hard votes of two classes) and
+        ``models``, the members.
     model_ : PrunedVotingClassifier, PluralityVotingClassifier or WeightedEnsembleClassifier
-        The recommended members: what to deploy.
+        The recommended ensemble, to be deployed.
     members_ : list of str
     threshold_ : int or None
-        A record is positive with more than so many votes; None of several classes.
+        A record with more votes is positive; None for several classes or soft votes.
     incumbent_ : float
         Weighted sum of the confusion matrix of the records, out-of-fold if models were not fitted.
-        This and the next two only where the best by ``weights`` is asked for.
+        It, the bound and the gap exist only for the single best ensemble by ``weights``.
     bound_ : float
         No subset and threshold is worth more.
     gap_ : float
-        (bound - incumbent) / |incumbent|; 0 is a proof.
+        (bound - incumbent) / |incumbent|; 0 proves that the ensemble is the best.
     classes_ : (C,)
 
     Examples
@@ -115,7 +117,7 @@ class PrunedVoting(PoolEstimator[Any]):
     def _search(self, problem: Problem) -> Self:
         try:
             super()._search(problem)
-        except InputError as error:  # of keys of the search that are parameters here
+        except InputError as error:  # it names keys of the search, which are parameters here
             if self.algorithm is not None:
                 raise
             text = re.sub(r"^algorithm(: |\.)", "", str(error))
@@ -182,12 +184,12 @@ class PrunedVoting(PoolEstimator[Any]):
             "weights": weights,
             "diversity": self.diversity,
             "gap": self.gap,
+            "max_members": self.max_members,
         }
-        defaults["max_members"] = self.max_members
         if isinstance(self.budget, Mapping):
             return {**defaults, **section}, self.budget
         defaults["iterations"] = _ITERATIONS if self.budget is None else self.budget
-        return {**defaults, **section}, 1  # it evaluates what it has proven
+        return {**defaults, **section}, 1  # only the best ensemble is evaluated
 
     def _bounds(self, problem: Any) -> list[str]:
         bounds = super()._bounds(problem)

@@ -1,4 +1,4 @@
-"""Pruned ensembles that run: members vote, and more than a threshold of votes says positive."""
+"""Deployable pruned ensembles: a record with more votes than a threshold is positive."""
 
 from __future__ import annotations
 
@@ -26,26 +26,25 @@ all of them{cost}.
 
 
 class PrunedVotingClassifier(WeightedEnsembleClassifier):
-    """Two classes by counted votes: positive above ``threshold`` positive votes.
+    """A classifier of two classes by votes: positive with more than ``threshold`` positive votes.
 
-    ``from_votes`` makes one of fitted classifiers, as a pruned library has them; ``fit`` trains
-    the members.
+    ``from_votes`` makes an ensemble of fitted classifiers; ``fit`` trains the members.
 
     Parameters
     ----------
     estimators : sequence of (str, classifier with ``predict_proba``), optional
-        None: a logistic regression.
+        The members; a logistic regression if None.
     threshold : int, optional
-        Votes that a negative record may have, 0 to the number of members; half of them, rounded
-        down, if None: a tie is negative.
+        Greatest number of votes of a negative record, from 0 to the number of members; half of
+        that, rounded down, if None: a tie is negative.
 
     Attributes
     ----------
     threshold_ : int
     positive_ : int
-        Which of ``classes_`` is the positive one.
+        Position of the positive class in ``classes_``.
 
-    The others as of :class:`~algorithms.ensembling.model.WeightedEnsembleClassifier`.
+    The others are those of :class:`~algorithms.ensembling.model.WeightedEnsembleClassifier`.
     """
 
     kind = "pruned_vote"
@@ -70,9 +69,9 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
         Raises
         ------
         InputError
-            A threshold that is no number of votes.
+            The threshold is not a possible number of votes.
         ValueError
-            More than two classes, or what scikit-learn or a member refuses.
+            There are more than two classes, or scikit-learn or a member refuses the data.
         """
         super().fit(X, y)
         size = len(self.models_)
@@ -95,15 +94,15 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
         Parameters
         ----------
         models : mapping of str to classifier
-            The members; their classes are those of ``classes``, or positions in it.
+            The members; each has classes of ``classes``, or positions in ``classes``.
         threshold : int
         classes : sequence, length 2
         positive : int
             Position of the positive class.
         costs : mapping of str to Cost, optional
-            Values one per member.
+            One value per member.
         encoder : Encoder, optional
-            What turns records into what the members take.
+            Turns records into the features of the members.
 
         Raises
         ------
@@ -118,7 +117,7 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
         return ensemble
 
     def votes(self, X: pd.DataFrame | Array) -> IntArray:
-        """Return how many members say positive, shape (n,), for records (n, d)."""
+        """Return the number of positive votes, shape (n,), for records (n, d)."""
         return self._counted(self._records(X))
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
@@ -177,7 +176,7 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
         return targets
 
     def _vote(self, threshold: Any, positive: Any) -> None:
-        """Take a threshold and a positive class, checked."""
+        """Check a threshold and a positive class, and set them."""
         size = len(self.models_)
         whole = all(
             isinstance(v, int | np.integer) and not isinstance(v, bool)
@@ -200,7 +199,7 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
             places = places_of(model, self.classes_, name)
             both = np.zeros((len(records), 2))
             both[:, places] = model.predict_proba(records)
-            # as a library has it: float32, of the second class
+            # as in a library: the probability of the second class in float32
             second = both[:, 1].astype(np.float32)
             votes += second > 0.5 if self.positive_ == 1 else second < 0.5
         return votes
@@ -216,22 +215,22 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
 
 
 class PluralityVotingClassifier(WeightedEnsembleClassifier):
-    """Several classes by counted votes: the class that most members say, the first of equals.
+    """A classifier of several classes by votes: the class with most votes, of equals the first.
 
-    ``from_fitted`` makes one of fitted classifiers; ``fit`` trains the members. Parameters and
-    attributes are those of :class:`~algorithms.ensembling.model.WeightedEnsembleClassifier`; its
-    probabilities are shares of votes.
+    ``from_fitted`` makes an ensemble of fitted classifiers; ``fit`` trains the members. Parameters
+    and attributes are those of :class:`~algorithms.ensembling.model.WeightedEnsembleClassifier`;
+    its probabilities are shares of votes.
     """
 
     kind = "plurality_vote"
-    _answer = "answers with the class that most of its members say"
+    _answer = "answers with the class that most of its members vote for"
 
     def _probabilities(self, records: Any) -> FloatArray:
         """Return the shares of the votes (n, C)."""
         parts = []
         for name, model in zip(self.names_, self.models_, strict=True):
             places = places_of(model, self.classes_, name)
-            both = np.zeros((len(records), len(self.classes_)), dtype=np.float32)  # as a library
-            both[:, places] = model.predict_proba(records)
-            parts.append(np.eye(len(self.classes_))[both.argmax(axis=1)])
+            probabilities = np.zeros((len(records), len(self.classes_)), dtype=np.float32)
+            probabilities[:, places] = model.predict_proba(records)
+            parts.append(np.eye(len(self.classes_))[probabilities.argmax(axis=1)])
         return self._mean(parts)

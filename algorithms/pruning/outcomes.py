@@ -1,4 +1,4 @@
-"""The metrics of pruned ensembles that are no ratios of sums over records."""
+"""The metrics of pruned ensembles that are not ratios of sums over records."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from framework.answers import Sums
 from framework.arrays import Array, BoolArray, FloatArray
 from framework.roles import Metric
 
-_COLUMNS = 64  # tables of pairs held at a time
+_COLUMNS = 64  # tables of pairs that are in memory at a time
 
 
 class BalancedAccuracy(NamedTuple):
-    """The mean of the rates of both classes, rounded once; the rate of one where the other lacks.
+    """The mean of both classes' true rates, rounded once; one class's if the other has no records.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class BalancedAccuracy(NamedTuple):
     positive: int
 
     def of(self, sums: Sums) -> FloatArray:
-        """Return its values, shape (n, b)."""
+        """Return the values of n ensembles under b columns of weights, shape (n, b)."""
         counts = sums.cells("counts")
         (fp, n0), (tp, n1) = (
             (counts[code, self.positive], counts[code].sum(axis=0))
@@ -44,7 +44,7 @@ class Pool(Protocol):
     Attributes
     ----------
     credit : numpy.ndarray of float64, shape (K, K)
-        The value of each pair on the records searched.
+        The diversity of each pair on the records of the search.
     pair_measure : str
     """
 
@@ -52,18 +52,17 @@ class Pool(Protocol):
     pair_measure: PairMeasure
 
     def failures(self) -> BoolArray:
-        """Return which classifiers fail on which of the records searched, (K, N)."""
+        """Return which classifiers are wrong on which records of the search, (K, N)."""
 
 
 class PairDiversity(NamedTuple):
-    """The least mean value of a member's pairs, or the mean of all pairs.
+    """The diversity of ensembles: the least mean of a member's pairs, or the mean of all pairs.
 
     Attributes
     ----------
     metric : Metric
     pool : Pool
-        Whose classifiers fail together, or do not. The values of pairs on the records searched
-        count for test records, too.
+        The diversity of its pairs on the records of the search counts for test records, too.
     least : bool
     """
 
@@ -72,7 +71,7 @@ class PairDiversity(NamedTuple):
     least: bool
 
     def of(self, sums: Sums) -> FloatArray:
-        """Return its values, shape (n, b); 0 for one member, and without genomes."""
+        """Return the values, shape (n, b); 0 for one member, and without genomes."""
         X = sums.answers.X
         if X is None:
             return np.zeros((len(sums.answers), len(sums.total)))
@@ -81,7 +80,7 @@ class PairDiversity(NamedTuple):
         return np.asarray(both[0 if self.least else 1])
 
     def _credits(self, sums: Sums, members: Array) -> FloatArray:
-        """Return the least and the mean value, shape (2, n, b)."""
+        """Return the least and the mean diversity, shape (2, n, b)."""
         credits = np.empty((2, len(members), len(sums.total)))
         if sums.answers.records.part == "test":
             credits[:] = pair_credits(self.pool.credit, members.astype(np.int64)).T[..., np.newaxis]

@@ -1,8 +1,8 @@
 """Pruned ensembles of a library's classifiers, with a free vote threshold, as a problem.
 
-A candidate says which classifiers are members and how many votes a record needs more than to be
-called positive (ensemble pruning by integer programming, Section 3). Models are never called: all
-is counted from their votes.
+A candidate says which classifiers are members, and the threshold: a record with more votes is
+called positive (ensemble pruning by integer programming, Section 3). Models are never called:
+everything is counted from their votes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from framework.measures import Tables, each_once
 from framework.roles import Metric
 from framework.space import Counts, Integers
 
-VERSION = 1  # raise it when a value changes for the same library
+VERSION = 1  # to be raised when a value changes for the same library
 
 Threshold = Literal["gene", "majority"]
 THRESHOLD_GENE = "threshold"
@@ -73,10 +73,10 @@ class PruningConfig(LibraryKeys):
 
     threshold : ``gene`` (the last gene, 0 to K, as in the paper) or ``majority`` (a record is
         called positive by more than half of the votes; a tie is negative).
-    models : how many of the library's, from its first on; all unless given. With a ``balanced``
-        build the pools of several sizes are so beginnings of one.
-    pair_measure : of diversity: ``failure_credit`` (the paper's), ``disagreement``,
-        ``double_fault`` or ``q_statistic``, each from 0 to 1, more being more diverse.
+    models : how many models of the library are used, from its first on; all by default. With a
+        ``balanced`` build, a small pool is the beginning of every larger one.
+    pair_measure : the diversity of a pair of classifiers, from 0 to 1: ``failure_credit`` (the
+        paper's), ``disagreement``, ``double_fault`` or ``q_statistic``; more is more diverse.
     """
 
     threshold: Threshold = "gene"
@@ -87,26 +87,26 @@ class PruningConfig(LibraryKeys):
 class PruningProblem(LibraryProblem):
     """The confusion matrix, size, diversity and costs of pruned ensembles.
 
-    A classifier votes positive where its probability of the positive class is above 1/2.
+    A classifier votes positive if its probability of the positive class is above 1/2.
 
     Metrics, in natural sign:
 
     ``accuracy``, ``balanced_accuracy``, ``true_positive_rate``, ``true_negative_rate``,
     ``false_positive_rate``, ``false_negative_rate``
-        Of whole counts, each rounded once. Where test records lack a class, its rates are 0 and
-        ``balanced_accuracy`` is the rate of the other.
+        Ratios of whole counts, each rounded once. If test records lack a class, its rates are 0 and
+        ``balanced_accuracy`` is the rate of the other class.
     ``members``
         Number of members.
     ``pfc_min``, ``pfc_mean``
-        Least and mean pairwise failure credit of the members (Section 4); 0 for one member. With
-        another ``pair_measure`` its name stands for ``pfc``.
+        Least and mean pairwise failure credit of the members (Section 4); 0 for one member. Another
+        ``pair_measure`` has its name in place of ``pfc``.
     each cost of the library, under its name
         Sum over the members.
 
     Parameters
     ----------
     library : Library
-        Of two classes and two classifiers or more.
+        With two classes and at least two classifiers.
     threshold : {'gene', 'majority'}
     pair_measure : str
         See :func:`algorithms.pruning.diversity.pair_table`.
@@ -116,8 +116,8 @@ class PruningProblem(LibraryProblem):
     Raises
     ------
     InputError
-        Regression, several classes, one classifier, an unknown label or cost, or classifiers that
-        all vote alike.
+        The library is for regression, or it has not two classes or only one classifier; a label or
+        cost is unknown; validation records are of one class, or all classifiers vote alike.
     """
 
     known_metrics = (
@@ -150,7 +150,7 @@ class PruningProblem(LibraryProblem):
         self._set_tables()
         self.measures = self._measures()
         content = [VERSION, library.fingerprint, threshold, self.positive, self.costs]
-        if pair_measure != "failure_credit":  # runs of before know of no other
+        if pair_measure != "failure_credit":  # not said of the first one: older fingerprints hold
             content.append(pair_measure)
         content += self.asked
         if not library.fingerprint:
@@ -174,7 +174,7 @@ class PruningProblem(LibraryProblem):
         return (*self.library.ids, THRESHOLD_GENE)
 
     def settings(self, X: Array) -> Mapping[str, FloatArray]:
-        """Return the votes that a positive answer needs, where a gene chooses them."""
+        """Return the thresholds of genomes, if a gene chooses them."""
         if self.threshold == "majority":
             return {}
         return {THRESHOLD_GENE: X[:, -1].astype(np.float64)}
@@ -197,14 +197,14 @@ class PruningProblem(LibraryProblem):
         return genes.astype(self.space.dtype)
 
     def tables(self) -> PruningProblem:
-        """Return what exact methods and baselines read: the problem itself, for its votes."""
+        """Return the problem itself, whose votes exact methods and baselines read."""
         return self
 
     def neighbours(self, X: Array) -> Array:
         return moved(self.space, X)
 
     def answers(self, X: Array, part: Part = "search") -> Answers:
-        """Return what genomes call records, and what their members cost."""
+        """Return the class with which genomes answer each record, and their sizes and costs."""
         records, table = self.records(part), self._table(part)
         assert records is not None
         members, thresholds = self.split(X)
@@ -219,7 +219,7 @@ class PruningProblem(LibraryProblem):
         )
 
     def failures(self) -> BoolArray:
-        """Return which classifiers fail on which of the records searched, (K, N)."""
+        """Return which classifiers are wrong on which records of the search, (K, N)."""
         votes, truth = self._votes(self.library.validation, self.library.y_validation)
         return np.asarray(votes != truth)
 
@@ -267,7 +267,7 @@ class PruningProblem(LibraryProblem):
         assert self.library.classes is not None
         return PrunedVotingClassifier.from_votes(
             models,
-            min(int(thresholds[0]), len(members)),  # more votes than members are never reached
+            min(int(thresholds[0]), len(members)),  # above, a threshold makes no difference
             self.library.classes,
             positive=self.positive,
             costs=costs,
@@ -291,8 +291,8 @@ class PruningProblem(LibraryProblem):
             assert library.classes is not None
             label = library.classes[self.positive if positive.all() else 1 - self.positive]
             raise InputError(
-                f"{library.title}: expected validation records of both classes, found "
-                f"{label!r} alone; nothing can be told apart by them"
+                f"{library.title}: expected validation records of both classes, found {label!r} "
+                "alone; measure the models on other records"
             )
         if (votes == votes[0]).all():
             raise InputError(
@@ -308,7 +308,7 @@ class PruningProblem(LibraryProblem):
         return above, np.asarray(y) == self.positive
 
     def _measures(self) -> tuple[Measure, ...]:
-        """Return how the metrics follow from answers."""
+        """Return the measures by which metrics follow from answers."""
         tables, positive = Tables(2), self.positive
         accuracy, balanced, tpr, tnr, fpr, fnr = _RATES
         least, mean = _diversity(self.pair_measure)

@@ -1,8 +1,8 @@
 """Rates of votes as rows of a program, and as fractions to be maximised.
 
-Numerator and denominator of a rate are sums of counts. A rate of at most a limit is, where both
-are whole numbers, their weighted sum of at most 0, with the whole weights of the greatest fraction
-that keeps to the limit as it is reported: no tolerance is needed.
+Numerator and denominator of a rate are sums of counts. Let p / q be the greatest fraction that,
+rounded as in reports, keeps a limit. A rate is within the limit if and only if
+q * numerator - p * denominator <= 0: a row of whole numbers, which needs no tolerance.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _NOTHING = Weights(0, 0, 0, 0)
 
 
 class Sum(NamedTuple):
-    """A whole number that depends on the answers to some records.
+    """A whole number that depends linearly on the answers to some records.
 
-    ``constant`` where none is called positive; then ``false`` for each false positive and ``true``
-    for each true positive, all by subgroup, shape (G,).
+    It is ``constant`` if no record is called positive. Each false positive adds ``false`` and each
+    true positive adds ``true``. All are by subgroup, shape (G,).
     """
 
     constant: IntArray
@@ -36,23 +36,21 @@ class Sum(NamedTuple):
     true: IntArray
 
     def times(self, factor: int) -> Sum:
-        """Return the multiple."""
         return Sum(*(factor * part for part in self))
 
     def plus(self, other: Sum) -> Sum:
-        """Return the sum of both."""
         return Sum(*(a + b for a, b in zip(self, other, strict=True)))
 
     @property
     def is_constant(self) -> bool:
-        """Whether it does not depend on the answers."""
+        """Whether the number is the same for all answers."""
         return not (self.false.any() or self.true.any())
 
 
 class Fraction(NamedTuple):
-    """A rate of all records as weighted sums of the confusion matrix.
+    """A rate of all records: the weighted sums ``above`` and ``below`` of the confusion matrix.
 
-    ``least`` and ``most`` bound ``below`` where it is not 0.
+    The value of ``below`` is 0 or from ``least`` to ``most``.
     """
 
     name: str
@@ -62,18 +60,18 @@ class Fraction(NamedTuple):
     most: int
 
     def parts(self, table: VoteTable, x: Array, threshold: int) -> tuple[int, int]:
-        """Return numerator and denominator of one ensemble."""
+        """Return the numerator and the denominator of one ensemble."""
         return tuple(round(table.value(x, threshold, w)) for w in (self.above, self.below))  # type: ignore[return-value]
 
     def against(self, above: int, below: int) -> Weights:
-        """Return the weights of what is worth 0 at ``above / below``, and more if it is better."""
+        """Return weights whose sum is positive if and only if the rate exceeds above / below."""
         return Weights(
             *(below * a - above * b for a, b in zip(self.above, self.below, strict=True))
         )
 
 
 def weights_of_table(table: IntArray, positive: int) -> Weights:
-    """Return a table (2, 3) as weights of the confusion matrix."""
+    """Return the weights of the confusion matrix in a table (2, 3) of true class by answer."""
     negative = 1 - positive
     return Weights(
         true_positive=int(table[positive, positive]),
@@ -91,7 +89,7 @@ def moves(ratio: Ratio) -> bool:
 def fraction_of(ratio: Ratio, positive: int, totals: tuple[int, int]) -> Fraction:
     """Return a ratio as weighted sums of the confusion matrix.
 
-    ``totals`` are the negative and the positive records.
+    ``totals`` are the numbers of negative and of positive records.
     """
     above, below = (weights_of_table(table, positive) for table in (ratio.over, ratio.under))
     of_class = [totals[int(code == positive)] for code in (0, 1)]
@@ -107,9 +105,9 @@ class RateRows:
     ----------
     table : VoteTable
     records : Records
-        The same ones.
+        The records of the table.
     measures : sequence of Measure
-        Those that are rates are looked at.
+        Those that are not rates are ignored.
     """
 
     def __init__(self, table: VoteTable, records: Records, measures: Sequence[Measure]) -> None:
@@ -130,12 +128,12 @@ class RateRows:
         return metric in self._measures
 
     def caps(self, metric: str, limit: float, sign: int) -> list[Cap]:
-        """Return the rows of a limit of a metric: at most it, or at least where ``sign`` is -1.
+        """Return the rows that bound a metric from above, or from below if ``sign`` is -1.
 
         Raises
         ------
         InputError
-            No rows say so.
+            No linear rows express this bound.
         """
         measure, every = self._measures[metric], np.ones(len(self._totals), dtype=np.int64)
         word = "at_most" if sign == 1 else "at_least"
@@ -144,22 +142,21 @@ class RateRows:
             raise self._no_row(metric, word)
         if not isinstance(measure, BetweenSubgroups):
             return self._of_ratio(rate, every, limit, sign)
-        ones = np.eye(len(self._totals), dtype=np.int64)
-        there = [subgroup for subgroup in ones if self._present(rate, subgroup)]
-        if measure.worst:
+        present = [subgroup for subgroup in np.diag(every) if self._present(rate, subgroup)]
+        if measure.worst:  # every subgroup has to keep the limit
             if (rate.metric.sense == "max") == (sign == 1):
                 raise self._no_row(metric, word)
             return [
-                cap for subgroup in there for cap in self._of_ratio(rate, subgroup, limit, sign)
+                cap for subgroup in present for cap in self._of_ratio(rate, subgroup, limit, sign)
             ]
         if moves(rate) or sign == -1:
             raise self._no_row(metric, word)
         caps = []
-        for a, b in permutations(there, 2):
-            (top_a, below_a), (top_b, below_b) = self._sums(rate, a), self._sums(rate, b)
+        for a, b in permutations(present, 2):  # above_a / na - above_b / nb <= limit
+            (above_a, below_a), (above_b, below_b) = self._sums(rate, a), self._sums(rate, b)
             na, nb = int(below_a.constant.sum()), int(below_b.constant.sum())
-            row = top_a.times(nb).plus(top_b.times(-na))
-            caps += self._row(row, _last_within(limit, na * nb))
+            row = above_a.times(nb).plus(above_b.times(-na))
+            caps += self._row(row, last_within(limit, na * nb))
         return caps
 
     def _no_row(self, metric: str, word: str) -> InputError:
@@ -172,16 +169,16 @@ class RateRows:
         above, below = self._sums(ratio, subgroups)
         if below.is_constant:
             whole = int(below.constant.sum())
-            return self._row(above.times(sign), _last_within(sign * limit, whole))
+            return self._row(above.times(sign), last_within(sign * limit, whole))
         most = int(2 * self._totals[subgroups > 0].sum())
         p, q = _nearest_within(limit, most, sign)
         caps = self._row(above.times(sign * q).plus(below.times(-sign * p)), 0)
-        if sign == -1 and limit > 0:  # without a denominator the rate is 0
+        if sign * limit < 0:  # a rate without a denominator is 0, which breaks the limit
             caps += self._row(below.times(-1), -1)
         return caps
 
     def _row(self, of: Sum, limit: int) -> list[Cap]:
-        """Return the row that a sum is at most a limit; none where it always is."""
+        """Return the row by which a sum is at most a limit; none if it always is."""
         row = self._records[:, :, 0] @ of.false + self._records[:, :, 1] @ of.true
         limit -= int(of.constant.sum())
         if np.maximum(row, 0).sum() <= limit:
@@ -190,12 +187,12 @@ class RateRows:
         return [Cap(_NOTHING, float(limit // factor), row / factor)]
 
     def _present(self, ratio: Ratio, subgroups: IntArray) -> bool:
-        """Return whether there are records of subgroups that a rate is about."""
+        """Return whether subgroups have any records that a rate is about."""
         counts = subgroups @ self._totals
         return bool(counts[[int(code == self._positive) for code in (0, 1)]] @ ratio.about)
 
     def _sums(self, ratio: Ratio, subgroups: IntArray) -> tuple[Sum, Sum]:
-        """Return numerator and denominator of a rate of some subgroups (0 or 1 each, (G,))."""
+        """Return the numerator and the denominator of a rate over subgroups (0 or 1 each, (G,))."""
         negative, positive = 1 - self._positive, self._positive
         n0, n1 = subgroups * self._totals[:, 0], subgroups * self._totals[:, 1]
         above, below = (
@@ -209,9 +206,13 @@ class RateRows:
         return above, below
 
 
-def _last_within(limit: float, of: int) -> int:
-    """Return the greatest whole number that, divided by ``of`` and rounded, is at most a limit."""
-    last = round(min(max(limit, -2.0), 2.0) * of)
+def last_within(limit: float, of: int) -> int:
+    """Return the greatest whole number that, divided by ``of`` and rounded, is at most a limit.
+
+    Limits below -2 or above 2, which no difference of rates reaches, count as -2 and 2.
+    """
+    limit = min(max(limit, -2.0), 2.0)
+    last = round(limit * of)
     while last / of <= limit:
         last += 1
     while last / of > limit:
@@ -220,12 +221,14 @@ def _last_within(limit: float, of: int) -> int:
 
 
 def _nearest_within(limit: float, most: int, sign: int) -> tuple[int, int]:
-    """Return the greatest fraction of denominators up to ``most`` that is at most a limit.
+    """Return the greatest fraction with a denominator up to ``most`` that, rounded, keeps a limit.
 
-    As it is rounded; the least one that is at least the limit where ``sign`` is -1.
+    With ``sign`` -1, the limit is a lower one and the fraction the least. Limits below -1 or above
+    2, which no rate reaches, count as -1 and 2.
     """
+    limit = min(max(limit, -1.0), 2.0)
     q = np.arange(1, most + 1)
-    near = np.rint(min(max(limit, -1.0), 2.0) * q)
+    near = np.rint(limit * q)
     candidates: list[tuple[float, int, int]] = []
     for p in (near - 1, near, near + 1):
         values: FloatArray = p / q

@@ -1,4 +1,4 @@
-"""The picture of a pruned ensemble: the proof, the votes, what is called rightly, the members."""
+"""The figure of a pruned ensemble: the proof, the votes, the confusion matrix, the members."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from framework.files import write_whole
 if TYPE_CHECKING:
     import pandas as pd
 
-_BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#777777"  # apart for every kind of colour vision
+_BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#777777"  # safe for every kind of colour vision
 _RATES = (
     ("true_positive_rate", "false_negative_rate"),
     ("false_positive_rate", "true_negative_rate"),
@@ -24,7 +24,7 @@ _RATES = (
 def write_pruning(run_dir: RunDir) -> list[Path]:
     """Write ``pruning.png`` of a run that solved an integer program; return its path.
 
-    Nothing for other runs: those without the tables ``gap`` and ``votes``.
+    Nothing is written for other runs, which have no tables ``gap`` and ``votes``.
     """
     names = ("gap", "votes", "front")
     if not all((run_dir.path / f"{name}.csv").is_file() for name in names):
@@ -65,14 +65,14 @@ def _draw_gap(axes: Any, gap: pd.DataFrame) -> None:
         ylabel="weighted sum of the confusion matrix",
         title=f"Proof: gap {gap['gap'].iloc[-1]:.2%}",
     )
-    if len(gap) == 1:  # a point says nothing
+    if len(gap) == 1:  # a single point needs an explanation
         text = "first bound and first ensemble;\nno linear program was needed or solved since"
         axes.text(0.5, 0.75, text, transform=axes.transAxes, ha="center")
     axes.legend(frameon=False)
 
 
 def _draw_votes(axes: Any, votes: pd.DataFrame) -> None:
-    """Draw how many records of each class get how many votes, and the threshold."""
+    """Draw the share of each class's records by number of votes, and the threshold."""
     x = votes["votes"].to_numpy()
     for shift, name, colour in ((-0.2, "negative", _ORANGE), (0.2, "positive", _BLUE)):
         share = votes[name] / max(votes[name].sum(), 1)
@@ -106,7 +106,6 @@ def _draw_confusion(axes: Any, row: pd.Series[Any]) -> None:
 
 
 def _draw_members(axes: Any, row: pd.Series[Any]) -> None:
-    """List the members."""
     genes = [name for name in row.index if name.startswith("gene_") and name != "gene_threshold"]
     members = [name.removeprefix("gene_") for name in genes if row[name] > 0]
     axes.axis("off")

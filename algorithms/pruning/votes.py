@@ -1,9 +1,9 @@
-"""The votes of a pool as merged patterns, and what ensembles of it get right.
+"""The votes of a pool as merged patterns, and the confusion matrices of its ensembles.
 
 Records on which the same classifiers vote positive are one *pattern*, with its numbers of negative
 and of positive records. An ensemble of members ``x`` with threshold ``L`` calls a record positive
-if it has more than ``L`` votes of members (pruning paper, Section 3). A pattern is held as the bits
-of 64-bit words, so that votes are counted 64 classifiers at a time.
+if it has more than ``L`` votes of members (pruning paper, Section 3). A pattern is stored as bits
+of 64-bit words, so that votes are counted for 64 classifiers at a time.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ from framework.jit import njit
 
 
 class Weights(NamedTuple):
-    """What one record of each cell of the confusion matrix is worth (Equation 1).
-
-    Whole numbers stay exact.
-    """
+    """The value of a record in each cell of the confusion matrix (Equation 1)."""
 
     true_positive: float = 1
     false_negative: float = 0
@@ -52,12 +49,12 @@ def rates_of(n0: int, n1: int) -> dict[str, Rate]:
 
 @dataclass(frozen=True)
 class VoteTable:
-    """The votes of ``K`` classifiers, records with equal votes merged.
+    """The votes of ``K`` classifiers, where records with equal votes are merged.
 
     Attributes
     ----------
     patterns : numpy.ndarray of uint64, shape (P, words)
-        Bit ``k`` of a row: classifier ``k`` votes positive.
+        Bit ``k`` of a row is 1 if classifier ``k`` votes positive.
     records : numpy.ndarray of int64, shape (P, 2)
         Negative and positive records with these votes.
     k : int
@@ -98,7 +95,7 @@ class VoteTable:
         return unpacked(self.patterns, self.k)
 
     def histograms(self, X: Array) -> IntArray:
-        """Count records by class and votes: shape (n, 2, K + 1) for ensembles of shape (n, K)."""
+        """Count records by class and votes: (n, 2, K + 1) for ensembles (n, K)."""
         counts = histograms(self.patterns, self.records, packed(X > 0))
         return np.asarray(counts[:, :, : self.k + 1])
 
@@ -108,9 +105,9 @@ class VoteTable:
         return np.asarray((self.histograms(X) * above[:, np.newaxis]).sum(axis=2))
 
     def net_weights(self, weights: Weights) -> tuple[FloatArray, float]:
-        """Return the worth of calling each pattern positive, shape (P,), and of calling none so.
+        """Return the gain of calling each pattern positive, (P,), and the value of calling none so.
 
-        Whole numbers as weights give whole numbers, exact below 2^53.
+        Weights that are whole numbers give whole numbers, exact below 2^53.
         """
         n0, n1 = self.totals
         up = weights.true_positive - weights.false_negative
@@ -134,7 +131,7 @@ def confusion_rates(fp: Array, tp: Array, n0: Any, n1: Any) -> list[FloatArray]:
     fp, tp : numpy.ndarray of whole numbers, shape (n,) or (n, b)
         False and true positives.
     n0, n1 : int or numpy.ndarray, shape (b,)
-        Negative and positive records; a class without records has rates of 0 and no part in
+        Negative and positive records. A class without records has rates of 0 and is left out of
         balanced accuracy.
     """
     tn, fn = n0 - fp, n1 - tp
@@ -160,7 +157,7 @@ def packed(rows: BoolArray) -> WordArray:
 
 
 def unpacked(words: WordArray, k: int) -> BoolArray:
-    """Undo :func:`packed` for ``k`` columns."""
+    """Return the rows, with ``k`` columns, that :func:`packed` made these words of."""
     as_bytes = np.ascontiguousarray(words, dtype="<u8").view(np.uint8)
     return np.unpackbits(as_bytes, axis=1, count=k, bitorder="little").astype(bool)
 
@@ -168,23 +165,24 @@ def unpacked(words: WordArray, k: int) -> BoolArray:
 def weights_of(
     name: str | Sequence[float], n0: int, n1: int, where: str = "algorithm.weights"
 ) -> Weights:
-    """Return the weights of a name, or the four given.
+    """Return the weights with a name, or four numbers as weights.
 
     Parameters
     ----------
     name : {'accuracy', 'balanced_accuracy', 'recall'} or four numbers
-        Of a true positive, false negative, true negative and false positive.
-        ``balanced_accuracy`` are N0 and N1, a multiple of the paper's theta-weighted function: its
-        maximum is that of balanced accuracy (Theorem 1).
+        The numbers are those of a true positive, false negative, true negative and false positive.
+        ``balanced_accuracy`` stands for N0 and N1, a multiple of the paper's theta-weighted
+        function, which has the same maximum (Theorem 1).
     n0, n1 : int
         Negative and positive records.
     where : str
-        Key, for messages.
+        The key, for messages.
 
     Raises
     ------
     InputError
-        Another name, not four finite numbers, or four zeros.
+        There is no such name, there are not four finite numbers, or right and wrong answers have
+        the same weights.
     """
     if isinstance(name, str):
         named = {
@@ -228,7 +226,7 @@ def popcount(word: np.uint64) -> int:
 
 @njit
 def histograms(patterns: WordArray, records: IntArray, members: WordArray) -> IntArray:
-    """Count records by class and by votes that they get.
+    """Count records by class and number of votes.
 
     Parameters
     ----------
@@ -240,12 +238,12 @@ def histograms(patterns: WordArray, records: IntArray, members: WordArray) -> In
 
     Returns
     -------
-    numpy.ndarray of int64, shape (n, 2, K + 1) where K is 64 times the words
-        ``[r, c, v]``: records of class ``c`` with ``v`` votes of ensemble ``r``.
+    numpy.ndarray of int64, shape (n, 2, 64 words + 1)
+        ``[r, c, v]`` counts the records of class ``c`` with ``v`` votes of ensemble ``r``.
 
     Notes
     -----
-    O(n P words). All thresholds follow from it: those above L votes are called positive.
+    O(n P words). The counts for any threshold L follow: records with more votes are positive.
     """
     words = patterns.shape[1]
     out = np.zeros((len(members), 2, 64 * words + 1), dtype=np.int64)
@@ -261,7 +259,7 @@ def histograms(patterns: WordArray, records: IntArray, members: WordArray) -> In
 
 @njit
 def called_positive(patterns: WordArray, members: WordArray, thresholds: IntArray) -> BoolArray:
-    """Return which patterns have more than the threshold's votes, shape (n, P)."""
+    """Return which patterns have more votes than an ensemble's threshold, shape (n, P)."""
     out = np.empty((len(members), len(patterns)), dtype=np.bool_)
     for r in range(len(members)):
         for p in range(len(patterns)):
@@ -285,7 +283,7 @@ def pair_credits(credit: FloatArray, X: Array) -> FloatArray:
     Returns
     -------
     numpy.ndarray of float64, shape (n, 2)
-        Zeros for ensembles of one.
+        Zeros for ensembles of one member.
     """
     out = np.zeros((len(X), 2))
     for r in range(len(X)):
@@ -306,7 +304,7 @@ def pair_credits(credit: FloatArray, X: Array) -> FloatArray:
 
 @njit
 def member_sums(costs: FloatArray, X: Array) -> FloatArray:
-    """Add up each member's costs in the order of the members: (n, costs) of (K, costs), (n, K)."""
+    """Return the sums (n, c) of members' costs (K, c) for ensembles (n, K), in a fixed order."""
     out = np.zeros((len(X), costs.shape[1]))
     for r in range(len(X)):
         for k in range(X.shape[1]):

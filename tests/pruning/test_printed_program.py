@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from algorithms.pruning.branch_and_bound.instance import Budget, Requirements
-from algorithms.pruning.diversity import Demand, demand_of, failure_credit
+from algorithms.pruning.diversity import Demand, demand_of, pair_table
 from algorithms.pruning.papers.printed_program import PrintedProgram, Program, check_solver
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.searches.ip import IntegerProgram
@@ -37,7 +37,7 @@ def test_the_printed_program_finds_the_best_of_all_ensembles(k, n, seed, weights
 @given(st.integers(2, 5), st.integers(6, 20), st.integers(0, 10_000))
 def test_diversity_majority_sizes_and_costs_are_kept_to(k, n, seed):
     votes, y = pool(k, n, seed)
-    credit, rng = failure_credit(votes != y), np.random.default_rng(seed)
+    credit, rng = pair_table(votes != y), np.random.default_rng(seed)
     costs, limit = rng.integers(1, 9, k).astype(float), 11.0
     majority = bool(seed % 2)
     tau = float(rng.uniform(0, 0.6))

@@ -15,7 +15,6 @@ from algorithms.pruning.diversity import (
     NAMES,
     Demand,
     demand_of,
-    failure_credit,
     pair_table,
     weighted_pair_tables,
 )
@@ -145,13 +144,13 @@ def test_histograms_count_votes(k, n, seed):
 
 def test_the_papers_example_of_failure_credit():
     a, b = "0011011101", "0110001110"  # 0: failed
-    credit = failure_credit(np.array([[digit == "0" for digit in row] for row in (a, b)]))
+    credit = pair_table(np.array([[digit == "0" for digit in row] for row in (a, b)]))
     assert credit[0, 1] == credit[1, 0] == 5 / 9
     assert credit[0, 0] == 0
 
 
 def test_failure_credit_of_classifiers_that_never_fail_is_zero():
-    credit = failure_credit(np.array([[False, False], [False, False], [True, False]]))
+    credit = pair_table(np.array([[False, False], [False, False], [True, False]]))
     assert credit[0, 1] == 0
     assert credit[0, 2] == 1
 
@@ -159,7 +158,7 @@ def test_failure_credit_of_classifiers_that_never_fail_is_zero():
 @given(st.integers(2, 9), st.integers(2, 30), st.integers(0, 99))
 def test_mean_credit_of_members_is_the_mean_over_pairs(k, n, seed):
     rng = np.random.default_rng(seed)
-    credit = failure_credit(rng.random((k, n)) < 0.4)
+    credit = pair_table(rng.random((k, n)) < 0.4)
     members = np.flatnonzero(rng.random(k) < 0.7)
     X = np.isin(np.arange(k), members)[np.newaxis].astype(np.int8)
     least, mean = kernels.pair_credits(credit, X)[0]

@@ -13,7 +13,7 @@ from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.searches.ip import IntegerProgram
 from algorithms.pruning.searches.ip_front import ExactFront
 from framework.data.subgroups import Subgroups
-from framework.errors import InputError
+from framework.errors import InputError, NoneFeasible
 from framework.roles import Constraint, Objective, Roles
 from framework.testing import AlgorithmCase, certificates_hold
 from tests.made_up_libraries import made_up
@@ -76,6 +76,26 @@ def test_a_limit_is_that_of_the_fraction_as_it_is_reported(limit):
             assert front.rows.values["accuracy"].tolist() == [best_of_all(problem, roles)]
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "precision:yes", "accuracy_difference"])
+def test_a_limit_far_beyond_the_range_of_a_rate_is_no_row(metric):
+    problem = rated()
+    limits = [Constraint(metric, at_most=1e15)]
+    if metric != "accuracy_difference":
+        limits.append(Constraint(metric, at_least=-1e15))
+    roles = Roles(problem.metrics, [Objective("balanced_accuracy", "max")], limits)
+    assert not IntegerProgram(problem, roles, seed=0)._requirements.caps
+
+
+@pytest.mark.parametrize("limit", [{"at_most": -5.0}, {"at_least": 7.0}])
+def test_that_no_rate_keeps_a_limit_is_proven(limit):
+    problem = rated()
+    roles = Roles(
+        problem.metrics, [Objective("f1:no", "max")], [Constraint("precision:yes", **limit)]
+    )
+    with pytest.raises(NoneFeasible, match=r"proved that none does \(precision:yes"):
+        IntegerProgram(problem, roles, seed=0, looks=20).ask()
+
+
 @pytest.mark.parametrize(
     ("metric", "limits"),
     [
@@ -115,7 +135,7 @@ def test_bounds_of_a_fraction_cut_short_hold_and_it_can_be_gone_on_with():
     roles = Roles(problem.metrics, [Objective("f1:yes", "max")])
     best = best_of_all(problem, roles)
     search = IntegerProgram(problem, roles, seed=0, looks=1)
-    solver = search._begun()
+    solver = search._new_solver()
     bounds = []
     for _ in range(500):
         if solver.done:

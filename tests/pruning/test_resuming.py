@@ -9,11 +9,11 @@ import pytest
 
 from algorithms.pruning.branch_and_bound.instance import Instance, Requirements
 from algorithms.pruning.branch_and_bound.solver import BranchAndBound, pack, unpack
-from algorithms.pruning.diversity import demand_of, failure_credit
+from algorithms.pruning.diversity import demand_of, pair_table
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.searches import ip
 from algorithms.pruning.searches.ip import IntegerProgram
-from algorithms.pruning.searches.ip_front import ExactFront, as_note, noted
+from algorithms.pruning.searches.ip_front import ExactFront, from_json, to_json
 from algorithms.pruning.votes import VoteTable, Weights
 from framework.libraries.library import Library
 from framework.preparation import Checkpoints, Preparation
@@ -47,7 +47,7 @@ def killed(search, checkpoints, after):
 @pytest.mark.parametrize("demand", [None, "f3"])
 def test_a_solve_in_bytes_goes_on_as_if_it_had_not_been(demand):
     votes, y = pool(14, 120, 5)
-    table, credit = VoteTable.of(votes, y), failure_credit(votes != y)
+    table, credit = VoteTable.of(votes, y), pair_table(votes != y)
     instance = Instance.of(
         table, Weights(1, 0, 1, 0), Requirements(credit=credit, demand=demand_of(demand, credit))
     )
@@ -120,8 +120,8 @@ def test_bytes_that_are_no_solve_are_refused(damage):
 
 
 def test_a_killed_solve_goes_on_from_what_was_proven(monkeypatch):
-    monkeypatch.setattr(ip, "_EVERY", 0.0)
-    monkeypatch.setattr(ip, "_NOTE_EVERY", 0.0)
+    monkeypatch.setattr(ip, "_REPORT_EVERY", 0.0)
+    monkeypatch.setattr(ip, "_SAVE_EVERY", 0.0)
     votes, y = pool(16, 150, 1, skill=0.6)
     P = np.where(votes, 0.9, 0.1)
     problem = PruningProblem(Library.from_arrays([str(i) for i in range(16)], P, y * 1, [0, 1]))
@@ -180,8 +180,8 @@ def test_cells_that_were_solved_are_not_solved_again():
     assert np.array_equal(search.ask(), X)
 
 
-def test_a_damaged_note_of_a_cell_is_none():
-    assert noted(None) is None
-    assert noted(b"{") is None
-    assert noted(b'[{"at_most": 1}]') is None
-    assert noted(as_note([])) is None
+def test_a_damaged_checkpoint_of_a_cell_is_none():
+    assert from_json(None) is None
+    assert from_json(b"{") is None
+    assert from_json(b'[{"at_most": 1}]') is None
+    assert from_json(to_json([])) is None

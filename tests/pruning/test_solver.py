@@ -32,7 +32,7 @@ from algorithms.pruning.branch_and_bound.relaxation import (
     implications,
 )
 from algorithms.pruning.branch_and_bound.solver import BranchAndBound, share_of_gap
-from algorithms.pruning.diversity import Demand, demand_of, failure_credit
+from algorithms.pruning.diversity import Demand, demand_of, pair_table
 from algorithms.pruning.votes import VoteTable, Weights, rates_of, weights_of
 from framework.errors import InputError
 from tests.conftest import examples
@@ -110,7 +110,7 @@ def test_the_best_of_all_ensembles_is_found_for_any_weights(k, n, seed, weights)
 @given(st.integers(2, 6), st.integers(6, 30), st.integers(0, 10_000), st.booleans())
 def test_demands_are_kept_to(k, n, seed, majority):
     votes, y = pool(k, n, seed)
-    credit = failure_credit(votes != y)
+    credit = pair_table(votes != y)
     rng = np.random.default_rng(seed)
     weights = weights_of("balanced_accuracy", int((~y).sum()), int(y.sum()))
     tau = float(rng.uniform(0, 0.7))

@@ -1,15 +1,12 @@
 """EXP1 to EXP6 of the HAPEns paper (Section 4), from the runs of an experiment.
 
-Every method's front is chosen on validation predictions and scored on test records; the paper's
-reading, in which all ensembles compete with their test losses, is called hindsight.
+Tables have a row for each ensemble: its data set, method and seed, its costs, its losses on
+validation (out-of-fold) predictions and on test records, and whether the method returns it. A
+method's front is chosen by validation loss and then scored by test loss. In the paper's reading,
+called hindsight, all ensembles compete with their test losses.
 
-How good are the ensembles that methods build: the indicators of the HAPEns paper (Section 4).
-
-Rows are ensembles of one task (data set) and seed, by method: what each costs, its loss on
-validation (out-of-fold) predictions and on test records, and whether the method itself returns it.
-
-Figures 4 and 5 are no results: they show the data sets and base models of TabRepo, which are not at
-hand. What our libraries have instead is in the ``library.json`` of each.
+Figures 4 and 5 are missing: they show the data sets and base models of TabRepo, which are not
+available. The ``library.json`` of each library describes what is used instead.
 """
 
 from __future__ import annotations
@@ -39,7 +36,7 @@ _BLUE, _ORANGE, _GREY = "#34618c", "#d9822b", "#9aa3ad"
 
 
 def main(comparison: Comparison) -> Page:
-    """EXP1 to EXP4: hypervolume and IGD+ of test loss against costs, and what is built."""
+    """EXP1 to EXP4: hypervolume and IGD+ of test loss against costs, and counts of ensembles."""
     rows = ensembles(comparison)
     tables, rankings = {}, {}
     readings = [("exp1", "hardware"), *(("exp3", cost) for cost in COSTS)]
@@ -64,26 +61,26 @@ def main(comparison: Comparison) -> Page:
 
 
 def _claims(tables: dict[str, pd.DataFrame], rankings: dict[str, Ranking]) -> list[Claim]:
-    """Return what the paper says of EXP1 to EXP4, all by test losses in hindsight."""
+    """Return the paper's claims of EXP1 to EXP4, all by test losses in hindsight."""
     volume, igd = (f"rank ({name})" for name in ("hypervolume", "IGD+"))
     whole = tables["figure7"].set_index("method")
     if volume not in whole:  # one data set has no ranks
         return []
     costs = {cost: tables[f"exp3_{cost}_hindsight"].set_index("method")[volume] for cost in COSTS}
-    built = tables["exp4"].set_index("method")
+    counts = tables["exp4"].set_index("method")
     single, ges, multi, qdo, hapens = PAPER
     far = rankings["figure7"].tests["Hypervolume"].critical_difference
 
-    def ranks(of: pd.Series[float], *methods: str) -> str:
-        return ", ".join(f"{method} {of[method]:.2f}" for method in methods)
+    def ranks(column: pd.Series[float], *methods: str) -> str:
+        return ", ".join(f"{method} {column[method]:.2f}" for method in methods)
 
     def numbers(name: str, *methods: str) -> str:
-        return ranks(built[name], *methods)
+        return ranks(counts[name], *methods)
 
     apart = [
         name for name in (ges, multi, qdo) if whole[volume][name] - whole[volume][hapens] > far
     ]
-    leads = [cost for cost, of in costs.items() if of[hapens] == of[list(PAPER)].min()]
+    leads = [cost for cost, r in costs.items() if r[hapens] == r[list(PAPER)].min()]
     of_time = costs["inference_time"]
     return [
         Claim("HAPEns is significantly ahead of GES*, Multi-GES and QDO-ES", "EXP1, Figure 7",
@@ -103,17 +100,17 @@ def _claims(tables: dict[str, pd.DataFrame], rankings: dict[str, Ranking]) -> li
               of_time[multi] == of_time[[single, ges, multi, qdo]].min()),
         Claim("GES* returns more ensembles than HAPEns", "10 to 15 more, Figure 14",
               numbers("returned", ges, hapens),
-              bool(built.returned[ges] > built.returned[hapens])),
+              bool(counts.returned[ges] > counts.returned[hapens])),
         Claim("fewer of these lie on its front", "EXP4, Figure 13",
               numbers("on_front", ges, hapens),
-              bool(built.on_front[ges] < built.on_front[hapens])),
+              bool(counts.on_front[ges] < counts.on_front[hapens])),
         Claim("Multi-GES returns fewer different ensembles than GES*", "EXP4, Figure 14",
-              numbers("unique", multi, ges), bool(built.unique[multi] < built.unique[ges])),
+              numbers("unique", multi, ges), bool(counts.unique[multi] < counts.unique[ges])),
     ]  # fmt: skip
 
 
 def costs(comparison: Comparison) -> Page:
-    """EXP5, the cost in HAPEns' niches, and what the paper leaves open of niches and costs."""
+    """EXP5: HAPEns with niches by different costs, some of which the paper leaves open."""
     rows = ensembles(comparison)
     table, ranking = ranked(rows, "hardware", False)
     hindsight, _ = ranked(rows, "hardware", True)
@@ -180,10 +177,10 @@ def _weight(method: str) -> float:
 
 
 def ensembles(comparison: Comparison) -> pd.DataFrame:
-    """Return one row per ensemble that counts: what a run returns, and its front.
+    """Return a row for each ensemble that a run returns or that is on its front.
 
-    Columns: data, method, seed, ``returned``, ``weights`` (a text that equal ensembles share),
-    ``val_loss``, ``test_loss`` and the costs.
+    Columns: ``data``, ``method``, ``seed``, ``returned``, ``weights`` (a text that equal ensembles
+    share), ``val_loss``, ``test_loss`` and the costs.
     """
     return pd.concat(
         [_ensembles(case, run) for case in comparison.cases for run in case.runs],
@@ -230,7 +227,7 @@ def ranked(rows: pd.DataFrame, cost: str, hindsight: bool) -> tuple[pd.DataFrame
 
 
 def _tests(scored: pd.DataFrame, indicator: str) -> tuple[list[str], RankTests | None]:
-    """Rank the methods by the mean over seeds, one block per data set; None with one data set."""
+    """Rank the methods by means over seeds, one block per data set; no tests with one block."""
     table = scored.pivot_table(index="data", columns="method", values=indicator, aggfunc="mean")
     methods = [m for m in dict.fromkeys(scored.method) if m in table]
     losses = table[methods].to_numpy() * (-1.0 if indicator == "hypervolume" else 1.0)
@@ -249,7 +246,7 @@ def _tasks(rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 
 def _counts(table: pd.DataFrame) -> Figure:
-    """Draw how many ensembles methods return, and how many of use (Figures 13 and 14)."""
+    """Draw how many ensembles methods return, different ones and on the front (Figures 13, 14)."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 0.42 * len(table) + 1.4), layout="constrained")
@@ -266,7 +263,7 @@ def _counts(table: pd.DataFrame) -> Figure:
 
 
 def _where(rows: pd.DataFrame, across: int = 4) -> Figure:
-    """Draw where the ensembles lie that each method returns (Figures 9 and 15)."""
+    """Draw costs and losses of the ensembles that each method returns (Figures 9 and 15)."""
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
 
@@ -284,7 +281,7 @@ def _where(rows: pd.DataFrame, across: int = 4) -> Figure:
             part.test_loss,
             gridsize=24,
             extent=(0, 1, 0, 1),
-            norm=LogNorm(vmin=0.2),  # so that a single one is seen
+            norm=LogNorm(vmin=0.2),  # so that a single ensemble is visible
             cmap="Blues",
             mincnt=1,
         )
@@ -316,9 +313,9 @@ def _by_weight(table: pd.DataFrame) -> Figure:
 
 
 COSTS = ("inference_time", "memory", "disk")
-REFERENCE = 1.01  # in each normalised objective; the authors' code
-ARCHIVE = " + archive"  # behind a method's name: the front of all that it evaluated
-KEEPS_LESS = ("GES*", "Multi-GES", "QO-ES", "QDO-ES", "HAPEns")  # than it evaluates
+REFERENCE = 1.01  # of the hypervolume, in each normalised objective, as in the authors' code
+ARCHIVE = " + archive"  # after a method's name: the front of all that it evaluated
+KEEPS_LESS = ("GES*", "Multi-GES", "QO-ES", "QDO-ES", "HAPEns")  # methods that return a selection
 
 
 def normalised(rows: pd.DataFrame) -> pd.DataFrame:
@@ -332,8 +329,8 @@ def normalised(rows: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        The same with these columns scaled, and ``hardware``: the mean of the scaled costs. A
-        column without spread becomes 0.
+        The rows with these columns scaled, and ``hardware``, the mean of the scaled costs. A
+        column of equal values becomes 0.
     """
     rows = rows.copy()
     for column in ("val_loss", "test_loss", *COSTS):
@@ -344,22 +341,22 @@ def normalised(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def chosen(rows: pd.DataFrame, cost: str) -> pd.DataFrame:
-    """Return the rows that nothing beats in validation loss and cost: what a user can know."""
+    """Return the non-dominated rows in validation loss and cost, which a user can know."""
     return rows[nondominated(rows[["val_loss", cost]].to_numpy())]
 
 
 def fronts(rows: pd.DataFrame, cost: str, hindsight: bool) -> dict[str, FloatArray]:
-    """Return each method's points (test loss, cost), of what it returns and of its archive.
+    """Return the points (test loss, cost) of each method's front, and of its archive's front.
 
     Parameters
     ----------
     rows : pandas.DataFrame
-        Of one task and seed, :func:`normalised`, with columns ``method`` and ``returned``.
+        The :func:`normalised` rows of one task and seed, with columns ``method`` and ``returned``.
     cost : str
         ``hardware`` or one of ``COSTS``.
     hindsight : bool
-        The paper's reading: all ensembles that are returned compete with their test losses, which
-        nobody knows when choosing. Otherwise the front is chosen on validation, then scored.
+        Whether all returned ensembles compete with their test losses, which nobody knows when
+        choosing. Otherwise the front is chosen on validation, then scored.
     """
     points = {}
     for method, part in rows.groupby("method", sort=False):

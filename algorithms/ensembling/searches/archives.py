@@ -12,7 +12,7 @@ from framework.pareto import nondominated
 
 
 class EliteArchive(Protocol):
-    """What keeps the best of the rows that are added to it, numbered from 0 as they come."""
+    """Keeps the best of the rows that are added, which are numbered from 0 in their order."""
 
     def __len__(self) -> int:
         """Return how many rows were added."""
@@ -32,13 +32,7 @@ class EliteArchive(Protocol):
 
 
 class BestArchive:
-    """The best rows of all, whatever their behaviour.
-
-    Parameters
-    ----------
-    size : int
-        How many are kept.
-    """
+    """The ``size`` best rows, whatever their behaviour."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -47,19 +41,16 @@ class BestArchive:
         self._rows = 0
 
     def __len__(self) -> int:
-        """Return how many rows were added."""
         return self._rows
 
     def ranked(self) -> IntArray:
-        """Return the elites, best first."""
         return self.elites
 
     def feasible(self) -> IntArray:
-        """Return the elites that violate nothing."""
         return np.asarray(self.elites[self._keys[1] == 0.0])
 
     def add(self, behaviour: FloatArray, violation: FloatArray, loss: FloatArray) -> None:
-        """Add rows by violation and loss, shape (n,); the behaviour is ignored."""
+        """Add rows by violation, then loss, shape (n,); the behaviour is ignored."""
         rows = np.concatenate([self.elites, np.arange(self._rows, self._rows + len(loss))])
         keys = np.concatenate([self._keys, np.stack([loss, violation])], axis=1)
         order = np.lexsort(keys)[: self.size]  # stable: the first of equals comes first
@@ -70,7 +61,8 @@ class BestArchive:
 class FrontArchive:
     """The front of all rows: the feasible ones that no other row dominates.
 
-    Before there is a feasible row, those with the least violation. Of equal rows the first is kept.
+    Before there is a feasible row, it is the front of those with the least violation. Of rows with
+    equal objectives the first is kept.
     """
 
     def __init__(self) -> None:
@@ -79,17 +71,14 @@ class FrontArchive:
         self._table: FloatArray | None = None  # violation, loss, objectives
 
     def __len__(self) -> int:
-        """Return how many rows were added."""
         return self._rows
 
     def ranked(self) -> IntArray:
-        """Return the elites, least loss first."""
         if self._table is None:
             return self._elites
         return np.asarray(self._elites[np.lexsort((self._elites, self._table[:, 1]))])
 
     def feasible(self) -> IntArray:
-        """Return the elites that violate nothing."""
         if self._table is None:
             return self._elites
         return np.asarray(self._elites[self._table[:, 0] == 0.0])
@@ -122,10 +111,10 @@ def _front(table: FloatArray) -> BoolArray:
 class SlidingArchive:
     """A grid over two behaviours, with sliding boundaries, that keeps the best row of each cell.
 
-    The boundaries are equally wide at first. Later they are, in each dimension, the values at
-    rank ``int(j * n / cells)`` of the ``n`` rows seen, and their greatest value. At any time a
+    All cells have the same size at first. Later, the boundaries in each dimension are the values at
+    rank ``int(j * n / cells)`` of the ``n`` rows so far, and their greatest value. At any time a
     cell holds the best of *all* rows that lie in it, elites or not: by violation, then loss, then
-    by coming first. A value on a boundary lies in the cell above; values beyond the outer
+    order of coming. A value on a boundary lies in the cell above; values beyond the outer
     boundaries lie in the outer cells.
 
     Parameters
@@ -136,13 +125,13 @@ class SlidingArchive:
         The boundaries slide when ``first`` rows are in, and from then on whenever the number of
         rows is a multiple of ``every``.
     cells : int
-        Per dimension.
+        Number of cells in each dimension.
 
     Notes
     -----
-    Fontaine et al. 2019, doi:10.1145/3321707.3321794; as there, the whole history is put in again
-    where boundaries slide: O(n) each time. Of equally good rows ribs' archive may keep a later one
-    that was an elite before.
+    Fontaine et al. 2019, doi:10.1145/3321707.3321794. As there, the whole history is put in again
+    when boundaries slide, in O(n). Of equally good rows, the archive of the package ribs may keep
+    a later one that was an elite before.
     """
 
     def __init__(
@@ -162,21 +151,18 @@ class SlidingArchive:
         self._sorted: FloatArray = np.zeros((2, 0))  # behaviours up to the last slide, ascending
 
     def __len__(self) -> int:
-        """Return how many rows were added."""
         return self._rows
 
     @property
     def elites(self) -> IntArray:
-        """Rows that are the best of a cell, cell by cell; rows are counted from 0 as added."""
+        """The best row of each cell that has one, cell by cell."""
         return np.asarray(self._cells[self._cells >= 0])
 
     def ranked(self) -> IntArray:
-        """Return the elites, best first."""
         rows = self.elites
         return np.asarray(rows[np.lexsort((rows, self._table[3, rows], self._table[2, rows]))])
 
     def feasible(self) -> IntArray:
-        """Return the elites that violate nothing."""
         return np.asarray(self.elites[self._table[2, self.elites] == 0.0])
 
     def add(self, behaviour: FloatArray, violation: FloatArray, loss: FloatArray) -> None:
@@ -193,8 +179,8 @@ class SlidingArchive:
             room = np.zeros((4, 2 * self._rows - self._table.shape[1]))
             self._table = np.concatenate([self._table, room], axis=1)
         self._table[:, before : self._rows] = [*behaviour.T, violation, loss]
-        # Which row is the best of a cell depends on the boundaries of now alone, so that of
-        # several slides within these rows only the last one counts.
+        # The best row of a cell depends on the latest boundaries only, so that of several slides
+        # within these rows only the last one counts.
         slide = self._rows // self.every * self.every
         if slide <= self.first:
             slide = self.first if self.first <= self._rows else 0
@@ -217,11 +203,11 @@ class SlidingArchive:
 def _enter(
     table: FloatArray, first: int, last: int, boundaries: FloatArray, cells: IntArray
 ) -> None:
-    """Give each of some rows its cell, where it is better than the row that is there."""
+    """Put each of some rows into its cell if it is better than the row that is there."""
     x, y, violation, loss = table
     for row in range(first, last):
         i, j = _cell_of(boundaries[0], x[row]), _cell_of(boundaries[1], y[row])
-        other = cells[i, j]  # came before, so it stays where both are equally good
+        other = cells[i, j]  # it came before, so it stays if both are equally good
         if (
             other < 0
             or violation[row] < violation[other]
@@ -232,7 +218,7 @@ def _enter(
 
 @njit
 def _cell_of(boundaries: FloatArray, value: float) -> int:
-    """Return the cell of a value: the last that begins at or below it; outer values the outer."""
+    """Return the last cell that begins at or below a value; the first cell for values below all."""
     cell = 0
     while cell < len(boundaries) - 2 and boundaries[cell + 1] <= value:
         cell += 1

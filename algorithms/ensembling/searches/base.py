@@ -1,4 +1,4 @@
-"""The base of the searches over ensembles, and the simplest two: all models alone, the best one."""
+"""The base of the searches over ensembles, and two that evaluate single models only."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class CountsSearch(Algorithm):
     Parameters
     ----------
     problem : Problem
-        Over :class:`~framework.space.Counts`.
+        With the space :class:`~framework.space.Counts`.
     roles : Roles
     seed : int
     fitness : str, optional
-        The objective that is minimised or maximised; the first one if None.
+        The objective that :meth:`loss` is made from; the first one if None.
 
     Raises
     ------
     InputError
-        A fitness that is no objective.
+        The fitness is not an objective.
     """
 
     spaces = (Counts,)
@@ -56,18 +56,17 @@ class CountsSearch(Algorithm):
         return np.eye(self.space.d, dtype=self.space.dtype)
 
     def loss(self, batch: Evaluated) -> FloatArray:
-        """Return the fitness as a distance from its best possible value, shape (n,)."""
+        """Return how far the fitness is from its best possible value (0 if none), shape (n,)."""
         losses = self.roles.losses(batch.values)
         return np.asarray(losses[:, self._fitness] - self._ideal)
 
     def sign_of(self, name: str, key: str) -> float:
         """Return 1 for a metric to minimise and -1 for one to maximise.
 
-        Parameters
-        ----------
-        name : str
-        key : str
-            Of the configuration, for the message.
+        Raises
+        ------
+        InputError
+            The problem has no such metric; the message names the configuration's ``key``.
         """
         metrics = self.roles.metrics
         if name not in metrics:
@@ -81,7 +80,7 @@ class CountsSearch(Algorithm):
 class Singles(CountsSearch):
     """Evaluate every model alone, once, and return those that are feasible.
 
-    Parameters: as for :class:`CountsSearch`; nothing is random.
+    It has the parameters of :class:`CountsSearch`; nothing is random.
     """
 
     def __init__(self, problem: Problem, roles: Roles, *, seed: int, **options: Any) -> None:
@@ -93,7 +92,7 @@ class Singles(CountsSearch):
         return self.singles()
 
     def learn(self, batch: Evaluated) -> None:
-        """Note what is returned."""
+        """Decide which models are returned."""
         feasible = batch.take(batch.ok & (self.roles.violation(batch.values) == 0.0))
         self._returned = self._chosen(feasible)
         self.done, self.reason = True, "every model was evaluated"
@@ -107,10 +106,7 @@ class Singles(CountsSearch):
 
 
 class SingleBest(Singles):
-    """Evaluate every model alone and return the feasible one of least loss, first of equals.
-
-    Parameters: as for :class:`Singles`.
-    """
+    """Evaluate every model alone; return the feasible one with the least loss, first of equals."""
 
     def _chosen(self, rows: Evaluated) -> IntArray:
         if len(rows) == 0:

@@ -1,6 +1,6 @@
-"""Makes batches of new ensembles from known ones: parents, crossover, mutation, rejection.
+"""Children of ensembles, a batch at a time: choice of parents, crossover, mutation, rejection.
 
-Count vectors with few members, stored as lists of members.
+Ensembles are count vectors with few members, stored as lists of members.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from framework.jit import njit
 
 DYNAMIC, DETERMINISTIC, TOURNAMENT = range(3)
 CROSSED, MUTATED, RANDOM, BEST = range(4)
-"""Columns of marks: whether a child is a cross, whether it is mutated, and how many of its
-parents were drawn at random and taken as the best."""
+"""Columns of the marks of children: whether a child is a cross, whether it is mutated, how many of
+its parents were drawn at random, and how many were taken as the best elite."""
 
 
 class BatchPlan(NamedTuple):
@@ -25,18 +25,18 @@ class BatchPlan(NamedTuple):
     Attributes
     ----------
     random_parent, crossover, mutation : float
-        Probabilities: of a random parent rather than the best; of two parents rather than one;
-        that a cross is mutated too.
+        Probabilities of a random parent rather than the best, of two parents rather than one, and
+        of mutating a cross, too.
     method : int
         DYNAMIC, DETERMINISTIC or TOURNAMENT choice of parents.
     average : bool
-        Average crossover always, rather than where two-point crossover cannot be.
+        Whether average crossover is used always, not only if two-point crossover is impossible.
     whole_batch : bool
         Whether rejections are counted over the batch rather than for each child.
     retries : int
-        Rejections before the emergency brake.
+        Rejections after which mutation becomes stronger, or all crosses are mutated.
     max_count : int
-        Greatest count.
+        Greatest count of a model.
     """
 
     random_parent: float
@@ -60,12 +60,12 @@ def breed(
     out: Array,
     marks: IntArray,
 ) -> int:
-    """Fill ``out`` with ensembles never proposed before; return how many there are.
+    """Fill ``out`` with ensembles that were never proposed before; return how many there are.
 
     Parameters
     ----------
     rows : Rows
-        What the elites are among.
+        The rows that ``ranked`` numbers.
     ranked : numpy.ndarray of int64, shape (e,)
         The elites, best first; may be empty.
     start : numpy.ndarray of int64, shape (s >= 1, w)
@@ -95,14 +95,13 @@ def breed(
         after ``retries`` rejected mutants: step += 1         the emergency brake
         after as many rejected crosses: P(mutation) <- 1
 
-    Two ensembles are the same where their counts divided by the greatest common divisor are.
-    After ``plan.retries`` rejected mutants the step of mutation grows by one; after as many
-    rejected crosses every cross is mutated too; both for the rest of the batch. Fewer than n rows
-    come back where the step exceeds the greatest count.
+    Two ensembles are the same if their counts divided by their greatest common divisors are. The
+    emergency brake holds for the rest of the batch. There are fewer than n children if the step of
+    mutation exceeds the greatest count.
     """
     d = out.shape[1]
     union, child = np.empty((3, d), dtype=np.int64), np.empty((2, d), dtype=np.int64)
-    rejected = np.zeros(2, dtype=np.int64)  # crosses, mutants
+    rejected = np.zeros(2, dtype=np.int64)  # crosses without mutation, mutants
     made, step, mutate_all = 0, 1, False
     while made < len(out) and step <= plan.max_count:
         crossed = rng.random() < plan.crossover
@@ -140,10 +139,10 @@ def breed(
 def parents(
     ranked: IntArray, starts: int, two: bool, plan: BatchPlan, rng: np.random.Generator
 ) -> tuple[int, int, tuple[int, int]]:
-    """Return two parents (one twice, if one is wanted), and how many were random and best.
+    """Return two parents (the same one twice without ``two``), and how many were random and best.
 
-    A parent is a row, or -1 - s for row s of the start population, which helps out where there
-    are too few elites.
+    A parent is a row, or -1 - s for row s of the start population, which is used if there are too
+    few elites.
     """
     n, wanted = len(ranked), 2 if two else 1
     if n < wanted:
@@ -168,10 +167,10 @@ def parents(
 
 @njit
 def tournament(n: int, wanted: int, rng: np.random.Generator) -> tuple[int, int]:
-    """Return the winners' ranks (one twice, if one is wanted) among ``n`` elites.
+    """Return the ranks of two winners (the same one twice if one is wanted) among ``n`` elites.
 
-    Ten times as many elites as are wanted take part. One of them wins with a chance in proportion
-    to 0.2^rank, then another among the rest.
+    Ten elites for each winner take part. One of them wins with a chance in proportion to 0.2^rank
+    among these, then another among the rest.
     """
     entries = np.sort(rng.permutation(n)[: 10 * wanted])
     won = np.zeros(2, dtype=np.int64)
@@ -194,12 +193,9 @@ def tournament(n: int, wanted: int, rng: np.random.Generator) -> tuple[int, int]
 
 @njit
 def merge(rows: Rows, first: int, second: int, start: IntArray, union: IntArray) -> int:
-    """Fill ``union`` with the members of either parent and both parents' counts of them.
+    """Fill ``union`` with the members of either parent; return how many there are.
 
-    Returns
-    -------
-    int
-        Number of members; row 0 of ``union`` has them, rows 1 and 2 the counts.
+    Row 0 has the members, ascending, and rows 1 and 2 have the parents' counts of them.
     """
     size = 0
     items_a, counts_a = _vector(rows, first, start)
@@ -230,9 +226,9 @@ def _vector(rows: Rows, parent: int, start: IntArray) -> tuple[IntArray, IntArra
 def crossing(
     union: IntArray, size: int, average: bool, rng: np.random.Generator
 ) -> tuple[int, int]:
-    """Return the segment that two-point crossover swaps; (0, 0) for average crossover.
+    """Return the segment [a, b) that two-point crossover swaps; (0, 0) for average crossover.
 
-    Two different points of ``range(size)`` are drawn, which needs a size of 3 at least.
+    Two different points of ``range(size)`` are drawn; a size below 3 is too small.
     """
     if average or size < 3:
         return 0, 0
@@ -248,9 +244,9 @@ def inherit(
 ) -> int:
     """Fill ``child`` (members, counts) from both parents; return its number of members.
 
-    Not crossed: the first parent. Crossed with a segment [a, b): parent ``which``, with the
-    other's counts in the segment. Without a segment, or where nothing is left so: the counts'
-    average, rounded up.
+    Without a cross, the child is the first parent. With a segment [a, b), it is parent ``which``
+    with the counts of the other one in the segment. Without a segment, or if that leaves no member,
+    it is the average of the counts, rounded up.
     """
     members = 0
     if not crossed or b > a:
@@ -273,8 +269,8 @@ def mutate(
 ) -> int:
     """Add ``step`` picks of a model drawn uniformly; return the number of members.
 
-    A single model is never added to itself. 0 where a count would exceed ``max_count``, or where
-    there is no other model.
+    If the child has one member, another model is drawn. Returns 0 if there is none, or if a count
+    exceeds ``max_count``.
     """
     if members == 1:
         if d == 1:
@@ -317,7 +313,7 @@ def _gcd(a: int, b: int) -> int:
 
 @njit
 def add_shares(table: WordArray, X: Array) -> None:
-    """Put the codes of rows of counts, shape (n, d), into a table with room."""
+    """Put the codes of rows of counts, shape (n, d), into a table that has room for them."""
     child = np.empty((2, X.shape[1]), dtype=np.int64)
     for r in range(len(X)):
         members = 0
@@ -332,13 +328,13 @@ _SMALLEST = 1 << 10
 
 
 class Rows(NamedTuple):
-    """Rows one after the other: row ``r`` is ``items[start[r]:start[r + 1]]``, and so on.
+    """Ensembles one after the other; number r has ``items`` and ``counts[start[r]:start[r + 1]]``.
 
     Attributes
     ----------
     start : numpy.ndarray of int64, shape (n + 1,) at least
     items, counts : numpy.ndarray of int64, shape (members,) at least
-        Members, ascending in each row, and how often each is picked.
+        Members, ascending in each ensemble, and how often each is picked.
     """
 
     start: IntArray
@@ -352,9 +348,6 @@ class Store:
     def __init__(self) -> None:
         self.rows = Rows(*(np.zeros(_SMALLEST, dtype=np.int64) for _ in range(3)))
         self._n = 0
-
-    def __len__(self) -> int:
-        return self._n
 
     def add(self, X: Array) -> None:
         """Append rows of counts, shape (n, d)."""

@@ -1,8 +1,7 @@
-"""The evolutionary search of HAPEns, QDO-ES and QO-ES: batches of children of elites.
+"""HAPEns, QDO-ES, QO-ES and Pareto-ES: one evolutionary search with different archives.
 
-Adaptive probabilities of random parents, of crossover, and of mutation after crossover.
-
-HAPEns, QDO-ES, QO-ES and Pareto-ES: one evolutionary search with different archives.
+Batches of children of the elites are evaluated. The probabilities of random parents, of crossover
+and of mutation after crossover adapt to which of them gives better children.
 """
 
 from __future__ import annotations
@@ -46,46 +45,46 @@ class EnsembleEvolution(CountsSearch):
        parents, which are crossed; otherwise it has one, which is mutated. With a second
        probability a crossed child is mutated, too. With a third one a parent is a random elite;
        otherwise it is the best one. The three probabilities adapt to what gives better children
-       (:class:`~.operator_probabilities.OperatorProbabilities`). An ensemble that was proposed
-       before is rejected and made again. After ``retries`` rejections of mutants, mutation adds
-       one pick more; after as many rejections of crossed children, all of them are mutated; both
-       until the end of the batch.
+       (:class:`OperatorProbabilities`). An ensemble that was proposed before is rejected, and
+       another one is made. After ``retries`` rejections of mutants, mutation adds one more pick;
+       after as many rejections of crossed children, all of them are mutated; both until the end of
+       the batch.
 
     Parameters
     ----------
     behavior : pair of str, optional
-        The two metrics that define the niches, which must have bounds; the method's own if None.
+        The two metrics that define the niches, which must have bounds; those of the method if None.
     cells : int
-        How many cells the archive has by each behaviour; without niches the elites are its square.
-        The paper has 7 and leaves open what another number does.
+        Number of cells of the archive along each behaviour. Without niches, the number of elites is
+        its square. The paper has 7 and leaves open what another number does.
     batch : int
         Number of children made from one state of the archive.
     max_pending : int, optional
         Number of candidates that may be pending while the search goes on; it waits for each batch
-        if None. Children are made in steps
-        (:meth:`~framework.algorithm.Algorithm.make_asynchronous`) instead of batches, and the
-        first of them when the start population is known.
+        if None. Children are then made in smaller steps
+        (:meth:`~framework.algorithm.Algorithm.make_asynchronous`), the first of them when the start
+        population is evaluated.
     start : {'pairs', 'singles', 'best_pairs'}
         Disjoint random pairs, all single models, or the best single model with each other one.
     parents : {'dynamic', 'deterministic', 'tournament'}
         Which members are parents: those that did well (``dynamic``); always the best (two); or
         the winners among ten random elites for each parent, with chances in proportion to 0.2^rank.
     crossover : {'two_point', 'average'}
-        Two-point crossover on the members of either parent, the counts' average rounded up where
-        these are fewer than three or a child is empty; or ``'average'`` always, which the HAPEns
-        authors' code ran.
+        Two-point crossover on the members of either parent, replaced by the average of the counts,
+        rounded up, if there are fewer than three members or a child is empty; or always the
+        average, which the HAPEns authors' code ran.
     adjust_every : int
         Batches between two adjustments of the probabilities. The paper has "every ten
         iterations"; 1 is the authors' code.
     retries : int
-        Rejections before the emergency brake.
+        Rejections after which mutation adds more, or all crossed children are mutated.
     count_retries : {'child', 'batch'}
-        The paper allows ``retries`` for an ensemble; the authors' code counts over a batch.
+        The paper allows ``retries`` for each ensemble; the authors' code counts over a batch.
     credit : {'parent', 'child'}
         What the probability of a random parent follows. The paper says "which approach yields
-        better results" and leaves crosses of one random parent and the best one open.
+        better results" and leaves open how to count a cross of a random parent and the best one.
         ``'parent'``: each parent counts, so such a cross counts for both approaches;
-        ``'child'``: it counts for neither, and other children once (the authors' code).
+        ``'child'``: it counts for neither, and any other child once (the authors' code).
     problem, roles, seed, **options
         As for :class:`~.base.CountsSearch`. Infeasible rows rank below all feasible ones, in the
         archive, too.
@@ -93,7 +92,7 @@ class EnsembleEvolution(CountsSearch):
     Raises
     ------
     InputError
-        The space is another one, or the fitness or a behaviour cannot be used.
+        The problem has another space, or the fitness or a behaviour cannot be used.
 
     Notes
     -----
@@ -102,21 +101,21 @@ class EnsembleEvolution(CountsSearch):
     - A child that two-point crossover leaves empty is replaced by the average (paper); the
       authors' code drops it.
     - Mutants with a count above the greatest one of the space are rejected. If a batch finds no
-      new ensemble, it is repeated with random parents; if that finds none either, the run ends
-      (``pareto_es`` goes on with the best rows of all).
+      new ensemble, it is repeated with random parents. If that finds none either, the run ends;
+      only ``pareto_es`` goes on with the best rows of all.
     - Failed rows affect neither the archive nor the probabilities.
     - ``outcome().returned`` has the ids of the feasible elites, which the method returns according
       to the paper. The run's front, over everything evaluated, is at least as good. A last batch
       that the budget cuts short is never learned from, so that its rows never become elites.
 
-    A batch costs O(members) a child, O(batch d) to write it out, and the archive's O(log n).
+    A batch costs O(members) for each child, O(batch d) to write it out, O(log n) in the archive.
     """
 
     niches: ClassVar[tuple[str, str] | None]
-    """The method's own behaviours; None: there are no niches, the best rows are kept."""
+    """The behaviours that the method prescribes; None if it has no niches."""
 
     with_singles: ClassVar[bool] = False
-    """Whether the archive gets the single models in any case."""
+    """Whether the archive gets the single models with any ``start``."""
 
     def __init__(
         self,
@@ -148,11 +147,11 @@ class EnsembleEvolution(CountsSearch):
         self._starters: IntArray = np.zeros((1, 1), dtype=np.int64)
         self._best_single = 0
         self._best_id: list[int] = []
-        self._stage = 0  # batches proposed: the singles, the start population, children
-        self._learned = 0  # batches
-        self._pending_marks: deque[IntArray | None] = deque()  # marks of the pending children
-        self._credits: list[tuple[IntArray, FloatArray]] = []  # marks and losses, less than a batch
-        self._credited = 0
+        self._stage = 0  # batches proposed: first the singles, second the start population
+        self._learned = 0  # batches learned from
+        self._pending_marks: deque[IntArray | None] = deque()  # for each pending batch of children
+        self._credits: list[tuple[IntArray, FloatArray]] = []  # marks and losses, below a batch
+        self._credited = 0  # children that these are of
         if self.niches is None and behavior is not None:
             raise InputError(
                 f"algorithm.behavior: expected none, since {name_of(type(self))} has no niches"
@@ -163,7 +162,7 @@ class EnsembleEvolution(CountsSearch):
     def propose(self) -> Array | None:
         """Return all singles, then the start population, then children, shape (n, d)."""
         if self._learned < self._stage <= 2:
-            return None  # parents are not known yet
+            return None  # the parents are not evaluated yet
         self._stage += 1
         if self._stage == 1:
             return self._proposed(self.singles())
@@ -174,7 +173,7 @@ class EnsembleEvolution(CountsSearch):
         return self._children()
 
     def learn(self, batch: Evaluated) -> None:
-        """Put rows into the archive, and follow what pays."""
+        """Put rows into the archive, and adapt the probabilities."""
         ok, marks = batch.ok, self._pending_marks.popleft()
         self._learned += 1
         rows = batch if not batch.errors else batch.take(ok)
@@ -193,7 +192,7 @@ class EnsembleEvolution(CountsSearch):
         self._keep(rows, violation, loss)
 
     def _credit(self, marks: IntArray, loss: FloatArray, proposed: int) -> None:
-        """Credit the ways of making children, a batch at a time."""
+        """Credit the operators that made children, one batch at a time."""
         self._credits.append((marks, loss))
         self._credited += proposed
         if self._step == self.batch or self._credited >= self.batch:
@@ -203,18 +202,17 @@ class EnsembleEvolution(CountsSearch):
             self._credits, self._credited = [], 0
 
     def outcome(self) -> Outcome:
-        """Return the ids of the feasible elites, ascending; before any, the best single model's."""
+        """Return the ids of the feasible elites, ascending; at first that of the best model."""
         if not len(self._archive):
             return Outcome(returned=np.array(self._best_id, dtype=np.int64))
         elites = self._archive.feasible()
         return Outcome(returned=np.sort(np.concatenate(self._ids)[elites]))
 
     def _keep(self, rows: Evaluated, violation: FloatArray, loss: FloatArray) -> None:
-        """Add rows to the archive."""
         self._archive.add(self._descriptors(rows), violation, loss)
 
     def _new_archive(self) -> EliteArchive:
-        """Return the archive, empty."""
+        """Return an empty archive."""
         if self._behavior is None:
             return BestArchive(self._cells**2)
         self._signs = np.array([self.sign_of(name, "behavior") for name in self._behavior])
@@ -230,11 +228,11 @@ class EnsembleEvolution(CountsSearch):
         return SlidingArchive(low, high, first=d + self.batch, every=d, cells=self._cells)
 
     def _reserve(self) -> IntArray | None:
-        """Return rows to breed from where nothing new comes of the elites, best first."""
+        """Return rows to breed from if the elites have no new children, best first."""
         return None
 
     def _descriptors(self, rows: Evaluated) -> FloatArray:
-        """Return the behaviours, smaller is better, shape (n, 2)."""
+        """Return the behaviours, signed so that smaller is better, shape (n, 2)."""
         if self._behavior is None:
             return np.zeros((len(rows), 2))
         columns = np.column_stack([rows.values[name] for name in self._behavior])
@@ -247,7 +245,7 @@ class EnsembleEvolution(CountsSearch):
         return X
 
     def _start_population(self) -> Array:
-        """Return the start population, shape (n, d), as far as it was not proposed yet."""
+        """Return the start population, shape (n, d); it is empty if the singles are it."""
         d = self.space.d
         if self.start == "pairs":
             members = self.rng.permutation(d)[: d // 2 * 2].reshape(-1, 2)
@@ -291,30 +289,30 @@ class EnsembleEvolution(CountsSearch):
 
 
 _WINDOW = 10  # batches
-_LIMITS = np.array([[0.05, 0.95], [0.1, 0.9], [0.1, 0.9]])
+_LIMITS = np.array([[0.05, 0.95], [0.1, 0.9], [0.1, 0.9]])  # of the three probabilities
 
 
 class OperatorProbabilities:
-    """Three probabilities, each of a choice between two ways of making children.
+    """Three adaptive probabilities, each of a choice between two ways to make children.
 
-    The probability of a way is the share of the mean loss of the *other* way's children in the sum
-    of both means. The means are over the last ten batches, with more than two children of each
-    way, and the probabilities are clipped.
+    The probability of a way is the mean loss of the *other* way's children divided by the sum of
+    both means. The means are over the last ten batches. A probability is adjusted if there were
+    more than two children of each way, and it is clipped.
 
     Parameters
     ----------
     every : int
         Batches between two adjustments.
     by_child : bool
-        How a cross counts for the choice of parents. False: each of its parents counts, so that
-        one of a random parent and the best one counts on both sides. True: it counts once, where
-        its parents were both random or both the best, and else on neither side.
+        How a cross counts for the choice of parents. False: each of its parents counts, so that a
+        cross of a random parent and the best one counts on both sides. True: it counts once if its
+        parents were both random or both the best, and otherwise not at all.
 
     Attributes
     ----------
     values : numpy.ndarray of float64, shape (3,)
-        Of a random parent (not the best one), of crossover (not mutation alone), and of mutation
-        after crossover; 0.5 at first.
+        The probabilities of a random parent (rather than the best), of crossover (rather than
+        mutation alone), and of mutation after crossover; 0.5 at first.
     """
 
     def __init__(self, every: int, by_child: bool = False) -> None:
@@ -337,16 +335,8 @@ class OperatorProbabilities:
         random, best = marks[:, RANDOM], marks[:, BEST]
         if self.by_child:
             random, best = (random > 0) & (best == 0), (best > 0) & (random == 0)
-        sides = np.stack(
-            [
-                random,
-                best,
-                crossed,
-                1 - crossed,
-                crossed * mutated,
-                crossed * (1 - mutated),
-            ]
-        )
+        kinds = (random, best), (crossed, 1 - crossed), (crossed * mutated, crossed * (1 - mutated))
+        sides = np.stack([side for kind in kinds for side in kind])
         self._window.append(np.stack([(sides * loss).sum(axis=1), sides.sum(axis=1)]))
         self._batches += 1
         if self._batches % self.every == 0:
@@ -364,16 +354,16 @@ class OperatorProbabilities:
 class HAPEns(EnsembleEvolution):
     """Hardware-aware post-hoc ensembling: niches of loss correlation and of memory.
 
-    Ensembles compete only within a niche of a grid, 7 x 7 unless given, whose boundaries slide
-    (:class:`~.sliding_archive.SlidingArchive`): first when the number of rows reaches that of the
-    models plus a batch, then whenever it is a multiple of the number of models. Parameters and
-    everything else: :class:`~.evolution.EnsembleEvolution`; ``behavior`` takes another cost.
+    Ensembles compete only within a niche of a grid, 7 x 7 by default, whose boundaries slide
+    (:class:`~.archives.SlidingArchive`): first when the number of rows reaches that of the models
+    plus a batch, then whenever it is a multiple of the number of models. For the parameters and
+    all else see :class:`EnsembleEvolution`; with ``behavior`` another cost replaces memory.
 
     Notes
     -----
     "HAPEns: Hardware-Aware Post-Hoc Ensembling for Tabular Data", Section 3 and Algorithm 1. More
-    evaluations move the boundaries to large ensembles, so that the elites lose the cheap end; the
-    run's front keeps it.
+    evaluations move the boundaries to large ensembles, so that the elites lose the cheap end of
+    the front; the run's front keeps it.
     """
 
     niches = ("loss_correlation", "memory")
@@ -382,7 +372,7 @@ class HAPEns(EnsembleEvolution):
 class QDOES(EnsembleEvolution):
     """Quality-diversity optimisation: niches of config similarity and of loss correlation.
 
-    Parameters and the rest: as for :class:`HAPEns`. Purucker et al. 2023, arXiv:2307.08364.
+    Otherwise as :class:`HAPEns`. Purucker et al. 2023, arXiv:2307.08364.
     """
 
     niches = ("config_similarity", "loss_correlation")
@@ -392,8 +382,7 @@ class QDOES(EnsembleEvolution):
 class QOES(EnsembleEvolution):
     """Quality optimisation: no niches, the 49 best ensembles (``cells`` squared) are the elites.
 
-    Parameters and the rest: as for :class:`HAPEns`, without ``behavior``. Purucker et al. 2023,
-    arXiv:2307.08364.
+    Otherwise as :class:`HAPEns`, without ``behavior``. Purucker et al. 2023, arXiv:2307.08364.
     """
 
     niches = None
@@ -403,14 +392,15 @@ class QOES(EnsembleEvolution):
 class ParetoES(EnsembleEvolution):
     """HAPEns' operators on the front itself: the elites are all non-dominated rows so far.
 
-    The single models are among them from the start, so that the cheap end is never lost; any
-    number of objectives counts, and no behaviour. What it returns is the run's front.
+    The single models are among them from the start, so that the cheap end is never lost. All
+    objectives count, and no behaviour does. The method returns the run's front.
 
     A front of few elites, such as one of a score and the number of members over a small pool, has
-    few children. Where none of them is new, the next ones are bred from the 49 best rows
-    (``cells`` squared) by the fitness, dominated or not, until the front has new children again.
+    few children. If none of them is new, the next ones are bred from the 49 best rows (``cells``
+    squared) by the fitness, dominated or not, until the front has new children again.
 
-    Parameters and the rest: as for :class:`HAPEns`, without ``behavior``. This package.
+    Otherwise as :class:`HAPEns`, without ``behavior``. This method is from this package, not from a
+    paper.
     """
 
     niches = None

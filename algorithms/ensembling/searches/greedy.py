@@ -27,12 +27,13 @@ class GES(CountsSearch):
         Greatest number of steps.
     ties : {'random', 'fewest_models'}
         How one of equally good candidates is selected: at random, or at random among those that
-        pick a model that is already in the ensemble, if there are some.
+        pick a model that is already in the ensemble, if there are any.
     use_best : bool
         Whether the returned ensembles end with the first one of least loss; otherwise the ensemble
         of every step is returned.
     problem, roles, seed, **options
-        As for :class:`~.base.CountsSearch`. Candidates that violate least come first.
+        As for :class:`~.base.CountsSearch`. Only the candidates with the least violation of the
+        constraints compete.
 
     Notes
     -----
@@ -41,8 +42,8 @@ class GES(CountsSearch):
     not guarantee.
 
     ``outcome().returned`` has the ids of the feasible ensembles of the steps. The run ends early
-    at the best possible loss, if nothing can be picked any more, and if all candidates of a step
-    fail. A step has as many rows as there are models, each of which takes O(models) to write.
+    at the best possible loss, if nothing can be picked any more, or if all candidates of a step
+    fail. A step evaluates as many rows as there are models; writing each takes O(models).
     """
 
     ends_at_best = True
@@ -107,11 +108,11 @@ class GES(CountsSearch):
         return Outcome(returned=np.array([self._steps[i] for i in steps], dtype=np.int64))
 
     def _choose(self, rows: Evaluated, loss: FloatArray) -> int:
-        """Return the position of the candidate to go on with."""
+        """Return the position of the candidate to continue with."""
         return self._lot(rows, np.flatnonzero(loss == loss.min()))
 
     def _lot(self, rows: Evaluated, equals: IntArray) -> int:
-        """Return one of equally good candidates."""
+        """Return one of equally good candidates, as ``ties`` says."""
         if self.ties == "fewest_models" and len(equals) > 1:
             members = np.count_nonzero(rows.X[equals], axis=1)
             equals = equals[members == members.min()]
@@ -121,21 +122,21 @@ class GES(CountsSearch):
 
 
 class MultiGES(GES):
-    """Multi-GES: greedy selection by loss and costs, weighted.
+    """Multi-GES: greedy selection by a weighted sum of loss and costs.
 
     A candidate's score is ``(1 - weight) * loss + weight * cost``, both scaled to [0, 1] over the
-    candidates of the step (0 where all are equal). The candidate with the lowest score is taken.
-    Several costs count as the mean of them, each scaled.
+    candidates of the step (0 if all are equal). The candidate with the lowest score is taken.
+    Several costs are scaled each and averaged.
 
     Parameters
     ----------
     weight : float
         Weight of the cost. The paper's 0.68 was the best of twenty on its own results.
     final_weight : float, optional
-        Weight of the cost in the last of ``iterations`` steps, to which it moves evenly from
-        ``weight``, its value in the first; it does not move if None, as in the paper.
+        Weight of the cost in the last of ``iterations`` steps; the weight moves there evenly from
+        ``weight`` in the first step. If None, it does not move, as in the paper.
     cost : str or sequence of str
-        One metric of the problem or several.
+        One or more metrics of the problem.
     cost_charging : {'marginal', 'own'}
         The cost of a candidate: that of the whole ensemble, so that a model that is already in it
         adds nothing; or, as in the paper, that of the picked model alone, at every pick.
@@ -145,15 +146,15 @@ class MultiGES(GES):
     Raises
     ------
     InputError
-        No such metric.
+        The problem has no such metric.
 
     Notes
     -----
-    HAPEns paper, Appendix A.1 and Algorithm 2; that several costs may be better is Section 4's
-    open question.
+    HAPEns paper, Appendix A.1 and Algorithm 2. Whether several costs are better is an open question
+    of its Section 4.
     """
 
-    ends_at_best = False  # a cheaper one may follow
+    ends_at_best = False  # a cheaper ensemble with the same loss may follow
 
     def __init__(
         self,
@@ -172,19 +173,19 @@ class MultiGES(GES):
         self.final_weight = weight if final_weight is None else final_weight
         self.costs = (cost,) if isinstance(cost, str) else tuple(cost)
         self._signs = np.array([self.sign_of(name, "cost") for name in self.costs])
-        self._own: FloatArray = np.full((self.space.d, len(self.costs)), np.nan)  # of each model
+        self._single_costs: FloatArray = np.full((self.space.d, len(self.costs)), np.nan)
 
     def learn(self, batch: Evaluated) -> None:
         """Continue with the candidate of the lowest score."""
         if not self._steps:
-            self._own[np.argmax(batch.X, axis=1)] = self._paid(batch)
+            self._single_costs[np.argmax(batch.X, axis=1)] = self._paid(batch)
         super().learn(batch)
 
     def _choose(self, rows: Evaluated, loss: FloatArray) -> int:
         if self.cost_charging == "own":
             picked = np.argmax(rows.X - self._ensemble, axis=1)
-            paid = self._own[picked]
-            paid = np.where(np.isnan(paid), np.inf, paid)  # failed alone: dearest of all
+            paid = self._single_costs[picked]
+            paid = np.where(np.isnan(paid), np.inf, paid)  # a model that failed alone is dearest
         else:
             paid = self._paid(rows)
         done = len(self._steps) / max(self.iterations - 1, 1)
@@ -194,12 +195,12 @@ class MultiGES(GES):
         return self._lot(rows, np.flatnonzero(score == score.min()))
 
     def _paid(self, rows: Evaluated) -> FloatArray:
-        """Return the costs of ensembles, smaller is better, shape (n, costs)."""
+        """Return the costs, signed so that smaller is better, shape (n, costs)."""
         return np.asarray(np.column_stack([rows.values[name] for name in self.costs]) * self._signs)
 
 
 def _scaled(values: FloatArray) -> FloatArray:
-    """Return values scaled to [0, 1]; 0 where they are all alike, 1 where infinite."""
+    """Return values scaled to [0, 1]: all 0 if they are equal, and 1 for infinite ones."""
     finite = values[np.isfinite(values)]
     if len(finite) == 0:
         return np.zeros(len(values))

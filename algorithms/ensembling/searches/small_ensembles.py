@@ -1,4 +1,4 @@
-"""The exact front over small ensembles: pairs, triples, ..., each evaluated once."""
+"""The exact front over small ensembles: singles, pairs, triples and so on, each evaluated once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from framework.problem import Problem
 from framework.roles import Roles
 
 MOST_ENSEMBLES = 10_000_000
-"""Greatest number of ensembles that are gone through."""
+"""Greatest number of ensembles that are enumerated."""
 
 
 class SmallEnsembles(CountsSearch):
@@ -29,10 +29,10 @@ class SmallEnsembles(CountsSearch):
     Parameters
     ----------
     problem : Problem
-        Over :class:`~framework.space.Counts`.
+        With the space :class:`~framework.space.Counts`.
     roles : Roles
     seed : int
-        Not used, as nothing is random.
+        Not used: nothing is random.
     members : int
         Greatest number of different models.
     picks : int, optional
@@ -43,12 +43,12 @@ class SmallEnsembles(CountsSearch):
     Raises
     ------
     InputError
-        More than 10 million ensembles; the number is named.
+        There are more than 10 million ensembles.
 
     Notes
     -----
-    Of ensembles with the same shares ({1, 1} and {2, 2}) only the first is evaluated. There are
-    at most ``sum_m C(K, m) C(picks, m)``.
+    Of ensembles with the same shares, such as counts (1, 1) and (2, 2), only the first is
+    evaluated. There are at most ``sum_m C(K, m) C(picks, m)``.
     """
 
     def __init__(
@@ -75,7 +75,8 @@ class SmallEnsembles(CountsSearch):
                 "take fewer members or picks"
             )
         self._patterns = [patterns(m, picks, self.max_count) for m in sizes]
-        self._size, self._next = 0, 0  # members, counted from 0, and ensembles of that size
+        # the current number of members less one, and the next ensemble of that size
+        self._size, self._next = 0, 0
         self._sets = self._all_sets()
 
     def propose(self) -> Array | None:
@@ -90,7 +91,7 @@ class SmallEnsembles(CountsSearch):
         return None
 
     def learn(self, batch: Evaluated) -> None:
-        """Ignore the answers."""
+        """Ignore the evaluations: the run keeps the front."""
 
     def _some(self, shape: tuple[int, int]) -> Array:
         stop = min(self._next + self.batch, shape[0] * shape[1])
@@ -115,14 +116,14 @@ def patterns(members: int, picks: int, max_count: int) -> IntArray:
     ----------
     members : int
     picks : int
-        Greatest sum.
+        Greatest sum of counts.
     max_count : int
         Greatest count.
 
     Returns
     -------
     numpy.ndarray of int64, shape (n, members)
-        Positive, without a common divisor.
+        Positive counts without a common divisor.
     """
     primitive = [counts for counts in _sums(members, picks, max_count) if gcd(*counts) == 1]
     return np.array(primitive, dtype=np.int64).reshape(len(primitive), members)

@@ -1,8 +1,7 @@
-"""The named rules of the literature, each with a majority vote (pruning paper, Section 5.2).
+"""The greedy rules of the literature, each with a majority vote (pruning paper, Section 5.2).
 
-They are greedy. A record is called positive if more than half of the members
-vote so. Everything counts records in whole numbers, so that merged patterns and single
-records agree to the last tie.
+A record is called positive if more than half of the members vote so. Records are counted in whole
+numbers, so that merged patterns and single records give the same result in every tie.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _MEASURES: dict[str, int] = {
 
 
 class NamedRule(PruningSearch):
-    """Base of rules that yield one ensemble; it is proposed with its vote threshold.
+    """Base of rules that choose one ensemble, which is proposed with its vote threshold.
 
     Parameters
     ----------
@@ -49,8 +48,8 @@ class NamedRule(PruningSearch):
     seed : int
         Not used: nothing is drawn, ties go to the first classifier.
     threshold : {'majority', 'best', 'best_balanced'}
-        ``best`` gives the members chosen by majority the threshold of the greatest accuracy,
-        ``best_balanced`` that of the greatest balanced accuracy.
+        Members are chosen for the majority vote. ``best`` then sets the threshold with the greatest
+        accuracy, ``best_balanced`` that with the greatest balanced accuracy.
     """
 
     front_only = True
@@ -65,7 +64,13 @@ class NamedRule(PruningSearch):
 
     @abstractmethod
     def members(self) -> Array:
-        """Return the members that the rule keeps, shape (K,), 1 for each."""
+        """Return the members that the rule keeps, shape (K,), with a 1 for each."""
+
+    def first(self, order: IntArray, size: int) -> Array:
+        """Return the first ``size`` classifiers of an order as members, shape (K,)."""
+        x = np.zeros(self.votes.k, dtype=np.int8)
+        x[order[:size]] = 1
+        return x
 
     def propose(self) -> Array | None:
         """Return the rule's ensemble, once."""
@@ -78,29 +83,25 @@ class NamedRule(PruningSearch):
         return self.rows(x[np.newaxis], [level])
 
     def learn(self, batch: Evaluated) -> None:
-        """Note the row, and whether it may be returned."""
+        """Store the ensemble's id if it is feasible."""
         self._returned = self.feasible(batch)
 
     def outcome(self) -> Outcome:
-        """Return the row, if it is feasible, as what the rule returns."""
+        """Return the ensemble, if it is feasible."""
         return Outcome(returned=self._returned)
 
 
 class FullEnsemble(NamedRule):
-    """Keep every classifier (FE): the majority vote of the whole pool.
-
-    Parameters: as for :class:`NamedRule`.
-    """
+    """Keep every classifier (FE): the majority vote of the whole pool."""
 
     front_only = False  # nothing is chosen
 
     def members(self) -> Array:
-        """Return all."""
         return np.ones(self.votes.k, dtype=np.int8)
 
 
 class SizedRule(NamedRule):
-    """Base of rules that keep the most accurate ensemble of some sizes.
+    """Base of rules that keep the most accurate of their ensembles within a range of sizes.
 
     Parameters
     ----------
@@ -128,15 +129,12 @@ class SizedRule(NamedRule):
 class Backfitting(SizedRule):
     """Reduced-error pruning with backfitting (Friedman and Stuetzle 1981; paper, Section 5.2).
 
-    The classifier that helps accuracy most is added; then members are replaced by others while
-    accuracy improves; and so on. Of the sizes between two shares of the pool that of the greatest
-    accuracy is kept, the smallest of equals.
-
-    Parameters: as for :class:`SizedRule`.
+    The classifier that increases accuracy most is added, then members are replaced by others while
+    accuracy improves, and so on. Among the sizes of :class:`SizedRule`, the ensemble with the
+    greatest accuracy is kept, of equals the smallest.
     """
 
     def members(self) -> Array:
-        """Return the best of the sizes."""
         prefixes, rights = backfitting(self._columns, self.votes.records, self._sizes[-1])
         first = self._sizes[0] - 1
         return np.asarray(prefixes[first + int(np.argmax(rights[first:]))])
@@ -146,15 +144,15 @@ class KappaPruning(SizedRule):
     """Kappa pruning (Margineantu and Dietterich 1997), in two readings.
 
     ``pairs`` is the method as published: pairs of classifiers in ascending order of their
-    agreement beyond chance, until there are enough members. ``greedy`` is how the pruning paper
-    puts it ("similar [to backfitting], but does not revise the greedy choice and optimises the
-    kappa-statistic"): the classifier is added with which the ensemble's kappa with the truth is
-    greatest. Of the sizes between two shares of the pool that of the greatest accuracy is kept.
+    agreement beyond chance, until there are enough members. ``greedy`` follows the pruning paper
+    ("similar [to backfitting], but does not revise the greedy choice and optimises the
+    kappa-statistic"): each step adds the classifier with which the ensemble's kappa with the truth
+    is greatest. Among the sizes of :class:`SizedRule`, the most accurate ensemble is kept.
 
     Parameters
     ----------
     reading : {'pairs', 'greedy'}
-        Whether members come by pairs of least agreement, or one by one.
+        Whether members are added by pairs of least agreement, or one by one.
     problem, roles, seed, **options
         As for :class:`SizedRule`.
     """
@@ -170,10 +168,9 @@ class KappaPruning(SizedRule):
     ) -> None:
         super().__init__(problem, roles, seed=seed, **options)
         self.reading = reading
-        self.front_only = reading == "greedy"  # pairs are not chosen by what ensembles are worth
+        self.front_only = reading == "greedy"  # pairs are not chosen by the ensembles' accuracy
 
     def members(self) -> Array:
-        """Return the best of the sizes."""
         if self.reading == "greedy":
             order, rights, _ = forward(KAPPA, self._columns, self.votes.records)
         else:
@@ -181,13 +178,10 @@ class KappaPruning(SizedRule):
             votes = np.cumsum(self._columns[order].astype(np.int64), axis=0)
             records = self.votes.records
             rights = np.array([right(row, records, m) for m, row in enumerate(votes, 1)])
-        size = self._sizes[np.argmax(rights[self._sizes - 1])]
-        x = np.zeros(self.votes.k, dtype=np.int8)
-        x[order[:size]] = 1
-        return x
+        return self.first(order, self._sizes[np.argmax(rights[self._sizes - 1])])
 
     def _by_pairs(self) -> IntArray:
-        """Return the classifiers in the order in which pairs of least agreement bring them."""
+        """Return the classifiers in the order of their first pair, least agreement first."""
         k, weight = self.votes.k, self.votes.records.sum(axis=1)
         U = self._columns.astype(np.int64)
         both = (U * weight) @ U.T
@@ -200,7 +194,7 @@ class KappaPruning(SizedRule):
                 b, c = int(positive[i]) - a, int(positive[j]) - a
                 d = n - a - b - c
                 below = (a + b) * (b + d) + (a + c) * (c + d)
-                # two constant classifiers agree wholly where they agree at all
+                # of two constant classifiers: they agree on every record or on none
                 agreement = Fraction(2 * (a * d - b * c), below) if below else Fraction(b == c == 0)
                 ranked.append((agreement, i, j))
         order = dict.fromkeys(number for _, i, j in sorted(ranked) for number in (i, j))
@@ -208,7 +202,7 @@ class KappaPruning(SizedRule):
 
 
 class HillClimbing(NamedRule):
-    """Forward selection from the most accurate classifier by a fitness; the best prefix is kept.
+    """Forward selection by a fitness, from the most accurate classifier; the best prefix is kept.
 
     Parameters
     ----------
@@ -217,9 +211,9 @@ class HillClimbing(NamedRule):
         ``concurrency`` (HC-CON; Banfield et al. 2005), ``uwa`` (HC-UWA; Partalas et al. 2010) or
         ``kappa``, of the ensemble with the truth.
     prefix : {'accuracy', 'fitness'}
-        What picks the ensemble among those passed through. ``fitness`` is what the paper's text
-        says ("the one with best fitness"); for the measures that judge a single addition that is
-        nearly always the first one.
+        What decides which of the ensembles on the way is kept. ``fitness`` is what the paper's text
+        says ("the one with best fitness"); with the measures that judge a single addition, that is
+        nearly always the first ensemble.
     problem, roles, seed, **options
         As for :class:`NamedRule`.
     """
@@ -238,20 +232,18 @@ class HillClimbing(NamedRule):
         self.fitness, self.prefix = fitness, prefix
 
     def members(self) -> Array:
-        """Return the best prefix, the shortest of equals."""
+        """Return the best prefix, of equals the shortest."""
         order, rights, values = forward(_MEASURES[self.fitness], self._columns, self.votes.records)
         size = 1 + int(np.argmax(rights))
         if self.prefix == "fitness" and self.fitness != "accuracy":
             shares = [Fraction(int(a), int(b)) for a, b in values[1:]]
             size = 2 + shares.index(max(shares))
-        x = np.zeros(self.votes.k, dtype=np.int8)
-        x[order[:size]] = 1
-        return x
+        return self.first(order, size)
 
 
 @njit
 def right(votes: IntArray, records: IntArray, members: int) -> int:
-    """Count the records that a majority of ``members`` calls rightly; votes, shape (P,)."""
+    """Count the records that a majority of ``members`` answers correctly; votes (P,)."""
     total = 0
     for p in range(len(votes)):
         total += records[p, 1] if 2 * votes[p] > members else records[p, 0]
@@ -260,7 +252,7 @@ def right(votes: IntArray, records: IntArray, members: int) -> int:
 
 @njit
 def kappa(votes: IntArray, records: IntArray, members: int) -> tuple[int, int]:
-    """Return Cohen's kappa of a majority vote with the truth as a fraction, denominator >= 1."""
+    """Return Cohen's kappa of a majority vote with the truth, as numerator and denominator >= 1."""
     tp = fp = tn = fn = 0
     for p in range(len(votes)):
         if 2 * votes[p] > members:
@@ -277,23 +269,23 @@ def kappa(votes: IntArray, records: IntArray, members: int) -> tuple[int, int]:
 def fitness(
     measure: int, candidate: Array, votes: IntArray, records: IntArray, members: int
 ) -> tuple[int, int]:
-    """Return how much a candidate would help, as a fraction; more is better.
+    """Return how much a classifier would help an ensemble, as a fraction; more is better.
 
     Parameters
     ----------
     measure : int
-        ``ACCURACY`` and ``KAPPA`` are of the ensemble with it. Per record, where h says whether
-        the candidate and e whether the ensemble is right: ``COMPLEMENTARINESS`` 1 for h and not e;
-        ``CONCURRENCY`` 2 for h and not e, 1 for h and e, -2 for neither; ``UNCERTAINTY``, with the
-        number t of right members: t for h and not e, t - S for e and not h, S - t for both, -t for
-        neither, all over S.
+        ``ACCURACY`` and ``KAPPA`` are those of the ensemble with the candidate. The others are sums
+        over records, where h says whether the candidate and e whether the ensemble is right.
+        ``COMPLEMENTARINESS``: 1 for h and not e. ``CONCURRENCY``: 2 for h and not e, 1 for both, -2
+        for neither. ``UNCERTAINTY``, divided by S, with t right members: t for h and not e, t - S
+        for e and not h, S - t for both, -t for neither.
     candidate : numpy.ndarray of uint8, shape (P,)
-        Its positive votes.
+        The candidate's positive votes.
     votes : numpy.ndarray of int64, shape (P,)
-        Of the ensemble so far.
+        The positive votes of the ensemble so far.
     records : numpy.ndarray of int64, shape (P, 2)
     members : int
-        Of the ensemble so far, S.
+        The number of members of the ensemble so far, S.
     """
     if measure == ACCURACY:
         return right(votes + candidate, records, members + 1), 1
@@ -329,7 +321,7 @@ def fitness(
 
 @njit
 def forward(measure: int, columns: Array, records: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Add classifiers one by one, the most accurate first, then by fitness, the first of equals.
+    """Add classifiers one by one, the most accurate first, then by fitness; of equals the first.
 
     Parameters
     ----------
@@ -341,9 +333,9 @@ def forward(measure: int, columns: Array, records: IntArray) -> tuple[IntArray, 
     -------
     order : numpy.ndarray of int64, shape (K,)
     right : numpy.ndarray of int64, shape (K,)
-        Records that the first so many call rightly.
+        Records that each prefix answers correctly.
     values : numpy.ndarray of int64, shape (K, 2)
-        Fitness, a fraction, with which each was added; (0, 1) for the first.
+        The fitness with which each classifier was added, as a fraction; (0, 1) for the first.
 
     Notes
     -----
@@ -373,23 +365,24 @@ def forward(measure: int, columns: Array, records: IntArray) -> tuple[IntArray, 
 
 @njit
 def backfitting(columns: Array, records: IntArray, most: int) -> tuple[Array, IntArray]:
-    """Add the classifier that helps accuracy most, then replace members while that helps.
+    """Add the classifier that increases accuracy most, then replace members while that helps.
 
-    Each member in turn is replaced by the first left-out classifier with which accuracy is
-    higher; then all members are gone through anew.
+    The first member whose replacement by another classifier increases accuracy is replaced by the
+    first such classifier; then all members are tried again.
 
     Parameters
     ----------
     columns : numpy.ndarray of uint8, shape (K, P)
     records : numpy.ndarray of int64, shape (P, 2)
     most : int
-        Members of the last ensemble.
+        Number of members of the last ensemble.
 
     Returns
     -------
     members : numpy.ndarray of int8, shape (most, K)
         The ensemble of each size.
     right : numpy.ndarray of int64, shape (most,)
+        Records that it answers correctly.
     """
     k = len(columns)
     out, rights = np.zeros((most, k), dtype=np.int8), np.zeros(most, dtype=np.int64)

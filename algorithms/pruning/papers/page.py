@@ -1,10 +1,10 @@
-"""What the paper on ensemble pruning says, against the runs of an experiment.
+"""The claims of the paper on ensemble pruning, compared with the runs of an experiment.
 
-Cases are called ``SET K=NUMBER``, or ``SET``, K being then the number of classifiers there; what
-``product`` makes of them are repetitions, over which the paper's standard deviations are (the
-reading that its figures support), and folds are averaged within one. Ranks are, as there, those of
-the methods on each repetition of a data set; tests take the data sets as blocks, since repetitions
-of one are not independent.
+Cases are called ``SET K=NUMBER``, or ``SET`` if K is the number of classifiers there. The products
+of a case are repetitions, over which the paper takes standard deviations (the reading that its
+figures support); folds are averaged within a repetition. As in the paper, methods are ranked on
+each repetition of a data set. Tests take the data sets as blocks, since repetitions of one data set
+are not independent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from framework.front import Front
 PROOF_GAP = Indicator(
     "gap",
     "low",
-    "(bound - value) / |value| of what an exact method maximised, on validation records",
+    "(bound - value) / |value| of the sum that an exact method maximised, on validation records",
     lambda judged: float(judged.findings.get("gap", np.nan)),
     on_request=True,
 )
@@ -47,7 +47,7 @@ PRINTED: dict[str, dict[int, Sequence[float]]] = {
         100: (2.97, 2.41, 4.00, 3.20, 3.36, 5.06),
     },
 }
-_BEFORE: list[tuple[str, str, str, Names, Names]] = [  # claim, printed, by what, who before whom
+_BEFORE: list[tuple[str, str, str, Names, Names]] = [  # claim, printed, metric, better, worse
     ("diversity improves the rank", "3.74, 3.75 to 3.84", "accuracy", ("F2", "F3"), ("F1",)),
     ("HC-CON and HC-UWA are ahead", "3.61", "accuracy", ("HC-CON", "HC-UWA"), OURS),
     ("BFT is behind all but FE", "4.06", "accuracy", (*OURS, "HC-CON", "HC-UWA"), ("BFT",)),
@@ -55,11 +55,13 @@ _BEFORE: list[tuple[str, str, str, Names, Names]] = [  # claim, printed, by what
     ("F1 and theta are ahead", "2.94, 2.40", "balanced_accuracy", ("F1", "theta"), RIVALS),
     ("theta is ahead of F1", "2.40 to 2.94", "balanced_accuracy", ("theta",), ("F1",)),
 ]
-_OFTEN: list[tuple[str, str, str, Names, tuple[int, int]]] = [  # who beats whom, how often
+_OFTEN: list[
+    tuple[str, str, str, Names, tuple[int, int]]
+] = [  # claim, metric, winner, losers, how often
     ("F2 beats all benchmarks", "accuracy", "F2", RIVALS, (11, 36)),
     ("theta beats all benchmarks", "balanced_accuracy", "theta", RIVALS, (22, 36)),
 ]
-_STEADIER: list[tuple[str, str, Names, Names]] = [  # claim, by what, who varies less than whom
+_STEADIER: list[tuple[str, str, Names, Names]] = [  # claim, metric, less variable, more variable
     ("both HC vary more than F1 to F3", "accuracy", OURS, ("HC-CON", "HC-UWA")),
     ("diversity reduces dispersion", "accuracy", ("F2", "F3"), ("F1",)),
     ("theta varies least", "balanced_accuracy", ("theta",), ("F1", *RIVALS)),
@@ -92,10 +94,10 @@ def page(comparison: Comparison) -> Page:
 
 
 def repetitions(comparison: Comparison) -> pd.DataFrame:
-    """Return one row per data set, K, repetition and method, with means over folds.
+    """Return a row for each data set, K, repetition and method, with means over folds.
 
-    Columns: ``data``, ``k``, ``repetition``, ``method``, ``gap`` and each of accuracy and balanced
-    accuracy, of the records that are judged and (``validation_``) of validation records.
+    Columns: ``data``, ``k``, ``repetition``, ``method``, ``gap``, and accuracy and balanced
+    accuracy on the records that are compared and, with ``validation_``, on validation records.
     """
     runs = pd.DataFrame([_row(case, run) for case in comparison.cases for run in case.runs])
     keys = ["data", "k", "repetition", "method"]
@@ -104,7 +106,7 @@ def repetitions(comparison: Comparison) -> pd.DataFrame:
 
 def _row(case: Case, run: ComparedRun) -> dict[str, object]:
     data, k = _data_and_k(case.scenario)
-    place = RunDir(Path(run.path))  # a method's own problem may have metrics of its own
+    place = RunDir(Path(run.path))  # its roles: a method's problem may have further metrics
     values = Front.load(place.returned_file, place.roles()).rows.values
     row: dict[str, object] = {
         "data": data,
@@ -120,19 +122,13 @@ def _row(case: Case, run: ComparedRun) -> dict[str, object]:
 
 
 def _data_and_k(scenario: str) -> tuple[str, int | None]:
-    """Return a case's data set and number of classifiers, None where its name has none."""
+    """Return a case's data set and its number of classifiers, None if the name has no number."""
     data, marked, k = scenario.rpartition(" K=")
     return (data, int(k)) if marked and k.isdecimal() else (scenario, None)
 
 
 def _check(cases: Mapping[str, RunConfig]) -> None:
-    """Refuse cases that have no votes to tell of.
-
-    Raises
-    ------
-    InputError
-        A case is of another kind of problem.
-    """
+    """Raise InputError if a case is of another kind of problem."""
     for name, config in cases.items():
         if config.problem.kind != "pruning":
             raise InputError(
@@ -145,13 +141,13 @@ page.check = _check  # type: ignore[attr-defined]
 
 
 def _table(rows: pd.DataFrame, name: str, index: list[str], methods: Names) -> pd.DataFrame:
-    """Return one row per block and one column per method; blocks that lack one are left out."""
+    """Return a row per block and a column per method; blocks without some method are left out."""
     table = rows.pivot_table(index=index, columns="method", values=name, aggfunc="mean")
     return table.reindex(columns=list(methods)).dropna()
 
 
 def _ranks(rows: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return mean ranks by K, and those printed."""
+    """Return the mean ranks by K, and those that the paper prints."""
     methods, lines = RANKED[name], []
     for k, part in rows.groupby("k"):
         table = _table(part, name, ["data", "repetition"], methods)
@@ -175,7 +171,7 @@ def _ranking(rows: pd.DataFrame, name: str) -> Ranking:
 
 
 def _claims(rows: pd.DataFrame, ranked: dict[str, pd.DataFrame]) -> Iterator[Claim]:
-    """Yield the claims that these runs can tell of."""
+    """Yield the claims that these runs can confirm or refute."""
     for said, printed, name, first, then in _BEFORE:
         measured = ranked[name][ranked[name]["figures"] != "paper"]
         if len(measured):

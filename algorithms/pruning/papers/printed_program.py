@@ -1,7 +1,8 @@
 """``ip_cvxpy``: the integer program as it is printed (pruning paper, Sections 3 and 4).
 
-The readable reference, through cvxpy: one variable per record and no shortcuts, solved by whatever
-solver cvxpy knows. :mod:`algorithms.pruning.branch_and_bound` says the same in fewer rows.
+The readable reference, in cvxpy: one variable per record and no shortcuts, for any mixed-integer
+solver that cvxpy supports. :mod:`algorithms.pruning.branch_and_bound` states the same program with
+fewer rows.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ Status = Literal["optimal", "stopped", "infeasible"]
 
 
 class Solution(NamedTuple):
-    """What a solver returned.
+    """The result of a solver.
 
     Attributes
     ----------
     status : 'optimal', 'stopped' at a limit, or 'infeasible'
     x : numpy.ndarray of int8, shape (K,), or None
-        Members; None where there is no solution.
+        Members; None without a solution.
     threshold : int
     value : float
-        Weighted sum that the solver reports.
+        The weighted sum that the solver reports.
     bound : float
         No solution is worth more.
     nodes : int
@@ -60,22 +61,22 @@ class Program:
     Parameters
     ----------
     votes : numpy.ndarray of bool, shape (K, N)
-        Positive votes: beta on positive records, alpha on negative ones.
+        Positive votes; the paper's beta on positive records, and alpha on negative ones.
     positive : numpy.ndarray of bool, shape (N,)
     weights : Weights
     requirements : Requirements, optional
-        With a majority 2 L <= S <= 2 L + 1, rather than a free threshold.
+        With majority votes, rows 2 L <= S <= 2 L + 1 for the number of members S.
     one_sided : bool
-        Leave (3) and (6) out where the weights make them redundant: a true positive is worth
-        more than a false negative, a true negative more than a false positive, and no rate is
-        bounded.
+        Whether (3) and (6) are left out if the weights make them redundant, that is, if a true
+        positive is worth more than a false negative, a true negative more than a false positive,
+        and no rate is bounded.
 
     Notes
     -----
-    Solvers keep to a row but for a tolerance; budgets and caps are in units in which it is small,
-    and :class:`PrintedProgram` asks again whether an answer keeps to them. Beyond the
-    printed program: S >= 1, or S >= 2 with diversity, as no member is no ensemble; (6) has K + 1
-    instead of K, without which L = K is cut off for records without votes.
+    Solvers satisfy rows within a tolerance. Budgets and caps are in units in which it is small, and
+    :class:`PrintedProgram` checks whether an answer really keeps them. Two rows differ from the
+    printed ones: S is at least 1, or 2 with diversity; and (6) has K + 1 instead of K, which would
+    exclude L = K if a record has no votes.
     """
 
     def __init__(
@@ -136,11 +137,11 @@ class Program:
         self.problem = cp.Problem(cp.Maximize(worth), rows)  # (1)
 
     def exclude(self, x: Array) -> None:
-        """Take members, shape (K,), out of what may be found."""
+        """Exclude members, shape (K,), from the solutions."""
         import cvxpy as cp
 
-        rather = np.where(np.asarray(x) > 0, 1.0, -1.0)
-        row = rather @ self.x <= np.count_nonzero(x) - 1
+        signs = np.where(np.asarray(x) > 0, 1.0, -1.0)
+        row = signs @ self.x <= np.count_nonzero(x) - 1
         self.problem = cp.Problem(self.problem.objective, [*self.problem.constraints, row])
 
     def _diverse(self, credit: FloatArray, demand: Demand) -> list[Any]:
@@ -148,9 +149,9 @@ class Program:
 
         k = len(credit)
         first, second = np.triu_indices(k, 1)
-        y = cp.Variable(len(first))  # of each pair k < l
+        y = cp.Variable(len(first))  # 1 for each pair k < l whose classifiers are both members
         pairs = credit[first, second]
-        # entry (i, p) is the credit of pair p where classifier i is one of it
+        # entry (i, p) is the credit of pair p if classifier i belongs to it, else 0
         share = np.zeros((k, len(first)))
         share[first, np.arange(len(first))] = pairs
         share[second, np.arange(len(first))] = pairs
@@ -171,14 +172,14 @@ class Program:
         gap: float = 0.0,
         options: Mapping[str, Any] | None = None,
     ) -> Solution:
-        """Hand the program to a solver.
+        """Pass the program to a solver.
 
         Parameters
         ----------
         solver : str
-            As cvxpy spells it: HIGHS, SCIP, GUROBI, CPLEX, ...
+            Its name in cvxpy, such as HIGHS, SCIP, GUROBI or CPLEX.
         seconds : float, optional
-            Wall time, at most; of HIGHS and SCIP.
+            Greatest wall time of HIGHS or SCIP.
         gap : float
             Relative gap at which HIGHS or SCIP may stop.
         options : mapping, optional
@@ -195,12 +196,10 @@ class Program:
         keywords = {**_limits(solver, seconds, gap), **(options or {})}
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore", UserWarning
-                )  # stopped at a limit: the status says so
+                warnings.simplefilter("ignore", UserWarning)  # of limits: the status says so
                 self.problem.solve(solver=solver, **keywords)
         except cp.SolverError as error:
-            if solver == "SCIP" and seconds is not None:  # it has no word for "no solution yet"
+            if solver == "SCIP" and seconds is not None:  # SCIP has no status for "no solution yet"
                 return Solution("stopped", None, 0, -np.inf, np.inf, 0)
             raise InputError(f"algorithm.solver: {solver} failed: {error}") from error
         return self._solution(solver)
@@ -211,7 +210,7 @@ class Program:
             return Solution("infeasible", None, 0, -np.inf, -np.inf, 0)
         bound, nodes, solved = np.inf, 0, self.x.value is not None
         if solver == "HIGHS":
-            # at a limit without a solution HiGHS fills in zeros all the same
+            # at a limit without a solution HiGHS fills in zeros
             solved = solved and extra.primal_solution_status == 2
             bound, nodes = -float(extra.mip_dual_bound), int(extra.mip_node_count)
         elif solver == "SCIP":
@@ -232,21 +231,14 @@ class Program:
 
 
 def _with(best: Pruned | None, status: Status, bound: float, nodes: int) -> Solution:
-    """Return what is known: the best ensemble, if there is one, and the bound of what is left."""
+    """Return the best ensemble, if there is one, with the bound of those not excluded."""
     if best is None:
         return Solution(status, None, 0, -np.inf, bound, nodes)
-    bound_now = max(bound, best.value)
-    return Solution(status, best.x, best.threshold, best.value, bound_now, nodes)
+    return Solution(status, *best, max(bound, best.value), nodes)
 
 
 def check_solver(solver: str) -> None:
-    """Refuse a solver that is not there.
-
-    Raises
-    ------
-    InputError
-        Naming those that are.
-    """
+    """Raise InputError if a solver is not installed; the message names those that are."""
     import cvxpy as cp
     from cvxpy.reductions.solvers.defines import MI_SOLVERS
 
@@ -260,7 +252,7 @@ def check_solver(solver: str) -> None:
 
 
 def _limits(solver: str, seconds: float | None, gap: float) -> dict[str, Any]:
-    """Return the solver's own names for a time limit and a gap; one thread."""
+    """Return a solver's options for a time limit and a gap, with one thread."""
     if solver == "HIGHS":
         limits: dict[str, Any] = {"mip_rel_gap": gap, "threads": 1}
         return limits if seconds is None else {**limits, "time_limit": seconds}
@@ -281,13 +273,13 @@ class PrintedProgram(ProgramSearch):
     Parameters
     ----------
     solver : str
-        A mixed-integer solver that is installed, as cvxpy spells it.
+        An installed mixed-integer solver, by its name in cvxpy.
     seconds : float, optional
-        Wall time of HIGHS or SCIP, at most; the answer then depends on the machine.
+        Greatest wall time of HIGHS or SCIP; the answer then depends on the machine.
     options : mapping, optional
-        Further keywords for the solver, passed on as they are.
+        Further keywords for the solver, passed on unchanged.
     one_sided : bool
-        Leave Equations 3 and 6 out where the weights make them redundant.
+        Whether Equations 3 and 6 are left out if the weights make them redundant.
     problem, roles, seed, **more
         As for :class:`~algorithms.pruning.searches.base.ProgramSearch`; the seed is not used, and
         HIGHS or SCIP may stop at the relative gap ``gap``.
@@ -295,7 +287,7 @@ class PrintedProgram(ProgramSearch):
     Raises
     ------
     InputError
-        The solver is missing or found nothing, or no ensemble meets the demands.
+        The solver is not installed.
     """
 
     takes_rates = False
@@ -320,18 +312,24 @@ class PrintedProgram(ProgramSearch):
         self._value = 0.0
 
     def prepare(self, work: Preparation) -> None:
-        """Solve; nothing is heard of the solver until it is done."""
+        """Solve the program; the solver does not report its progress."""
         work.report(f"integer program as printed, {self.solver}", 0, 1)
         self._solve()
 
     def propose(self) -> Array | None:
-        """Return the solver's ensemble, once."""
+        """Return the solver's ensemble, once.
+
+        Raises
+        ------
+        NoneFeasible
+            There is no ensemble that meets the demands, or none was found in time.
+        """
         solution = self._solve()
         if solution.x is None:
             raise NoneFeasible(
                 self.none_meets()
                 if solution.status == "infeasible"
-                else f"algorithm.seconds: expected time enough for {self.solver} to find an "
+                else f"algorithm.seconds: expected enough time for {self.solver} to find an "
                 "ensemble, found none; raise it, or take algorithm.kind: ip"
             )
         self.done = True
@@ -339,7 +337,7 @@ class PrintedProgram(ProgramSearch):
         return self.rows(solution.x[np.newaxis], [solution.threshold])
 
     def outcome(self) -> Outcome:
-        """Return what the solver said, and ``certificates``: the bound as one of a metric."""
+        """Return the solver's findings, and ``certificates`` with the bound as that of a metric."""
         solution = self._solution
         if solution is None:
             return Outcome()
@@ -363,21 +361,17 @@ class PrintedProgram(ProgramSearch):
 
     def _solve(self) -> Solution:
         if self._solution is None:
-            votes, positive = self._records()
-            requirements = self._requirements
-            program = Program(
-                votes, positive, self._weights, requirements, one_sided=self.one_sided
-            )
-            self._solution = self._admitted(program)
+            parts = (*self._records(), self._weights, self._requirements)
+            self._solution = self._admitted(Program(*parts, one_sided=self.one_sided))
             if self._solution.x is not None:
                 self._value = self._solution.value
         return self._solution
 
     def _admitted(self, program: Program) -> Solution:
-        """Solve until an answer keeps to all demands by the counts that are reported of it.
+        """Solve until an answer meets all demands exactly, by the counts of the reported metrics.
 
-        Members that a solver's tolerances let through are judged with their own best threshold
-        and excluded. ``seconds`` are those of all solves together.
+        An answer that only a solver's tolerance admits is excluded, after its members were tried
+        with their best threshold. All solves share ``seconds``.
         """
         instance = Instance.of(self.votes, self._weights, self._requirements)
         best: Pruned | None = None
@@ -396,13 +390,13 @@ class PrintedProgram(ProgramSearch):
                 if best is None or value > best.value:
                     best = Pruned(last.x, last.threshold, value)
                 return _with(best, last.status, bound, nodes)
-            threshold = instance.best_threshold(last.x)
-            if self._requirements.admits(last.x) and np.isfinite(threshold.value):
-                best = threshold if best is None or threshold.value > best.value else best
+            mended = instance.best_threshold(last.x)
+            if self._requirements.admits(last.x) and np.isfinite(mended.value):
+                best = mended if best is None or mended.value > best.value else best
             program.exclude(last.x)
 
     def _keeps(self, x: Array, threshold: int) -> bool:
-        """Return whether an ensemble keeps to members' demands, caps and the majority."""
+        """Return whether an ensemble meets the demands of members, the caps and the majority."""
         must = self._requirements
         if must.majority and threshold != np.count_nonzero(x) // 2:
             return False
@@ -411,7 +405,7 @@ class PrintedProgram(ProgramSearch):
         )
 
     def _records(self) -> tuple[Array, Array]:
-        """Return the votes record by record, (K, N), and which records are positive, (N,)."""
+        """Return the votes for single records, (K, N), and which records are positive, (N,)."""
         patterns, records = self.votes.unpacked, self.votes.records
         negative = np.repeat(patterns, records[:, 0], axis=0)
         positive = np.repeat(patterns, records[:, 1], axis=0)

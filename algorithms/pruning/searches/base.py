@@ -1,4 +1,4 @@
-"""What every search over prunings needs: the votes, weights, demands, and how rows are asked."""
+"""The bases of searches over prunings: they read votes and weights, and turn limits into rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import Field
 from algorithms.pruning.branch_and_bound.instance import Budget, Cap, Requirements
 from algorithms.pruning.diversity import NAMES, TOLERANCE, Demand, demand_of
 from algorithms.pruning.problem import PruningProblem
-from algorithms.pruning.rate_rows import Fraction, RateRows, fraction_of, moves
+from algorithms.pruning.rate_rows import Fraction, RateRows, fraction_of, last_within, moves
 from algorithms.pruning.votes import Rate, VoteTable, Weights, rates_of, weights_of
 from framework.algorithm import Algorithm
 from framework.arrays import Array, FloatArray, IntArray
@@ -25,13 +25,13 @@ from framework.space import Counts, Integers
 
 Share = Annotated[float, Field(ge=0, le=1)]
 WEIGHTED = ("accuracy", "balanced_accuracy")
-"""Metrics that are a weighted sum of the confusion matrix, by the name of their weights."""
+"""Metrics that are weighted sums of the confusion matrix, and names of their weights."""
 
 
 class Demands(NamedTuple):
-    """What members must keep to, and the same as conditions of a certificate.
+    """The requirements of ensembles, and the same as conditions of a certificate.
 
-    Conditions are ``at_most_NAME`` and ``at_least_NAME``.
+    The names of conditions are ``at_most_NAME`` and ``at_least_NAME``.
     """
 
     requirements: Requirements
@@ -48,7 +48,7 @@ class Demands(NamedTuple):
 
 
 class PruningSearch(Algorithm):
-    """Base of searches that read the votes of a pool; it keeps them, and not the problem.
+    """Base of searches that read the votes of a pool and keep them, but not the problem.
 
     Parameters
     ----------
@@ -60,12 +60,12 @@ class PruningSearch(Algorithm):
     Raises
     ------
     Unfit
-        Another kind of problem.
+        The problem is of another kind.
     """
 
     spaces = (Counts, Integers)
     reads = PruningProblem
-    takes_rates = True  # whether limits of rates by class and subgroup are rows
+    takes_rates = True  # whether the program has rows for limits of rates by class and subgroup
 
     def __init__(self, problem: Problem, roles: Roles, *, seed: int) -> None:
         super().__init__(problem, roles, seed=seed)
@@ -88,7 +88,7 @@ class PruningSearch(Algorithm):
         return np.column_stack([members, thresholds]).astype(self.space.dtype)
 
     def weights(self, name: str | Sequence[float] | None) -> Weights:
-        """Return weights; those of the first objective that has some, if none are given."""
+        """Return the named weights; if None, those of the first objective that has weights."""
         if name is None:
             name = next((n for n in self.roles.names if n in WEIGHTED), "balanced_accuracy")
         return weights_of(name, *self.votes.totals)
@@ -109,19 +109,21 @@ class PruningSearch(Algorithm):
         *,
         diversity_key: str = "algorithm.diversity",
     ) -> Demands:
-        """Return what an algorithm's parameters and the constraints ask of ensembles together.
+        """Return what an algorithm's parameters and the constraints together require of ensembles.
 
         Every constraint becomes a row of the program.
 
         Parameters
         ----------
+        diversity, max_members
+            See :class:`ProgramSearch`.
         diversity_key : str
-            What the user wrote ``diversity`` as, for messages.
+            The key under which the user wrote ``diversity``, for messages.
 
         Raises
         ------
         InputError
-            A constraint that no row says, or one that no ensemble can meet by itself.
+            The program has no row for a constraint, or no ensemble can meet it.
         """
         asked = demand_of(diversity, self.credit, diversity_key)
         rates, name = rates_of(*self.votes.totals), NAMES[self.pair_measure]
@@ -144,7 +146,7 @@ class PruningSearch(Algorithm):
                     if not self.takes_rates:
                         raise InputError(
                             f"constraints: {metric}: {word}: expected a limit that the printed "
-                            "program has a row for, which this one is not; take ip"
+                            "program has a row for, found one by class or subgroup; take ip"
                         )
                     caps += rows.caps(metric, limit, sign)
                 else:
@@ -162,7 +164,7 @@ class PruningSearch(Algorithm):
         if sizes.most is not None:
             conditions["at_most_members"] = float(sizes.most)
         if asked is not None:
-            conditions |= {  # a mean is a rounded number
+            conditions |= {  # the program's row allows for the rounding of means
                 f"at_least_{name}_min": asked.tau + 2 * TOLERANCE,
                 f"at_least_{name}_mean": asked.gamma + 2 * TOLERANCE,
                 "at_least_members": 2.0,
@@ -181,29 +183,27 @@ class PruningSearch(Algorithm):
         return Demands(requirements, conditions)
 
     def _limits(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Return the tightest upper and lower bound that constraints give each metric."""
+        """Return the tightest upper and the tightest lower bound of each metric."""
         uppers: dict[str, float] = {}
         lowers: dict[str, float] = {}
         for constraint in self.roles.constraints:
-            metric, most, least = constraint
-            of_metric = self.roles.metrics[metric]
-            if (
-                of_metric.low < 0 >= of_metric.high
-            ):  # reported as its negative: all of them are from 0
+            name, most, least = constraint
+            metric = self.roles.metrics[name]
+            if metric.low < 0 >= metric.high:  # reported as its negative: no metric here is below 0
                 most, least = (None if v is None else -v for v in (least, most))
             if most is not None:
-                uppers[metric] = min(float(most), uppers.get(metric, math.inf))
+                uppers[name] = min(float(most), uppers.get(name, math.inf))
             if least is not None:
-                lowers[metric] = max(float(least), lowers.get(metric, -math.inf))
+                lowers[name] = max(float(least), lowers.get(name, -math.inf))
         return uppers, lowers
 
     def _least_diversity(
         self, asked: Demand | None, lowers: Mapping[str, float], key: str
     ) -> tuple[Demand | None, str]:
-        """Return the demand with what constraints ask for, and where its gamma was written."""
+        """Return the demand together with that of constraints, and the key that gamma is from."""
         name = NAMES[self.pair_measure]
         least = {m: lowers.get(f"{name}_{m}", 0.0) for m in ("min", "mean")}
-        if max(least.values()) <= 0:  # any ensemble has so much, that of one classifier too
+        if max(least.values()) <= 0:  # any ensemble meets it, even one classifier alone
             return asked, key
         tau, gamma = (asked.tau, asked.gamma) if asked else (0.0, 0.0)
         by = {key: gamma} | {f"constraints: {name}_{m}: at_least": v for m, v in least.items()}
@@ -217,12 +217,12 @@ class PruningSearch(Algorithm):
         lowers: Mapping[str, float],
         diverse: bool,
     ) -> _Sizes:
-        """Return how many members an ensemble may have.
+        """Return the least and the greatest number of members.
 
         Raises
         ------
         InputError
-            There are no such numbers.
+            No number of members keeps all limits.
         """
         k, key, most = self.votes.k, "algorithm.max_members", max_members
         upper = uppers.get("members", math.inf)
@@ -249,23 +249,19 @@ class _Sizes(NamedTuple):
 
 
 def _cap(name: str, rate: Rate, limit: float, sign: int, totals: tuple[int, int]) -> Cap | None:
-    """Return a bound of a rate as one of its whole numerator; None where all keep to it.
+    """Return a bound of a rate as one of its whole numerator; None if every ensemble keeps it.
 
-    The numerator is the greatest (least, where ``sign`` is -1) whose rate, rounded as it is
-    reported, keeps to the limit.
+    The numerator is the greatest (the least, if ``sign`` is -1) whose rate, rounded as in reports,
+    keeps the limit.
 
     Raises
     ------
     InputError
-        No ensemble can keep to it.
+        No ensemble can keep the limit.
     """
     (n0, n1), (tp, fn, tn, fp) = totals, rate.weights
-    whole = int(n1 * max(tp, fn) + n0 * max(tn, fp))  # rates go from 0 to 1
-    last = round(min(max(limit, -1.0), 2.0) * rate.of)
-    while sign * (last / rate.of) <= sign * limit:
-        last += sign
-    while sign * (last / rate.of) > sign * limit:
-        last -= sign
+    whole = int(n1 * max(tp, fn) + n0 * max(tn, fp))  # the numerator of a rate of 1
+    last = sign * last_within(sign * limit, rate.of)
     if (last < 0) if sign == 1 else (last > whole):
         word, edge = ("at_most", "at least 0") if sign == 1 else ("at_least", "at most 1")
         raise InputError(f"constraints: {name}: {word}: expected {edge}, found {limit:g}")
@@ -286,30 +282,29 @@ class ProgramSearch(PruningSearch):
     problem : Problem
         Of kind ``pruning``.
     roles : Roles
-        Constraints are part of the program: on rates, ``members`` and costs, and lower bounds of
-        ``pfc_min`` and ``pfc_mean``. Upper ones of these two are refused.
+        Constraints are part of the program: bounds of rates, ``members`` and costs, and lower
+        bounds of ``pfc_min`` and ``pfc_mean``. Upper bounds of these two are refused.
     seed : int
     weights : str or four numbers, optional
         ``accuracy``, ``balanced_accuracy`` (N0 per true positive, N1 per true negative: the
         theta-weighted function, Theorem 1), ``recall``, or the weights of a true positive, false
-        negative, true negative and false positive (Equation 1). That of the first objective
-        that is accuracy or balanced accuracy if None, else of balanced accuracy.
+        negative, true negative and false positive (Equation 1). By default those of the first
+        objective that is accuracy or balanced accuracy, or else of balanced accuracy.
     diversity : str or two numbers, optional
         ``f2``, ``f3`` (Section 5.4), or tau and gamma: the least mean pairwise failure credit of
-        each member and of the ensemble; at least two members then.
+        each member and of the ensemble, which then has at least two members.
     max_members : int, optional
         Greatest number of members.
     gap : float
-        Share of the value at which the proof is good enough.
+        The proof may end when the gap, as a share of the value, is at most this.
 
     Raises
     ------
     InputError
-        Weights that mean nothing, or demands that no ensemble meets.
+        The weights do not distinguish ensembles, or no ensemble meets the demands.
     """
 
     diversity_key = "algorithm.diversity"
-
     front_only = True
 
     def __init__(
@@ -332,11 +327,11 @@ class ProgramSearch(PruningSearch):
         self._returned: IntArray = np.zeros(0, dtype=np.int64)
 
     def learn(self, batch: Evaluated) -> None:
-        """Note the candidate, and whether it may be returned."""
+        """Store the candidate's id, and whether it is feasible."""
         self._id, self._returned = int(batch.ids[0]), self.feasible(batch)
 
     def none_meets(self) -> str:
-        """Return the sentence that it is proven that nothing meets all demands."""
+        """Return the message that no ensemble meets all demands, as is proven."""
         return (
             f"{'constraints' if self.roles.constraints else 'algorithm'}: expected demands that "
             f"some ensemble meets, proved that none does ({self._demands}); relax one of them"
@@ -345,7 +340,7 @@ class ProgramSearch(PruningSearch):
     def certificate(
         self, value: float, bound: float, fraction: Fraction | None = None, **more: float
     ) -> dict[str, Array]:
-        """Return the table ``certificates``: the bound of the weighted sum as one of a metric."""
+        """Return the table ``certificates``, with the bound of the weighted sum as a metric's."""
         metric, multiple = metric_of(self._weights, *self.votes.totals)
         if fraction is not None:
             metric, multiple = fraction.name, 1.0
@@ -355,7 +350,7 @@ class ProgramSearch(PruningSearch):
 
 
 def metric_of(weights: Weights, n0: int, n1: int) -> tuple[str, float]:
-    """Return the metric that a weighted sum is a multiple of, and the multiple; ("", 1) if none."""
+    """Return the metric that a weighted sum is a multiple of, with the factor; or ("", 1)."""
     rates = rates_of(n0, n1).items()
     return next(((name, rate.of) for name, rate in rates if rate.weights == weights), ("", 1.0))
 
@@ -365,8 +360,8 @@ def certificate(
 ) -> dict[str, Any]:
     """Return a row of ``certificates.csv``.
 
-    No candidate has ``metric`` above ``bound`` that keeps to the conditions: columns
-    ``at_most_NAME`` and ``at_least_NAME``, NaN where there is none.
+    It states that no candidate which keeps the conditions, columns ``at_most_NAME`` and
+    ``at_least_NAME``, has ``metric`` above ``bound``.
     """
     return {"metric": metric, "value": value, "bound": bound, **conditions}
 

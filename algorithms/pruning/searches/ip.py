@@ -1,4 +1,4 @@
-"""``ip``: the proven best pruning, by branch and bound on merged vote patterns."""
+"""``ip``: the best pruning with a proof, by branch and bound on merged vote patterns."""
 
 from __future__ import annotations
 
@@ -29,35 +29,36 @@ from framework.preparation import Preparation
 from framework.problem import Problem
 from framework.roles import Metric, Roles
 
-_FRACTIONS = "precision", "f1"  # whose denominators depend on the answers
-_EVERY = 0.2  # seconds between reports
-_NOTE, _NOTE_EVERY = "solve", 10.0  # key, and seconds between notes at least
+_FRACTIONS = "precision", "f1"  # rates whose denominators depend on the answers
+_REPORT_EVERY, _SAVE_EVERY = 0.2, 10.0  # least seconds between reports, and between checkpoints
+_CHECKPOINT = "solve"
 
 
 class IntegerProgram(ProgramSearch):
     """The best members and threshold for weights of the confusion matrix, with a bound.
 
     A local search finds an ensemble, a minimum cut the first bound; branch and bound on linear
-    programs brings the two together. What is asked for is the best ensemble known at the end; no
-    ensemble has a weighted sum above the bound (``certificates.csv``).
+    programs brings the two together. The search proposes the best ensemble that it knows at the
+    end; no ensemble has a weighted sum above the bound (``certificates.csv``).
 
     Parameters
     ----------
     weights : str or four numbers, optional
-        As for :class:`~.base.ProgramSearch`, or ``precision`` or ``f1``: the best fraction, by
-        solves of differences. So is the first objective if it is precision or F1 of a class.
+        As for :class:`~.base.ProgramSearch`, or ``precision`` or ``f1``, which take a sequence of
+        solves. None also selects precision or F1 of a class if that is the first objective.
     tau, gamma : float, optional
-        The numbers of ``diversity`` as keys of their own, such as a sweep can vary; gamma is tau
-        if it is None.
+        The numbers of ``diversity`` as separate keys, such as a sweep can vary; gamma is tau if it
+        is None.
     looks : int
-        Ensembles that the first local search looks at, at most.
+        Greatest number of ensembles that the first local search values.
     boxes : int
-        Boxes whose linear programs are solved in one round, side by side where there are workers.
-        The proof depends on this number, not on how many workers there are.
+        Boxes whose linear programs are solved in one round, side by side if there are workers. The
+        proof depends on this number, but not on the number of workers.
     iterations : int
-        Simplex iterations, at most. The same number gives the same answer on any machine.
+        Greatest number of simplex iterations. The same number gives the same answer on any machine.
     seconds : float, optional
-        Of this process's processor, at most; the one limit whose answer depends on the machine.
+        Greatest processor time of this process. Only with this limit does the answer depend on the
+        machine.
     problem, roles, seed, **options
         As for :class:`~.base.ProgramSearch`; the seed is that of the local searches.
 
@@ -104,11 +105,11 @@ class IntegerProgram(ProgramSearch):
             )
 
     def prepare(self, work: Preparation) -> None:
-        """Solve, step by step."""
+        """Solve the program, step by step."""
         self._solve(work)
 
     def propose(self) -> Array | None:
-        """Return the best ensemble known, once."""
+        """Return the best ensemble, once."""
         solver = self._solve(Preparation())
         if solver.incumbent is None:
             raise NoneFeasible(self._none_found(solver))
@@ -116,9 +117,9 @@ class IntegerProgram(ProgramSearch):
         return self.rows(solver.incumbent.x[np.newaxis], [solver.incumbent.threshold])
 
     def outcome(self) -> Outcome:
-        """Return value, bound and gap of the weighted sum, what was spent, and three tables.
+        """Return value, bound and gap of the weighted sum, the effort, and three tables.
 
-        The tables are ``certificates`` (the bound as one of a metric), ``gap`` (its course) and
+        The tables are ``certificates`` (the bound as that of a metric), ``gap`` (its course) and
         ``votes`` (validation records of each class by votes).
         """
         solver = self._solver
@@ -172,7 +173,7 @@ class IntegerProgram(ProgramSearch):
         }
 
     def _fraction_of(self, weights: Any) -> Fraction | None:
-        """Return the fraction to be maximised: that of the weights, or the first objective's."""
+        """Return the fraction to be maximised, which ``weights`` or the first objective name."""
         if weights in _FRACTIONS:
             ratio = Tables(2).ratio(Metric(weights, "max"), weights, self.positive)
             return fraction_of(ratio, self.positive, self.votes.totals)
@@ -182,7 +183,7 @@ class IntegerProgram(ProgramSearch):
         first = next((n for n in self.roles.names if n in WEIGHTED or n in by_name), None)
         return by_name.get(str(first))
 
-    def _begun(self) -> BranchAndBound | BestFraction:
+    def _new_solver(self) -> BranchAndBound | BestFraction:
         options = {"seed": self._seed, "looks": self._looks}
         if self._fraction is None:
             return BranchAndBound(self._instance, **options)
@@ -194,45 +195,45 @@ class IntegerProgram(ProgramSearch):
 
     def _solve(self, work: Preparation) -> BranchAndBound | BestFraction:
         """Take steps until the proof is complete or the budget is spent."""
-        solver = self._solver or self._known(work)
+        solver = self._solver or self._resumed(work)
         if solver is None:
             work.report("first ensemble and bound", 0, 1)
-            solver = self._begun()
+            solver = self._new_solver()
         self._solver = solver
         if not self._trace:
-            self._note()
+            self._add_to_trace(solver)
         before, reported, written = time.process_time() - self._spent, 0.0, time.perf_counter()
-        pause = _NOTE_EVERY
+        pause = _SAVE_EVERY
         while not (self._over(solver) or work.out_of_time()):
             state = solver.bound, solver.incumbent
             solver.step(self._boxes, work.workers)
             self._spent = time.process_time() - before
             if state[0] != solver.bound or state[1] is not solver.incumbent:
-                self._note()
-            if time.perf_counter() - reported > _EVERY:
+                self._add_to_trace(solver)
+            if time.perf_counter() - reported > _REPORT_EVERY:
                 reported = time.perf_counter()
-                self._tell(work, solver)
+                self._report(work, solver)
             if time.perf_counter() - written > pause:
                 start = time.perf_counter()
-                work.checkpoints[_NOTE] = self._packed(solver)
+                work.checkpoints[_CHECKPOINT] = self._packed(solver)
                 written = time.perf_counter()
-                pause = max(_NOTE_EVERY, 20 * (written - start))
+                pause = max(_SAVE_EVERY, 20 * (written - start))  # saving takes 5% at most
         self._spent = time.process_time() - before
-        self._tell(work, solver)
+        self._report(work, solver)
         if solver.programs:
-            work.checkpoints[_NOTE] = self._packed(solver)
+            work.checkpoints[_CHECKPOINT] = self._packed(solver)
         return solver
 
-    def _tell(self, work: Preparation, solver: BranchAndBound | BestFraction) -> None:
+    def _report(self, work: Preparation, solver: BranchAndBound | BestFraction) -> None:
         values = {"bound": solver.bound, "gap": solver.gap}
         if solver.incumbent is not None:
             values["incumbent"] = solver.incumbent.value
         done = min(solver.iterations, self.iterations)
         work.report(self._line(solver), done, self.iterations, **values)
 
-    def _known(self, work: Preparation) -> BranchAndBound | BestFraction | None:
-        """Return what an earlier session has noted; None where that is nothing."""
-        content = work.checkpoints.get(_NOTE)
+    def _resumed(self, work: Preparation) -> BranchAndBound | BestFraction | None:
+        """Return the solver of a checkpoint; None if there is none that can be read."""
+        content = work.checkpoints.get(_CHECKPOINT)
         if content is None:
             return None
         solver: BranchAndBound | BestFraction
@@ -244,7 +245,7 @@ class IntegerProgram(ProgramSearch):
                 setting = self._seed, self._looks
                 solver, also = BestFraction.unpack(content, *made, *setting)
             self._trace, self._spent = also
-        except ValueError:  # of another version: solve anew
+        except ValueError:  # written by another version: solve again
             return None
         return solver
 
@@ -261,9 +262,7 @@ class IntegerProgram(ProgramSearch):
         value = solver.incumbent.value
         return f"incumbent {value:g}, bound {solver.bound:g}, gap {solver.gap:.2%}"
 
-    def _note(self) -> None:
-        assert self._solver is not None
-        solver = self._solver
+    def _add_to_trace(self, solver: BranchAndBound | BestFraction) -> None:
         self._trace.append(
             {
                 "iterations": solver.iterations,
@@ -298,7 +297,7 @@ class IntegerProgram(ProgramSearch):
 def _one_of(
     diversity: DiversityKey | None, tau: float | None, gamma: float | None
 ) -> DiversityKey | None:
-    """Return the demand of ``diversity``, or of ``tau`` and ``gamma``."""
+    """Return the demand that ``diversity``, or ``tau`` and ``gamma``, states."""
     if tau is None and gamma is None:
         return diversity
     if diversity is not None:

@@ -1,9 +1,10 @@
 """``ip_front``: exact fronts of pruned ensembles, every point with its certificate.
 
-The epsilon-constraint method over whole levels (Haimes, Lasdon and Wismer 1971). The range of the
-second metric, the *resource*, is divided into cells. In each, the program is solved for at most the
-cell's upper end of the resource, then for less than what the ensemble found takes, until one takes
-no more than the lower end. A weighted sum would find supported points only.
+The epsilon-constraint method (Haimes, Lasdon and Wismer 1971). The range of the second metric, the
+*resource*, is divided into cells. In each cell, the program is solved with the cell's upper end as
+the limit of the resource. Then it is solved again with a limit just below what the last ensemble
+takes, until an ensemble takes no more than the cell's lower end. A weighted sum of both metrics
+would find only the supported points of the front.
 """
 
 from __future__ import annotations
@@ -37,44 +38,44 @@ from framework.problem import Problem
 from framework.registry import nearest
 from framework.roles import Roles
 
-_LESS = 1e-9  # share of the whole resource by which less is less, where it is no whole number
+_LESS = 1e-9  # step of a limit that is not a whole number, as a share of the whole resource
 _TRUE_RATES = ("true_positive_rate", "true_negative_rate")
 
 
 class ExactFront(PruningSearch):
-    """All best compromises of two metrics, or a lower and an upper front where time ran out.
+    """All best compromises of two metrics, or a lower and an upper front at the end of the budget.
 
-    Either of the true positive rate with the true negative rate (all weightings at once), or of
-    accuracy, balanced accuracy, precision or F1 with the number of members or any cost. The range
-    of the second metric is divided into cells that the workers solve side by side.
+    The metrics are the true positive rate and the true negative rate (all weightings at once), or
+    one of accuracy, balanced accuracy, precision and F1 with the number of members or any cost. The
+    range of the second metric is divided into cells that the workers solve side by side.
 
     Parameters
     ----------
     problem : Problem
         Of kind ``pruning``.
     roles : Roles
-        Say which front, unless ``metric`` and ``against`` do. Constraints are part of the program
-        as for ``ip``.
+        The objectives name the two metrics, unless ``metric`` and ``against`` do. Constraints are
+        part of the program, as for ``ip``.
     seed : int
-        Of the local searches.
+        Seed of the local searches.
     metric : str, optional
-        ``true_positive_rate``, ``accuracy`` or ``balanced_accuracy``; else the first objective of
-        these two, or that is precision or F1 of a class (``problem.rates``).
+        ``true_positive_rate``, ``accuracy`` or ``balanced_accuracy``. By default the first
+        objective that is one of the last two, or precision or F1 of a class (``problem.rates``).
     against : str, optional
-        ``true_negative_rate`` (with ``true_positive_rate`` alone), ``members`` or a cost.
+        ``true_negative_rate`` (with ``true_positive_rate`` only), ``members`` or a cost.
     cells : int
-        Pieces of work.
+        Number of cells.
     iterations : int
-        Simplex iterations of each solve, at most.
+        Greatest number of simplex iterations of each solve.
     solves : int
-        Solves of a cell, at most.
+        Greatest number of solves of a cell.
     looks : int
-        Ensembles that the local search of each solve looks at.
+        Number of ensembles that the local search of each solve values.
 
     Raises
     ------
     InputError
-        Neither the objectives nor the parameters name a front.
+        Neither the objectives nor the parameters name two such metrics.
     """
 
     front_only = True
@@ -117,15 +118,15 @@ class ExactFront(PruningSearch):
         )
         self._least = 0.0 if costs is None else float(costs.min())
         self._cells = cells_between(self._least, self._task.total, cells, whole)
-        self._found: list[Solved] | None = None
+        self._solves: list[Solved] | None = None
         self._exact = True
 
     def prepare(self, work: Preparation) -> None:
-        """Have the cells solved."""
+        """Solve the cells, divided among the workers."""
         self._solve(work)
 
     def propose(self) -> Array | None:
-        """Return the ensembles found, each once."""
+        """Return the ensembles of all solves, each once."""
         cells = self._solve(Preparation())
         points = [(s.x, s.threshold) for s in cells if s.x is not None]
         if not points:
@@ -148,30 +149,31 @@ class ExactFront(PruningSearch):
         return rows[np.sort(first)]
 
     def learn(self, batch: Evaluated) -> None:
-        """Ignore the answers: they are counted already."""
+        """Ignore the evaluations: the solves have the same values."""
 
     def outcome(self) -> Outcome:
         """Return whether the front is exact, the area between its bounds, and ``certificates``.
 
-        ``area`` has, as shares of the rectangle of all values, what the front dominates, what the
-        upper one does, and the difference. The certificates say what no ensemble exceeds, by the
-        amount of the second metric that it may take.
+        ``area`` has the areas that the front and the upper front dominate, as shares of the
+        rectangle of all values, and their difference. The certificates state what no ensemble
+        exceeds within a limit of the second metric.
         """
-        if self._found is None:
+        solves = self._solves
+        if solves is None:
             return Outcome()
-        lower, upper = self._areas(self._found)
+        lower, upper = self._areas(solves)
         findings = {
             "exact": self._exact,
             "metric": self.metric,
             "against": self.against,
             "cells": len(self._cells),
-            "solves": len(self._found),
-            "open": sum(not s.closed for s in self._found),
-            "iterations": sum(s.iterations for s in self._found),
+            "solves": len(solves),
+            "open": sum(not s.closed for s in solves),
+            "iterations": sum(s.iterations for s in solves),
             "area": {"lower": lower, "upper": upper, "between": upper - lower},
         }
         rows = []
-        for s in self._found:
+        for s in solves:
             bound = max(s.bound, 0.0) / self._multiple
             value = s.value / self._multiple if s.x is not None else float("nan")
             row = certificate(self.metric, value, bound, self._condition(s.at_most))
@@ -179,26 +181,29 @@ class ExactFront(PruningSearch):
         return Outcome(findings, tables={"certificates": as_columns(rows)})
 
     def _solve(self, work: Preparation) -> list[Solved]:
-        if self._found is None:
-            of_cell = {i: noted(work.checkpoints.get(f"cell {i}")) for i in range(len(self._cells))}
-            left = [i for i, solved in of_cell.items() if solved is None]
+        if self._solves is None:
+            of_cell = {
+                i: from_json(work.checkpoints.get(f"cell {i}")) for i in range(len(self._cells))
+            }
+            left = [i for i, solves in of_cell.items() if solves is None]
             results = work.workers.map(solve_cell, self._task, [self._cells[i] for i in left])
             for i, result in zip(left, results, strict=True):
-                work.checkpoints[f"cell {i}"] = as_note(result)
+                work.checkpoints[f"cell {i}"] = to_json(result)
                 of_cell[i] = result
-                done = sum(solved is not None for solved in of_cell.values())
+                done = sum(solves is not None for solves in of_cell.values())
                 work.report("cells of the front", done, len(self._cells))
-            self._found = []
+            self._solves = []
             for i, cell in enumerate(self._cells):
                 result = of_cell[i] or []
                 last = result[-1]
                 more = last.x is not None and min(last.at_most, last.taken) > cell.low
                 cut = more and len(result) == self._task.solves
                 self._exact &= not cut and all(s.closed for s in result)
-                self._found += result
-        return self._found
+                self._solves += result
+        return self._solves
 
     def _condition(self, at_most: float) -> dict[str, float]:
+        """Return the conditions of a certificate, among them the limit of the second metric."""
         demanded = self._demands.conditions
         if self._task.costs is None:
             rate, name = 1.0 - at_most / self.votes.totals[0], "at_least_true_negative_rate"
@@ -207,11 +212,11 @@ class ExactFront(PruningSearch):
         return {**demanded, name: min(at_most, demanded.get(name, at_most))}
 
     def _areas(self, solves: list[Solved]) -> tuple[float, float]:
-        """Return the area below the front's and the bounds' steps, as shares of 1 by 1."""
+        """Return the areas below the steps of the front and of the bounds, within 1 by 1."""
         total = max(self._task.total, 1e-300)
         attained = [(s.taken, s.value / self._multiple) for s in solves if s.x is not None]
         lower = _area([(taken / total, value) for taken, value in attained])
-        # what is known for at most b holds for all less than b plus the least step
+        # a bound for at most b holds for every limit below b plus the least step
         ordered = sorted(solves, key=lambda s: s.at_most)
         bounds = np.array([s.bound / self._multiple for s in ordered]).clip(0.0, 1.0)
         proven = np.minimum.accumulate(bounds[::-1])[::-1]
@@ -257,7 +262,7 @@ class ExactFront(PruningSearch):
 
 
 def _area(points: list[tuple[float, float]]) -> float:
-    """Return the area dominated in the unit square: little of the first, much of the second."""
+    """Return the area that points (to minimise, to maximise) dominate in the unit square."""
     total, best, before = 0.0, 0.0, 0.0
     for taken, value in sorted(points):
         total += best * (min(taken, 1.0) - before)
@@ -273,10 +278,11 @@ class Cell(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """What is known for at most ``at_most`` of the resource.
+    """The result of a solve with the limit ``at_most`` of the resource.
 
-    No ensemble is worth more than ``bound``; ``x`` (None where there is none) with ``threshold``
-    is worth ``value`` and takes ``taken``.
+    No ensemble within the limit is worth more than ``bound``. The best one has members ``x`` (None
+    if there is none) and ``threshold``; it is worth ``value`` and takes ``taken``. The bound is
+    proven to be attained if ``closed``.
     """
 
     at_most: float
@@ -297,19 +303,19 @@ class FrontTask:
     ----------
     table : VoteTable
     weights : Weights
-        Of the value; those of recall where ``costs`` is None.
+        Weights of the value; those of recall if ``costs`` is None.
     costs : numpy.ndarray, shape (K,), or None
-        The resource: what members cost; false positives where None.
+        The resource is the sum of the members' costs; the false positives if None.
     whole : bool
-        Whether amounts are whole numbers.
+        Whether amounts of the resource are whole numbers.
     requirements : Requirements
-        What members have to keep to besides.
+        Further requirements of ensembles.
     iterations, solves : int
-        Simplex iterations of a solve and solves of a cell, at most.
+        Greatest number of simplex iterations of a solve, and of solves of a cell.
     looks, seed : int
-        Of the first local search of each solve.
+        Passed on to the local search of each solve.
     fraction : Fraction or None
-        The value, in place of the weights.
+        The value in place of the weighted sum.
     """
 
     table: VoteTable
@@ -325,35 +331,30 @@ class FrontTask:
 
     @property
     def total(self) -> float:
-        """The greatest amount that there is."""
+        """The greatest amount of the resource that an ensemble can take."""
         return float(self.table.totals[0] if self.costs is None else self.costs.sum())
 
-    def instance(self, at_most: float) -> Instance:
-        """Return the program with at most so much of the resource."""
-        if self.costs is None:
-            return Instance.with_cap(self.table, int(at_most), self.requirements)
-        budgets = (Budget(self.costs, at_most), *self.requirements.budgets)
-        requirements = replace(self.requirements, budgets=budgets)
-        return Instance.of(self.table, self.weights, requirements)
-
     def solver(self, at_most: float) -> BranchAndBound | BestFraction:
-        """Return a solve with at most so much of the resource."""
+        """Return a solver of the program with a limit of the resource."""
         options = {"seed": self.seed, "looks": self.looks}
-        if self.fraction is None or self.costs is None:
-            return BranchAndBound(self.instance(at_most), **options)
+        if self.costs is None:
+            instance = Instance.with_cap(self.table, int(at_most), self.requirements)
+            return BranchAndBound(instance, **options)
         budgets = (Budget(self.costs, at_most), *self.requirements.budgets)
         requirements = replace(self.requirements, budgets=budgets)
-        return BestFraction(self.table, self.fraction, requirements, **options)
+        if self.fraction is not None:
+            return BestFraction(self.table, self.fraction, requirements, **options)
+        return BranchAndBound(Instance.of(self.table, self.weights, requirements), **options)
 
     def taken(self, x: Array, threshold: int) -> float:
-        """Return what an ensemble takes of the resource."""
+        """Return how much of the resource an ensemble takes."""
         if self.costs is not None:
             return float(self.costs[np.flatnonzero(x)].sum())
         return float(self.table.positives(x[np.newaxis], np.array([threshold]))[0, 0])
 
 
 def solve_cell(task: FrontTask, cell: Cell) -> list[Solved]:
-    """Return what is known of a cell, from its upper end down; the last may lie below it."""
+    """Return the solves of a cell, from its upper end down; the last may take less than ``low``."""
     solves: list[Solved] = []
     at_most = cell.high
     less = 1.0 if task.whole else _LESS * max(task.total, 1e-300)
@@ -361,33 +362,19 @@ def solve_cell(task: FrontTask, cell: Cell) -> list[Solved]:
         solver = task.solver(at_most)
         while not solver.done and solver.iterations < task.iterations:
             solver.step()
-        best = solver.incumbent
+        best, proof = solver.incumbent, (solver.done, solver.iterations)
         if best is None:
-            none = Solved(
-                at_most, solver.bound, None, 0, -np.inf, np.nan, solver.done, solver.iterations
-            )
-            return [*solves, none]
+            return [*solves, Solved(at_most, solver.bound, None, 0, -np.inf, np.nan, *proof)]
         taken = task.taken(best.x, best.threshold)
-        solves.append(
-            Solved(
-                at_most,
-                solver.bound,
-                best.x,
-                best.threshold,
-                best.value,
-                taken,
-                solver.done,
-                solver.iterations,
-            )
-        )
+        solves.append(Solved(at_most, solver.bound, *best, taken, *proof))
         at_most = min(at_most, taken) - less
     return solves
 
 
 def cells_between(first: float, last: float, count: int, whole: bool) -> list[Cell]:
-    """Divide amounts up to ``last``; the lowest cell reaches down to below ``first``.
+    """Divide amounts of the resource from ``first`` to ``last``; the lowest cell begins below.
 
-    Evenly in whole numbers from 0, else so that each cell is a multiple of the one before.
+    Cells of whole numbers have equal widths; otherwise each is a multiple of the one before.
     """
     if whole:
         highs = np.unique(np.round(np.linspace(first, last, count + 1)[1:])).tolist()
@@ -397,14 +384,14 @@ def cells_between(first: float, last: float, count: int, whole: bool) -> list[Ce
     return [Cell(low, high) for low, high in zip(lows, highs, strict=True) if high > low]
 
 
-def as_note(solves: Sequence[Solved]) -> bytes:
-    """Return what is known of a cell as JSON."""
+def to_json(solves: Sequence[Solved]) -> bytes:
+    """Return the solves of a cell as a checkpoint."""
     rows = [s._replace(x=None if s.x is None else s.x.tolist())._asdict() for s in solves]
     return json.dumps(rows).encode()
 
 
-def noted(content: bytes | None) -> list[Solved] | None:
-    """Undo :func:`as_note`; None where there is no note that can be read."""
+def from_json(content: bytes | None) -> list[Solved] | None:
+    """Return the solves of a checkpoint; None if there is none that can be read."""
     if content is None:
         return None
     try:
