@@ -12,14 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from algorithms.cascade.policy import (
-    CASES_FILE,
-    POLICY_FILE,
-    Policy,
-    count_of,
-    decide,
-    listed,
-)
+from algorithms.cascade.policy import CASES_FILE, POLICY_FILE, Policy, count_of, decide, listed
 from algorithms.cascade.stages import mean_of, vote_of
 from algorithms.ensembling.model import WeightedEnsembleClassifier, places_of
 from framework.arrays import Array, FloatArray, IntArray

@@ -19,12 +19,7 @@ from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.libraries.checks import by_model
 from framework.libraries.library import Cost
-from framework.models.checks import (
-    as_frame,
-    check_labels,
-    records_and_targets,
-    stored_labels,
-)
+from framework.models.checks import as_frame, check_labels, records_and_targets, stored_labels
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.models.store import cell

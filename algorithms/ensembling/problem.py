@@ -16,13 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from algorithms.ensembling.outcomes import LOSS_CORRELATION, EnsembleScore, LossCorrelation
-from algorithms.ensembling.scores import (
-    MEANS_OF_LOSSES,
-    Scores,
-    Truth,
-    check_names,
-    default_score,
-)
+from algorithms.ensembling.scores import MEANS_OF_LOSSES, Scores, Truth, check_names, default_score
 from algorithms.ensembling.traits import (
     config_similarity,
     fixed_similarities,
@@ -30,15 +24,7 @@ from algorithms.ensembling.traits import (
     loss_vectors,
     traits,
 )
-from framework.answers import (
-    NO_ANSWER,
-    AnswerOutcomes,
-    Answers,
-    Measure,
-    Part,
-    Size,
-    measured,
-)
+from framework.answers import NO_ANSWER, AnswerOutcomes, Answers, Measure, Part, Size, measured
 from framework.arrays import Array, BoolArray, FloatArray
 from framework.capabilities import Alternative, TrivialClassifier
 from framework.libraries.library import Library

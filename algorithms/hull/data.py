@@ -35,7 +35,7 @@ class TrainingConfig(Section):
 
     epochs, batch : passes over the training records, and records of a step.
     learning_rate : length of a step.
-    seed : decides the first weights and the order of the records.
+    seed : decides the initial weights and the order of the records.
     """
 
     epochs: int = Field(default=100, ge=0)
@@ -51,22 +51,23 @@ class NetworkConfig(Section):
     """``{kind: network, dataset: {sklearn: breast_cancer}}``.
 
     dataset : where the records come from, and how they are read.
-    split : shares of the records to train on, to search on and to test on, and what divides them.
+    split : shares of the records to train on, to search on and to test on, and how to divide them.
     training : how the network is trained before its connections are searched.
-    distinct : whether of equal records only the first one counts, so that none is in two parts.
+    distinct : whether only the first of equal records counts, so that none is in two parts.
     hidden : units of each hidden layer.
-    gates : whether a gene keeps a connection, or an input or hidden unit with all of its; or
-        ``magnitude``, one gene that says how many connections are kept, the largest first.
-    thresholds : how many a network has to choose from, as genes; with 0 it answers by its larger
-        output, as in the paper. A power of two.
-    finetune : epochs of training of the masked network before it is scored; 0 unless given, 20
-        with ``gates: magnitude``.
+    gates : whether a gene keeps a connection (``connections``) or an input or hidden unit with all
+        its connections (``neurons``), or one gene says how many connections are kept, the largest
+        first (``magnitude``).
+    thresholds : number of thresholds that genes choose from, a power of two; with 0, a network
+        answers by its larger output, as in the paper.
+    finetune : epochs of training of the masked network before it is scored; 20 by default with
+        ``gates: magnitude``, else 0.
     rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
         ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
-    subgroup : column that tells subgroups apart; metrics compare them. It stays a feature if it is
-        one.
-    measure : what candidates are measured on; a cross-validation with ``gates: magnitude`` unless
-        given, else the validation records alone, as a free mask belongs to one trained network.
+    subgroup : column whose values are subgroups, which further metrics compare. It stays a feature
+        if it is one.
+    measure : the records that candidates are measured on; by default a cross-validation with
+        ``gates: magnitude``, else the validation records, as a mask belongs to one trained network.
     """
 
     dataset: DatasetConfig
@@ -84,7 +85,7 @@ class NetworkConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _filled_in(cls, raw: Any) -> Any:
-        """Fill in what is usual with ``gates: magnitude``."""
+        """Fill in the defaults of ``gates: magnitude``."""
         if not isinstance(raw, Mapping) or raw.get("gates") != "magnitude":
             return raw
         return {"measure": {"kind": "cross_validation"}, "finetune": 20, **raw}
@@ -103,14 +104,17 @@ class NetworkConfig(Section):
         return self
 
     def settings(self) -> str:
-        """Return all but the data as JSON; keys of later versions only where they change values."""
+        """Return all keys but the data as JSON for the fingerprint.
+
+        Newer keys are left out if they have their old meaning, so that older fingerprints hold.
+        """
         usual = {"thresholds": 0, "measure": _HOLDOUT, "rates": (), "subgroup": None}
         new = {key for key, value in usual.items() if getattr(self, key) == value}
         return self.model_dump_json(exclude={"kind", "dataset", *new}, exclude_none=True)
 
 
 class Records:
-    """Encoded records of a part: float32 (features, at least n), and which are positive (n,)."""
+    """Encoded records of a part: columns, float32 (features, at least n), and classes (n,)."""
 
     def __init__(self, design: FloatArray, positive: BoolArray) -> None:
         self.columns = padded(design)
@@ -121,7 +125,7 @@ class Records:
 
 
 class Fold(NamedTuple):
-    """Training records of one network, float64 (N, features) and bool (N,), and those it scores."""
+    """Training records of one network, (N, features) and (N,), and the records that it scores."""
 
     design: FloatArray
     positive: BoolArray
@@ -134,7 +138,7 @@ def load(config: NetworkConfig) -> dict[str, Any]:
     Raises
     ------
     InputError
-        Other than two classes, or no validation records.
+        There are not two classes, or no validation records.
     """
     table = load_table(config.dataset, aside=config.split.columns, subgroup=config.subgroup)
     code = table.positive
@@ -154,7 +158,7 @@ def load(config: NetworkConfig) -> dict[str, Any]:
     positive = labels == code
 
     def encoded(training: IntArray, *parts: IntArray) -> tuple[Encoder, FloatArray, list[Records]]:
-        """Return an encoder of training records, these, and records to score."""
+        """Return an encoder fitted to training records, these records, and the other parts."""
         encoder = table.fit_encoder(features.iloc[training])
         return (
             encoder,

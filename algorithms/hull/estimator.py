@@ -12,12 +12,7 @@ import pandas as pd
 from sklearn.base import is_classifier
 from sklearn.utils import column_or_1d
 
-from algorithms.hull.operating_points import (
-    COST,
-    Mixtures,
-    OperatingPoint,
-    ThresholdProblem,
-)
+from algorithms.hull.operating_points import COST, Mixtures, OperatingPoint, ThresholdProblem
 from algorithms.hull.roc import Wish
 from framework.analysis.choose import FALSE_NEGATIVES, FALSE_POSITIVES
 from framework.arrays import Array, FloatArray, IntArray
@@ -43,37 +38,38 @@ _ERRORS = {"fp": 1.0, "fn": 1.0}
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ROCHull(PoolEstimator[Any]):
-    """The best of any classifiers and of all their thresholds, for each price of errors.
+    """The best of several classifiers and of all their thresholds, for all costs of errors.
 
-    Every threshold of every model is a candidate, and so are the two trivial classifiers. What is
-    best at some price is a corner of their convex hull, which is exact; between two corners lots
-    are drawn.
+    Every threshold of every model is a candidate, and so are the two trivial classifiers. The best
+    candidate at some price is a corner of their convex hull, which is exact. Between two corners, a
+    record is answered by one of them at random.
 
     Parameters
     ----------
     models
-        Of the same two classes; with ``predict_proba``, or fitted with ``decision_function``.
+        Classifiers of the same two classes; with ``predict_proba``, or fitted with
+        ``decision_function``.
     costs
-        What an answer of each costs: a third objective. ``'measured'``: milliseconds for a batch
-        of 1,000 records. The trivial classifiers cost 0.
+        What an answer of each model costs: a third objective. ``'measured'``: milliseconds for a
+        batch of 1,000 records. The trivial classifiers cost 0.
     objectives
-        None: both rates, and the cost where there is one.
+        By default both rates, and the cost if models have one.
     where, best
-        None: the least share of errors on the records of ``fit``.
+        By default the least share of errors on the records of ``fit``.
     algorithm, budget, workers
-        Nothing is searched: the hull is exact, and found in this process.
+        Not used: there is no search.
     positive : optional
         Label of the positive class; the second in sorted order if None.
 
-    The others as of :class:`~framework.estimators.pool.PoolEstimator` and
+    The others are those of :class:`~framework.estimators.pool.PoolEstimator` and
     :class:`~framework.estimators.front.FrontEstimator`.
 
     Attributes
     ----------
     front_ : pandas.DataFrame
-        One row per corner; its last columns are ``model`` and ``threshold``.
+        One row per corner; the last columns are ``model`` and ``threshold``.
     point_ : OperatingPoint
-        The least share of errors on the records of ``fit``.
+        The point with the least share of errors on the records of ``fit``.
     model_ : deployable classifier
     classes_ : (2,)
 
@@ -104,23 +100,23 @@ class ROCHull(PoolEstimator[Any]):
         groups: Any = None,
         **parameters: Any,
     ) -> Self:
-        """Return the hull of tables of scores, where the models are not at hand.
+        """Return the hull of tables of scores, if the models are not available.
 
         Parameters
         ----------
         predictions : mapping of str to array (n,), DataFrame (n, models), or array
-            Scores, of an array (n,) or (n, models): the higher, the more positive.
+            Scores; an array has the shape (n,) or (n, models). A higher score is more positive.
         y : (n,)
-        classes : not needed
+        classes : not used
         sample_weight, groups
-            As of ``fit``.
+            As for ``fit``.
         **parameters
-            Of the estimator, but ``models``.
+            Parameters of the estimator other than ``models``.
 
         Raises
         ------
         InputError
-            As of ``fit``, or scores that are no finite numbers, one a record.
+            As for ``fit``, or there is not a finite score for each record.
         """
         names, table = prediction_table(predictions)
         made = cls(names, **parameters)
@@ -135,38 +131,38 @@ class ROCHull(PoolEstimator[Any]):
         prior: float | None = None,
         per_unit: Mapping[str, float] | None = None,
     ) -> OperatingPoint:
-        """Return the model and the threshold of least expected cost, with what to expect.
+        """Return the model and the threshold with the least expected cost, and their promises.
 
-        ``prior fn FNR + (1 - prior) fp FPR + per_unit cost``, each in the unit of ``costs``. What
-        to expect is by resamples in which every threshold of every model is a candidate.
+        The expected cost is ``prior fn FNR + (1 - prior) fp FPR + per_unit cost``, in the unit of
+        ``costs``. Promises come from resamples in which every threshold of every model competes.
 
         Parameters
         ----------
         costs : mapping with ``fp`` and ``fn``, optional
-            What a false positive and a false negative cost; 1 each if None.
+            Costs of a false positive and of a false negative; 1 each if None.
         prior : float, optional
-            Share of positive records where it will run; that of ``fit`` if None.
+            Share of positive records in production; that of the records of ``fit`` if None.
         per_unit : mapping, optional
-            ``{"cost": x}``: what a unit of the models' own cost is worth.
+            ``{"cost": x}``: the value of a unit of the models' cost.
 
         Raises
         ------
         InputError
-            Costs below 0 or of other names, or a prior that is no share.
+            A cost is below 0 or has another name, or the prior is not a share.
         """
-        return self._known().best(self._wish(costs, prior, per_unit), priced=True)
+        return self._fitted().best(self._wish(costs, prior, per_unit), priced=True)
 
     @cached_property
     def point_(self) -> OperatingPoint:
-        """The least share of errors on the records of ``fit``."""
+        """The point with the least share of errors on the records of ``fit``."""
         return self.operating_point()
 
     def expected(
         self, where: str | Sequence[str] = (), best: str | None = None, **rule: Any
     ) -> dict[str, Promise]:
-        """Return what to expect of the solution that a rule picks; see the method of the base.
+        """Return the promises of the solution that a rule picks, as the base class does.
 
-        By ``costs`` it is that of :meth:`operating_point`.
+        A rule of ``costs`` picks :meth:`operating_point`.
         """
         if "costs" in rule and rule.keys() <= {"costs", "prior", "per_unit"} and not where:
             return dict(self.operating_point(**rule).of)
@@ -175,23 +171,23 @@ class ROCHull(PoolEstimator[Any]):
     def mix(
         self, fpr: float | None = None, fnr: float | None = None, cost: float | None = None
     ) -> OperatingPoint:
-        """Return the lots with the lowest other rate, under limits of expected ones.
+        """Return the best mixture under a limit of one rate, and perhaps of the cost.
 
         Parameters
         ----------
         fpr : float, optional
-            At most so many of the negative records are called positive: the fewest misses then.
+            Upper limit of the false positive rate; the false negative rate is minimised.
         fnr : float, optional
-            At most so many of the positive records are missed: the fewest false positives then.
+            Upper limit of the false negative rate; the false positive rate is minimised.
         cost : float, optional
-            What an answer may cost at most, on average.
+            Upper limit of the mean cost of an answer.
 
         Raises
         ------
         InputError
-            Both rates or neither, or limits that are out of range.
+            Both rates are limited or neither, or a limit is out of range.
         """
-        curves = self._known()
+        mixtures = self._fitted()
         if (fpr is None) == (fnr is None):
             raise InputError("mix: expected fpr or fnr, one of them, found both or none")
         name, limit = ("false_positives", fpr) if fnr is None else ("missed", fnr)
@@ -199,34 +195,34 @@ class ROCHull(PoolEstimator[Any]):
             raise InputError(f"mix: expected a rate from 0 to 1, found {limit!r}")
         limits = [(name, float(limit))]
         if cost is not None:
-            if not curves.priced or not cost >= 0:
+            if not mixtures.priced or not cost >= 0:
                 raise InputError(
                     f"mix: cost: expected a number from 0 and models with costs, found {cost!r}"
                 )
             limits.append(("costs", float(cost)))
-        return curves.best(Wish(float(fnr is not None), float(fnr is None), limits=tuple(limits)))
+        return mixtures.best(Wish(float(fnr is not None), float(fnr is None), limits=tuple(limits)))
 
     def deploy(self, point: OperatingPoint) -> Any:
         """Return an operating point as one deployable classifier, to be saved and served.
 
-        Lots are drawn by a keyed hash of the record, and only the model drawn is asked
+        Of several models, a keyed hash of the record draws the one that answers
         (:class:`~framework.models.mixture.MixtureClassifier`).
 
         Raises
         ------
         InputError
-            The models are not at hand.
+            There are only scores, no models.
         """
-        self._known()
+        self._fitted()
         if not self._has_models:
             raise InputError("deploy: expected models, found scores alone; use fit with the models")
         return self._deployed(
             point.members, {name: promise.claimed for name, promise in point.of.items()}
         )
 
-    def _known(self) -> Mixtures:
+    def _fitted(self) -> Mixtures:
         if not self.__sklearn_is_fitted__():
-            self._picked()  # says that it is not fitted
+            self._picked()  # raises that there was no fit
         return self._mixtures
 
     def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> ThresholdProblem:
@@ -347,7 +343,7 @@ class ROCHull(PoolEstimator[Any]):
         return tags
 
     def _labels(self, y: Any) -> Array:
-        """Keep the classes of labels; return the labels."""
+        """Set the classes of labels; return the labels."""
         labels = np.asarray(column_or_1d(y))
         classes = np.unique(labels)
         if len(classes) != 2:
@@ -367,7 +363,7 @@ class ROCHull(PoolEstimator[Any]):
         model = self.models_[name]
         try:
             return scores_of(model, as_taken(model, X), self.positive_)
-        except Exception as error:  # a model of a user's may fail in any way
+        except Exception as error:  # a user's model may fail in any way
             raise InputError(f"model {name!r}: cannot score the records: {error}") from error
 
     def _wish(
@@ -376,7 +372,7 @@ class ROCHull(PoolEstimator[Any]):
         prior: float | None,
         per_unit: Mapping[str, float] | None,
     ) -> Wish:
-        self._known()
+        self._fitted()
         if per_unit and set(per_unit) != {COST}:
             raise InputError(f"per_unit: expected cost, found {', '.join(map(str, per_unit))}")
         error_costs = _ERRORS if costs is None else costs

@@ -1,4 +1,4 @@
-"""What one deploys of a network problem: the network, without what was pruned."""
+"""The deployable model of a network problem: the network without its pruned connections."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _WEIGHTS, _BIASES, _MASK = "weights.npy", "biases.npy", "mask.npy"
 
 
 class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # type: ignore[misc]
-    """A sigmoid network of which some connections were pruned; those cost nothing.
+    """A sigmoid network some of whose connections are pruned; these cost nothing.
 
-    ``from_fitted`` makes one; it is not trained here.
+    ``from_fitted`` makes one of trained weights; there is no training here.
 
     Attributes
     ----------
@@ -34,12 +34,12 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
     sizes_ : int64 (layers,)
     weights_, biases_ : float32, flat
     mask_ : int8, flat
-        Connections kept.
+        1 for each connection that is kept.
     threshold_ : float
-        A record is positive where the second output's value before the sigmoid is above the
-        first one's by more than this.
+        A record is positive if the second output's value before the sigmoid exceeds the first one's
+        by more than this.
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,), if the features are known by name
+    feature_names_in_ : (n_features_in_,), if the features have names
     """
 
     kind = "sparse_network"
@@ -56,7 +56,7 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         classes: Sequence[Any] | Array,
         threshold: float = 0.0,
     ) -> SparseNetworkClassifier:
-        """Return a network of trained parts (:mod:`algorithms.hull.kernels.network`).
+        """Return a network with trained weights (see :mod:`algorithms.hull.kernels.network`).
 
         Raises
         ------
@@ -103,17 +103,17 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
 
     @property
     def connections_(self) -> int:
-        """Number of connections kept."""
+        """Number of connections that are kept."""
         return int(self.mask_.sum())
 
     def fit(self, X: Any, y: Any = None) -> SparseNetworkClassifier:
-        """Refuse: a network problem trains and prunes the network."""
+        """Raise InputError: only a run on a network problem trains and prunes a network."""
         raise InputError(
             "fit: a sparse network comes from a run on a network problem, it is not trained here"
         )
 
     def predict_proba(self, X: pd.DataFrame | Array) -> FloatArray:
-        """Return the output units' sigmoids, each record's scaled to sum to 1, (n, 2)."""
+        """Return the sigmoids of both outputs, scaled to add up to 1 for each record, (n, 2)."""
         values = self._outputs(self._encoded(X))
         # sigmoid(a) / (sigmoid(a) + sigmoid(b)), without overflow
         rises = np.logaddexp(0.0, -values)
@@ -123,15 +123,14 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
     def predict(self, X: pd.DataFrame | Array) -> Array:
         """Return the label (n,) of each record, by its outputs and the threshold.
 
-        Equal outputs mean the negative one, where the threshold is 0.
+        With a threshold of 0, equal outputs mean the negative label.
         """
         return self._labels(self._outputs(self._encoded(X)))
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return ``label`` and ``confidence`` for the records of a table, whatever else it has.
+        """Return ``label`` and ``confidence`` for the records of a table.
 
-        The confidence is the probability of the label that is given, which a threshold may make
-        the less probable one.
+        The confidence is the probability of the label, which may be below 1/2 with a threshold.
         """
         check_is_fitted(self)
         self.check_columns(frame.columns)
@@ -170,7 +169,7 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         )
 
     def card(self) -> Card:
-        """Return what the README says of the model."""
+        """Return the connections of each layer as a table, and the threshold."""
         sizes = "-".join(map(str, self.sizes_.tolist()))
         rows, start = [], 0
         for layer, (n, m) in enumerate(zip(self.sizes_[:-1], self.sizes_[1:], strict=True)):
@@ -219,13 +218,13 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         return np.asarray(self.classes_[self._answered(outputs).astype(np.int64)])
 
     def _answered(self, outputs: FloatArray) -> BoolArray:
-        """Return which records (n,) are positive; the difference is rounded as the search does."""
+        """Return which records (n,) are positive; the difference is rounded as in the search."""
         values = outputs.astype(np.float32)
         return np.asarray(values[:, 1] - values[:, 0] > np.float32(self.threshold_))
 
 
 def _features(frame: pd.DataFrame, encoder: Encoder) -> pd.DataFrame:
-    """Return the columns of a table that are features, in order."""
+    """Return the columns of a table that are features, in their order."""
     if not encoder.named:
         return frame.set_axis(list(encoder.feature_names), axis=1)
     return frame[list(encoder.feature_names)]

@@ -1,4 +1,4 @@
-"""Thresholds of classifiers as a problem, and mixtures of them with what to expect of each."""
+"""Thresholds of classifiers as a problem, and mixtures of thresholds with their promises."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ RATES = {FALSE_POSITIVES: "false_positives", FALSE_NEGATIVES: "missed"}
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """Which model answers, from which score on it says "positive", and what to expect of that.
+    """The models that answer, the scores from which on they say "positive", and their rates.
 
     Attributes
     ----------
     members : tuple of (str, float, float)
-        The models with their thresholds and the chances that a record is answered by them.
+        Each model with its threshold and the chance that it answers a record.
     of : mapping of str to Promise
-        ``false_positive_rate``, ``false_negative_rate``, ``cost`` where models have one,
-        ``expected_cost`` where errors do: as claimed, as to expect on new records, and a 95%
-        range.
+        ``false_positive_rate``, ``false_negative_rate``, ``cost`` if models have costs, and
+        ``expected_cost`` if errors have: the value claimed, the value expected on new records, and
+        a 95% range.
     """
 
     members: tuple[tuple[str, float, float], ...]
@@ -64,31 +64,33 @@ class OperatingPoint:
 
 
 class ThresholdProblem(AnsweringProblem):
-    """Which threshold of which model: the corners of each model's own hull, and the trivial two.
+    """The choice of a threshold of a model, or of a trivial classifier.
 
-    Metrics are ``false_positive_rate``, ``false_negative_rate`` and, where models have costs,
-    ``cost``. Every corner of the hull of all thresholds is among the candidates.
+    The candidates are the corners of the hull of each model, among which are all corners of the
+    hull of all models. Metrics are ``false_positive_rate``, ``false_negative_rate`` and, if models
+    have costs, ``cost``.
 
     Parameters
     ----------
     names : sequence of str, length M
-        Of the models.
+        Names of the models.
     scores : float64 (M, n)
     positive : bool (n,)
     costs : float64 (M,)
     classes : tuple
         Labels of the negative and of the positive class.
     units : int64 (n,), optional
-        What a resample draws together.
+        Records with the same unit are drawn together into a resample.
     folds : int
-        Of the cross-validation that the scores are of; 0 for fitted models.
+        Number of folds of the cross-validation that gave the scores; 0 for fitted models.
 
     Attributes
     ----------
     curves : Curves
     priced : bool
+        Whether models have costs.
     numbers : int64 (candidates,)
-        Of the thresholds, ascending.
+        Numbers of the candidates in ``curves``, ascending.
     """
 
     def __init__(
@@ -130,7 +132,7 @@ class ThresholdProblem(AnsweringProblem):
 
     def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
         table = self.curves.at(self.numbers[X[:, 0]])
-        assert table is not None  # both classes are there
+        assert table is not None  # there are records of both classes
         columns = [table.false_positives, table.missed, table.costs]
         return dict(zip(self.metric_names, columns, strict=False))
 
@@ -145,7 +147,7 @@ class ThresholdProblem(AnsweringProblem):
         )
 
     def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
-        """Return none: the two trivial classifiers are thresholds like others."""
+        """Return none: the two trivial classifiers are candidates."""
         return ()
 
     def corners(self, *, priced: bool) -> Array:
@@ -158,13 +160,13 @@ class ThresholdProblem(AnsweringProblem):
 
 
 class Mixtures:
-    """The best mixtures of thresholds.
+    """Finds the best mixtures of thresholds.
 
     Parameters
     ----------
     problem : ThresholdProblem
     seed : int
-        Of the resamples.
+        Seed of the resamples.
     """
 
     def __init__(self, problem: ThresholdProblem, seed: int) -> None:
@@ -175,18 +177,18 @@ class Mixtures:
         self._metrics = {**{metric.name: metric for metric in problem.metrics}, _PAID.name: _PAID}
 
     def best(self, wish: Wish, *, priced: bool = False) -> OperatingPoint:
-        """Return the best mixture, and what to expect of it by resamples of the records.
+        """Return the best mixture, with promises from resamples of the records.
 
         Parameters
         ----------
         wish : Wish
         priced : bool
-            Whether its prices are of errors, so that there is an expected cost.
+            Whether its prices are costs of errors, so that there is an expected cost.
 
         Raises
         ------
         InputError
-            No mixture keeps to the limits.
+            No mixture keeps the limits.
         """
         once = np.ones(len(self.units), dtype=np.int64)
         solution = _solved(wish, self.curves, once)
@@ -196,16 +198,17 @@ class Mixtures:
             )
         numbers, chances, claimed = solution
         figures = self._figures(wish, claimed, priced=priced)
-        gains: list[list[float]] = []  # of the best mixture of each resample: it there, less on all
+        # optimism: the figures of each resample's best mixture in that resample, less those on all
+        gains: list[list[float]] = []
         drawn: list[list[float]] = []  # the figures of this mixture in each resample
         resamples = resample_weights(self.units, RESAMPLES, resample_stream(self.seed))
         for weights in resamples.T.astype(np.int64):
-            best_there = _solved(wish, self.curves, weights)
-            if best_there is None:
+            best_of_resample = _solved(wish, self.curves, weights)
+            if best_of_resample is None:
                 continue
-            others, lots, there = best_there
-            on_all = self._rates(others, lots, once)
-            gain = {name: there[name] - on_all[name] for name in there}
+            in_resample = best_of_resample[2]
+            on_all = self._rates(*best_of_resample[:2], once)
+            gain = {name: in_resample[name] - on_all[name] for name in in_resample}
             gains.append([*self._figures(wish, gain, priced=priced).values()])
             rates = self._rates(numbers, chances, weights)
             drawn.append([*self._figures(wish, rates, priced=priced).values()])
@@ -224,11 +227,11 @@ class Mixtures:
         return OperatingPoint(members, promises)
 
     def _rates(self, numbers: IntArray, chances: FloatArray, weights: IntArray) -> dict[str, float]:
-        """Return the rates of a mixture under weights of which both classes have some."""
+        """Return the rates of a mixture under weights with which both classes have records."""
         return rates_of(cast(Table, self.curves.at(numbers, weights)), chances)
 
     def _figures(self, wish: Wish, rates: Mapping[str, float], *, priced: bool) -> dict[str, float]:
-        """Return rates by the names that are shown, with the expected cost where it is priced."""
+        """Return the rates by their metrics' names, and the expected cost if ``priced``."""
         shown = {name: rates[key] for name, key in RATES.items()}
         if self.priced:
             shown[COST] = rates["costs"]
@@ -238,7 +241,7 @@ class Mixtures:
         return shown
 
     def _share(self, name: str) -> float:
-        """Return the share of the records that a figure is about."""
+        """Return the share of the records that a metric is about."""
         positive = float(self.curves.positive.mean())
         return {FALSE_POSITIVES: 1 - positive, FALSE_NEGATIVES: positive}.get(name, 1.0)
 
@@ -254,7 +257,7 @@ def member_of(names: Sequence[str], curves: Curves, number: int) -> tuple[str, f
 def _solved(
     wish: Wish, curves: Curves, weights: IntArray
 ) -> tuple[IntArray, FloatArray, dict[str, float]] | None:
-    """Return thresholds, their chances, and the rates under the weights of records."""
+    """Return the best mixture under weights of the records: thresholds, chances and rates."""
     table = curves.table(weights)
     chances = None if table is None else best_mixture(wish, table)
     if table is None or chances is None:

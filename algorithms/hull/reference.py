@@ -1,4 +1,4 @@
-"""The reference points R of convex-hull searches: for three losses, or two to six."""
+"""The reference points R of convex-hull searches: for three losses, or for two to six."""
 
 from __future__ import annotations
 
@@ -19,47 +19,42 @@ from framework.jit import njit
 from framework.roles import Roles
 
 THREE_CLASSES = ((1.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0))
-"""R of three classes, of which a trivial classifier always answers one (ZED)."""
+"""R of the error rates of three classes: the classifiers that always answer one class (ZED)."""
 
 TWO_CLASSES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0))
-"""R of error rates and complexity: trivial classifiers, the simplest and the largest (ZEJD)."""
+"""R of two error rates and complexity: trivial classifiers, smallest and largest (ZEJD)."""
 
 Point = tuple[int, int, int]
 
 NEAR = 1e-9
-"""How near to the hyperplane of R, as a share, a point lies in it."""
+"""Greatest distance, as a share of the cube, at which a point counts as in the hyperplane of R."""
 
 
 class ReferencePoints(Protocol):
-    """What a hull search needs of R.
-
-    Attributes
-    ----------
-    corners : int
-        How many points R has.
-    """
+    """The part of R that a hull search needs."""
 
     corners: int
+    """Number of points of R."""
 
     def normalised(self, losses: FloatArray) -> tuple[Array, BoolArray]:
-        """Return losses, shape (n, m), as points of the hull's cube, and which may be vertices."""
+        """Return losses, shape (n, m), as points of the cube, and which of them may be vertices."""
         ...
 
 
 class ExactReference:
-    """Losses scaled to a cube of whole numbers, with R in it.
+    """A cube of whole numbers that three losses are scaled to, with R in it.
 
-    0 is the best value of an objective and the number of its steps the worst one.
+    0 is the best value of an objective, and the number of its steps is the worst one.
 
     Parameters
     ----------
     points : sequence of three floats each
-        R, as shares of each objective's way from best (0) to worst (1). Either they span a
-        volume that leaves the ideal point (0, 0, 0) out; or they are all corners of a section of
-        the cube by a plane. Points beyond that plane then count as points in it: the hull is
-        capped by the cube's corners beyond the plane, whose share of its volume is taken off.
+        R, as shares of each objective's way from best (0) to worst (1). Either the points span a
+        volume without the ideal point (0, 0, 0), or they are all corners of a section of the cube
+        by a plane. Points beyond that plane then count as points in it: the corners of the cube
+        beyond the plane, the caps, belong to every hull, and their volume is subtracted.
     steps : sequence of int
-        Steps of each objective where its values are whole multiples of one; 0 where they are not.
+        Number of steps of each objective whose values are multiples of a step; 0 for others.
     bounds : numpy.ndarray, shape (3, 2), optional
         Best and worst loss of each objective; 0 and 1 if None.
 
@@ -67,14 +62,15 @@ class ExactReference:
     ----------
     steps : int64 (3,)
     corners : int
-        How many points R has.
+        Number of points of R.
     fixed : int64 (k, 3)
         R, then the caps.
 
     Raises
     ------
     InputError
-        R is flat, inside out, outside the cube, or a part of a section.
+        R is outside of the cube or too flat, contains the ideal point in its hull or plane, or
+        lacks corners of its section.
     """
 
     def __init__(
@@ -97,25 +93,25 @@ class ExactReference:
         self._low, self._span = _low_and_span(bounds, 3)
 
     def normalised(self, losses: FloatArray) -> tuple[IntArray, BoolArray]:
-        """Return losses, shape (n, 3), as whole points, and which may be vertices.
+        """Return losses, shape (n, 3), as whole points, and which of them may be vertices.
 
-        Points that are worse than the worst value lie outside the cube: they are not.
+        Points outside of the cube, worse than the worst value, may not.
         """
         return _whole_points(np.ascontiguousarray(losses), self._low, self._span, self.steps)
 
     def share(self, volume6: int) -> float:
-        """Return VAS (Equation 6) of six times the volume of a hull that has ``fixed`` in it."""
+        """Return VAS (Equation 6) from six times the volume of a hull that contains ``fixed``."""
         x, y, z = self.steps.tolist()
         return float((volume6 - self._cap_volume) / (6 * x * y * z))
 
 
 def exact_reference(roles: Roles, points: Sequence[Sequence[float]] | None) -> ExactReference:
-    """Return the reference of a search over three losses: THREE_CLASSES if no points are given.
+    """Return the reference of a search over three losses, by default with THREE_CLASSES.
 
     Raises
     ------
     InputError
-        Not three objectives, or one without bounds.
+        There are not three objectives, or one has no bounds.
     """
     if len(roles.objectives) != 3:
         raise InputError(
@@ -123,39 +119,39 @@ def exact_reference(roles: Roles, points: Sequence[Sequence[float]] | None) -> E
             f"{len(roles.objectives)}; ndfch_emoa takes two to six"
         )
     check_bounded(roles)
-    worst = [objective.worst is not None for objective in roles.objectives]
-    steps = [
-        0 if moved else roles.metrics[name].steps
-        for name, moved in zip(roles.names, worst, strict=True)
+    steps = [  # a worst value of the user's need not be a multiple of a step
+        roles.metrics[objective.metric].steps if objective.worst is None else 0
+        for objective in roles.objectives
     ]
     return ExactReference(points or THREE_CLASSES, steps, roles.bounds())
 
 
 class GridReference:
-    """Losses scaled to a cube of whole numbers in two to six dimensions, with R in it.
+    """A cube of whole numbers that two to six losses are scaled to, with R in it.
 
     Parameters
     ----------
     points : sequence of m floats each
-        As shares of each objective's way from best (0) to worst (1). Either they span a volume
-        that leaves the ideal point out, or they lie in one hyperplane off it. Points beyond that
+        R, as shares of each objective's way from best (0) to worst (1). Either the points span a
+        volume without the ideal point, or they lie in one hyperplane without it. Points beyond that
         hyperplane, or in it, are never vertices.
     losses : int
-        m.
+        Number of losses, m.
     bounds : numpy.ndarray, shape (m, 2), optional
         Best and worst loss of each objective; 0 and 1 if None.
 
     Attributes
     ----------
     corners : int
-        How many points R has.
+        Number of points of R.
     fixed : int64 (corners, m)
+        R as whole points.
 
     Raises
     ------
     InputError
-        Points outside the cube or of another length, in less than a hyperplane, in one with the
-        ideal point, or around it.
+        R has points outside of the cube or of another length, spans less than a hyperplane, or
+        contains the ideal point in its hyperplane or hull.
     """
 
     def __init__(
@@ -176,9 +172,9 @@ class GridReference:
         self.fixed: IntArray = np.rint(self._shares * self._steps).astype(np.int64)
 
     def normalised(self, losses: FloatArray) -> tuple[IntArray, BoolArray]:
-        """Return losses (n, m) as whole points, and which may be vertices.
+        """Return losses (n, m) as whole points, and which of them may be vertices.
 
-        Those are in the cube, and better than the hyperplane of R.
+        These lie in the cube, and on the better side of the hyperplane of R if there is one.
         """
         shares = (losses - self._low) / self._span
         usable = np.asarray(((shares >= 0) & (shares <= 1)).all(axis=1))
@@ -191,7 +187,10 @@ class GridReference:
         return volume / math.pow(self._steps, self.fixed.shape[1])
 
     def _plane(self) -> tuple[FloatArray | None, float]:
-        """Return the hyperplane of R, the ideal point below it; None where R spans a volume."""
+        """Return normal and offset of the hyperplane of R; None if R spans a volume.
+
+        The normal points away from the ideal point.
+        """
         start = self._shares[0]
         _, sizes, directions = np.linalg.svd(self._shares - start)
         rank = int((sizes > NEAR).sum())
@@ -219,14 +218,15 @@ class GridReference:
 
 
 def grid_reference(roles: Roles, points: Sequence[Sequence[float]] | None) -> GridReference:
-    """Return the reference of a search; if no points are given, that of m classes.
+    """Return the reference of a search over two to six losses, by default with that of m classes.
 
-    These are the classifiers that always answer one class, wrong in all losses but one.
+    The default points are the classifiers that always answer one class, wrong in all losses but
+    one.
 
     Raises
     ------
     InputError
-        Fewer than two objectives, more than six, or one without bounds.
+        There are fewer than two objectives or more than six, or one has no bounds.
     """
     m = len(roles.objectives)
     if not 2 <= m <= MOST_DIMENSIONS:
@@ -239,7 +239,7 @@ def grid_reference(roles: Roles, points: Sequence[Sequence[float]] | None) -> Gr
 
 
 def check_bounded(roles: Roles) -> None:
-    """Raise InputError unless all objectives have a best and a worst value."""
+    """Raise InputError if an objective has no best or no worst value."""
     bounds = roles.bounds()
     if not (np.isfinite(bounds).all() and (bounds[:, 0] < bounds[:, 1]).all()):
         raise InputError(
@@ -249,7 +249,7 @@ def check_bounded(roles: Roles) -> None:
 
 
 def _low_and_span(bounds: FloatArray | None, m: int) -> tuple[FloatArray, FloatArray]:
-    """Return the best loss of each objective, and how far it is to the worst."""
+    """Return the best loss of each objective, and its distance to the worst loss."""
     if bounds is None:
         return np.zeros(m), np.ones(m)
     return bounds[:, 0].copy(), bounds[:, 1] - bounds[:, 0]
@@ -278,7 +278,7 @@ def _whole(point: IntArray) -> Point:
 
 
 def _fitting(shares: FloatArray, steps: Sequence[int]) -> IntArray:
-    """Return the steps given where R lies on them and volumes stay exact, else 2^20."""
+    """Return the steps if R lies on them and volumes stay exact; otherwise 2^20 for each."""
     wanted = np.array([s or MOST_STEPS for s in steps], dtype=np.int64)
     onto = shares * wanted
     x, y, z = wanted.tolist()
@@ -288,9 +288,9 @@ def _fitting(shares: FloatArray, steps: Sequence[int]) -> IntArray:
 
 
 def _caps(corners: list[Point], steps: Point) -> tuple[list[Point], int]:
-    """Return the cube's corners beyond R's plane and six times the volume that they cut off.
+    """Return the cube's corners beyond R's plane, and six times the volume beyond that plane.
 
-    Neither where R spans a volume.
+    There are none if R spans a volume.
     """
     plane = _plane(corners)
     if plane is None:
@@ -299,7 +299,7 @@ def _caps(corners: list[Point], steps: Point) -> tuple[list[Point], int]:
     normal, offset = plane
     if offset == 0:
         raise _refused(corners, "the ideal point lies in their plane")
-    side = -1 if offset > 0 else 1  # the ideal point's is the good one
+    side = -1 if offset > 0 else 1  # heights are positive on the side of the ideal point
 
     def height(point: Point) -> int:
         return side * (sum(n * x for n, x in zip(normal, point, strict=True)) - offset)
@@ -316,7 +316,7 @@ def _caps(corners: list[Point], steps: Point) -> tuple[list[Point], int]:
 
 
 def _plane(corners: list[Point]) -> tuple[Point, int] | None:
-    """Return normal and offset of the plane that all corners lie in; None where there is none."""
+    """Return normal and offset of the plane that all corners lie in; None if they lie in none."""
     for a, b, c in combinations(corners, 3):
         u, v = ([int(y - x) for x, y in zip(a, other, strict=True)] for other in (b, c))
         normal = (
@@ -336,7 +336,7 @@ def _section(cube: list[Point], height: Callable[[Point], int]) -> set[tuple[Fra
     """Return the corners of the plane's section with the cube."""
     points = set()
     for p, q in combinations(cube, 2):
-        if sum(x != y for x, y in zip(p, q, strict=True)) != 1:
+        if sum(x != y for x, y in zip(p, q, strict=True)) != 1:  # not an edge
             continue
         above, below = height(p), height(q)
         if above * below > 0 or above == below:

@@ -12,17 +12,18 @@ from framework.arrays import BoolArray, FloatArray, IntArray
 from framework.jit import njit
 
 NEVER, ALWAYS = 0, 1
-"""The numbers of the two trivial classifiers; every other one is a threshold of a model."""
+"""Numbers of the two trivial classifiers; higher numbers are thresholds of models."""
 
 
 class Table(NamedTuple):
-    """Thresholds that a mixture is made of, with what they are worth under some weights.
+    """Candidates for a mixture, with their rates under some weights of the records.
 
     Attributes
     ----------
     numbers : int64 (c,)
+        Thresholds, numbered as in :class:`Curves`.
     false_positives, missed : float64 (c,)
-        Rates: shares of the negative and of the positive records.
+        The false positive and the false negative rate.
     costs : float64 (c,)
     """
 
@@ -34,11 +35,11 @@ class Table(NamedTuple):
 
 @njit
 def _chain(fp: IntArray, tp: IntArray, order: IntArray) -> IntArray:
-    """Return the corners of the upper hull of points, ``order`` being by fp and then falling tp."""
+    """Return the corners of the upper hull of points; ``order`` is by fp, then descending tp."""
     chain = np.empty(len(order), dtype=np.int64)
     n = 0
     for c in order:
-        if n > 0 and tp[c] <= tp[chain[n - 1]]:  # no better, and no fewer false alarms
+        if n > 0 and tp[c] <= tp[chain[n - 1]]:  # dominated
             continue
         while n > 1:
             a, b = chain[n - 2], chain[n - 1]
@@ -52,20 +53,20 @@ def _chain(fp: IntArray, tp: IntArray, order: IntArray) -> IntArray:
 
 
 def roc_corners(fp: IntArray, tp: IntArray) -> IntArray:
-    """Return which points are corners of the ROC convex hull, from (0, 0) to all positive.
+    """Return which points are corners of the ROC convex hull.
 
     Parameters
     ----------
     fp, tp : int64 (n,)
-        Records called positive, wrongly and rightly: whole numbers below 2^31. The trivial
-        classifiers' are among them.
+        Numbers of false and of true positives, below 2^31. Both trivial classifiers are among the
+        points.
 
     Returns
     -------
     int64 (corners,)
-        By false positives. Exact: points on an edge are no corners, of equal ones the first is.
-        None is dominated: where a model finds some positive record without a false alarm, "never"
-        is not among them.
+        Positions of the corners, by ascending false positives. They are exact: points on an edge
+        are not corners, and of equal points the first is. None is dominated: if a model finds a
+        positive record without a false positive, "never" is not a corner.
 
     Notes
     -----
@@ -78,8 +79,8 @@ def roc_corners(fp: IntArray, tp: IntArray) -> IntArray:
 def priced_corners(fp: IntArray, tp: IntArray, costs: FloatArray, among: IntArray) -> IntArray:
     """Return which points are best for some prices of false positives, misses and costs.
 
-    The vertices of the convex hull of three losses, with all that is worse than a point: whole
-    numbers of records, and costs in 2^20 steps of the highest (those that are nearer are equal).
+    They are the vertices of the convex hull of three losses: whole numbers of records, and costs in
+    at most 2^20 steps of the highest cost.
 
     Parameters
     ----------
@@ -87,11 +88,11 @@ def priced_corners(fp: IntArray, tp: IntArray, costs: FloatArray, among: IntArra
         The trivial classifiers come first; their costs are the least.
     costs : float64 (n,)
     among : int64 (m,)
-        Only these are looked at: the corners of each model's own hull will do.
+        The points to consider: the corners of the hull of each model are enough.
     """
     negatives, positives = int(fp[ALWAYS]), int(tp[ALWAYS])
     missed = positives - tp[among]
-    # what is no better than chance is no better than a lottery of the trivial ones, which are free
+    # a mixture of the trivial classifiers, which are free, is as good as any point below chance
     better = fp[among] * positives + missed * negatives < negatives * positives
     candidates, missed = among[better], missed[better]
     if not len(candidates):
@@ -102,19 +103,21 @@ def priced_corners(fp: IntArray, tp: IntArray, costs: FloatArray, among: IntArra
     trivial = [(0, positives, 0), (negatives, 0, 0), (negatives, positives, 0)]
     points = np.concatenate([np.array(trivial), np.column_stack([fp[candidates], missed, heights])])
     above = points.copy()
-    above[:, 2] = steps + 1  # dearer twins: only what is cheapest for its rates is a vertex below
+    above[:, 2] = steps + 1  # twins above all points: only the lower hull keeps its vertices
     vertices = Hull3D(np.concatenate([points, above])).vertices
     corners = candidates[vertices[(vertices > 2) & (vertices < len(points))] - len(trivial)]
     return np.concatenate([[NEVER, ALWAYS], corners])
 
 
 class Curves:
-    """Every threshold of some scores, and how many records of each class it calls positive.
+    """Every threshold of some models' scores, and the records of each class above it.
+
+    Thresholds are numbered: the two trivial classifiers first, then those of each model.
 
     Parameters
     ----------
     scores : float64 (models, n)
-        The higher, the more positive.
+        A higher score is more positive.
     positive : bool (n,)
     costs : float64 (models,)
     """
@@ -136,13 +139,14 @@ class Curves:
             owners.append(np.full(len(cuts), number))
         self.thresholds = np.concatenate(thresholds)
         self.owners: IntArray = np.concatenate(owners).astype(np.int64)
-        self.costs = np.append(costs, 0.0)[self.owners]  # -1, of the trivial ones, is the last
+        self.costs = np.append(costs, 0.0)[self.owners]  # owner -1: a trivial classifier costs 0
         self._ends = np.cumsum([2, *map(len, self._cuts)]).tolist()
 
     def counts(self, weights: IntArray | None = None) -> tuple[IntArray, IntArray]:
         """Return false and true positives of every threshold, int64 (thresholds,)."""
-        one = np.ones(len(self.positive), dtype=np.int64) if weights is None else weights
-        hits, alarms = one * self.positive, one * ~self.positive
+        if weights is None:
+            weights = np.ones(len(self.positive), dtype=np.int64)
+        hits, alarms = weights * self.positive, weights * ~self.positive
         fp, tp = [np.array([0, alarms.sum()])], [np.array([0, hits.sum()])]
         for order, cuts in zip(self._orders, self._cuts, strict=True):
             fp.append(np.cumsum(alarms[order])[cuts - 1])
@@ -150,7 +154,7 @@ class Curves:
         return np.concatenate(fp), np.concatenate(tp)
 
     def own_corners(self, fp: IntArray, tp: IntArray) -> IntArray:
-        """Return the trivial classifiers and the corners of each model's own hull: O(n)."""
+        """Return the trivial classifiers and the corners of the hull of each model, in O(n)."""
         chains = [np.array([NEVER, ALWAYS])]
         for start, end in zip(self._ends[:-1], self._ends[1:], strict=True):
             path = np.concatenate([[NEVER], np.arange(start, end), [ALWAYS]])
@@ -159,16 +163,13 @@ class Curves:
         return np.concatenate(chains)
 
     def table(self, weights: IntArray | None = None) -> Table | None:
-        """Return what a best mixture can be made of; None where a class has no weight."""
+        """Return the candidates for best mixtures; None if a class has no weight."""
         fp, tp = self.counts(weights)
-        if not (fp[ALWAYS] and tp[ALWAYS]):
-            return None
         return _table(self, self.own_corners(fp, tp), fp, tp)
 
     def at(self, numbers: IntArray, weights: IntArray | None = None) -> Table | None:
-        """Return some thresholds under weights; None where a class has no weight."""
-        fp, tp = self.counts(weights)
-        return _table(self, numbers, fp, tp) if fp[ALWAYS] and tp[ALWAYS] else None
+        """Return the table of some thresholds under weights; None if a class has no weight."""
+        return _table(self, numbers, *self.counts(weights))
 
     def corners(self, *, priced: bool) -> IntArray:
         """Return the corners of the hull of all thresholds of all models."""
@@ -179,7 +180,9 @@ class Curves:
         return of_each[roc_corners(fp[of_each], tp[of_each])]
 
 
-def _table(curves: Curves, numbers: IntArray, fp: IntArray, tp: IntArray) -> Table:
+def _table(curves: Curves, numbers: IntArray, fp: IntArray, tp: IntArray) -> Table | None:
+    if not (fp[ALWAYS] and tp[ALWAYS]):
+        return None
     return Table(
         numbers,
         fp[numbers] / fp[ALWAYS],
@@ -190,14 +193,15 @@ def _table(curves: Curves, numbers: IntArray, fp: IntArray, tp: IntArray) -> Tab
 
 @dataclass(frozen=True)
 class Wish:
-    """What a mixture shall be the best in, and what it keeps to.
+    """The objective and the limits of a mixture.
 
     Attributes
     ----------
     false_positive, miss, cost : float
-        Prices of a unit of the mean rates and of the mean cost.
+        Prices of the false positive rate, the false negative rate and the mean cost, whose weighted
+        sum is minimised.
     limits : tuple of (str, float)
-        Upper limits of mean ``false_positives``, ``missed`` or ``costs``.
+        Upper limits of ``false_positives``, ``missed`` or ``costs``.
     """
 
     false_positive: float
@@ -206,7 +210,7 @@ class Wish:
     limits: tuple[tuple[str, float], ...] = ()
 
     def prices(self, table: Table) -> FloatArray:
-        """Return what each threshold costs."""
+        """Return the weighted sum of each candidate, (c,)."""
         return np.asarray(
             self.false_positive * table.false_positives
             + self.miss * table.missed
@@ -215,10 +219,10 @@ class Wish:
 
 
 def best_mixture(wish: Wish, table: Table) -> FloatArray | None:
-    """Return the chance of each threshold; None where no mixture keeps to the limits.
+    """Return the chance of each candidate, (c,); None if no mixture keeps the limits.
 
-    One threshold is enough without limits and two are with one limit; with more limits it is a
-    linear programme over the chances.
+    Without limits one candidate is enough, and two are with one limit. With more limits the chances
+    are the solution of a linear program.
     """
     from scipy.optimize import linprog
 
@@ -237,12 +241,12 @@ def best_mixture(wish: Wish, table: Table) -> FloatArray | None:
     )
     if solved.x is None:
         return None
-    chances = np.where(solved.x > 1e-9, solved.x, 0.0)  # below it is the solver's rounding
+    chances = np.where(solved.x > 1e-9, solved.x, 0.0)  # less is the solver's rounding
     return np.asarray(chances / chances.sum())
 
 
 def _best_pair(prices: FloatArray, values: FloatArray, limit: float) -> FloatArray | None:
-    """Return the chances of the one or two thresholds that are cheapest with a mean value."""
+    """Return the chances of the one or two candidates that are cheapest under a limit."""
     within, beyond = np.flatnonzero(values <= limit), np.flatnonzero(values > limit)
     if not len(within):
         return None

@@ -1,4 +1,4 @@
-"""Thresholds of networks as genes: how many of the records searched are called positive."""
+"""Thresholds of networks as genes: they fix the share of the search's records called positive."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import numpy as np
 
 from framework.arrays import Array, IntArray
 
-_ALL = np.finfo(np.float32).max  # beyond each margin, and finite, as files want numbers
+_ALL = np.finfo(np.float32).max  # beyond every margin, and finite, so that files can hold it
 
 
 class Thresholds:
-    """So many thresholds, evenly spread over the ranks of a network's margins.
+    """A number of thresholds, spread evenly over the ranks of a network's margins.
 
-    Number 0 calls each record positive and the last one none; number j calls a share of
-    ``j / (count - 1)`` of the records searched negative, those of the least margins. So each
-    network has thresholds that fit its own margins.
+    Number j calls negative a share of ``j / (count - 1)`` of the records of the search, those with
+    the least margins: number 0 none, and the last number all. So the thresholds fit the margins of
+    every network.
 
     Parameters
     ----------
     count : int
-        0 for none: a record is positive where its margin is above 0.
+        Number of thresholds. With 0, a record is positive if its margin is above 0.
     coded : bool
-        Whether a number is a Gray code of bits, so that the next one is a flip away, or one gene;
-        ``count`` is a power of two then.
+        Whether the number of a threshold is a Gray code of bits, so that neighbouring numbers
+        differ in one bit, rather than a single gene. ``count`` must then be a power of two.
 
     Attributes
     ----------
     count, genes : int
-        How many there are, and how many genes say which.
+        Numbers of thresholds, and of genes that select one.
     """
 
     def __init__(self, count: int, *, coded: bool) -> None:
@@ -35,14 +35,14 @@ class Thresholds:
         self.genes = (count.bit_length() - 1 if coded else 1) if count else 0
 
     def rows(self) -> Array:
-        """Return the genes of each threshold, int64 (count, genes), in order of their number."""
+        """Return the genes of each threshold, int64 (count, genes), in the order of the numbers."""
         numbers = np.arange(self.count)[:, np.newaxis]
         if not self._coded:
             return numbers
         return np.asarray((numbers ^ numbers >> 1) >> np.arange(self.genes)[::-1] & 1)
 
     def numbers(self, genes: Array) -> IntArray:
-        """Return the number, int64 (n,), of genes (n, genes)."""
+        """Return the numbers, int64 (n,), that genes (n, genes) select."""
         if not self._coded:
             return np.asarray(genes[:, 0], dtype=np.int64)
         bits = np.bitwise_xor.accumulate(np.asarray(genes, dtype=np.int64), axis=1)
@@ -55,12 +55,13 @@ class Thresholds:
         ----------
         genes : numpy.ndarray, shape (n, genes)
         margins : numpy.ndarray of float32, shape (n, records)
-            Of the records searched.
+            Margins of the records of the search.
 
         Returns
         -------
         float32 (n,)
-            Half way between two neighbours in rank. Of equal margins none is above it.
+            Halfway between two margins that are neighbours in rank; if they are equal, at them,
+            which calls both negative.
         """
         if not self.count:
             return np.zeros(len(margins), dtype=np.float32)

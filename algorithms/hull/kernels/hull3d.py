@@ -420,9 +420,7 @@ def _cone(s: State, p: int, n: int) -> None:
     for k in range(n):
         a, b = s.ring[k], s.ring[(k + 1) % n]
         f = new_facet(s, a, b, p)
-        g = s.outer[k]
-        s.across[f, 0] = g
-        s.across[g, corner(s, g, b)] = f
+        join(s, f, 0, s.outer[k], b)
         if before >= 0:
             s.across[f, 2] = before
             s.across[before, 1] = f

@@ -332,10 +332,7 @@ def _insert(s: State, p: int) -> int:
 
 @njit_lean
 def _cone(s: State, p: int, f: int, i: int) -> None:
-    """Make the facet h of point p and the i-th ridge of the removed facet f.
-
-    From then on ``across[f, i]`` is h, which :func:`_join_around` relies on.
-    """
+    """Make the facet of point p and the i-th ridge of the removed facet f, and put it across f."""
     g, h = s.across[f, i], _new_facet(s)
     for j in range(s.points.shape[1]):
         s.corners[h, j] = p if j == i else s.corners[f, j]
@@ -369,39 +366,31 @@ def _join_around(s: State, f: int, i: int) -> None:
 
 
 @njit_lean
-def _star(s: State, v: int) -> int:
-    """Put the facets at vertex v into ``stack`` and mark them; return how many there are."""
-    s.stack[0], s.mark[s.facet_of[v]] = s.facet_of[v], 1
-    size, looked = 1, 0
-    while looked < size:
-        f = s.stack[looked]
-        looked += 1
-        for i in range(s.points.shape[1]):
-            g = s.across[f, i]
-            if s.corners[f, i] != v and s.mark[g] == 0:
-                s.mark[g] = 1
-                s.stack[size] = g
-                size += 1
-    s.counts[_STACK] = size
-    return size
-
-
-@njit_lean
 def _neighbours(s: State, v: int) -> int:
     """Put the vertices that share a facet with v into ``vertices``; return how many there are.
 
     ``stack`` gets the facets at v, without marks.
     """
-    size, n = _star(s, v), 0
-    for k in range(size):
-        f = s.stack[k]
-        s.mark[f] = 0
+    s.stack[0], s.mark[s.facet_of[v]] = s.facet_of[v], 1
+    size, looked, n = 1, 0, 0
+    while looked < size:  # flood over the facets at v
+        f = s.stack[looked]
+        looked += 1
         for i in range(s.points.shape[1]):
-            w = s.corners[f, i]
-            if w != v and s.facet_of[w] >= 0:
+            w, g = s.corners[f, i], s.across[f, i]
+            if w == v:
+                continue
+            if s.mark[g] == 0:  # the ridge without w has v in it, and so has g
+                s.mark[g] = 1
+                s.stack[size] = g
+                size += 1
+            if s.facet_of[w] >= 0:
                 s.vertices[n] = w
                 n += 1
                 s.facet_of[w] = -1 - s.facet_of[w]  # negative: seen already; turned back below
+    s.counts[_STACK] = size
+    for k in range(size):
+        s.mark[s.stack[k]] = 0
     for k in range(n):
         s.facet_of[s.vertices[k]] = -1 - s.facet_of[s.vertices[k]]
     return n

@@ -4,8 +4,8 @@ A network's weights are one flat vector, layer after layer, unit by unit: ``size
 6 x 10 weights, weight ``i * 10 + j`` from input i to unit j, then 10 x 2. Biases are a flat vector
 over all units but the inputs. A mask is a 0/1 vector over the weights.
 
-Scoring adds each kept weight's column of records in a fixed order, with no library in between, so
-that a mask has the same decisions whatever it is scored with, and what is pruned costs nothing.
+Scoring adds each kept weight's column of records in a fixed order and without a library. So a mask
+gives the same decisions whatever other masks are scored with it, and pruned weights cost nothing.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.jit import copy, njit, njit_ieee, njit_lean
 
-_BLOCK = 256  # records at a time: the layers' values stay in the nearest cache
-_TOGETHER = 32  # records that loops take together; what is left over is as slow as so many
+_BLOCK = 256  # records at a time: the layers' values stay in the first-level cache
+_TOGETHER = 32  # loops run over a multiple of this: a remainder would be as slow as a whole group
 
-# tanh as a quotient of polynomials, within 3 units in the last place of float32 (Eigen's)
+# tanh as a quotient of polynomials, within 3 units in the last place of float32 (as in Eigen)
 _P1, _P3 = np.float32(4.89352455891786e-3), np.float32(6.37261928875436e-4)
 _P5, _P7 = np.float32(1.48572235717979e-5), np.float32(5.12229709037114e-8)
 _P9, _P11 = np.float32(-8.60467152213735e-11), np.float32(2.00018790482477e-13)
@@ -30,7 +30,7 @@ _HALF, _END = np.float32(0.5), np.float32(7.90531110763549805)
 
 @njit_ieee
 def _sigmoids(values: Array, n: int) -> None:
-    """Replace the first ``n`` values by their logistic function; plain arithmetic vectorises."""
+    """Replace the first ``n`` values by their logistic function, in arithmetic that vectorises."""
     for r in range(n):
         x = min(max(_HALF * values[r], -_END), _END)
         s = x * x
@@ -56,12 +56,12 @@ def _gather(
     starts: IntArray,
     reaches: BoolArray,
 ) -> None:
-    """List the kept inputs and their weights of each unit that reaches the output.
+    """List the kept inputs and weights of each unit from which kept connections reach the output.
 
-    That is, unit after unit, of those from which kept connections lead to the last layer. Unit u
-    has ``connected`` and ``used`` from ``starts[u]`` to ``starts[u + 1]``; both are longer by one
-    than there are weights, since what is not kept is written too, and then overwritten: a branch on
-    random masks would be mispredicted half the time.
+    Unit u has the inputs ``connected`` and the weights ``used`` from ``starts[u]`` to
+    ``starts[u + 1]``. Weights that are not kept are written too, and then overwritten, as a branch
+    on random masks would be mispredicted half the time. So both arrays have one place more than
+    there are weights.
     """
     _mark_reaching(mask, sizes, reaches)
     w, unit, count = 0, 0, 0
@@ -80,7 +80,7 @@ def _gather(
 
 @njit_lean
 def _mark_reaching(mask: Array, sizes: IntArray, reaches: BoolArray) -> None:
-    """Mark each unit, from the last layer back, on which the last layer depends."""
+    """Mark the units on which the last layer depends, going back from it."""
     w, unit = len(mask), len(reaches)
     for layer in range(len(sizes) - 1, 0, -1):
         units, below = sizes[layer], sizes[layer + 1] if layer + 1 < len(sizes) else 0
@@ -97,9 +97,10 @@ def _mark_reaching(mask: Array, sizes: IntArray, reaches: BoolArray) -> None:
 def _add_columns(
     out: Array, source: Array, first: int, n: int, connected: IntArray, used: Array
 ) -> None:
-    """Add kept columns times their weights, in order; eight share a load and a store of the sum.
+    """Add kept columns times their weights, in order.
 
-    The brackets fix the order of the additions: one by one, whatever is taken together.
+    Eight columns at a time share a load and a store of the sum. The brackets keep the additions in
+    the same order as one by one, so that the result does not depend on the grouping.
     """
     last = first + n
     k = 0
@@ -141,7 +142,10 @@ def _forward(
     reaches: BoolArray,
     layers: Array,
 ) -> None:
-    """Put the last layer's values before the sigmoid into ``layers[(len(sizes) - 1) % 2]``."""
+    """Put the values of the last layer before the sigmoid into ``layers[(len(sizes) - 1) % 2]``.
+
+    They are those of ``n`` records from ``first`` on, shape (units, n).
+    """
     unit = 0
     for layer in range(len(sizes) - 1):
         inputs, outputs = layers[layer % 2], layers[1 - layer % 2]
@@ -152,11 +156,11 @@ def _forward(
             out = outputs[j]
             for i in range(n):
                 out[i] = biases[unit]
-            here = slice(starts[unit], starts[unit + 1])
+            of_unit = slice(starts[unit], starts[unit + 1])
             if layer == 0:
-                _add_columns(out, records, first, n, connected[here], used[here])
+                _add_columns(out, records, first, n, connected[of_unit], used[of_unit])
             else:
-                _add_columns(out, inputs, 0, n, connected[here], used[here])
+                _add_columns(out, inputs, 0, n, connected[of_unit], used[of_unit])
             if layer < len(sizes) - 2:
                 _sigmoids(out, n)
             unit += 1
@@ -164,7 +168,7 @@ def _forward(
 
 @njit
 def _room(sizes: IntArray, n_weights: int) -> tuple[IntArray, Array, IntArray, BoolArray, Array]:
-    """Return empty ``kept``, ``used``, ``starts``, ``reaches``, and two layers' values."""
+    """Return scratch space: ``connected``, ``used``, ``starts``, ``reaches``, ``layers``."""
     return (
         np.empty(n_weights + 1, dtype=np.int64),
         np.empty(n_weights + 1, dtype=np.float32),
@@ -175,7 +179,7 @@ def _room(sizes: IntArray, n_weights: int) -> tuple[IntArray, Array, IntArray, B
 
 
 def padded(design: FloatArray) -> Array:
-    """Return records (N, features) as float32 columns, zeros behind them for even loops."""
+    """Return records (N, features) as float32 columns, padded with zeros to full groups."""
     columns = np.zeros((design.shape[1], -(-len(design) // _TOGETHER) * _TOGETHER), np.float32)
     columns[:, : len(design)] = design.T
     return columns
@@ -190,22 +194,23 @@ def count_errors(
     sizes: IntArray,
     masks: Array,
 ) -> IntArray:
-    """Return false positives and false negatives of each mask, shape (n, 2).
+    """Return the numbers of false positives and false negatives of each mask, shape (n, 2).
 
     Parameters
     ----------
-    records : float32 (features, N or more), encoded; best by :func:`padded`
+    records : float32 (features, N or more)
+        Encoded; fastest if :func:`padded`.
     positive : bool (N,)
     weights, biases : float32 (1 or n, all weights), (1 or n, all units)
-        One network for all masks, or one each.
+        One network for all masks, or one for each.
     sizes : int64 (layers,)
     masks : int8 (n, all weights)
-        Of zeros and ones.
+        Zeros and ones.
 
     Notes
     -----
-    A record is positive where the second unit's value before the sigmoid is the greater one: after
-    it, large values would tie. O(N kept weights) a mask.
+    A record is positive if the second output unit has the greater value before the sigmoid: after
+    the sigmoid, large values would tie. O(N kept weights) for each mask.
     """
     room = _room(sizes, masks.shape[1])
     errors = np.zeros((len(masks), 2), dtype=np.int64)
@@ -224,19 +229,19 @@ def count_errors(
 def margins(
     records: Array, count: int, weights: Array, biases: Array, sizes: IntArray, masks: Array
 ) -> Array:
-    """Return the second output unit's value less the first one's, before the sigmoid.
+    """Return the second output unit's value minus the first one's, before the sigmoid.
 
     Parameters
     ----------
     records, weights, biases, sizes, masks
-        As of :func:`count_errors`.
+        As for :func:`count_errors`.
     count : int
-        How many records there are.
+        Number of records, without padding.
 
     Returns
     -------
     float32 (n, count)
-        A record is answered as positive where this is above 0.
+        A record is answered as positive if its margin is above 0.
     """
     room = _room(sizes, masks.shape[1])
     of_masks = np.empty((len(masks), count), dtype=np.float32)
@@ -304,15 +309,15 @@ def train(
     ----------
     records : float64 (N, features), encoded
     positive : bool (N,)
-        The first output unit is trained to be 1 for the others, the second one for these.
+        The second output unit is trained to be 1 for positive records, the first one for others.
     weights, biases : float64 (all weights,), (all units,)
     sizes : int64 (layers,)
     mask : int8 (all weights,)
-        Weights under 0 are not used and not changed.
+        Weights with a 0 are neither used nor changed.
     order : int64 (epochs, N)
-        Records of each epoch, in the order in which they are seen.
+        Positions of the records in the order of each epoch.
     batch : int
-        Records a step.
+        Number of records in a step.
     rate : float
         Learning rate; the decay rates are 0.9 and 0.999 (Kingma and Ba 2015).
     """
@@ -354,7 +359,7 @@ def train(
 def _activate(
     value: FloatArray, weights: FloatArray, biases: FloatArray, sizes: IntArray, mask: Array
 ) -> None:
-    """Fill in every unit's value, the inputs being there."""
+    """Fill in the values of all units after those of the inputs."""
     above, unit, w = 0, 0, 0
     for layer in range(len(sizes) - 1):
         start = above + sizes[layer]
@@ -380,7 +385,7 @@ def _add_slopes(
     slope: FloatArray,
     layers: int,
 ) -> None:
-    """Add a record's gradient to ``slope``, from the last layer back (``error`` holds that one)."""
+    """Add a record's gradient to ``slope``; ``error`` has that of the last layer's sums."""
     w, unit = len(weights), len(error)
     top = len(value)
     for layer in range(layers - 1, -1, -1):

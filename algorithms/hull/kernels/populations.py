@@ -1,6 +1,6 @@
-"""Populations of the exact hull searches: a hull and a queue (3DFCH-EMOA), layers (3DCH-EMOA).
+"""Populations of the exact hull searches: a hull with a queue (3DFCH-EMOA), layers (3DCH-EMOA).
 
-The paper's symbols, and what they are here:
+The paper's symbols, and their names here:
 
 - CH, the convex hull of R and the frontal members: ``Population.hull``
 - FS-set, the frontal members: the members that are vertices of the hull
@@ -25,24 +25,25 @@ _MEMBERS, _QUEUE, _FREE, _STEPS, _BY_QUEUE = range(5)
 
 
 class Population(NamedTuple):
-    """Slots of a hull: the fixed points first, then members and a child.
+    """A hull and its members. Slots are for the fixed points first, then for members and a child.
 
     Attributes
     ----------
     hull : State
     lost : int64 (capacity,)
-        Six times the volume that the hull would lose with a frontal member, else 0.
+        Six times the volume that the hull would lose with a frontal member; 0 for other members.
     ids : int64 (capacity,)
-        Candidate of each member.
+        Id of the candidate of each member.
     queue : int64 (capacity,)
-        Members that are no vertices, in the order in which they became so.
+        Slots of the members that are not vertices, in the order in which they became so.
     members, position : int64 (capacity,)
-        Slots in use, and where each slot stands among them.
+        Slots in use, and the position of each slot among them.
     free : int64 (capacity,)
+        Slots that are not in use.
     around : int64 (capacity,)
-        Workplace.
+        Scratch space for the neighbours of a vertex.
     counts : int64 (5,)
-        Members, length of the queue, free slots, deletions, deletions from the queue.
+        Numbers of members, queued members, free slots, deletions, and deletions from the queue.
     """
 
     hull: hull3d.State
@@ -97,10 +98,10 @@ def absorb(
     ids: IntArray,
     draws: FloatArray,
 ) -> None:
-    """Add candidates one by one; beyond ``size`` members each costs one (Algorithm 7).
+    """Add candidates one by one; beyond ``size`` members, one is deleted for each (Algorithm 7).
 
-    ``genomes`` has one row per slot. What is not ``usable`` never becomes a vertex. ``draws`` has
-    one number in [0, 1) per candidate for ``RANDOM``, which alone reads them.
+    ``genomes`` has a row for each slot. Candidates that are not ``usable`` never become vertices.
+    ``draws`` has a number in [0, 1) for each candidate, which only the mode ``RANDOM`` reads.
 
     Notes
     -----
@@ -115,8 +116,8 @@ def absorb(
         else:
             delete the q of least contribution from CH (Algorithm 6)
 
-    The first n candidates join in the same way and cost no member, which leaves what lines 1 to 7
-    make of P_0.
+    The first n candidates join in the same way without a deletion, with the same result as lines 1
+    to 7 for P_0.
     """
     first = len(pop.hull.facet_of) - size - 1
     for r in range(len(ids)):
@@ -149,7 +150,7 @@ def _join(pop: Population, slot: int, first: int, usable: bool) -> None:
     if gone < 0:
         _enqueue(pop, slot)
         return
-    # the flood over facets finds them in any order, but the queue is a matter of age alone
+    # the flood over facets meets them in any order, but in the queue only their age counts
     _sort_by_age(pop.hull.gone, gone, pop.ids)
     for k in range(gone):
         if pop.hull.gone[k] >= first:
@@ -159,13 +160,13 @@ def _join(pop: Population, slot: int, first: int, usable: bool) -> None:
 
 @njit_lean
 def _sort_by_age(slots: IntArray, n: int, ids: IntArray) -> None:
-    """Sort the first ``n`` slots, which are few, by their candidates' ids."""
+    """Sort the first ``n`` slots, which are few, by the ids of their candidates (by insertion)."""
     for k in range(1, n):
-        slot, at = slots[k], k
-        while at > 0 and ids[slots[at - 1]] > ids[slot]:
-            slots[at] = slots[at - 1]
-            at -= 1
-        slots[at] = slot
+        slot, i = slots[k], k
+        while i > 0 and ids[slots[i - 1]] > ids[slot]:
+            slots[i] = slots[i - 1]
+            i -= 1
+        slots[i] = slot
 
 
 @njit_lean
@@ -177,7 +178,7 @@ def _enqueue(pop: Population, slot: int) -> None:
 
 @njit_lean
 def _weigh_around(pop: Population, v: int, first: int) -> None:
-    """Compute the contributions of vertex v and of its neighbours (Algorithm 5, lines 10-14)."""
+    """Compute the contributions of vertex v and of its neighbours (Algorithm 5, lines 10 to 14)."""
     n = _take_link(pop, v)
     if v >= first:
         pop.lost[v] = hull3d.contribution(pop.hull, v)
@@ -186,7 +187,7 @@ def _weigh_around(pop: Population, v: int, first: int) -> None:
 
 @njit_lean
 def _take_link(pop: Population, v: int) -> int:
-    """Put the neighbours of vertex v into ``around``; return their number."""
+    """Put the neighbours of vertex v into ``around``; return how many there are."""
     n = hull3d.link(pop.hull, v)
     for k in range(n):
         pop.around[k] = pop.hull.ring[k]
@@ -225,7 +226,7 @@ def _shrink(pop: Population, first: int, mode: int, draw: float) -> None:
         n = _take_link(pop, slot)
         hull3d.delete(pop.hull, slot)
         _weigh(pop, n, first)
-        # R may have lain inside thanks to the member alone; the hull must keep it
+        # a point of R may have been inside because of this member; the hull must contain R again
         for v in range(first):
             if pop.hull.facet_of[v] < 0 and hull3d.insert(pop.hull, v) >= 0:
                 _weigh_around(pop, v, first)
@@ -282,17 +283,18 @@ def queued(pop: Population) -> IntArray:
 def worst(
     state: hull3d.State, fixed: IntArray, points: IntArray, usable: BoolArray, ids: IntArray
 ) -> int:
-    """Return the member that 3DCH-EMOA deletes: the worst of the last layer of hulls.
+    """Return the position of the member that 3DCH-EMOA deletes: the worst of the last layer.
 
-    Members with the point of another one are the last level, then those not ``usable``; of each
-    the oldest goes. The others are ranked by the hulls of what the levels before left, each with
-    the fixed points. The last of these levels loses the member with the least contribution to its
-    hull; of equal ones the oldest.
+    If members have the point of another one, the oldest of these is deleted; else, if some are not
+    ``usable``, the oldest of those. Otherwise the members are divided into layers: the vertices of
+    the hull of all members and fixed points, then those of the hull of the other members and the
+    fixed points, and so on. The member of the last layer that contributes least to its hull is
+    deleted, of equal ones the oldest.
 
     Parameters
     ----------
     state : State
-        With space for all fixed points and members; what is in it is lost.
+        With room for all fixed points and members; its content is overwritten.
     fixed : int64 (k, 3)
     points : int64 (n, 3)
     usable : bool (n,)
@@ -300,7 +302,7 @@ def worst(
 
     Notes
     -----
-    A hull of n points, and n contributions, for each level: all is made anew each time.
+    The hulls of all layers, and the contributions to the last one, are computed again each time.
     """
     rest = np.flatnonzero(usable)
     level, inside = _level(state, fixed, points, rest)
@@ -312,7 +314,7 @@ def worst(
     while len(inside):
         rest = rest[inside]
         level, inside = _level(state, fixed, points, rest)
-        if len(level) == 0:  # boundary points alone: no hull has them as vertices
+        if len(level) == 0:  # only points on the boundary of the fixed points' hull are left
             return _oldest(rest, ids)
     best, least = -1, hull3d.MOST_LOST
     for k in level:
@@ -327,7 +329,7 @@ def worst(
 def _level(
     state: hull3d.State, fixed: IntArray, points: IntArray, rows: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Make the hull of some members; return which of them are vertices, and which are not."""
+    """Make the hull of some members with the fixed points; return its vertices, and the others."""
     state.planes[:3] = 0
     state.planes[3] = -1
     state.facet_of[:] = -1
@@ -336,8 +338,7 @@ def _level(
     for k in range(first):
         copy(fixed[k], placed[k])
     for k in range(len(rows)):
-        for j in range(3):
-            placed[first + k, j] = points[rows[k], j]
+        copy(points[rows[k]], placed[first + k])
     hull3d.build(state, first + len(rows))
     vertex = state.facet_of[first : first + len(rows)] >= 0
     return np.flatnonzero(vertex), np.flatnonzero(~vertex)
@@ -345,17 +346,13 @@ def _level(
 
 @njit
 def _redundant(points: IntArray, rows: IntArray, inside: IntArray) -> IntArray:
-    """Return those of the members ``inside`` that have the point of an earlier one."""
+    """Return the members of ``rows[inside]`` with the same point as an earlier one of ``rows``."""
     positions = np.empty(len(inside), dtype=np.int64)
     n = 0
     for k in inside:
         i = rows[k]
         for j in rows[:k]:
-            if (
-                points[i, 0] == points[j, 0]
-                and points[i, 1] == points[j, 1]
-                and points[i, 2] == points[j, 2]
-            ):
+            if hull3d.same(points, i, j):
                 positions[n] = i
                 n += 1
                 break

@@ -1,4 +1,4 @@
-"""Peers with archives: AR-MOEA adapts its reference points by one, Two_Arch2 keeps two."""
+"""Peers with archives: AR-MOEA adapts its reference points to an archive, Two_Arch2 has two."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from framework.pareto import nondominated, pareto_layers
 from framework.problem import Problem
 from framework.roles import Roles
 
-_LEAST = 1e-6  # of a scaled loss, so that no direction lies in a face
-_KAPPA = 0.05  # the epsilon indicator's scale (Zitzler and Kuenzli 2004)
+_LEAST = 1e-6  # least scaled loss, so that no direction lies in a face
+_KAPPA = 0.05  # scale of the epsilon indicator (Zitzler and Kuenzli 2004)
 
 
 class ARMOEA(PeerSearch):
@@ -27,12 +27,13 @@ class ARMOEA(PeerSearch):
 
     Notes
     -----
-    Tian, Cheng, Zhang, Cheng and Jin 2018, doi:10.1109/TEVC.2017.2749619. IGD-NS is the distance
-    from each reference point to its nearest member, and from each member that is nearest to none
-    to its nearest reference point. An archive of the lattice's size times three at most keeps
-    non-dominated candidates; reference points are the lattice's directions that some of them is
-    nearest to, and then archive members farthest from these by angle. Objectives stay as they are:
-    the lattice's directions are scaled by the members' range. O(n^2) a deletion, the slowest here.
+    Tian, Cheng, Zhang, Cheng and Jin 2018, doi:10.1109/TEVC.2017.2749619. IGD-NS is the sum of the
+    distances from each reference point to its nearest member, and from each member that is not
+    nearest to any reference point to its nearest one. An archive holds non-dominated candidates, at
+    most three times the lattice's size. The reference points are the lattice's directions that
+    some archive member is nearest to, then the archive members that are farthest from these by
+    angle. Objectives are not scaled: the lattice's directions are, by the members' range. A
+    deletion takes O(n^2), which makes this the slowest of the peers.
     """
 
     def __init__(self, problem: Problem, roles: Roles, **options: Any) -> None:
@@ -45,7 +46,7 @@ class ARMOEA(PeerSearch):
         self._seen = 0
 
     def children(self) -> Array:
-        """Return children of winners of binary tournaments by what IGD-NS loses with a member."""
+        """Return children of winners of binary tournaments by IGD-NS without each member."""
         n = self.population
         distance = _distances(self.F - self._ideal, self._points)
         loss = np.array([_without(distance, k) for k in range(len(distance))])
@@ -54,7 +55,7 @@ class ARMOEA(PeerSearch):
         return self._moves.children(self.X[winners[:n]], self.X[winners[n:]], self.rng)
 
     def select(self) -> None:
-        """Adapt the reference points, then delete by IGD-NS from the last front that fits."""
+        """Adapt the reference points, then delete by IGD-NS from the front that does not fit."""
         fresh = self.F[self._seen :]
         self._ideal = np.minimum(self._ideal, fresh.min(axis=0))
         self._adapt(np.concatenate([self._archive, fresh]))
@@ -93,7 +94,7 @@ class ARMOEA(PeerSearch):
 
 
 def _farthest(cosine: FloatArray, chosen: list[int], size: int) -> list[int]:
-    """Return ``chosen`` and then always the row whose angle to all of them is largest."""
+    """Extend ``chosen`` to ``size`` rows, always by the row with the largest angle to them."""
     rows: IntArray = _extended(np.ascontiguousarray(cosine), np.array(chosen, np.int64), size)
     return [int(row) for row in rows]
 
@@ -116,8 +117,8 @@ def _extended(cosine: FloatArray, chosen: IntArray, size: int) -> IntArray:
 def _distances(F: FloatArray, R: FloatArray) -> FloatArray:
     """Return the distance of each member to each reference point moved to its nearest member.
 
-    A reference point is moved along its direction to the foot of the member that is nearest to
-    that direction (the paper's Algorithm 3). Shape (members, points).
+    A reference point is moved along its direction to the projection of the member that is nearest
+    to that direction (the paper's Algorithm 3). Shape (members, points).
     """
     n, m = F.shape
     out = np.empty((n, len(R)))
@@ -173,15 +174,15 @@ def _without(distance: FloatArray, gone: int) -> float:
 def _least_igd_ns(distance: FloatArray, size: int) -> Array:
     """Delete the member without which IGD-NS is least, until ``size`` are left.
 
-    Each reference point's nearest and second nearest members are kept up to date, so that every
-    candidate's value is a sum of differences.
+    The nearest and second nearest members of each reference point are kept up to date, so that the
+    change of IGD-NS by each deletion is a sum of differences.
     """
     n, r = distance.shape
     alive = np.ones(n, dtype=np.bool_)
-    idle = np.empty(n)
+    idle = np.empty(n)  # what each member adds if it is nearest to no reference point
     for i in range(n):
         idle[i] = distance[i].min()
-    one, two = np.empty(r, dtype=np.int64), np.empty(r, dtype=np.int64)
+    one, two = np.empty(r, dtype=np.int64), np.empty(r, dtype=np.int64)  # nearest, second nearest
     for j in range(r):
         _two_nearest(distance, alive, j, one, two)
     for left in range(n, size, -1):
@@ -197,7 +198,7 @@ def _least_igd_ns(distance: FloatArray, size: int) -> Array:
                 change[i] = -idle[i]
         for j in range(r):
             change[one[j]] += distance[two[j], j] - distance[one[j], j]
-        for i in range(n):  # second members that are idle now would come into use
+        for i in range(n):  # an idle member that is second nearest would be idle no longer
             if alive[i] and uses[i] == 0:
                 for j in range(r):
                     if two[j] == i and _first_with(one, two, j, i):
@@ -215,7 +216,7 @@ def _least_igd_ns(distance: FloatArray, size: int) -> Array:
 
 @njit
 def _first_with(one: IntArray, two: IntArray, j: int, i: int) -> bool:
-    """Return whether no earlier reference point has the same nearest two."""
+    """Return whether no earlier reference point has the same two nearest members."""
     return not bool(((two[:j] == i) & (one[:j] == one[j])).any())
 
 
@@ -233,7 +234,7 @@ def _two_nearest(distance: FloatArray, alive: Array, j: int, one: IntArray, two:
 
 
 class TwoArch2(PeerSearch):
-    """Two_Arch2: an archive by epsilon indicator, and one of distant non-dominated members.
+    """Two_Arch2: an archive by the epsilon indicator, and one of distant non-dominated members.
 
     Parameters
     ----------
@@ -243,10 +244,10 @@ class TwoArch2(PeerSearch):
 
     Notes
     -----
-    Wang, Jiao and Yao 2015, doi:10.1109/TEVC.2014.2350987. A generation is ``population``
-    recombined children (a parent of the convergence archive by binary tournament, one of the
-    diversity archive) and as many mutants of the convergence archive. Diversity is counted in the
-    L(1/m) norm. The diversity archive is returned. O(n^2) a generation, and O(n) a deletion.
+    Wang, Jiao and Yao 2015, doi:10.1109/TEVC.2014.2350987. A generation has ``population``
+    recombined children (with one parent from the convergence archive by binary tournament, and one
+    from the diversity archive) and as many mutants of the convergence archive. Distances are in the
+    L(1/m) norm. The diversity archive is returned. O(n^2) for a generation, O(n) for a deletion.
     """
 
     def __init__(self, problem: Problem, roles: Roles, **options: Any) -> None:
@@ -270,7 +271,7 @@ class TwoArch2(PeerSearch):
         return np.concatenate([crossed, self._moves.mutate(mutants.copy(), rng)])
 
     def select(self) -> None:
-        """Update either archive with all that is new."""
+        """Update both archives with all new candidates."""
         new = len(self.X) - len(self._convergent)
         grown = np.ones(new, dtype=bool)
         convergent = np.flatnonzero(np.concatenate([self._convergent, grown]))
@@ -300,7 +301,7 @@ def _to_unit_range(F: FloatArray) -> FloatArray:
 
 @njit
 def _least_epsilon(F: FloatArray, size: int) -> BoolArray:
-    """Delete the row of least fitness by the epsilon indicator until ``size`` are left."""
+    """Delete the row with the least fitness by the epsilon indicator until ``size`` are left."""
     n, m = F.shape
     loss = np.empty((n, n))
     fitness = np.empty(n)
@@ -336,7 +337,7 @@ def _convergence(F: FloatArray, size: int) -> BoolArray:
 
 
 def _diversity(F: FloatArray, size: int, rng: np.random.Generator) -> IntArray:
-    """Return non-dominated rows: all, or the ends and then the most distant ones."""
+    """Return the non-dominated rows: all, or the ends and then those farthest from all chosen."""
     best = np.flatnonzero(nondominated(F))
     if len(best) <= size:
         return best
@@ -350,7 +351,7 @@ def _diversity(F: FloatArray, size: int, rng: np.random.Generator) -> IntArray:
 
 @njit
 def _spread(F: FloatArray, ends: IntArray, size: int, p: float) -> IntArray:
-    """Return ``size`` rows: ``ends``, then always the one farthest from all chosen (L_p)."""
+    """Return ``size`` rows: ``ends``, then always the row farthest from all chosen (L_p)."""
     n = len(F)
     chosen = np.empty(size, dtype=np.int64)
     nearest = np.full(n, np.inf)

@@ -21,14 +21,14 @@ from framework.space import Bits, Box
 
 
 class MOEADD(PeerSearch):
-    """MOEA/DD: one member goes for each child, by dominance, crowding of regions and PBI.
+    """MOEA/DD: each child replaces a member, by dominance, crowding of regions and PBI.
 
     Parameters
     ----------
     **options
         See :class:`~algorithms.hull.papers.peers.PeerSearch`.
     batch : int
-        Children of one state of the population; 1 is the paper.
+        Number of children made from one state of the population; 1 in the paper.
     neighbourhood : float
         Chance that both parents come from neighbouring regions (the paper's delta).
     penalty : float
@@ -37,8 +37,9 @@ class MOEADD(PeerSearch):
     Notes
     -----
     Li, Deb, Zhang and Kwong 2015, doi:10.1109/TEVC.2014.2373386, with a tenth of the directions as
-    neighbours. Regions go by the angle of the objectives themselves, PBI from the least value of
-    each seen so far; nothing is normalised beyond the metrics' bounds. O(n^2) a child.
+    neighbours. Regions are by the angle of the objectives from the origin, PBI is from the least
+    value of each objective so far; nothing is normalised beyond the metrics' bounds. O(n^2) for
+    each child.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class MOEADD(PeerSearch):
         return self.rng.choice(pool, 2, replace=len(pool) < 2)
 
     def select(self) -> None:
-        """Take the children in one by one, each at the cost of a member."""
+        """Add the children one by one, and delete a member for each."""
         before = len(self._region)
         fresh = self.F[before:]
         self._region = np.concatenate([self._region, (unit(fresh) @ unit(self.W).T).argmax(axis=1)])
@@ -145,7 +146,7 @@ def _victim(layers: IntArray, region: IntArray, pbi: FloatArray, directions: int
 
 @njit
 def _most_crowded(region: IntArray, among: Array, crowd: IntArray, load: FloatArray) -> int:
-    """Return the region of ``among`` with most members; of equals that of the largest PBI sum."""
+    """Return the region of ``among`` with most members; of equals that with the largest PBI sum."""
     best = -1
     for i in range(len(region)):
         r = region[i]
@@ -166,30 +167,31 @@ def _largest(values: FloatArray, among: Array) -> int:
 
 
 class MPSOD(PeerSearch):
-    """MPSO/D: one particle a direction, moved by its own and a neighbour's best.
+    """MPSO/D: one particle for each direction, moved by a personal best and a swarm's best.
 
     Parameters
     ----------
     horizon : int
-        Evaluations over which the inertia falls from 0.9 to 0.1; in a configuration those of the
-        budget if left out.
+        Evaluations over which the inertia falls from 0.9 to 0.1; in a configuration by default
+        those of the budget.
     population, mutation_rate
         See :class:`~algorithms.hull.papers.peers.PeerSearch`.
     neighbourhood : float
-        Chance that the bests come from neighbouring regions.
+        Chance that both bests come from neighbouring regions.
 
     Notes
     -----
-    Dai, Wang and Ye 2015, doi:10.1016/j.asoc.2014.12.027, its open points as PlatEMO has them. Each
-    direction has one member: of the non-dominated candidates of its region the one of best
-    direction and nearness. Where a region has none a random genome is evaluated and is the member
-    until the next generation sorts it in. For each direction a child is made: its parent wins a
-    tournament by crowding distance, its own best is a random member of the neighbouring directions
-    (of all with chance 0.1), the swarm's best the one of them that is best in their mean
-    direction. A child is a swarm's step with chance 1/2 (c1 = c2 = 2; coordinates that leave the
-    box stay where they were), else a step of differential evolution (F = CR = 0.5); then
-    polynomial mutation. On bit strings particles fly in the unit box and stand for their rounding,
-    a reading: the paper knows real vectors alone.
+    Dai, Wang and Ye 2015, doi:10.1016/j.asoc.2014.12.027, with open points as in PlatEMO. Each
+    direction has one member: of the non-dominated candidates in its region, the one that is best in
+    direction and nearness. If the region is empty, a random genome is evaluated and is its member
+    until the next generation assigns it to a region.
+
+    Each direction has a child. Its parent wins a tournament by crowding distance. Its personal best
+    is a random member of the neighbouring directions (of all directions with chance 0.1), and its
+    swarm's best is the one of these members that is best in their mean direction. With chance 1/2
+    the child is a step of the swarm (c1 = c2 = 2; coordinates that would leave the box stay),
+    otherwise a step of differential evolution (F = CR = 0.5); then comes polynomial mutation. The
+    paper has real vectors only. For bit strings, particles fly in the unit box and are rounded.
     """
 
     spaces = (Bits, Box)
@@ -226,9 +228,9 @@ class MPSOD(PeerSearch):
         self._evaluated = 0
 
     def propose(self) -> Array:
-        """Return random genomes first, two per direction; then children, and random ones again.
+        """Return two random genomes per direction at first, and a generation's children later.
 
-        Random genomes for empty regions follow the children, whose results tell which are empty.
+        After children, random genomes follow for the regions that are then empty.
         """
         if self._empty or not len(self.X):
             places = self._random(len(self._empty) or 2 * self.population)
@@ -272,14 +274,14 @@ class MPSOD(PeerSearch):
         return places, velocity
 
     def _guides(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Return the parent, the own best and the swarm's best for each direction, by position."""
+        """Return the positions of the parent, personal best and swarm's best of each direction."""
         n, rng = self.population, self.rng
         lonely = crowding(self.F)
         pairs = rng.integers(len(self.F), size=(n, 2))
         second = lonely[pairs[:, 1]] > lonely[pairs[:, 0]]
         parent = np.where(second, pairs[:, 1], pairs[:, 0])
         near, draws = rng.random(n) < self.near, rng.random(n)
-        member = np.full(n, -1)  # of each direction; none where its random genome failed
+        member = np.full(n, -1)  # of each direction; -1 if its random genome failed
         member[self._direction] = np.arange(len(self.F))
         G = self.F - self._ideal
         length = _length(G)
@@ -316,8 +318,8 @@ class MPSOD(PeerSearch):
         return Outcome(returned=self._whole)
 
     def select(self) -> None:
-        """Keep one member per direction, of the non-dominated ones in its region the best."""
-        if self._empty:  # random genomes stand in their regions wherever they lie
+        """Keep one member per direction: the best of the non-dominated ones in its region."""
+        if self._empty:  # a random genome is the member of its direction wherever it lies
             return
         fresh = self.F[len(self._direction) :]
         self._ideal = np.minimum(self._ideal, fresh.min(axis=0))
@@ -337,5 +339,5 @@ class MPSOD(PeerSearch):
 
 
 def _length(G: FloatArray) -> FloatArray:
-    """Return the length of each row to the power of 1.2, which makes what is near the better."""
+    """Return the length of each row to the power of 1.2, which favours rows near the origin."""
     return np.asarray(np.maximum((G * G).sum(axis=1), 1e-300) ** 0.6)

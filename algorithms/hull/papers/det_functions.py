@@ -1,9 +1,9 @@
-"""Fronts shaped as those of error rates are: ZED1-3 and ZEJD1-3, reconstructed.
+"""ZED1-3 and ZEJD1-3, whose fronts have the shape of those of error rates, reconstructed.
 
-The printed definitions could not be had. The fronts of ZED1 and ZEJD1 and both reference sets are
-those that the figures of Zhao et al. (3DFCH-EMOA, Tables 1 to 4) determine: a piece of a sphere
-around (1, 1, 1), of radius 1 or the square root of 2. The dents of the other four are fitted to
-the same tables, and so are the decision variables. Each value lies in [0, 1].
+The printed definitions were not available. The numbers of Zhao et al. (3DFCH-EMOA, Tables 1 to 4)
+determine the fronts of ZED1 and ZEJD1 and both reference sets: a piece of a sphere around
+(1, 1, 1), of radius 1 or the square root of 2. The dents of the other four are fitted to the same
+tables, and so are the decision variables. Each value lies in [0, 1].
 """
 
 from __future__ import annotations
@@ -21,18 +21,11 @@ from framework.problems.functions import Function
 from framework.space import Box, Space
 
 Depth = Callable[[FloatArray], FloatArray | float]
-"""The radius of a front, as a share of the sphere's, in directions of shape (3, n)."""
+"""Returns the radius of a front, as a share of the sphere's, in directions of shape (3, n)."""
 
 
 class DetFront(NamedTuple):
-    """A front of this kind.
-
-    Attributes
-    ----------
-    joint : bool
-        Two classes and a complexity (ZEJD), rather than three classes (ZED).
-    depth : callable
-    """
+    """A front of ZEJD (two classes and complexity) if ``joint``, else of ZED (three classes)."""
 
     joint: bool
     depth: Depth
@@ -48,7 +41,7 @@ def _to_middle(U: FloatArray) -> FloatArray:
 
 
 def _step(angle: float, dent: float) -> Depth:
-    """A dent with an edge: all that is nearer to the middle than ``angle``."""
+    """Return the depth of a dent with an edge at an angle from the middle."""
     edge = float(np.cos(angle))
 
     def depth(U: FloatArray) -> FloatArray:
@@ -58,7 +51,7 @@ def _step(angle: float, dent: float) -> Depth:
 
 
 def _bell(width: float, dent: float) -> Depth:
-    """A smooth dent."""
+    """Return the depth of a smooth dent around the middle."""
 
     def depth(U: FloatArray) -> FloatArray:
         angle = np.arccos(np.minimum(_to_middle(U), 1.0))
@@ -70,7 +63,7 @@ def _bell(width: float, dent: float) -> Depth:
 def _values(front: DetFront, X: Array) -> FloatArray:
     """Return f1, f2, f3 of decision vectors, shape (n, 3) for ZED and (n, 2) for ZEJD.
 
-    The first two genes are a direction; the third one of ZED is the radius.
+    The first two genes are a direction; the third gene of ZED is the radius.
     """
     # contiguous: numpy's functions may differ in the last bit with the layout of their input
     angles = np.ascontiguousarray(X[:, :2].T) * (np.pi / 2)
@@ -84,10 +77,10 @@ def _values(front: DetFront, X: Array) -> FloatArray:
 
 
 def _front(front: DetFront, n: int) -> FloatArray:
-    """Return ``n`` points of the front, dents and all, evenly spread by area; shape (n, 3).
+    """Return ``n`` points of the front with its dents, spread evenly by area; shape (n, 3).
 
-    A low-discrepancy sequence (Roberts's R2) on the octant of directions, equal areas by the
-    height and the longitude; where the front is a part of the octant, its first n points in it.
+    They are a low-discrepancy sequence (Roberts's R2) of heights and longitudes in the octant of
+    directions. If the front is a part of the octant, they are the first n points in that part.
     """
     plastic = 1.32471795724474602596
     most = n if not front.joint else 16 * n + 64
@@ -115,7 +108,7 @@ def _directions(cos: FloatArray, sin: FloatArray) -> FloatArray:
 
 @njit
 def _surface(U: FloatArray, radius: FloatArray) -> FloatArray:
-    """Return the points (n, 3) in directions U, shape (3, n), from (1, 1, 1), each at a radius."""
+    """Return the points (n, 3) at the given radius (n,) from (1, 1, 1) in directions U (3, n)."""
     points = np.empty((U.shape[1], 3))
     for r in range(len(points)):
         for j in range(3):

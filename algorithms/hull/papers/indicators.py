@@ -1,8 +1,8 @@
 """Indicators of the convex-hull papers: VAS, Gini, IGD and pure diversity.
 
-The last three are of objectives scaled to their range in the reference front, the papers' of raw
-ones. On ZED and ZEJD, whose fronts fill [0, 1], that is the same; elsewhere, raw distances are
-those of the objective with the largest numbers, and another unit of it would change who is ahead.
+The last three use objectives scaled to their range in the reference front; in the papers they use
+raw ones. On ZED and ZEJD, whose fronts fill [0, 1], that is the same. Elsewhere, the objective with
+the largest numbers would decide raw distances, and its unit would decide which method is ahead.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from framework.analysis.indicators import Indicator, Judged
 from framework.arrays import FloatArray
 from framework.jit import njit
 
-_EXPONENT = 0.1  # of the distances of pure diversity
-_FLAT = 1e-9  # how near to R's plane a point is no better than it
+_EXPONENT = 0.1  # of the quasi-norm of pure diversity
+_FLAT = 1e-9  # points that are better than the plane of R by less count as in it
 
 
 def vas(shares: FloatArray, reference: ExactReference) -> float:
@@ -26,14 +26,14 @@ def vas(shares: FloatArray, reference: ExactReference) -> float:
     Parameters
     ----------
     shares : numpy.ndarray, shape (n, 3)
-        Losses, as shares of the way from best (0) to worst (1). Points beyond the plane of R
-        count as points in it; points outside the cube add nothing.
+        Losses as shares of the way from best (0) to worst (1). Points beyond the plane of R count
+        as points in it; points outside the cube add nothing.
     reference : ExactReference
 
     Notes
     -----
-    The paper does not say what becomes of points beyond R's plane. Taken as they are, a single
-    one near (1, 1, 1) makes VAS of ZED1 0.52 where the best front has 0.357.
+    The paper does not say how to treat points beyond the plane of R. Without a special treatment,
+    a single point near (1, 1, 1) would raise VAS on ZED1 to 0.52, while the best front has 0.357.
     """
     points, usable = reference.normalised(shares)
     return reference.share(Hull3D(np.concatenate([reference.fixed, points[usable]])).volume6)
@@ -42,18 +42,18 @@ def vas(shares: FloatArray, reference: ExactReference) -> float:
 def vas_of_classes(shares: FloatArray) -> float:
     """Return VAS for any number of losses, with R of as many classes; larger is better.
 
-    R are the classifiers that always answer one class, wrong in all losses but one. Points that
-    are no better than their plane add nothing.
+    R has the classifiers that always answer one class, wrong in all losses but one. Points that
+    are not better than the plane of R add nothing.
 
     Parameters
     ----------
     shares : numpy.ndarray, shape (n, m)
-        m >= 2.
+        With m >= 2.
 
     Notes
     -----
-    By Qhull in floating point: O(n^(m/2)) from four losses on. For three losses :func:`vas` gives
-    the same, exactly.
+    Computed by Qhull in floating point, in O(n^(m/2)) for m >= 4. For three losses :func:`vas`
+    gives the same value exactly.
     """
     m = shares.shape[1]
     usable = (shares.sum(axis=1) < m - 1 - _FLAT) & (shares >= 0).all(axis=1)
@@ -64,7 +64,7 @@ def vas_of_classes(shares: FloatArray) -> float:
 
 
 def gini(losses: FloatArray) -> float:
-    """Return how unequal the distances to the nearest neighbour are: 0 for all alike, below 1.
+    """Return how unequal the distances to the nearest neighbours are: 0 if all are equal, below 1.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ def gini(losses: FloatArray) -> float:
 
     Notes
     -----
-    The paper prints no formula; this one gives its figures: with ``d_(1) <= ... <= d_(n)`` the
-    distances to nearest neighbours, ``sum (2 i - n - 1) d_(i) / (n sum d_(i))``. NaN for fewer than
-    two points.
+    The paper prints no formula, but this one gives its numbers: with the distances ``d_(1) <= ...
+    <= d_(n)`` to nearest neighbours, ``sum (2 i - n - 1) d_(i) / (n sum d_(i))``. It is NaN for
+    fewer than two points.
     """
     n = len(losses)
     if n < 2:
@@ -96,7 +96,7 @@ def igd(losses: FloatArray, target: FloatArray) -> float:
 
     Notes
     -----
-    Coello Coello and Reyes Sierra 2004, Euclidean and not squared (the plain form, not IGD+).
+    Coello Coello and Reyes Sierra 2004, with Euclidean distances, not squared (not IGD+).
     """
     if not len(losses):
         return float("inf")
@@ -105,7 +105,7 @@ def igd(losses: FloatArray, target: FloatArray) -> float:
 
 
 def pure_diversity(losses: FloatArray) -> float:
-    """Return PD: how much each point adds that the others do not have; larger is better.
+    """Return PD, the sum of what each point adds to the diversity of the others; larger is better.
 
     Parameters
     ----------
@@ -114,9 +114,9 @@ def pure_diversity(losses: FloatArray) -> float:
     Notes
     -----
     Wang, Jin and Yao 2017, doi:10.1109/TCYB.2016.2550502: ``PD(X) = max over s of PD(X without s)
-    + d(s, X without s)``, the distance to the nearest other, L_p quasi-norm with p = 0.1. By the
-    usual greedy way: the point farthest from its nearest one is joined to that one, again and
-    again, but never within what is joined already. O(n^3) at worst.
+    + d(s, X without s)``, where d is the distance to the nearest other point in the L_p quasi-norm
+    with p = 0.1. As usual it is computed greedily: again and again, the point that is farthest from
+    its nearest neighbour is joined to it, unless both are in one tree already. O(n^3) at worst.
     """
     n = len(losses)
     if n < 2:
@@ -145,13 +145,14 @@ def _diversity(F: FloatArray) -> float:
         while True:
             i = int(np.argmax(gap))
             j = near[i]
-            for a, b in ((j, i), (i, j)):  # neither is the other's way out again
-                if distance[a, b] != -np.inf:
-                    distance[a, b] = np.inf
-                    near[a] = np.argmin(distance[a])
-                    gap_a = distance[a, near[a]]
-                    if a == j:
-                        gap[a] = gap_a
+            # the edge between i and j is used up in both directions
+            if distance[j, i] != -np.inf:
+                distance[j, i] = np.inf
+                near[j] = np.argmin(distance[j])
+                gap[j] = distance[j, near[j]]
+            if distance[i, j] != -np.inf:
+                distance[i, j] = np.inf
+                near[i] = np.argmin(distance[i])
             if tree[i] != tree[j]:
                 break
             gap[i] = distance[i, near[i]]

@@ -1,11 +1,11 @@
 """Tables, figures and claims of the 3DFCH-EMOA paper, for the report of a comparison.
 
-Test functions: Tables 1 to 5 and 7 to 9, Figures 5 to 12. Sparse networks: Tables 10 to 12, whose
-accuracies are of test records. ``chosen``: of the returned network that is best on validation
-records; ``hindsight``: the highest of all returned, which is how the paper reads ("the highest
+Test functions: Tables 1 to 5 and 7 to 9, Figures 5 to 12. Sparse networks: Tables 10 to 12, with
+accuracies on test records. ``chosen`` is that of the returned network which is best on validation
+records; ``hindsight`` is the highest of all returned networks, as in the paper ("the highest
 accuracy in the population is listed").
 
-The methods' labels are those of ``configs/experiments/hull_tables.yaml`` and its siblings.
+Methods have the labels of ``configs/experiments/hull_tables.yaml`` and its siblings.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 FAST, SLOW = "3DFCH-EMOA", "3DCH-EMOA"
 UNPRUNED, MAJORITY = "no pruning", "majority"
 READINGS = ("chosen", "hindsight")
-_PRINTED = 5e-4  # what the paper's three digits of VAS cannot tell apart
-_MOMENTS = 10  # on the way, in a table
-_DEEP = 0.005  # how deep in the true front's hull a point lies in a dent, not at its rim
+_PRINTED = 5e-4  # differences of VAS below this do not show in the paper's three digits
+_MOMENTS = 10  # rows of a table of VAS by evaluations
+_DEEP = 0.005  # points deeper in the true front's hull lie in a dent, not at its rim
 _SIZES_PAPER = {  # n: milliseconds of 3DFCH-EMOA and of 3DCH-EMOA (Table 9)
     100: (3.60e5, 2.64e6),
     200: (4.97e5, 7.90e6),
@@ -47,7 +47,7 @@ _SIZES_PAPER = {  # n: milliseconds of 3DFCH-EMOA and of 3DCH-EMOA (Table 9)
 
 
 def tables(comparison: Comparison) -> Page:
-    """Return Table 5 and 7, the share of points in dents, Figures 5 to 10, and claims."""
+    """Return Tables 5 and 7, the share of points in dents, Figures 5 to 10, and claims."""
     seconds = _seconds(comparison)
     dents = _dents(comparison)
     by_name: dict[str, pd.DataFrame] = {"table5_seconds": seconds.reset_index(names="problem")}
@@ -62,10 +62,7 @@ def tables(comparison: Comparison) -> Page:
         "the returned points in the direction of a dent and more than 0.005 inside the hull of "
         "the true front."
     )
-    figures = {
-        f"figure_{name.lower()}": _fronts(case)
-        for name, case in ((case.name, case) for case in comparison.cases)
-    }
+    figures = {f"figure_{case.name.lower()}": _fronts(case) for case in comparison.cases}
     return Page("3DFCH-EMOA: test functions", text, _claims(comparison, dents), by_name, figures)
 
 
@@ -92,7 +89,7 @@ def sizes(comparison: Comparison) -> Page:
 
 
 def selection(comparison: Comparison) -> Page:
-    """Return Figure 12, VAS on the way by the rule that deletes non-frontal members, and claims."""
+    """Return Figure 12, VAS by evaluations for each rule that deletes members, and claims."""
     ways = {name: _way(comparison, name) for name in comparison.methods}
     ways = {name: way for name, way in ways.items() if len(way)}
     text = (
@@ -105,7 +102,7 @@ def selection(comparison: Comparison) -> Page:
 
 
 def _some_moments(ways: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return mean VAS at a few numbers of evaluations, one column per method."""
+    """Return the mean VAS after a few numbers of evaluations, one column per method."""
     table = pd.DataFrame({name: way["mean"] for name, way in ways.items()}).dropna()
     places = np.geomspace(1, len(table), _MOMENTS).round().astype(int) - 1
     return table.iloc[np.unique(places)].reset_index(names="evaluations")
@@ -141,7 +138,7 @@ def _seconds(comparison: Comparison) -> pd.DataFrame:
 
 
 def _wins(comparison: Comparison) -> pd.DataFrame:
-    """Return 3DFCH-EMOA's wins - losses - draws against each, by indicator and time."""
+    """Return the wins - losses - draws of 3DFCH-EMOA against each method, by indicator and time."""
     signs = {name: 1.0 if i.better == "low" else -1.0 for name, i in comparison.indicators.items()}
     rows = []
     for name, sign in (signs | {"seconds": 1.0}).items():
@@ -163,7 +160,7 @@ def _wins(comparison: Comparison) -> pd.DataFrame:
 
 
 def _dents(comparison: Comparison) -> pd.DataFrame:
-    """Return the mean share of points in the dent, of the problems that have one."""
+    """Return the mean share of points in the dent, for the problems that have one."""
     by_case: dict[str, dict[str, float]] = {}
     for case in comparison.cases:
         planes = ConvexHull(case.reference).equations
@@ -194,7 +191,7 @@ def _directions(points: FloatArray) -> FloatArray:
 
 
 def _claims(comparison: Comparison, dents: pd.DataFrame) -> list[Claim]:
-    """Say what is not one mean against others, of problems that all methods are done with."""
+    """Return the claims about the test functions, on those that all methods have finished."""
     claims, dents = [], dents.dropna()
     means = comparison.units.groupby(["case", "method"], sort=False)["vas"].mean().unstack()
     if {FAST, SLOW} <= set(means):
@@ -235,14 +232,14 @@ def _claims(comparison: Comparison, dents: pd.DataFrame) -> list[Claim]:
 
 
 def _exponent(n: pd.Series[int], seconds: pd.Series[float]) -> float:
-    """Return the power of n by which seconds grow, by least squares of logarithms."""
+    """Return the power of n with which seconds grow, by least squares of logarithms."""
     if len(n) < 2:
         return float("nan")
     return float(np.polyfit(np.log(n.to_numpy()), np.log(seconds.to_numpy()), 1)[0])
 
 
 def _way(comparison: Comparison, method: str) -> pd.DataFrame:
-    """Return mean and standard deviation of VAS by evaluations, over all runs of a method."""
+    """Return the mean and standard deviation of VAS by evaluations, over all runs of a method."""
     places = [
         RunDir(run.path) for case in comparison.cases for run in case.runs if run.method == method
     ]
@@ -253,7 +250,7 @@ def _way(comparison: Comparison, method: str) -> pd.DataFrame:
 
 
 def _fronts(case: Case) -> Figure:
-    """Draw the first run of each method (Figures 5 to 10), the true front behind it."""
+    """Draw the first run of each method in front of the true front (Figures 5 to 10)."""
     from matplotlib.figure import Figure
 
     runs = {run.method: run for run in reversed(case.runs)}
@@ -271,7 +268,7 @@ def _fronts(case: Case) -> Figure:
             axes.scatter(*shown.T, s=7, color="#34618c", depthshade=False, linewidths=0)
         axes.view_init(elev=28, azim=40)
         axes.set_title(f"{name} ({len(points)})", fontsize=9)
-        axes.set_box_aspect(None, zoom=0.9)  # else the label on the left is cut off
+        axes.set_box_aspect(None, zoom=0.9)  # without it the label on the left is cut off
         axes.tick_params(labelsize=6, pad=-2)
         for axis, label in zip((axes.xaxis, axes.yaxis, axes.zaxis), case.roles.names, strict=True):
             axis.set_label_text(label, fontsize=7)
@@ -281,7 +278,7 @@ def _fronts(case: Case) -> Figure:
 
 
 def _times(table: pd.DataFrame) -> Figure:
-    """Draw seconds against the population's size."""
+    """Draw seconds against population sizes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
@@ -298,7 +295,7 @@ def _times(table: pd.DataFrame) -> Figure:
 
 
 def _ways(ways: Mapping[str, pd.DataFrame]) -> Figure:
-    """Draw VAS against evaluations, and what is left to its best value on a logarithmic scale."""
+    """Draw VAS against evaluations, and its distance to the best value on a logarithmic scale."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.6, 3.8), layout="constrained")
@@ -323,14 +320,14 @@ def networks(comparison: Comparison) -> Page:
         table = _by_data(comparison, rows, reading)
         tables[f"table11_{reading}"] = table.reset_index(names="data")
         methods = [UNPRUNED, *comparison.methods]
-        complete = table[methods].dropna()  # data that all methods are done with
+        complete = table[methods].dropna()  # data sets that all methods have finished
         if min(complete.shape) > 1:
             tests = {"accuracy": rank_tests(-complete.to_numpy())}
             rankings[f"table11_{reading}"] = Ranking(methods, tests, "data sets")
     paper = pd.DataFrame(
         {
-            scenario: {method: values.get("accuracy") for method, values in of.items()}
-            for scenario, of in comparison.paper.items()
+            scenario: {method: values.get("accuracy") for method, values in by_method.items()}
+            for scenario, by_method in comparison.paper.items()
         }
     ).T
     if len(paper):
@@ -353,9 +350,9 @@ def networks(comparison: Comparison) -> Page:
 
 
 def accuracies(comparison: Comparison) -> pd.DataFrame:
-    """Return one row per run: data, method, ``chosen`` and ``hindsight``.
+    """Return one row per run: ``data``, ``method``, ``chosen`` and ``hindsight``.
 
-    The trained network and the majority are methods of it too, in each case once.
+    The trained network and the majority class are further methods, with one row in each case.
     """
     rows = []
     for case in comparison.cases:
@@ -379,7 +376,7 @@ def _of_run(run: ComparedRun) -> dict[str, float]:
 
 
 def _baselines(place: RunDir) -> dict[str, float]:
-    """Return the test accuracy of the trained network and of the training records' majority."""
+    """Return the test accuracies of the trained network and of the majority class in training."""
     problem = make_problem(place.config(checked=True))
     assert isinstance(problem, NetworkProblem)
     everything = np.ones((1, problem.space.d), dtype=np.int8)
@@ -394,13 +391,13 @@ def _baselines(place: RunDir) -> dict[str, float]:
 
 
 def _by_data(comparison: Comparison, rows: pd.DataFrame, reading: str) -> pd.DataFrame:
-    """Return means, one row per data set and one column per method."""
+    """Return the mean accuracies, one row per data set and one column per method."""
     table = rows.pivot_table(index="data", columns="method", values=reading, sort=False)
     return table[[name for name in (MAJORITY, UNPRUNED, *comparison.methods) if name in table]]
 
 
 def _scoring_times(comparison: Comparison) -> pd.DataFrame:
-    """Return mean seconds by method: in all, of scoring, and the rest; and evaluations."""
+    """Return mean evaluations and seconds by method: in total, for scoring, and the rest."""
     rows = []
     for case in comparison.cases:
         for run in case.runs:
@@ -412,7 +409,7 @@ def _scoring_times(comparison: Comparison) -> pd.DataFrame:
 
 
 def _claims_of_networks(comparison: Comparison, table: pd.DataFrame) -> list[Claim]:
-    """Say of each claim of Section 4.4.5 what holds, on the data sets at hand."""
+    """Return the claims of Section 4.4.5, on the data sets of the experiment."""
     if not len(table) or not {UNPRUNED, FAST, SLOW} <= set(table):
         return []
     others = [name for name in comparison.methods if name not in (FAST, SLOW)]

@@ -23,31 +23,31 @@ Size = Annotated[int, Field(ge=4)]
 
 
 class PeerSearch(Algorithm):
-    """Base of the peers: a population on any space that there are moves of.
+    """Base of the peers: a population on any space with moves.
 
     Parameters
     ----------
     problem : Problem
-        At least two objectives.
     roles : Roles
-        An infeasible candidate counts as worse than all feasible ones in every objective, by its
-        violation.
+        At least two objectives. An infeasible candidate counts as worse than all feasible ones in
+        every objective, by its violation.
     seed : int
     population : int
-        Members, and random genomes at the start. Methods with directions have as many members as
-        the finest simplex lattice of at most so many points (91 for 100 and three objectives).
+        Number of members, and of random genomes at the start. Methods with directions have as many
+        members as the finest simplex lattice of at most that many points (91 for 100 and three
+        objectives).
     mutation_rate, crossover_rate : float, optional
-        Probabilities of mutation and of recombination; what suits the space if None.
+        Probabilities of mutation and of recombination; by default those that suit the space.
 
     Raises
     ------
     InputError
-        One objective alone, or fewer members than objectives.
+        There is only one objective, or there are fewer members than objectives.
 
     Notes
     -----
-    Losses are scaled to [0, 1] by the metrics' bounds where they have some. Failed candidates are
-    left out; where a whole generation fails the next one is made from the same parents.
+    Losses are scaled to [0, 1] by the metrics' bounds, if they have any. Failed candidates are left
+    out; if a whole generation fails, the next one is made from the same parents.
     """
 
     spaces = SPACES
@@ -84,7 +84,7 @@ class PeerSearch(Algorithm):
         self._feasible = np.zeros(0, dtype=bool)
 
     def propose(self) -> Array:
-        """Return random genomes first, then a generation's children."""
+        """Return random genomes at first, then a generation's children."""
         drawn = self.children() if len(self.X) else self._moves.first(self.population, self.rng)
         return drawn.astype(self.space.dtype)
 
@@ -97,27 +97,24 @@ class PeerSearch(Algorithm):
         violation = self.roles.violation(rows.values)
         bad = violation > 0
         losses[bad] = 2.0 + np.maximum(losses.max(initial=0.0), 0.0) + violation[bad, np.newaxis]
-        self._add(rows.X.astype(self._moves.dtype), losses, rows.ids, ~bad)
+        self.X = np.concatenate([self.X, rows.X.astype(self._moves.dtype)])
+        self.F = np.concatenate([self.F, losses])
+        self.ids = np.concatenate([self.ids, rows.ids])
+        self._feasible = np.concatenate([self._feasible, ~bad])
         self.select()
 
-    def _add(self, X: Array, F: FloatArray, ids: IntArray, feasible: Array) -> None:
-        self.X = np.concatenate([self.X, X])
-        self.F = np.concatenate([self.F, F])
-        self.ids = np.concatenate([self.ids, ids])
-        self._feasible = np.concatenate([self._feasible, feasible])
-
     def keep(self, rows: Array) -> None:
-        """Let the members at these positions (or under this mask) survive, in this order."""
+        """Keep only the members at these positions (or under this mask), in this order."""
         self.X, self.F, self.ids = self.X[rows], self.F[rows], self.ids[rows]
         self._feasible = self._feasible[rows]
 
     @abstractmethod
     def children(self) -> Array:
-        """Return genomes made of the members."""
+        """Return genomes made from the members."""
 
     @abstractmethod
     def select(self) -> None:
-        """Choose the survivors; what was evaluated last stands at the end of the members."""
+        """Choose the survivors; the latest candidates are at the end of the members."""
 
     def returned(self) -> IntArray:
         """Return the positions of the members that the method returns."""
@@ -132,7 +129,7 @@ class PeerSearch(Algorithm):
 def lattice(m: int, most: int) -> FloatArray:
     """Return the finest simplex lattice of at most ``most`` points (Das and Dennis 1998), (n, m).
 
-    Coordinates sum to 1; zeros are 1e-6, so that no direction lies in a face.
+    Coordinates add up to 1; zeros are replaced by 1e-6, so that no direction lies in a face.
     """
     cuts = 1
     while comb(cuts + m, m - 1) <= most:
@@ -143,18 +140,18 @@ def lattice(m: int, most: int) -> FloatArray:
 
 
 def neighbours(W: FloatArray) -> IntArray:
-    """Return the nearest directions of each direction by angle, itself first: a tenth of them."""
+    """Return the nearest tenth of the directions for each direction, by angle, itself first."""
     cosine = unit(W) @ unit(W).T
     return np.argsort(-cosine, axis=1, kind="stable")[:, : -(-len(W) // 10)]
 
 
 def unit(V: FloatArray) -> FloatArray:
-    """Return vectors scaled to length 1; nothing becomes of a vector of zeros."""
+    """Return vectors scaled to length 1; a vector of zeros stays."""
     return np.asarray(V / np.maximum(np.linalg.norm(V, axis=1, keepdims=True), 1e-300))
 
 
 def crowding(F: FloatArray) -> FloatArray:
-    """Return the crowding distance of each row in its set (Deb et al. 2002), infinite at ends."""
+    """Return the crowding distance of each row (Deb et al. 2002); it is infinite at the ends."""
     n, m = F.shape
     total = np.zeros(n)
     for j in range(m):

@@ -15,12 +15,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from algorithms.pruning.branch_and_bound.instance import Instance, Pruned, Requirements
-from algorithms.pruning.branch_and_bound.solver import (
-    BranchAndBound,
-    pack,
-    share_of_gap,
-    unpack,
-)
+from algorithms.pruning.branch_and_bound.solver import BranchAndBound, pack, share_of_gap, unpack
 from algorithms.pruning.rate_rows import Fraction
 from algorithms.pruning.votes import VoteTable
 from framework.errors import DAMAGED

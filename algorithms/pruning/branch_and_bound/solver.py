@@ -25,11 +25,7 @@ from threadpoolctl import ThreadpoolController
 from algorithms.pruning.branch_and_bound.cuts import Box, Cuts, conflicts, no_cuts
 from algorithms.pruning.branch_and_bound.instance import Instance, Pruned
 from algorithms.pruning.branch_and_bound.local_search import first_members, improve
-from algorithms.pruning.branch_and_bound.relaxation import (
-    Relaxation,
-    Relaxed,
-    closure_bound,
-)
+from algorithms.pruning.branch_and_bound.relaxation import Relaxation, Relaxed, closure_bound
 from framework.arrays import Array
 from framework.errors import DAMAGED
 from framework.preparation import InProcess, Workforce
