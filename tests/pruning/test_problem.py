@@ -11,13 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.pruning import votes as kernels
-from algorithms.pruning.diversity import (
-    NAMES,
-    Demand,
-    demand_of,
-    pair_table,
-    weighted_pair_tables,
-)
+from algorithms.pruning.diversity import NAMES, Demand, demand_of, pair_table, weighted_pair_tables
 from algorithms.pruning.problem import PruningConfig, PruningProblem
 from algorithms.pruning.votes import VoteTable, Weights, packed, unpacked, weights_of
 from framework.errors import InputError

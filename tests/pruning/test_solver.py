@@ -26,11 +26,7 @@ from algorithms.pruning.branch_and_bound.instance import (
     best_threshold,
 )
 from algorithms.pruning.branch_and_bound.local_search import first_members, improve
-from algorithms.pruning.branch_and_bound.relaxation import (
-    Relaxation,
-    closure_bound,
-    implications,
-)
+from algorithms.pruning.branch_and_bound.relaxation import Relaxation, closure_bound, implications
 from algorithms.pruning.branch_and_bound.solver import BranchAndBound, share_of_gap
 from algorithms.pruning.diversity import Demand, demand_of, pair_table
 from algorithms.pruning.votes import VoteTable, Weights, rates_of, weights_of
