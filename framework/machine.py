@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from errno import EDQUOT, EFBIG, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS, ESTALE
 from pathlib import Path
 
@@ -38,6 +40,19 @@ def cache_dir() -> Path | None:
 def child_environment(**variables: str) -> dict[str, str]:
     """Return the environment of a child process: ours, with ``SAFE_PATH`` and some variables."""
     return os.environ | SAFE_PATH | variables
+
+
+@contextmanager
+def environment_restored(names: Iterable[str]) -> Iterator[None]:
+    """Restore these variables of the environment at the end of the block."""
+    before = {name: os.environ.get(name) for name in names}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def resident_memory() -> tuple[int, int]:

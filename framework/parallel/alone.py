@@ -1,4 +1,4 @@
-"""Work done alone in a child of this process: what kills that too is no fault of a machine."""
+"""Does work alone in a child process, to tell a fault of the work from a fault of a machine."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import Any
 from framework.errors import EnvironmentFailure
 from framework.machine import child_environment, is_machine_failure, reason_of
 
-# what the work prints goes to standard error: standard output has the answer, after an empty line
-# once the work is loaded; a child whose parent was killed ends
+# The program of the child. Standard output carries a line break as soon as the work is loaded, and
+# then the pickled answer; what the work prints goes to standard error. The child ends if its parent
+# is killed.
 _CHILD = """
 import os, pickle, sys, threading, time
 answer = os.fdopen(os.dup(1), "wb")
@@ -34,11 +35,12 @@ answer.close()
 
 
 class ChildDied(Exception):
-    """The child has died: of the work, or already while it loaded it.
+    """The child process has died.
 
     Attributes
     ----------
     loaded : bool
+        Whether the work was loaded, so that the child died of doing it.
     """
 
     def __init__(self, loaded: bool) -> None:
@@ -53,7 +55,7 @@ def done_alone(
 ) -> Any:
     """Return what ``work`` returns in a child of this process.
 
-    The child has a session of its own: an interrupt of this process is no failure of the work.
+    The child runs in its own session, so that an interrupt of this process does not reach it.
 
     Parameters
     ----------
@@ -61,14 +63,13 @@ def done_alone(
     variables : mapping of str to str, optional
         Further variables of the child's environment.
     folder : str, optional
-        Where it runs; by default where this process does.
+        The working folder of the child; by default that of this process.
 
     Raises
     ------
     EnvironmentFailure
         This machine is at fault.
     ChildDied
-        The child has died.
     Exception
         What the work raises.
     """
@@ -92,7 +93,7 @@ def done_alone(
 
 
 def _attempt(work: Callable[[], Any]) -> bytes:
-    """Do the work; return a pickle of what it returns and what it raises."""
+    """Do the work; return the pickle of its result and its exception, one of which is None."""
     from ray import cloudpickle
 
     answer, error = None, None

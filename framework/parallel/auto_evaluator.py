@@ -16,8 +16,8 @@ from framework.preparation import InProcess
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator, evaluate_candidates
 
-_SLICE_SECONDS = 0.5
-_GROWTH = 8
+_SLICE_SECONDS = 0.5  # of work in a slice
+_GROWTH = 8  # times as many candidates at most in a slice as in the one before
 
 
 class AutoEvaluator(Evaluator):
@@ -55,10 +55,13 @@ class AutoEvaluator(Evaluator):
         self._queue: deque[tuple[IntArray, Array]] = deque()
         self._ray: Evaluator | None = None
         self._decided = False
-        self._cost, self._size, self._busy, self._warm = DispatchCost(), 1, 0.0, False
+        self._cost = DispatchCost()
+        self._size = 1  # candidates in the next slice
+        self._busy = 0.0  # seconds of evaluation, without the first slice
+        self._warm = False  # whether the first slice has been evaluated
 
     def score(self, ids: IntArray, X: Array) -> Evaluated | None:
-        """Evaluate a batch at once if it is a slice, and Ray need not take over."""
+        """Evaluate a batch at once if it fits into a slice and Ray need not take over."""
         if self._ray is not None or self._queue or len(ids) > self._size or self._pays():
             return None
         self._queue.append((ids, X))
@@ -82,9 +85,9 @@ class AutoEvaluator(Evaluator):
     def build(self, keys: WordArray) -> Iterator[int]:
         """See :meth:`framework.preparation.Workforce.build`; Ray takes over where it pays."""
         built, start = 0, perf_counter()
-        for many in self._here.build(keys) if self._ray is None else ():
-            yield many
-            built += many
+        for count in self._here.build(keys) if self._ray is None else ():
+            yield count
+            built += count
             spent = perf_counter() - start
             if built and self._taken_over(spent / built * (len(keys) - built)):
                 break
@@ -118,7 +121,7 @@ class AutoEvaluator(Evaluator):
             )
 
     def components(self) -> tuple[int, int]:
-        """Return how many components that batches wait for are built on Ray, and of how many."""
+        """Return how many components that batches wait for Ray has built, and of how many."""
         return (0, 0) if self._ray is None else self._ray.components()
 
     def incidents(self) -> Mapping[str, int]:
@@ -130,7 +133,7 @@ class AutoEvaluator(Evaluator):
         waiting = sum(len(ids) for ids, _ in self._queue) * (self._cost.per_item or 0.0)
         left = self._remaining()
         if left is None:
-            return max(waiting, self._busy)  # as much again as so far
+            return max(waiting, self._busy)  # assume that half of the work is done
         share = min(max(left, 0.0), 1.0)
         return max(waiting, self._busy * share / (1 - share) if share < 1 else 0.0)
 
@@ -158,13 +161,13 @@ class AutoEvaluator(Evaluator):
         self._size = max(1, min(affordable, self._size * _GROWTH))
 
     def _taken_over(self, seconds: float) -> bool:
-        """Return whether Ray has taken over, now that so much work is left."""
+        """Let Ray take over if so many seconds of work justify it; return whether it has."""
         if not self._decided and seconds > RAY_PAYS_SECONDS:
             self._switch(seconds)
         return self._ray is not None
 
     def _switch(self, seconds: float) -> None:
-        """Submit what is queued to Ray, or report why not."""
+        """Start Ray and submit the queue to it, or report why Ray cannot be used."""
         why = f"about {seconds:.0f} s of work are left"
         try:
             self._ray = self._start_ray()

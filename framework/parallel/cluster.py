@@ -1,8 +1,9 @@
-"""Connect to Ray: a cluster of our own on this machine, or one that is already running.
+"""Connect to Ray: start a cluster on this machine, or join one that is already running.
 
-While connected, a thread watches whether Ray still lives: Ray ends a driver whose raylet or GCS is
-gone some ten or sixty seconds later and without an exception, so that there would be no summary and
-no message. A cluster of our own keeps its logs and sockets in a folder that is removed with it.
+While connected, a thread watches whether Ray is alive. When a raylet or the GCS is gone, Ray itself
+ends this process ten to sixty seconds later, without an exception, so that there would be neither a
+summary nor a message. A cluster started here keeps its logs and sockets in a folder that is removed
+with it.
 """
 
 from __future__ import annotations
@@ -32,39 +33,38 @@ import psutil
 from framework.errors import ClusterError
 from framework.extras import needed
 from framework.files import locked
-from framework.machine import SAFE_PATH, child_environment
-from framework.parallel.config import ClusterConfig
+from framework.machine import SAFE_PATH, child_environment, environment_restored
+from framework.parallel.config import OR_SERIAL, ClusterConfig
 from framework.parallel.nodes import Nodes, call_in_thread
 from framework.parallel.shipping import runtime_env
 
 _OBJECT_STORE_BYTES = 256 << 20  # problems are small; Ray spills to disk what does not fit
-_TCP_SECONDS = 3.0
-_PROBE_SECONDS = 15.0
+_TCP_SECONDS = 3.0  # for a connection to a port
+_PROBE_SECONDS = 15.0  # for the answer of a running cluster to a health check
 _START_SECONDS = 180.0  # that Ray may take to start or to join; on a busy machine it takes 60
 _AUTH_MODE = "RAY_AUTH_MODE"
 _AUTH = (_AUTH_MODE, "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-_SERIAL = "or run with --workers serial"
-_WATCH_SECONDS = 0.5  # between checks whether Ray lives
-_SIGNAL = signal.SIGUSR1
+_WATCH_SECONDS = 0.5  # between checks whether Ray is alive
+_SIGNAL = signal.SIGUSR1  # wakes the main thread when it is not
 _SERVERS = ("gcs_server", "raylet")
 _CLUSTER_PATIENCE = 30.0  # seconds that a cluster may be away; Ray itself gives up after 60
 _PREFIX = "paretolab-ray-"
 _LOCK = ".lock"
-_NEW_SECONDS = 60.0  # in which a folder may have no owner yet
+_NEW_SECONDS = 60.0  # during which a new folder may not be locked by its owner yet
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The Ray that this process is connected to.
+    """The Ray cluster that this process is connected to.
 
     Attributes
     ----------
     workers : int or None
-        How many workers to ask for; None for all that there is room for, as that changes.
+        How many workers to request; None for as many as there is room for at any time.
     room : int
         How many of them there is room for now.
     description : str
-        For the user: where Ray runs and how many workers it gives.
+        Where Ray runs and how many workers there are, for the user.
     """
 
     workers: int | None
@@ -85,24 +85,24 @@ def cluster(
     Parameters
     ----------
     workers : int, optional
-        Workers wanted; by default as many as there is room for. On a running cluster more may be
-        wanted than there is room for: they start as nodes join.
+        How many workers to request; by default as many as there is room for. On a running cluster
+        there may be no room for some of them yet: they start as nodes join.
     address : str, optional
         ``host:port`` of a running cluster, or ``auto``: the one that ``RAY_ADDRESS`` names or
-        that runs on this machine. Its nodes get our code and that of installed plug-ins, not our
-        dependencies. It gets Ray's token if it asks for one, unless ``RAY_AUTH_MODE`` is
-        ``disabled``.
+        that runs on this machine. Its nodes are sent the code of paretolab and of installed
+        plug-ins, but not their dependencies. It is sent Ray's token if it asks for one, unless
+        ``RAY_AUTH_MODE`` is ``disabled``.
     config : ClusterConfig, optional
-        What each worker takes, and what else travels to it.
+        What each worker takes, and what else is sent to it.
 
     Raises
     ------
     InputError
-        The section names what is not there, or brings code that the user has not confirmed to
-        trust.
+        The section names something that does not exist, or brings code that the user has not
+        confirmed to trust.
     ClusterError
-        Ray cannot be started, or nothing answers at the address; or it dies meanwhile. Or this
-        machine has no room for a worker.
+        Ray cannot be started, nothing answers at the address, this machine has no room for a
+        worker, or Ray dies within the block.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^A worker died or was killed")  # we log it
@@ -120,13 +120,13 @@ def cluster(
             raise ClusterError(
                 "cluster.resources: expected what this machine has, found "
                 f"{settings.resources.shape()}; take less, or join a cluster with --address, "
-                f"{_SERIAL}"
+                f"{OR_SERIAL}"
             )
         yield Cluster(granted.room, granted.room, description.format(_count(granted.room)))
 
 
 def _ray() -> Any:
-    """Return ray, imported late: it takes a second."""
+    """Return Ray, imported only where it is used: that takes a second."""
     return needed("ray")
 
 
@@ -135,7 +135,7 @@ def _count(workers: int) -> str:
 
 
 def _granted(workers: int | None, config: ClusterConfig, description: str) -> Cluster:
-    """Return what to ask for, and what of it there is room for now."""
+    """Return the cluster with the workers to request and those that there is room for now."""
     capacity = Nodes(config.resources).capacity()
     room = capacity if workers is None else min(workers, capacity)
     text = _count(room) if workers is None else _count(workers)
@@ -148,7 +148,7 @@ def _granted(workers: int | None, config: ClusterConfig, description: str) -> Cl
 
 @cache
 def _token() -> str:
-    """Return the token of this process's own clusters; Ray reads it once a process."""
+    """Return the token of the clusters started here; Ray reads it only once per process."""
     return secrets.token_hex(32)
 
 
@@ -170,7 +170,7 @@ def _start(workers: int | None, config: ClusterConfig) -> Iterator[str]:
                 object_store_memory=_OBJECT_STORE_BYTES,
                 _node_ip_address="127.0.0.1",
                 runtime_env=env,
-                _temp_dir=str(folder / "r"),  # which Ray opens to all users; the folder stays ours
+                _temp_dir=str(folder / "r"),  # Ray opens it to all users, its parent stays private
             )
         try:
             with guarded(own_servers()):
@@ -182,24 +182,20 @@ def _start(workers: int | None, config: ClusterConfig) -> Iterator[str]:
 
 @contextmanager
 def _authenticated(variables: Mapping[str, str]) -> Iterator[None]:
-    """Have Ray's variables so meanwhile; undo afterwards what it did to the whole process."""
-    before = {name: os.environ.get(name) for name in (*_AUTH, *variables)}
-    os.environ.update(variables)
-    _read_variables()
+    """Set variables for Ray within the block; then restore them, and those that Ray changes."""
     try:
-        yield
+        with environment_restored((*_AUTH, *variables)):
+            os.environ.update(variables)
+            _read_variables()
+            yield
     finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
         _read_variables()
 
 
 def _read_variables() -> None:
-    """Have a Ray that is imported read its variables again: by itself it does so once."""
+    """Make Ray, if it is imported, read its variables again: by itself it reads them only once."""
     if "ray" in sys.modules:
-        with suppress(AttributeError, TypeError):  # not public, but else the process cannot join
+        with suppress(AttributeError, TypeError):  # private, but there is no public way
             raylet: Any = _ray()._raylet
             raylet.Config.initialize("")
             raylet.AuthenticationTokenLoader.instance().reset_cache()
@@ -211,7 +207,7 @@ def _join(address: str, config: ClusterConfig) -> Iterator[str]:
     wanted = os.environ.get("RAY_ADDRESS", "auto") if address == "auto" else address
     if wanted != "auto":
         _check_port(wanted)
-    with _authenticated({_AUTH_MODE: _mode_of(wanted)}):
+    with _authenticated({_AUTH_MODE: _auth_mode_of(wanted)}):
         with runtime_env(config, packages=True) as env:
             context = _init(
                 f"cannot join the Ray cluster at {wanted}", address=wanted, runtime_env=env
@@ -223,11 +219,11 @@ def _join(address: str, config: ClusterConfig) -> Iterator[str]:
             _ray().shutdown()
 
 
-def _own_paths() -> Any:
-    """Return a job whose workers import from the working folder only where this process does.
+def _job_config() -> Any:
+    """Return a job whose workers import from the working folder only if this process does.
 
-    Ray has its workers import from there first. In a folder that someone sent, a file called like
-    a module would run in them.
+    By default Ray's workers import from the working folder first. If somebody else made that
+    folder, a file in it that is called like a module would run in the workers.
     """
     from ray.job_config import JobConfig
 
@@ -243,17 +239,17 @@ def _own_paths() -> Any:
 
 
 def _init(failure: str, over: threading.Event | None = None, **options: Any) -> Any:
-    """Call ``ray.init`` without its chatter, for so long; the signal handlers stay as they are.
+    """Call ``ray.init`` silently and with a time limit, and leave the signal handlers unchanged.
 
-    It is called in a thread that lives until ``over`` is set, where there is one: the servers of
-    Ray end with the thread that has started them.
+    It is called in another thread, which lives until ``over`` is set: Ray's servers end with the
+    thread that has started them. ``failure`` begins the message if Ray does not start.
     """
     ray = _ray()
     before = psutil.Process().children(recursive=True)
 
     def start() -> Any:
         return ray.init(
-            log_to_driver=False, logging_level=logging.ERROR, job_config=_own_paths(), **options
+            log_to_driver=False, logging_level=logging.ERROR, job_config=_job_config(), **options
         )
 
     try:
@@ -266,38 +262,35 @@ def _init(failure: str, over: threading.Event | None = None, **options: Any) -> 
             raise
         raise ClusterError(
             f"{failure}: Ray has not answered for {_START_SECONDS:g} s; try again, free processors "
-            f"and memory, {_SERIAL}"
+            f"and memory, {OR_SERIAL}"
         ) from error
     except Exception as error:
         ray.shutdown()
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
         raise ClusterError(
             f"{failure} ({type(error).__name__}: {reason}); free memory, ports or disk in the "
-            f"temporary directory, {_SERIAL}"
+            f"temporary directory, {OR_SERIAL}"
         ) from error
 
 
 @contextmanager
 def _loopback() -> Iterator[None]:
-    """Keep Ray on 127.0.0.1, as it does by itself on systems where it cannot span machines.
+    """Keep Ray on 127.0.0.1, as it does by itself on systems where it supports only one machine.
 
     Otherwise it replaces a loopback address by the machine's and listens on every interface.
     """
     constants: Any = _ray()._private.ray_constants
     name, spans = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", constants.ENABLE_RAY_CLUSTER
-    before = os.environ.get(name)
-    os.environ[name], constants.ENABLE_RAY_CLUSTER = "0", False
-    try:
-        yield
-    finally:
-        constants.ENABLE_RAY_CLUSTER = spans
-        os.environ.pop(name)
-        if before is not None:
-            os.environ[name] = before
+    with environment_restored([name]):
+        os.environ[name], constants.ENABLE_RAY_CLUSTER = "0", False
+        try:
+            yield
+        finally:
+            constants.ENABLE_RAY_CLUSTER = spans
 
 
 def _check_port(address: str) -> None:
-    """Fail fast where nothing listens: Ray itself would try for minutes."""
+    """Raise ClusterError at once if nothing listens: Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
         raise ClusterError(f"Ray address: expected host:port or auto, found {address!r}")
@@ -306,16 +299,16 @@ def _check_port(address: str) -> None:
     except (OSError, OverflowError) as error:
         raise ClusterError(
             f"no Ray runs at {address} ({error}); start one with "
-            f"`ray start --head --port={port}`, correct the address, {_SERIAL}"
+            f"`ray start --head --port={port}`, correct the address, {OR_SERIAL}"
         ) from error
 
 
-def _mode_of(address: str) -> str:
-    """Return how to talk to a cluster: ``token``, or ``disabled`` where it wants none.
+def _auth_mode_of(address: str) -> str:
+    """Return Ray's authentication mode for a cluster: ``token``, or ``disabled`` if it wants none.
 
-    ``ray start --head`` asks for a token where it finds one on its machine, and does not say so to
-    who joins by an address; who brings a token where none is asked for gets no workers. A token is
-    therefore sent to a cluster that asks for it, and to no other.
+    ``ray start --head`` asks for a token if it finds one on its machine, without saying so to a
+    process that joins by an address; a process that sends a token to a cluster which does not ask
+    for one gets no workers. So the token is sent only to a cluster that asks for it.
     """
     refusal = _refusal(address, "disabled")
     if refusal is None:
@@ -323,7 +316,8 @@ def _mode_of(address: str) -> str:
     place = "on this machine" if address == "auto" else f"at {address}"
     if "AuthenticationError" not in refusal:
         raise ClusterError(
-            f"no usable Ray {place} ({refusal}); check that it runs and its Ray version, {_SERIAL}"
+            f"no usable Ray {place} ({refusal}); check that it runs and its Ray version, "
+            f"{OR_SERIAL}"
         )
     unwanted = os.environ.get(_AUTH_MODE, "").lower() == "disabled"
     if not unwanted and _refusal(address, "token") is None:
@@ -332,14 +326,14 @@ def _mode_of(address: str) -> str:
     raise ClusterError(
         f"Ray {place} asks for a token, and this process has none that it takes; {unset}copy the "
         "~/.ray/auth_token of the cluster's machine to this one, or set RAY_AUTH_TOKEN or "
-        f"RAY_AUTH_TOKEN_PATH, {_SERIAL}"
+        f"RAY_AUTH_TOKEN_PATH, {OR_SERIAL}"
     )
 
 
 def _refusal(address: str, mode: str) -> str | None:
-    """Ask a cluster for its health in a process of its own; return why it is of no use, if so.
+    """Check the health of a cluster; return why it cannot be used, or None if it can.
 
-    A process can be given up: Ray itself would try for minutes.
+    This is done in another process, which can be ended: Ray itself would try for minutes.
     """
     command = [sys.executable, "-m", "ray.scripts.scripts", "health-check"]
     command += [] if address == "auto" else ["--address", address]
@@ -363,15 +357,16 @@ def _refusal(address: str, mode: str) -> str | None:
 def guarded(dead: Callable[[], str]) -> Iterator[None]:
     """Raise ClusterError in the main thread, whatever it waits for, once Ray has died.
 
+    Nothing is watched if the caller is not the main thread.
+
     Parameters
     ----------
     dead : callable
-        Returns what has died; an empty string while nothing has. Called from a thread.
+        Returns a clause that says what has died, or an empty string. Called from another thread.
 
     Raises
     ------
     ClusterError
-        Something has died. Nothing is watched if the caller is not the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -388,8 +383,8 @@ def guarded(dead: Callable[[], str]) -> Iterator[None]:
 
     def failure() -> ClusterError:
         return ClusterError(
-            f"{cause}; what was told is kept, go on with `paretolab resume`, on another cluster or "
-            "with --workers serial if it happens again"
+            f"{cause}; all results so far are kept: go on with `paretolab resume`, on another "
+            "cluster or with --workers serial if it happens again"
         )
 
     def give_up(number: int, frame: FrameType | None) -> None:
@@ -404,7 +399,7 @@ def guarded(dead: Callable[[], str]) -> Iterator[None]:
     except Exception as error:
         if not cause or isinstance(error, ClusterError):
             raise
-        raise failure() from error  # what Ray's code made of it, or raised by itself
+        raise failure() from error  # an error of Ray, or ours wrapped by Ray's code
     finally:
         over.set()
         thread.join()
@@ -417,7 +412,7 @@ def own_servers() -> Callable[[], str]:
 
     def dead() -> str:
         for server in servers:
-            if not _lives(server):
+            if not _is_alive(server):
                 return (
                     f"Ray's process {server.pid} has died (out of memory? killed?), and with it "
                     "the workers"
@@ -448,7 +443,7 @@ def cluster_at(address: str) -> Callable[[], str]:
     return dead
 
 
-def _lives(process: psutil.Process) -> bool:
+def _is_alive(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -456,12 +451,12 @@ def _lives(process: psutil.Process) -> bool:
 
 
 class _InUse(Exception):
-    """The owner of a folder is alive."""
+    """The process that made a folder is still alive."""
 
 
 @contextmanager
 def session_folder() -> Iterator[Path]:
-    """Make a folder for one Ray; on exit remove it, and first those that killed processes left."""
+    """Make a folder for a Ray cluster, removed on exit; remove those that killed processes left."""
     base = _temporary_folder()
     _remove_orphans(base)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
@@ -473,7 +468,7 @@ def session_folder() -> Iterator[Path]:
 
 
 def _temporary_folder() -> str:
-    """Return where Ray itself would put its folder: sockets need a short path."""
+    """Return the folder that Ray uses by default: sockets need a short path."""
     return os.environ.get("RAY_TMPDIR") or (
         tempfile.gettempdir() if sys.platform == "linux" else "/tmp"
     )

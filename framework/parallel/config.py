@@ -21,6 +21,7 @@ from framework.settings import Section
 RAY_PAYS_SECONDS = 20.0
 """Serial work from which Ray is started: its start and that of its workers take 3 to 17 s."""
 
+OR_SERIAL = "or run with --workers serial"  # ends the sentences that say what to do
 _URI = re.compile(r"[a-z][a-z0-9+.-]+://")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _OWN = ("py_modules", "pip", "env_vars", "working_dir")
@@ -29,7 +30,7 @@ _OWN = ("py_modules", "pip", "env_vars", "working_dir")
 class Resources(Section):
     """What each worker takes of its node, in Ray's units.
 
-    num_cpus, num_gpus : of the node's; fractions share one.
+    num_cpus, num_gpus : below 1, several workers share one.
     memory : bytes.
     custom : further resources that nodes were started with, by name.
     """
@@ -49,17 +50,15 @@ class Resources(Section):
 
     def options(self) -> dict[str, Any]:
         """Return the options of a Ray actor."""
-        wanted: dict[str, Any] = {"num_cpus": self.num_cpus}
-        if self.num_gpus:
-            wanted["num_gpus"] = self.num_gpus
-        if self.memory:
-            wanted["memory"] = self.memory
-        if self.custom:
-            wanted["resources"] = dict(self.custom)
-        return wanted
+        options: dict[str, Any] = {
+            "num_gpus": self.num_gpus,
+            "memory": self.memory,
+            "resources": self.custom,
+        }
+        return {"num_cpus": self.num_cpus} | {key: some for key, some in options.items() if some}
 
     def shape(self) -> dict[str, float]:
-        """Return the same by the names that a node's resources have; none that is not wanted."""
+        """Return the amounts above 0 by the names under which Ray lists a node's resources."""
         named = {"CPU": self.num_cpus, "GPU": self.num_gpus, "memory": self.memory, **self.custom}
         return {name: float(amount) for name, amount in named.items() if amount}
 
@@ -68,14 +67,14 @@ class ClusterConfig(Section):
     """How workers run on Ray; nothing here changes a front.
 
     resources : what each worker takes.
-    row_timeout : seconds after which the worker of a row is taken for dead; a row of which three
-        workers ran out of time fails. None waits for ever.
-    copies : whether an idle worker does again what another one is late with.
+    row_timeout : seconds per candidate after which its worker is ended; a candidate that three
+        workers took too long for fails. None sets no limit.
+    copies : whether an idle worker repeats a task that another is late with.
     py_modules : folders of packages, modules (``.py``) or wheels that workers can import.
     pip : packages that are installed for the workers.
     env_vars : variables of their environment; ``${NAME}`` stands for one of this process.
-    working_dir : folder that is copied to where they run.
-    runtime_env : whatever else Ray's runtime environment takes.
+    working_dir : folder that is copied to the nodes, where workers run in it.
+    runtime_env : further keys of Ray's runtime environment.
     """
 
     resources: Resources = Resources()
@@ -114,7 +113,7 @@ class ClusterConfig(Section):
         return self
 
     def brings_code(self) -> list[str]:
-        """Return the keys that are set and have something run on workers, or could."""
+        """Return the keys that are set and by which code may run on workers."""
         return [name for name in (*_OWN, "runtime_env") if getattr(self, name)]
 
     def environment(self) -> dict[str, str]:
@@ -123,13 +122,13 @@ class ClusterConfig(Section):
         Raises
         ------
         InputError
-            A variable is to be taken from this process, which lacks it.
+            A ``${NAME}`` names a variable that this process does not have.
         """
         return {name: _filled(name, text) for name, text in self.env_vars.items()}
 
 
 def placed(item: str, context: Mapping[str, Any] | None = None) -> str:
-    """Return a path made absolute, relative to ``context['base']``; an address as it is."""
+    """Return an absolute path, taken relative to ``context['base']``; addresses stay unchanged."""
     if _URI.match(item):
         return item
     return str(Path((context or {}).get("base", "."), os.path.expanduser(item)).resolve())
@@ -151,7 +150,7 @@ def uses_ray(workers: str | int, address: str | None) -> bool:
 
 
 def ray_pays(workers: str | int, seconds_left: float) -> bool:
-    """Return whether ``auto`` uses Ray for work that takes this process so many seconds."""
+    """Return whether ``auto`` uses Ray for work that would take this process ``seconds_left``."""
     enough = seconds_left >= RAY_PAYS_SECONDS and (os.cpu_count() or 1) > 1
     return workers == "auto" and enough and installed("ray")
 
@@ -167,13 +166,13 @@ _CHOSEN: ContextVar[WorkerChoice] = ContextVar("workers", default=WorkerChoice()
 
 
 def chosen_workers() -> WorkerChoice:
-    """Return the workers for what a problem needs before it exists, such as a library."""
+    """Return the workers that build what a problem needs before it exists, such as a library."""
     return _CHOSEN.get()
 
 
 @contextmanager
 def using_workers(workers: str | int, address: str | None = None) -> Iterator[None]:
-    """Choose the workers for what is built in the block."""
+    """Set what :func:`chosen_workers` returns within the block."""
     token = _CHOSEN.set(WorkerChoice(workers, address))
     try:
         yield

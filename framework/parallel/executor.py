@@ -16,9 +16,9 @@ from framework.parallel.config import ClusterConfig, ray_pays, uses_ray
 from framework.parallel.pool import WorkerPool
 from framework.parallel.tasks import Task
 
-_TRIED_SECONDS = 4.0  # of work here before it is judged what the rest will take
-_LATEST = 20  # tasks by which the pace is judged: the first ones also load what all need
-_SHARED = 4  # latest shared objects that are kept in Ray's object store
+_TRIED_SECONDS = 4.0  # of work in this process before the time of the other tasks is estimated
+_LATEST = 20  # tasks from which it is estimated: the first ones also load what all need
+_SHARED = 4  # shared objects that are kept in Ray's object store, the latest ones
 
 
 class Ended(NamedTuple):
@@ -27,12 +27,12 @@ class Ended(NamedTuple):
     Attributes
     ----------
     key : object
-        What it was submitted under.
+        The key with which it was submitted.
     answer : object
         What the function returned; None where there is an error.
     error : Exception or None
-        What it raised; an EnvironmentFailure where no node can do this task, or a ClusterError
-        where its workers died of it again and again, and a child of this process too.
+        What it raised: an EnvironmentFailure if no node can do the task, a ClusterError if workers
+        and then a child of this process died of it.
     again : bool
         Whether :meth:`Executor.run` will try it once more.
     """
@@ -44,16 +44,16 @@ class Ended(NamedTuple):
 
 
 class Executor:
-    """Run independent tasks one after the other here, or side by side on Ray workers.
+    """Run independent tasks one after the other in this process, or in parallel on Ray workers.
 
     With ``workers='auto'`` the tasks start in this process and the remaining ones move to Ray once
-    it pays (:mod:`framework.parallel.config`). Ray replaces workers that die, and tries a task that
-    failed for a reason of its node on other nodes; such incidents are counted. Results arrive in
-    any order. Use it as a context manager: Ray is left at the end.
+    it pays (:mod:`framework.parallel.config`). Workers that die are replaced, and a task whose node
+    was at fault is tried on other nodes; such incidents are counted. Results arrive in any order.
+    Use it as a context manager: it disconnects from Ray at the end.
 
     There are two ways to use it. :meth:`run` takes all tasks at once::
 
-        with Executor(train, workers="auto", report=print) as executor:
+        with Executor(train, workers="auto", started=print) as executor:
             for ended in executor.run(plans, lambda plan: (data, plan)):
                 ...  # ended.key is the plan, ended.answer what train(data, plan) returned
 
@@ -64,18 +64,19 @@ class Executor:
     ----------
     function : callable
         Does a task: ``function(shared, *arguments)``. A function of a module, or an instance with
-        ``__call__``; it is pickled where Ray is used, as are the arguments and the answer.
+        ``__call__``. With Ray, it, the arguments and the answer are pickled.
     workers : 'serial', 'auto', 'all' or int
-        Who works: this process; whichever pays; Ray on all cores; Ray with so many workers.
+        Where tasks run: in this process; where it is faster; on Ray with all cores; on Ray with
+        this number of workers.
     address : str, optional
         A running Ray cluster to join; Ray is used then, whatever ``workers`` says.
     config : ClusterConfig, optional
         How workers run on Ray.
     pure : bool
-        Whether a task leaves no trace but its answer, so that an idle worker may do again what
-        another one is late with.
+        Whether a task has no effect but its answer, so that an idle worker may repeat one that
+        another worker is late with.
     started : callable, optional
-        Called once, where Ray is used, with a description of it: ``Ray, 4 workers``.
+        Called once, when Ray is used, with a description of it: ``Ray, 4 workers``.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class Executor:
         self._pure, self._started = pure, started
         self._waiting: deque[tuple[Any, Any, tuple[Any, ...]]] = deque()
         self._ended: deque[Ended] = deque()
-        self._ends: deque[float] = deque([time.perf_counter()], maxlen=_LATEST)
+        self._ends: deque[float] = deque([time.perf_counter()], maxlen=_LATEST)  # times of ends
         self._spent = 0.0  # seconds of work in this process
         self._pool: WorkerPool | None = None
         self._in_store: deque[tuple[Any, Any]] = deque(maxlen=_SHARED)  # shared, its reference
@@ -114,17 +115,17 @@ class Executor:
     ) -> Iterator[Ended]:
         """Run a task for each key; yield each when it has ended, in any order.
 
-        Few more tasks than there are workers are prepared at a time, so that neither arguments nor
-        answers pile up in memory.
+        At most twice as many tasks as there are workers are prepared at a time, so that neither
+        arguments nor answers pile up in memory.
 
         Parameters
         ----------
         keys : iterable
         prepare : callable
-            Returns ``(shared, *arguments)`` of a key's task, just before it is submitted. What it
-            raises is the error of that task.
+            Returns ``(shared, *arguments)`` of a key's task, just before it is submitted. An
+            exception that it raises becomes the error of that task.
         attempts : int
-            How often a task that raises is tried; what failed comes after all others.
+            How often a task that raises is tried; retries come after all other tasks.
         """
         waiting = deque((key, 1) for key in keys)
         under_way = 0
@@ -147,15 +148,15 @@ class Executor:
             yield ended._replace(key=key, again=again)
 
     def submit(self, key: Any, shared: Any, *arguments: Any) -> None:
-        """Add a task; ``key`` comes back with what it returns.
+        """Add a task; its result comes back with its ``key``.
 
         Parameters
         ----------
         key : object
-            Stays in this process.
+            Anything; it is not sent to workers.
         shared : object
             The function's first argument: what tasks have in common, such as data or a problem.
-            It is sent once for consecutive tasks with the same object.
+            Consecutive tasks with the same object send it once.
         *arguments
             The function's other arguments.
         """
@@ -170,13 +171,13 @@ class Executor:
         Parameters
         ----------
         later : int
-            How many tasks are still to be submitted, as far as the caller knows: whether Ray pays
-            is judged by all that is left.
+            How many tasks the caller still expects to submit: whether Ray pays depends on all the
+            work that is left.
 
         Raises
         ------
         ClusterError
-            No worker can be started, again and again.
+            No worker can be started, after several attempts.
         """
         if self._pool is None and not self._ended and self._pays(later):
             self._join()
@@ -194,12 +195,12 @@ class Executor:
         return 1 if self._pool is None else 2 * max(1, self._pool.size)
 
     def seconds_left(self, tasks: int) -> float:
-        """Return the seconds that so many tasks will take; 0 where none has ended yet."""
+        """Return the estimated seconds that ``tasks`` tasks will take; 0 if none has ended yet."""
         n = len(self._ends) - 1
         return (self._ends[-1] - self._ends[0]) / n * tasks if n else 0.0
 
     def incidents(self) -> Mapping[str, int]:
-        """Return how often what happened to the workers, such as ``workers_lost``."""
+        """Return the number of incidents by kind, such as ``workers_lost``."""
         return Counter({} if self._pool is None else self._pool.incidents())
 
     # In this process ---------------------------------------------------------------------------
@@ -219,7 +220,7 @@ class Executor:
         self._ended.append(Ended(key, answer, error))
 
     def _pays(self, later: int) -> bool:
-        """Return whether Ray, which nobody asked for, would save time."""
+        """Return whether ``auto`` should use Ray from now on."""
         left = len(self._waiting) + later
         if left < 2 or self._spent < _TRIED_SECONDS:
             return False
@@ -238,11 +239,11 @@ class Executor:
             config=self._config,
             copied=(_CALL,) if self._pure else (),
         )
-        self._stack.callback(self._pool.close)  # before the cluster goes that it lives on
+        self._stack.callback(self._pool.close)  # the pool is closed before its cluster
         self._started(joined.description)
 
     def _hand_out(self) -> None:
-        """Give all that waits to the workers."""
+        """Give all waiting tasks to the pool of workers, if there is one."""
         if self._pool is None:
             return
         while self._waiting:
@@ -251,7 +252,7 @@ class Executor:
         self._pool.dispatch()
 
     def _reference(self, shared: Any) -> Any:
-        """Return the reference to an object in Ray's store, where it is put once."""
+        """Return a reference to an object in Ray's store; put it there if it is not."""
         import ray
 
         for stored, reference in self._in_store:
@@ -293,12 +294,12 @@ class _Function:
         self._function = function
 
     def call(self, box: list[Any], arguments: tuple[Any, ...]) -> Any:
-        """Do a task; ``box`` has a reference to what tasks share.
+        """Do a task; ``box`` holds a reference to the shared object.
 
         Raises
         ------
         EnvironmentFailure
-            This node cannot load it.
+            This node cannot load the shared object.
         """
         import ray
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from framework.parallel.config import Resources
 
-ATTEMPTS = 3  # failures of a node that are tolerated while all nodes fail
-_PROBE_SECONDS = 2.0  # between questions to the nodes, and for an answer
-SILENT_SECONDS = 5.0  # without an answer from which a node is named
+ATTEMPTS = 3  # failures of every node after which a task, or the whole cluster, is given up
+_PROBE_SECONDS = 2.0  # between two probes of the nodes, and for their answers
+SILENT_SECONDS = 5.0  # without an answer, after which a node is reported
 
 
 class Nodes:
@@ -23,7 +23,7 @@ class Nodes:
     Parameters
     ----------
     resources : Resources
-        Of each worker.
+        What each worker takes.
     """
 
     def __init__(self, resources: Resources) -> None:
@@ -34,8 +34,8 @@ class Nodes:
         self._failures: Counter[str] = Counter()
         self._used: set[str] = set()
         self._alive: list[dict[str, Any]] = []
-        self._heard: dict[str, float] = {}
-        self._named: set[str] = set()
+        self._last_answer: dict[str, float] = {}  # its time by node; at first that of the probe
+        self._reported: set[str] = set()  # the silent nodes that were reported
         self._closed = threading.Event()
         self._probe: threading.Thread | None = None
         self.refresh()
@@ -47,8 +47,8 @@ class Nodes:
     def newly_silent(self) -> list[str]:
         """Return the nodes in use that no longer answer, each once, by name and address.
 
-        Ray takes a minute to declare a node dead whose cable was pulled; who waits for it wants to
-        know sooner. They are asked by a thread, once there are two nodes.
+        Ray takes a minute to declare a node dead whose cable was pulled; whoever waits for it wants
+        to know sooner. A thread probes the nodes as soon as there are two.
         """
         if self._probe is None and len(self._alive) > 1:
             self._probe = threading.Thread(target=self._ask_nodes, name="silent nodes", daemon=True)
@@ -57,14 +57,14 @@ class Nodes:
         names = []
         for node in self._alive:
             name = node["NodeID"]
-            silent = now - self._heard.get(name, now) > SILENT_SECONDS
-            if silent and name in self._used and name not in self._named:
+            silent = now - self._last_answer.get(name, now) > SILENT_SECONDS
+            if silent and name in self._used and name not in self._reported:
                 names.append(f"{node.get('NodeName', name)} ({node['NodeManagerAddress']})")
-            (self._named.add if silent else self._named.discard)(name)
+            (self._reported.add if silent else self._reported.discard)(name)
         return names
 
     def close(self) -> None:
-        """End the thread that asks the nodes."""
+        """End the thread that probes the nodes."""
         self._closed.set()
 
     def _ask_nodes(self) -> None:
@@ -75,9 +75,9 @@ class Nodes:
             now = monotonic()
             for i, node in enumerate(nodes):
                 if i in answers:
-                    self._heard[node["NodeID"]] = now
+                    self._last_answer[node["NodeID"]] = now
                 else:
-                    self._heard.setdefault(node["NodeID"], now)
+                    self._last_answer.setdefault(node["NodeID"], now)
 
     def capacity(self) -> int:
         """Return how many workers the nodes that are alive have room for."""
@@ -91,7 +91,7 @@ class Nodes:
         return options
 
     def avoided(self) -> frozenset[str]:
-        """Return the nodes that fail more than others do."""
+        """Return the nodes that have failed more often than the best one."""
         least = min((self._failures[node] for node in self._usable()), default=0)
         return frozenset(node for node, count in self._failures.items() if node and count > least)
 
@@ -100,11 +100,11 @@ class Nodes:
         self._used.add(node)
 
     def count_failure(self, node: str) -> None:
-        """Count a failure that is the node's own."""
+        """Count a failure for which the node is to blame."""
         self._failures[node] += 1
 
     def forget_failures(self) -> None:
-        """Count anew: what failed was not theirs."""
+        """Reset all counts, since the nodes were not to blame."""
         self._failures.clear()
 
     def failures(self, node: str) -> int:
@@ -112,12 +112,12 @@ class Nodes:
         return self._failures[node]
 
     def all_failed(self) -> bool:
-        """Return whether every node with room for a worker has failed again and again."""
+        """Return whether every node with room for a worker has failed ``ATTEMPTS`` times."""
         usable = self._usable()
         return bool(usable) and min(self._failures[node] for node in usable) >= ATTEMPTS
 
     def tried_everywhere(self, failed_on: list[str]) -> bool:
-        """Return whether a task that failed on these nodes has been tried on every node."""
+        """Return whether a task that failed on these nodes has been tried often enough."""
         if len(failed_on) < ATTEMPTS:
             return False
         most = max(Counter(failed_on).values())
@@ -132,44 +132,42 @@ class Nodes:
         return {node["NodeID"] for node in self._alive}
 
     def node_of(self, actor: Any) -> str:
-        """Return the node where an actor was to start; empty where it is unknown.
+        """Return the id of the node where an actor was to start; empty if unknown.
 
-        An actor that could not be started has not reported it itself.
+        It is needed for actors that could not be started, and so did not report their node.
         """
         try:
             table = self._ray._private.state.actors(actor._actor_id.hex())
             return str(table["Address"]["NodeID"])
-        except Exception:  # no public part of Ray: without it, the node is just unknown
+        except Exception:  # a private interface of Ray, which may change
             return ""
 
     def _room(self, node: dict[str, Any]) -> int:
-        """Return how many workers fit on a node: one where they take nothing."""
-        held = node["Resources"]
-        if not self._shape:
-            return 1
-        return int(min(held.get(name, 0.0) / need + 1e-9 for name, need in self._shape.items()))
+        """Return how many workers fit on a node."""
+        amounts = node["Resources"]
+        return int(min(amounts.get(name, 0.0) / need + 1e-9 for name, need in self._shape.items()))
 
     def _usable(self) -> list[str]:
         return [node["NodeID"] for node in self._alive if self._room(node)]
 
 
 def answering(places: Sequence[tuple[str, int]], seconds: float) -> set[int]:
-    """Return which of some hosts and ports take a connection within so many seconds."""
+    """Return the indices of the places (host, port) that accept a connection within ``seconds``."""
     numbers: set[int] = set()
     deadline = monotonic() + seconds
     with selectors.DefaultSelector() as selector:
         for i, (host, port) in enumerate(places):
-            asked = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-            asked.setblocking(False)
-            asked.connect_ex((host, port))
-            selector.register(asked, selectors.EVENT_WRITE, i)
+            connection = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+            connection.setblocking(False)
+            connection.connect_ex((host, port))
+            selector.register(connection, selectors.EVENT_WRITE, i)
         while selector.get_map() and (left := deadline - monotonic()) > 0:
             for key, _ in selector.select(left):
-                asked = key.fileobj  # type: ignore[assignment]
-                if asked.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0:
+                connection = key.fileobj  # type: ignore[assignment]
+                if connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0:
                     numbers.add(key.data)
-                selector.unregister(asked)
-                asked.close()
+                selector.unregister(connection)
+                connection.close()
         for key in list(selector.get_map().values()):
             key.fileobj.close()  # type: ignore[union-attr]
     return numbers
@@ -178,11 +176,25 @@ def answering(places: Sequence[tuple[str, int]], seconds: float) -> set[int]:
 def call_in_thread(
     call: Callable[[], Any], seconds: float | None = None, over: threading.Event | None = None
 ) -> Any:
-    """Call into Ray from another thread, and return the result: some calls hang without a server.
+    """Return the result of a call into Ray that is made by another thread.
 
-    The thread that waits can receive signals, so that a dead cluster can end its wait. It raises
-    TimeoutError after so many seconds. The other thread lives on until ``over`` is
-    set, if the call returned.
+    Some calls hang for ever once Ray's servers are gone. Here the calling thread can still receive
+    the signal by which :func:`~framework.parallel.cluster.guarded` ends its wait.
+
+    Parameters
+    ----------
+    call : callable
+    seconds : float, optional
+        How long to wait.
+    over : threading.Event, optional
+        If the call succeeds, the other thread lives on until this is set.
+
+    Raises
+    ------
+    TimeoutError
+        The call has not returned in time.
+    Exception
+        What the call raises.
     """
     done = threading.Event()
     answers: list[Any] = []

@@ -1,12 +1,13 @@
 """A pool of workers on Ray: starts them, gives them tasks, watches and replaces them.
 
-As many workers are requested as are wanted. Those for which there is no room yet are pending, so
-that an autoscaler sees the demand, and a node that joins gets its share at once. A worker that
-dies is replaced, and its tasks are done again by others.
+All wanted workers are requested at once, even if there is no room for some of them yet: the pending
+requests show an autoscaler the demand, and a node that joins gets its share immediately. A worker
+that dies is replaced, and its tasks are done again by others.
 
-A worker may die of anything, such as a user or a system that kills it. A task that three workers
-died of is therefore tried once more in a child of this process, and only what ends the child too is
-given up. In the same way tasks go on one by one where no worker lives until it is ready.
+The death of a worker may have nothing to do with its task: a user or the system may have killed it.
+So a task that three workers died of is tried once more in a child of this process, and is given up
+only if the child dies, too. If all workers die while they start, tasks are done in such children,
+one by one.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from typing import Any
 
 from framework.errors import ClusterError, EnvironmentFailure
 from framework.parallel.alone import ChildDied, done_alone
-from framework.parallel.config import ClusterConfig
+from framework.parallel.config import OR_SERIAL, ClusterConfig
 from framework.parallel.nodes import SILENT_SECONDS, Nodes
 from framework.parallel.tasks import CHUNK_SECONDS, DispatchCost, Task, TaskOwner, late_after
 from framework.parallel.worker import Worker, WorkerStarted
 
 _LOG = logging.getLogger(__name__)
-_ATTEMPTS = 3  # workers that a single item may kill before it is done alone
+_ATTEMPTS = 3  # workers that a single item may kill before it is done in a child process
 OVERDUE = "took more than row_timeout"
 _POLL_SECONDS = 0.5  # between checks of the workers
-_STUCK_SECONDS = 30.0  # that a worker may go on with what another one has finished,
-_COMPILING_SECONDS = 300.0  # if it has done the like before; else it may be compiling
-_ROOM_SECONDS = 30.0  # without room for any worker before a warning
-_START_SECONDS = 120.0  # without any worker, although there is room; a cold start takes up to 60
-_REQUESTS = 3  # queued at a worker, so that it never waits for the next
-_SERIAL = "or run with --workers serial"
+# How long a worker may go on with a task that another one has finished, before it is replaced:
+_STUCK_SECONDS = 30.0  # if it has done a task of this kind before,
+_COMPILING_SECONDS = 300.0  # and if not, since it may be compiling
+_ROOM_SECONDS = 30.0  # without room for any worker, before a warning
+_START_SECONDS = 120.0  # without any worker, before a warning; a cold start takes up to 60
+_REQUESTS = 3  # at most at a worker, so that it need not wait for the next one
 
 
 @dataclass(eq=False)
@@ -50,15 +51,23 @@ class WorkerSlot:
     node: str = ""
     n_components: int = 0
     requests: deque[tuple[Any, Task]] = field(default_factory=deque)  # references, tasks
-    since: float = 0.0  # when it began with the oldest
-    exclusive: bool = False  # its task is long, or may kill the worker
+    since: float = 0.0  # when it began with the oldest request
+    exclusive: bool = False  # its latest request is long, or may kill the worker
     done: set[str] = field(default_factory=set)  # kinds of tasks that it has answered
 
     def accepts(self, exclusive: bool, seconds: float) -> bool:
-        """Return whether to send it a request; an exclusive one shares no worker with others.
+        """Return whether to send the worker another request.
 
-        ``seconds`` is what an item takes. A worker with a request that waits has enough: what is
-        held back is sent in fewer requests.
+        A long request, or one that may kill the worker, is exclusive: it shares the worker with no
+        other. Otherwise a worker is sent no more than it needs to stay busy, because tasks that
+        wait in the pool can still be joined into fewer requests.
+
+        Parameters
+        ----------
+        exclusive : bool
+            Whether the new request is exclusive.
+        seconds : float
+            What an item takes.
         """
         if self.pid is None or not self.requests:
             return self.pid is not None
@@ -68,19 +77,18 @@ class WorkerSlot:
 
 
 class WorkerPool:
-    """Workers on the Ray that this process is connected to, and the tasks that they are given.
+    """Workers on the Ray cluster that this process is connected to, and their tasks.
 
     Parameters
     ----------
     held : object
-        What each worker has a copy of; its methods do the tasks.
+        The object of which each worker gets a copy; its methods do the tasks.
     owner : TaskOwner
         Takes the results.
     kinds : sequence of str
         Names of the methods, most urgent first.
     workers : int, optional
-        How many to ask for, as far as there is room; None takes the whole cluster, whatever its
-        size becomes.
+        How many workers to request; None uses the whole cluster as it grows and shrinks.
     config : ClusterConfig
     timed : sequence of str
         Kinds to which ``config.row_timeout`` applies.
@@ -114,12 +122,12 @@ class WorkerPool:
         self._held = ray.put(held)
         self._nodes = Nodes(config.resources)
         self._slots: list[WorkerSlot] = []
-        self._requests: dict[Any, tuple[WorkerSlot, Task | None]] = {}  # None: starting
+        self._requests: dict[Any, tuple[WorkerSlot, Task | None]] = {}  # None: worker is starting
         self._queues: dict[str, deque[Task]] = {kind: deque() for kind in kinds}
         self._costs = {kind: DispatchCost() for kind in kinds}
         self._incidents: Counter[str] = Counter()
         self._failed_starts: list[str] = []  # reasons, since the last worker that started
-        self._polled = 0.0
+        self._polled = 0.0  # time of the last check
         self._without_workers_since, self._warned = perf_counter(), False
         self._resize()
 
@@ -128,17 +136,17 @@ class WorkerPool:
         self._queues[task.kind].append(task)
 
     def forget(self, kind: str) -> None:
-        """Drop the queued tasks of a kind, and what was learned about their cost."""
+        """Drop the queued tasks of a kind, and the measurements of their cost."""
         self._queues[kind].clear()
         self._costs[kind] = DispatchCost()
 
     def step(self, timeout: float | None) -> bool:
-        """Send tasks, wait, and take results; return whether there were any in time.
+        """Send tasks, wait, and take results; return whether any arrived in time.
 
         Raises
         ------
         ClusterError
-            No worker can be started, again and again.
+            No worker can be started, after several attempts.
         """
         deadline = None if timeout is None else perf_counter() + timeout
         while True:
@@ -169,7 +177,7 @@ class WorkerPool:
 
     @property
     def size(self) -> int:
-        """Number of workers, including those that wait for room."""
+        """Number of workers, including those that have not started."""
         return len(self._slots)
 
     def incidents(self) -> Mapping[str, int]:
@@ -182,8 +190,8 @@ class WorkerPool:
     def _resize(self) -> None:
         """Request workers until there are as many as wanted; drop pending ones beyond that.
 
-        A pending worker that avoids a node which need no longer be avoided is requested again: it
-        would wait for ever once the nodes that it may start on are gone.
+        A pending worker that avoids a node which is acceptable again is replaced: it would wait for
+        ever if all nodes on which it may start were gone.
         """
         allowed = self._nodes.alive() - self._nodes.avoided()
         for slot in [slot for slot in self._slots if slot.pid is None and slot.avoided & allowed]:
@@ -204,7 +212,7 @@ class WorkerPool:
         self._requests[slot.actor.ready.remote()] = slot, None
 
     def _poll(self) -> None:
-        """Check the workers now and then: replace, resize, warn, repeat what is late."""
+        """Check the workers, but not too often: replace, resize, warn, repeat late requests."""
         now = perf_counter()
         if now - self._polled < _POLL_SECONDS:
             return
@@ -225,7 +233,7 @@ class WorkerPool:
             self._copy_late(now)
 
     def _warn(self, now: float) -> None:
-        """Say, once, that no worker starts, and why."""
+        """Warn once that no worker starts, with the reason."""
         if self.ready:
             self._without_workers_since, self._warned = now, False
             return
@@ -244,7 +252,7 @@ class WorkerPool:
             _LOG.warning("%s", warning)
 
     def _check_time(self, slot: WorkerSlot, now: float) -> None:
-        """End a worker that exceeds its time limit, or that hangs at a finished task."""
+        """Replace a worker that exceeds its time limit, or hangs at a task done by another one."""
         task = slot.requests[0][1]
         patience = _STUCK_SECONDS if task.kind in slot.done else _COMPILING_SECONDS
         if task.finished and now - slot.since > patience:
@@ -257,7 +265,7 @@ class WorkerPool:
                 self._replace_dead(slot, f"{OVERDUE}, {limit:g} s")
 
     def _copy_late(self, now: float) -> None:
-        """Have idle workers repeat what others are late with; the first result counts."""
+        """Have idle workers repeat late requests of others; the first result counts."""
         idle = [slot for slot in self.ready if not slot.requests]
         late = [slot for slot in self.ready if slot.requests and self._is_late(slot, now)]
         for slot in late:
@@ -271,25 +279,24 @@ class WorkerPool:
                     self._send(other, task)
 
     def _is_late(self, slot: WorkerSlot, now: float) -> bool:
-        """Return whether a worker takes far longer than others would."""
+        """Return whether a worker's oldest request takes far longer than expected."""
         task = slot.requests[0][1]
         return now - slot.since > late_after(len(task), self._costs[task.kind].per_item or 0.0)
 
     # Requests ---------------------------------------------------------------------------------
 
     def dispatch(self) -> None:
-        """Send tasks to the workers with the fewest requests, while any has room."""
+        """Send queued tasks to the workers with the fewest requests, while any accepts more."""
         n = len(self.ready)
         for kind, queue in self._queues.items():
             cost = self._costs[kind]
             waiting = sum(map(len, queue)) if kind in self._joined else 0
             while queue:
-                size, each = cost.chunk(waiting or len(queue[0]), n), cost.per_item or 0.0
-                # no request waits behind a long one, and a task that has killed a worker must not
-                # take the results of others along
-                long = not cost.per_item or size * each > 2 * CHUNK_SECONDS
+                size, seconds = cost.chunk(waiting or len(queue[0]), n), cost.per_item or 0.0
+                # no request should wait behind a long one, nor be lost to one that kills its worker
+                long = not cost.per_item or size * seconds > 2 * CHUNK_SECONDS
                 exclusive = bool(queue[0].attempts) or long
-                slot = self._least_busy(exclusive, each)
+                slot = self._least_busy(exclusive, seconds)
                 if slot is None:
                     break
                 task = self._next(queue, size)
@@ -298,7 +305,7 @@ class WorkerPool:
                 self._send(slot, task)
 
     def _next(self, queue: deque[Task], size: int) -> Task:
-        """Take a task of so many items at most out of a queue; shorter ones are joined."""
+        """Take a task of at most ``size`` items out of a queue; short tasks may be joined."""
         task = queue.popleft()
         if len(task) > size:
             queue.appendleft(task.slice(size, len(task)))
@@ -311,7 +318,7 @@ class WorkerPool:
         return Task.joined(tasks) if len(tasks) > 1 else task
 
     def _least_busy(self, exclusive: bool, seconds: float) -> WorkerSlot | None:
-        """Return the worker with the fewest requests among those that accept another."""
+        """Return the worker to send a request to: on the best node, with the fewest requests."""
         free = [slot for slot in self._slots if slot.accepts(exclusive, seconds)]
         return min(
             free,
@@ -329,7 +336,7 @@ class WorkerPool:
         task.in_flight += 1
 
     def _wait(self, timeout: float) -> bool:
-        """Take the results that have arrived; return whether there were any in time."""
+        """Take the results that have arrived; return whether any arrived in time."""
         refs = list(self._requests)
         if not refs:
             sleep(timeout)
@@ -338,7 +345,7 @@ class WorkerPool:
         if answered and len(refs) > 1:
             answered, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0)
         for ref in answered:  # in the order of sending
-            if ref in self._requests:  # else its worker was found dead a moment ago
+            if ref in self._requests:  # else its worker has just been replaced
                 self._take(ref)
         return bool(answered)
 
@@ -368,7 +375,7 @@ class WorkerPool:
     def _finished(self, ref: Any) -> bool:
         """Remove a request that a worker has answered; return whether it is the first answer."""
         slot, task = self._requests.pop(ref)
-        assert task is not None  # callers know
+        assert task is not None  # a worker that starts is handled by _started
         slot.requests.remove((ref, task))
         slot.since = perf_counter()
         slot.done.add(task.kind)
@@ -390,7 +397,7 @@ class WorkerPool:
     # Failures ---------------------------------------------------------------------------------
 
     def _replace_dead(self, slot: WorkerSlot, reason: str, *, killed: bool = False) -> None:
-        """Replace a dead worker and queue its tasks again; it may have died of the oldest.
+        """Replace a dead worker and queue its tasks again; the oldest may be the cause.
 
         ``killed`` says that its process has ended, for whatever reason.
         """
@@ -405,7 +412,7 @@ class WorkerPool:
         self._resize()
 
     def _replace_misplaced(self, slot: WorkerSlot, reason: str) -> None:
-        """Replace a worker whose node is at fault, on another node if there is one."""
+        """Replace a worker whose node is at fault, if possible by one on another node."""
         _LOG.warning("a Ray worker is of no use where it runs and is replaced: %s", reason)
         self._incidents["environment_failures"] += 1
         self._count_failure(slot, reason)
@@ -420,7 +427,7 @@ class WorkerPool:
         self._resize()
 
     def _count_failure(self, slot: WorkerSlot, reason: str, *, killed: bool = False) -> None:
-        """Count a failure of a node; do a task alone where all workers are killed at their start.
+        """Count a failure of a node; if all workers are killed as they start, do a task alone.
 
         Raises
         ------
@@ -437,31 +444,23 @@ class WorkerPool:
         if not killed or not self._next_alone(slot.node, reason):
             raise ClusterError(
                 f"no Ray worker can be started: {self._failed_text()}; make code, data, memory and "
-                f"disk available where they run, {_SERIAL}"
+                f"disk available where they run, {OR_SERIAL}"
             )
 
     def _next_alone(self, node: str, reason: str) -> bool:
-        """Do the next task alone, and forget that workers failed; return False if none can be."""
-        queue = next((queue for queue in self._queues.values() if queue), None)
-        if queue is not None and not self._first_alone(queue, node, reason):
-            return False
+        """Do the next task alone and forget the failures; return False if the child fails, too."""
+        for queue in filter(None, self._queues.values()):
+            task = self._next(queue, self._costs[queue[0].kind].chunk(len(queue[0]), 1))
+            _LOG.warning("no Ray worker lives until it is ready: work goes on in a child process")
+            try:
+                self._do_alone(task)
+            except ChildDied as died:
+                if not died.loaded:
+                    return False
+                self._retry(task, node, reason)
+            break
         self._failed_starts.clear()
         self._nodes.forget_failures()
-        return True
-
-    def _first_alone(self, queue: deque[Task], node: str, reason: str) -> bool:
-        task = queue.popleft()
-        size = self._costs[task.kind].chunk(len(task), 1)
-        if len(task) > size:
-            queue.appendleft(task.slice(size, len(task)))
-            task = task.slice(0, size)
-        _LOG.warning("no Ray worker lives until it is ready: work goes on in a child process")
-        try:
-            self._do_alone(task)
-        except ChildDied as died:
-            if died.loaded:
-                self._retry(task, node, reason)
-            return died.loaded
         return True
 
     def _do_alone(self, task: Task) -> None:
@@ -484,19 +483,19 @@ class WorkerPool:
             task.finished = True
             self._owner.answered(task, answer)
         finally:
-            for slot in self._slots:  # nobody looked at what they answered meanwhile
+            for slot in self._slots:  # their answers were not looked at: do not count the time
                 slot.since += perf_counter() - begun
 
     def _failed_text(self) -> str:
         return f"{len(self._failed_starts)} in a row failed (last: {self._failed_starts[-1]})"
 
     def _remove(self, slot: WorkerSlot) -> Task | None:
-        """End a worker, and queue its tasks again before all others, except for the oldest.
+        """End a worker and put its tasks, except the oldest, back at the head of their queues.
 
         Returns
         -------
         Task or None
-            The oldest, if it is not finished and no other worker does it.
+            The oldest task, if it is not finished and no other worker does it.
         """
         self._end(slot)
         self._slots.remove(slot)
@@ -518,7 +517,7 @@ class WorkerPool:
             return
         task.attempts.append(node)
         self._nodes.refresh()
-        alive = self._nodes.alive()  # the loss of a node is not the task's fault
+        alive = self._nodes.alive()  # a death counts only if the node has survived it
         if sum(node in alive for node in task.attempts) < _ATTEMPTS:
             self._queues[task.kind].appendleft(task)
             return
@@ -533,11 +532,9 @@ class WorkerPool:
         self._owner.killed(task, history)
 
     def _end(self, slot: WorkerSlot) -> None:
-        if (
-            not self._ray.is_initialized()
-        ):  # it ended with its cluster, and a call would start a new one
+        if not self._ray.is_initialized():  # the cluster is gone: a call would start a new one
             return
-        with suppress(self._ray.exceptions.RayError):  # it may never have started
+        with suppress(self._ray.exceptions.RayError):  # the worker may never have started
             self._ray.kill(slot.actor)
 
 

@@ -1,4 +1,4 @@
-"""Evaluate candidates on Ray workers; whatever happens to these, the values are the same.
+"""Evaluate candidates on Ray workers; what happens to the workers does not change the values.
 
 Every request is a pure function of the problem, the seed and its candidates. So the size of
 requests, the number of workers, the order of completion and repeated requests change only the time.
@@ -26,15 +26,15 @@ _INLINE_BYTES = 100_000  # larger components go through the object store, once f
 
 
 class RayEvaluator(Evaluator):
-    """Evaluates batches on workers of the Ray that this process is connected to.
+    """Evaluates batches on workers of the Ray cluster that this process is connected to.
 
     The problem is sent to each worker once; requests contain only genomes. Shared components are
     built by the workers, each once; this process keeps all of them and sends each worker those
     that it does not have. A worker that dies is replaced and its requests are sent again. The
-    request that it died of is divided until the candidate that may be the cause is alone. After the
-    third attempt that candidate, component or piece is tried in a child of this process: workers
-    may die of anything, such as a user or a system that kills them. Only what ends the child too
-    fails.
+    request that it was working on is divided until the candidate that may be the cause is alone.
+    After the third attempt that candidate, component or piece is tried in a child of this process,
+    since workers may also have been killed by a user or the system. It fails only if the child
+    dies, too.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class RayEvaluator(Evaluator):
     seed : int
         Seed of the run, for the streams of stochastic problems.
     workers : int, optional
-        How many to request; None uses the whole cluster as it grows and shrinks.
+        How many workers to request; None uses the whole cluster as it grows and shrinks.
     config : ClusterConfig
         What each worker takes of its node, and how long an evaluation may take.
     """
@@ -59,15 +59,15 @@ class RayEvaluator(Evaluator):
 
         super().__init__(problem, seed)
         self._ray = ray
-        self._job: MapJob | None = None  # of `map`
-        self._sent_job: Any = None  # a reference to it
-        self._answers: dict[int, Any] = {}  # of its pieces, by number
-        self._blocked: list[tuple[Task, set[bytes]]] = []  # batches, and what they wait for
-        self._building: set[bytes] = set()
-        self._ordered = 0  # components ordered since none was being built
-        self._sent: dict[tuple[int, int], Any] = {}
+        self._job: MapJob | None = None  # the job of `map` under way,
+        self._sent_job: Any = None  # a reference to it in Ray's object store,
+        self._answers: dict[int, Any] = {}  # and results that were not yielded yet, by piece
+        self._blocked: list[tuple[Task, set[bytes]]] = []  # batches and the keys they wait for
+        self._building: set[bytes] = set()  # keys of the components that are being built
+        self._ordered = 0  # components ordered since the last time that none was being built
+        self._sent: dict[tuple[int, int], Any] = {}  # components from one number up to another
         self._done: list[Evaluated] = []
-        self._outstanding = 0
+        self._outstanding = 0  # candidates submitted and not collected
         self._service = EvaluationService(problem, seed)
         self.pool = WorkerPool(
             self._service,
@@ -99,7 +99,7 @@ class RayEvaluator(Evaluator):
         Raises
         ------
         ClusterError
-            No worker can be started, or every node is at fault, again and again.
+            No worker can be started, or all nodes fail repeatedly.
         """
         deadline = None if timeout is None else perf_counter() + timeout
         while self._outstanding and not self._done:
@@ -112,13 +112,7 @@ class RayEvaluator(Evaluator):
         return pieces
 
     def build(self, keys: WordArray) -> Iterator[int]:
-        """See :meth:`framework.preparation.Workforce.build`.
-
-        Raises
-        ------
-        ClusterError
-            No worker can be started, or every node is at fault, again and again.
-        """
+        """See :meth:`framework.preparation.Workforce.build`; raises as :meth:`collect`."""
         if not len(keys) or not self.problem.has_components:
             return
         self._building.update(key.tobytes() for key in keys)
@@ -133,12 +127,12 @@ class RayEvaluator(Evaluator):
     def map(
         self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
     ) -> Iterator[Any]:
-        """See :meth:`framework.preparation.Workforce.map`; one at a time.
+        """See :meth:`framework.preparation.Workforce.map`; only one call at a time is possible.
 
         Raises
         ------
         ClusterError
-            A piece kills the workers that get it, or no worker can be started.
+            A piece kills every worker that is sent it, or no worker can be started.
         """
         self._job = MapJob(function, shared, pieces)
         self._sent_job = self._ray.put(self._job)
@@ -163,7 +157,7 @@ class RayEvaluator(Evaluator):
         self._outstanding = 0
 
     def components(self) -> tuple[int, int]:
-        """Return how many components that batches wait for are built, and how many there are."""
+        """Return how many of the ordered components are built, and how many were ordered."""
         waited = len(self._building)
         return (self._ordered - waited, self._ordered) if waited else (0, 0)
 
@@ -171,14 +165,10 @@ class RayEvaluator(Evaluator):
         """Return the number of incidents by kind."""
         return self.pool.incidents()
 
-    def pids(self) -> list[int]:
-        """Return the process ids of the workers that are ready, for tests of their death."""
-        return [slot.pid for slot in self.pool.ready if slot.pid is not None]
-
     # Components -----------------------------------------------------------------------------------
 
     def _order_components(self, X: Array) -> set[bytes]:
-        """Have the components built that no task builds yet; return all that the batch needs."""
+        """Queue the missing components that no task builds yet; return the keys of all missing."""
         keys = self.problem.missing_components(X)
         names = [key.tobytes() for key in keys]
         new = [i for i, name in enumerate(names) if name not in self._building]
@@ -189,7 +179,7 @@ class RayEvaluator(Evaluator):
         return set(names)
 
     def _add_components(self, keys: WordArray, built: list[Components]) -> None:
-        """Add components, and submit the batches that waited for nothing else."""
+        """Add components to the problem, and queue the batches that now have all they need."""
         for components in built:
             self.problem.add_components(components)
         names = {key.tobytes() for key in keys}
@@ -201,7 +191,7 @@ class RayEvaluator(Evaluator):
         self._blocked = [(task, missing) for task, missing in self._blocked if missing]
 
     def _missing(self, n_components: int) -> Any:
-        """Return the components that a worker does not have, or a reference to them; else None."""
+        """Return the components that a worker lacks, or a reference to them; None if it has all."""
         span = n_components, self.problem.n_components
         if n_components == span[1]:
             return None
@@ -234,7 +224,7 @@ class RayEvaluator(Evaluator):
             self._done.append(answer)
         elif task.kind == "build":
             self._add_components(task.columns[0], answer)
-        elif task.columns[1][0] is self._job:  # else nobody waits for it any more
+        elif task.columns[1][0] is self._job:  # else it belongs to a call of `map` that has ended
             self._answers[task.columns[0][0]] = answer
 
     def expects(self, task: Task) -> bool:

@@ -1,8 +1,8 @@
 """What travels to the nodes of a cluster: our packages, plug-ins, and what the user names.
 
-A node needs our dependencies and no installation of ours: the packages go there with their
-metadata, which hold the entry points by which problems and searches are found. Installed plug-ins
-go the same way.
+A node needs the dependencies of paretolab but not paretolab itself: its packages are sent along
+with their metadata, whose entry points register problems and searches. Installed plug-ins are sent
+in the same way.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from framework.machine_code import SHIPPED
 from framework.parallel.config import ClusterConfig
 from framework.security import is_cluster_trusted
 
-_GROUPS = "paretolab."  # entry points of ours and of plug-ins
+_GROUPS = "paretolab."  # how the groups of entry points begin, ours and those of plug-ins
 _OURS = "paretolab"
 _IN_A_CLONE = ("framework", "algorithms", "tracking", "paretolab")
-# a wheel has them all below one package
+# in a wheel, this one package contains all others
 _PACKAGES = (_OURS,) if __name__.startswith(f"{_OURS}.") else _IN_A_CLONE
 _METADATA = ("METADATA", "entry_points.txt")
-_HANDED_ON = ("PARETOLAB_TRUST",)  # whose classes a process may import
+_HANDED_ON = ("PARETOLAB_TRUST",)  # the variable that lists the classes that the user trusts
 _FILES = (".py", ".whl")
 
 
@@ -42,12 +42,12 @@ def runtime_env(config: ClusterConfig, *, packages: bool) -> Iterator[dict[str, 
     ----------
     config : ClusterConfig
     packages : bool
-        Whether our packages and plug-ins go along: to nodes that may lack them.
+        Whether our packages and plug-ins are sent, for nodes that may lack them.
 
     Raises
     ------
     InputError
-        The section brings code that the user did not trust, or names what is not there.
+        The section brings code that the user did not trust, or names something that does not exist.
     """
     checked = user_env(config)
     if config.brings_code() and not is_cluster_trusted():
@@ -56,16 +56,15 @@ def runtime_env(config: ClusterConfig, *, packages: bool) -> Iterator[dict[str, 
             "one that has code run on workers; look at its section cluster, then say "
             "--trust-cluster"
         )
-    with TemporaryDirectory(prefix="paretolab-ship-") as room:
-        shipped = _staged(Path(room)) if packages else []
+    with TemporaryDirectory(prefix="paretolab-ship-") as folder:
+        shipped = _staged(Path(folder)) if packages else []
         modules = [*map(str, shipped), *checked.pop("py_modules", [])]
-        # workers on this machine inherit them, and start faster without an environment of their own
-        inherited = _HANDED_ON if packages else ()
-        handed = {name: os.environ[name] for name in inherited if name in os.environ}
-        if packages:
-            handed |= SAFE_PATH
-            handed[SHIPPED] = " ".join([_digest(Path(room)), *(path.stem for path in shipped)])
-        env_vars = {**handed, **checked.pop("env_vars", {})}
+        env_vars = {}
+        if packages:  # workers on this machine inherit these, and start faster without the setup
+            env_vars = {name: os.environ[name] for name in _HANDED_ON if name in os.environ}
+            env_vars |= SAFE_PATH
+            env_vars[SHIPPED] = " ".join([_digest(Path(folder)), *(path.stem for path in shipped)])
+        env_vars |= checked.pop("env_vars", {})
         yield {
             **checked,
             **({"py_modules": modules} if modules else {}),
@@ -74,12 +73,12 @@ def runtime_env(config: ClusterConfig, *, packages: bool) -> Iterator[dict[str, 
 
 
 def user_env(config: ClusterConfig) -> dict[str, Any]:
-    """Return what a section says in the words of Ray, checked here and by Ray.
+    """Return Ray's runtime environment for a section, checked here and by Ray.
 
     Raises
     ------
     InputError
-        It names what is not there, or what Ray does not take.
+        It names something that does not exist or that Ray does not accept.
     """
     for i, item in enumerate(config.py_modules):
         path = Path(item)
@@ -120,26 +119,26 @@ def _check_with_ray(env: dict[str, Any]) -> None:
         raise InputError(f"cluster: expected what Ray can set up, found: {reason}") from error
 
 
-def _staged(room: Path) -> list[Path]:
+def _staged(folder: Path) -> list[Path]:
     """Copy our packages, installed plug-ins and the metadata of both into a folder."""
     packages = [dist for dist in distributions() if _names(dist)]
     for name in dict.fromkeys(name for dist in packages for name in _names(dist)):
         spec = find_spec(name)
         if spec is None or spec.origin is None:
-            continue  # of a plug-in that is broken: naming it fails here, too
+            continue  # a broken plug-in: whoever uses it is told so on this machine, too
         origin = Path(spec.origin)
         if origin.name == "__init__.py":
             shutil.copytree(
-                origin.parent, room / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
+                origin.parent, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
             )
         else:
-            shutil.copy(origin, room / origin.name)
+            shutil.copy(origin, folder / origin.name)
     for dist in packages:
-        folder = room / f"{dist.name.replace('-', '_')}-{dist.version}.dist-info"
-        folder.mkdir(exist_ok=True)
+        metadata = folder / f"{dist.name.replace('-', '_')}-{dist.version}.dist-info"
+        metadata.mkdir(exist_ok=True)
         for name in _METADATA:
-            (folder / name).write_text(dist.read_text(name) or "", encoding="utf-8")
-    return sorted(room.iterdir())
+            (metadata / name).write_text(dist.read_text(name) or "", encoding="utf-8")
+    return sorted(folder.iterdir())
 
 
 def _digest(folder: Path) -> str:
@@ -153,7 +152,7 @@ def _digest(folder: Path) -> str:
 
 
 def _names(dist: Distribution) -> list[str]:
-    """Return the packages of a distribution that registers something of ours."""
+    """Return the packages of a distribution that registers something in our groups, else none."""
     if dist.name == _OURS:
         return list(_PACKAGES)
     entries = [entry for entry in dist.entry_points if entry.group.startswith(_GROUPS)]

@@ -1,4 +1,4 @@
-"""Tasks for a pool of workers: how they are divided into requests, and when one is late."""
+"""Tasks for a pool of workers: how they are divided into requests, and when a request is late."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-_SPLIT = 8  # pieces of a task whose worker died
+_SPLIT = 8  # pieces into which a task is divided when its worker has died
 
 
 @dataclass(eq=False)
@@ -19,17 +19,17 @@ class Task:
     Attributes
     ----------
     kind : str
-        Name of the method, of the object that the workers hold.
+        Name of the method to call; the object that the workers hold has it.
     columns : tuple of sequences
-        Arguments for the items, of equal lengths; divided where the task is divided.
+        Arguments of the method, each a sequence with one entry per item.
     attempts : list of str
-        The nodes on which a worker died of it, one for each attempt.
+        Ids of the nodes on which a worker died while it did this task, one for each attempt.
     failed_on : list of str
-        The nodes that could not do it for reasons of their own, one for each attempt.
+        Ids of the nodes that were themselves at fault when the task failed, one for each attempt.
     in_flight : int
-        Requests under way for it.
+        Number of workers that have been sent the task and have not answered.
     finished : bool
-        Whether it is done, or given up.
+        Whether its result has arrived, or it was given up.
     """
 
     kind: str
@@ -43,13 +43,13 @@ class Task:
         return len(self.columns[0])
 
     def slice(self, start: int, stop: int) -> Task:
-        """Return the task of some of the items."""
+        """Return a task for the items from ``start`` up to ``stop``."""
         columns = tuple(column[start:stop] for column in self.columns)
         return Task(self.kind, columns, list(self.attempts), list(self.failed_on))
 
     @staticmethod
     def joined(tasks: Sequence[Task]) -> Task:
-        """Return the task of the items of new tasks of a kind, whose columns are arrays."""
+        """Return one task for all items of new tasks of one kind, whose columns are arrays."""
         columns = zip(*(task.columns for task in tasks), strict=True)
         return Task(tasks[0].kind, tuple(map(np.concatenate, columns)))
 
@@ -59,23 +59,23 @@ class Task:
         return not (self.attempts or self.failed_on)
 
     def split(self) -> list[Task]:
-        """Return the same task in a few pieces."""
+        """Return tasks that have a few of the items each."""
         step = ceil(len(self) / _SPLIT)
         return [self.slice(start, start + step) for start in range(0, len(self), step)]
 
 
 class TaskOwner(Protocol):
-    """What gives tasks to a pool and takes their results."""
+    """The object that gives tasks to a pool and takes their results."""
 
     def arguments(self, task: Task, n_components: int) -> tuple[tuple[Any, ...], int]:
-        """Return the arguments of the method, and how many components the worker has then.
+        """Return the arguments of the method, and how many components the worker has afterwards.
 
-        ``n_components`` is how many it has now.
+        ``n_components`` is how many it has before the call.
         """
         ...
 
     def work(self, task: Task) -> Callable[[], Any]:
-        """Return what does the task without Ray."""
+        """Return a function that does the task without Ray."""
         ...
 
     def answered(self, task: Task, answer: Any) -> None:
@@ -91,12 +91,12 @@ class TaskOwner(Protocol):
         ...
 
     def killed(self, task: Task, reason: str) -> None:
-        """Give up a task of one item: whatever does it dies, for this reason."""
+        """Give up a task of one item, since every process that did it died, for this reason."""
         ...
 
 
 class DispatchCost:
-    """Seconds per item as measured, recent requests weighing most."""
+    """Mean seconds per item; each request counts half as much as the one after it."""
 
     def __init__(self) -> None:
         self._seconds = self._items = 0.0
@@ -111,24 +111,25 @@ class DispatchCost:
         return self._seconds / self._items if self._items else None
 
     def chunk(self, items: int, workers: int) -> int:
-        """Return how many of so many waiting items the next request takes."""
+        """Return how many of the waiting items to put into the next request."""
         if not self._items:
-            return 1  # nothing is known yet: better than an hour in one request
+            return 1  # until the first measurement: an item may take an hour
         return request_size(items, workers, max(self._seconds / self._items, 1e-9))
 
 
-CHUNK_SECONDS = 0.1  # work in a request: a hundred times what sending it costs
+CHUNK_SECONDS = 0.1  # of work in a request: a hundred times what sending it costs
 _SMALL_SECONDS = 0.005  # less work than this is never divided
-_LATE_SECONDS = 2.0  # from which a request may be late,
-_LATE_TIMES = 3.0  # and how many times what it should take
+_LATE_SECONDS = 2.0  # a request is never late before this,
+_LATE_TIMES = 3.0  # nor before this multiple of the time that it should take
 
 
 def request_size(items: int, workers: int, seconds: float) -> int:
-    """Return how many of so many waiting items the next request takes.
+    """Return how many of the waiting items to put into the next request.
 
     Parameters
     ----------
     items, workers : int
+        How many items wait, and how many workers share them.
     seconds : float
         What an item takes, positive.
     """
@@ -144,7 +145,7 @@ def late_after(items: int, seconds: float) -> float:
     Parameters
     ----------
     items : int
-        In the request.
+        Number of items in the request.
     seconds : float
         What an item takes on average.
     """

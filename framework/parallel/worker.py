@@ -1,4 +1,4 @@
-"""What runs in a Ray worker: an actor that calls methods of one object, and the object of a run."""
+"""What runs in a Ray worker: an actor that calls methods of an object, and that object in a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WorkerStarted(NamedTuple):
         The node's id.
     pid : int
     n_components : int
-        How many shared components it has.
+        Number of shared components of its problem.
     error : str
         Why it could not load its object; empty if it could.
     """
@@ -43,8 +43,8 @@ class Worker:
     Parameters
     ----------
     box : list
-        The object, or a reference to it: in a list, so that loading it can fail in ``ready``,
-        which says on which node, and not while the worker is made.
+        A reference to the object, inside a list. Ray would load a bare reference before the actor
+        exists; this way it is loaded in ``ready``, which can report a failure and its node.
     """
 
     def __init__(self, box: list[Any]) -> None:
@@ -73,7 +73,7 @@ class Worker:
         try:
             answer = getattr(self._object, name)(*arguments)
         except Exception as error:
-            if is_machine_failure(error):  # its cause would not survive the journey
+            if is_machine_failure(error):  # the original may not unpickle where it is received
                 raise EnvironmentFailure(reason_of(error)) from None
             raise
         return perf_counter() - start, answer
@@ -81,7 +81,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class MapJob:
-    """A function to apply to each of some pieces."""
+    """Calls of ``function(shared, piece)``, one for each piece."""
 
     function: Callable[[Any, Any], Any]
     shared: Any
@@ -91,7 +91,7 @@ class MapJob:
 class EvaluationService:
     """Evaluates candidates, builds components and computes pieces of a search in a worker.
 
-    It holds the problem, with the components sent so far, and nothing else.
+    It holds the problem, with the components sent so far, and the seed of the run.
     """
 
     def __init__(self, problem: Problem, seed: int) -> None:
@@ -118,7 +118,7 @@ class EvaluationService:
 
 
 def build_each(problem: SharedComponents, keys: WordArray) -> Iterator[Components]:
-    """Build components; where that raises, one by one, so that only the cause fails."""
+    """Build components together or, if that raises, one by one, so that only faulty ones fail."""
     try:
         yield problem.build_components(keys)
     except Exception as error:  # whatever user code raises is the component's error, not ours

@@ -1,25 +1,26 @@
-"""Read what strangers may have made, and run none of it: the one door to files from elsewhere.
+"""Read files that strangers may have made without running code from them.
 
-Each file is checked before anything is made of it: its size, packed and unpacked, its depth, its
-types, and the numbers that compiled code follows. What is damaged or forged ends in one
-:class:`~framework.errors.InputError`. Other packages import the names below and no module in here:
+Each file is checked before objects are made from it: its size, packed and unpacked, its depth, its
+types, and the numbers that compiled code uses as indices. A damaged or forged file ends in an
+:class:`~framework.errors.InputError`. Other packages import the names below, and no module of this
+package:
 
-- :mod:`~framework.security.limits`: how much of anything is taken;
+- :mod:`~framework.security.limits`: how much is read of any input;
 - :mod:`~framework.security.documents`: JSON, and the sizes in a configuration;
 - :mod:`~framework.security.compressed`: gzip, zip, Parquet's pages and numpy's formats, without
   pickles;
 - :mod:`~framework.security.skops_files`: fitted estimators, by a fixed list of types
-  (:mod:`~framework.security.allowed_types`) and by what compiled code takes on trust
+  (:mod:`~framework.security.allowed_types`) and by checks of what compiled code does not check
   (:mod:`~framework.security.compiled` before an object is made,
-  :mod:`~framework.security.fitted` before it is asked);
+  :mod:`~framework.security.fitted` before it predicts);
 - :mod:`~framework.security.uris`: addresses, read by one grammar, without passwords;
-- :mod:`~framework.security.servers`: what MLflow's client may do with a server's answers;
+- :mod:`~framework.security.servers`: limits for MLflow's client;
 - :mod:`framework.reading`: the one way in which files are opened;
 - :mod:`~framework.security.policy`: what a file may do beyond being read, and what the user granted
   (:mod:`~framework.security.grants`);
 - :mod:`~framework.security.escaping`: names that stay text wherever they are written.
 
-It imports the root of the framework alone. ``docs/security.md`` says what each check is against.
+It imports only the root of the framework. ``docs/security.md`` says what each check prevents.
 """
 
 from framework.reading import (
@@ -95,6 +96,7 @@ from framework.security.uris import (
     Address,
     address_of,
     expanded,
+    is_loopback,
     public_uri,
     redacted,
     sqlite_uri,
@@ -145,6 +147,7 @@ __all__ = [
     "is_allowed",
     "is_at_home",
     "is_cluster_trusted",
+    "is_loopback",
     "is_trusted",
     "keep",
     "listed",

@@ -1,10 +1,10 @@
 """The types that a file of an estimator may hold: a fixed list, and the classes that users trust.
 
-Each is named by the module that defines it. A type belongs here if nothing that an attribute of it
-can be set to makes it run code, open a file or reach the network when the object is made or asked
-for predictions. So nothing here takes a callable: selectors with a score function, functions,
-partial applications, bound methods and operators stay out, and ``FunctionTransformer`` is taken
-only where it has no function (as ``ColumnTransformer`` makes one of ``"passthrough"``).
+Each is named by the module that defines it. A type belongs here if no value of its attributes can
+make it run code, open a file or reach the network when the object is made or predicts. So no type
+here takes a callable: selectors with a score function, functions, partial applications, bound
+methods and operators are excluded, and ``FunctionTransformer`` is accepted only without a function
+(``ColumnTransformer`` makes such ones for ``"passthrough"``).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from framework import registry
 from framework.errors import InputError
 
-_VARIABLE = "PARETOLAB_TRUST"  # hands the trusted classes to processes and workers
+_VARIABLE = "PARETOLAB_TRUST"  # passes the trusted classes on to child processes and workers
 
 
 def _named(template: str, names: str) -> frozenset[str]:
-    """Return the full name of each of some types, separated by blanks."""
+    """Return the full names of types; ``names`` is separated by blanks."""
     return frozenset(template.format(name) for name in names.split())
 
 
@@ -146,7 +146,7 @@ _BY_MODULE = {
 OBJECTS = frozenset(
     f"{module}.{name}" for module, names in _BY_MODULE.items() for name in names.split()
 )
-"""Python objects: estimators, and what scikit-learn and LightGBM make them of."""
+"""Python objects: estimators, and the parts of which scikit-learn and LightGBM make them."""
 
 TREE = "sklearn.tree._tree.Tree"
 SEARCH_TREES = frozenset(
@@ -171,12 +171,12 @@ LOSSES = _named(
 """Compiled loss functions, made of a few numbers."""
 
 IDENTITY = "sklearn.preprocessing._function_transformer.FunctionTransformer"
-"""Taken only where it returns what it is given, or checks it by ``CHECK``."""
+"""Accepted only if it returns its input, or checks it by ``CHECK``."""
 CHECK = "sklearn.utils.validation.check_array"
-"""How boosting on histograms checks numbers beside its categories."""
+"""The function by which boosting on histograms checks the columns that are no categories."""
 
 BIT_GENERATORS = frozenset({"MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"})
-"""What numpy's random generators draw from."""
+"""The bit generators of numpy."""
 
 SPARSE = frozenset(
     f"scipy.sparse._{kind}.{kind}_{form}" for kind in ("csc", "csr") for form in ("array", "matrix")
@@ -192,16 +192,16 @@ TYPES = (
     | {f"builtins.{name}" for name in ("bool", "float", "int", "object", "str")}
     | {"collections.OrderedDict", "numpy.number", "numpy.object_"}
 )
-"""Types that may stand as values: of keys, of elements, of what a mapping lacks."""
+"""Types that a file may name as such: of keys, of elements, of a mapping's default values."""
 
 
 def trust(paths: Sequence[str]) -> None:
-    """Let classes of the user's be imported and run, here and in processes started from here.
+    """Let classes be imported and run, in this process and those that it starts.
 
     Raises
     ------
     InputError
-        Something is not the dotted path of a class.
+        One of the paths is not the dotted path of a class.
     """
     for path in paths:
         if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", path):
@@ -216,9 +216,9 @@ def trusted() -> list[str]:
 
 
 def trusted_types() -> list[str]:
-    """Return the full names of the classes that files may hold beyond the fixed list.
+    """Return the full names of the classes that files may hold in addition to the fixed list.
 
-    Those that the user trusts, and those that installed packages register.
+    These are the classes that the user trusts and those that installed packages register.
     """
     names = registry.names("classifiers")
     classes = [registry.load("classifiers", name) for name in names]

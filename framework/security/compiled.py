@@ -1,11 +1,11 @@
-"""Check the numbers that compiled code follows without looking, before any object is made of them.
+"""Check numbers that compiled code uses as indices without checks, before objects are made of them.
 
-scikit-learn and scipy follow the indices in a fitted tree or a sparse array blindly, so a forged
-one reads memory that is not its own. LightGBM's parser follows the numbers of a tree in its text,
-and ends the process at what it cannot read. So the text must be as LightGBM writes it: known keys,
-each on a line of its own, plain digits, blocks of the sizes that the header gives. What another
-reader of numbers would let pass, such as ``1_0``, digits of other scripts or a carriage return for
-the end of a line, is refused: LightGBM would read another tree than the one that was checked.
+scikit-learn and scipy do not check the indices in a fitted tree or a sparse array, so a forged one
+makes them read memory outside of the array. LightGBM does not check the indices in the text of a
+tree either, and its parser ends the process at anything that it cannot read. So the text must be as
+LightGBM writes it: expected keys, one per line, plain digits, blocks of the sizes that the header
+gives. Whatever Python's parsers accept beyond that (``1_0``, digits of other scripts, a carriage
+return as the end of a line) is refused: LightGBM would read a tree that was not checked.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _CATEGORIES = {"cat_boundaries", "cat_threshold"}
 
 
 class Unsound(Exception):
-    """What does not fit together in a fitted model."""
+    """Parts of a fitted model do not fit together; the message names the part."""
 
 
 def sound(holds: object, what: str) -> None:
-    """Raise Unsound with ``what`` unless it ``holds``."""
+    """Raise Unsound, with the name of the part, unless a condition ``holds``."""
     if not holds:
         raise Unsound(what)
 
@@ -59,7 +59,8 @@ def sound(holds: object, what: str) -> None:
 def check_decision_tree(args: Sequence[Any], state: Mapping[str, Any]) -> None:
     """Check scikit-learn's ``Tree``: its constructor's arguments and its state.
 
-    Children come after their parent, so that every walk ends; features and outputs are there.
+    Children must come after their parent, so that every walk from the root ends, and the features
+    and outputs that nodes refer to must exist.
 
     Raises
     ------
@@ -85,7 +86,7 @@ def check_decision_tree(args: Sequence[Any], state: Mapping[str, Any]) -> None:
 
 
 def check_search_tree(items: Sequence[Any]) -> None:
-    """Check the state of a ``KDTree`` or ``BallTree``; its distance is checked by itself.
+    """Check the state of a ``KDTree`` or ``BallTree``; its distance is checked separately.
 
     Raises
     ------
@@ -111,7 +112,7 @@ def check_search_tree(items: Sequence[Any]) -> None:
 
 
 def check_distance(state: Sequence[Any]) -> None:
-    """Check the state of a distance: its exponent, and that it weighs nothing.
+    """Check the state of a distance: it has an exponent, and no weights.
 
     Raises
     ------
@@ -129,16 +130,14 @@ def _is_count(value: Any) -> bool:
 
 
 def rewritten_sparse(content: bytes) -> bytes:
-    """Return a ``.npz`` file of a sparse array in rows or columns, written from what was checked.
-
-    Compiled code follows the indices without looking, so each must lie within the array.
+    """Check the ``.npz`` file of a sparse array (CSR or CSC); return it, written anew.
 
     Raises
     ------
     Unsound
-        An index leads out of the array, or the parts do not fit each other.
+        An index lies outside of the array, or the parts do not fit each other.
     ValueError, KeyError, zipfile.BadZipFile
-        It is damaged, or unpacks to more than is taken.
+        The file is damaged, or too large when unpacked.
     """
     with ZipFile(BytesIO(content)) as file:
         check_members(file, len(content), ESTIMATOR_BYTES)
@@ -164,10 +163,11 @@ def rewritten_sparse(content: bytes) -> bytes:
 
 
 def check_booster(text: Any) -> None:
-    """Check the text of a whole model.
+    """Check the text of a LightGBM model.
 
-    The numbers of trees and outputs fit; children come after their parent; features are there;
-    the blocks of trees lie where the header says. Linear trees are refused.
+    The numbers of trees and outputs must fit each other, children must come after their parent,
+    features must exist, and the blocks of the trees must lie where the header says. Linear trees
+    are refused.
 
     Raises
     ------
@@ -196,7 +196,7 @@ def check_booster(text: Any) -> None:
 
 
 def _lines_of(block: str) -> dict[str, str]:
-    """Return the keys of a tree, which LightGBM reads up to the first blank line."""
+    """Return the keys and values of a tree, which LightGBM reads up to the first blank line."""
     lines, _, after = block.partition("\n\n")
     sound(not after.strip("\n"), "a booster's tree")
     sound(all("=" in line for line in lines.split("\n")), "a booster's tree")
@@ -240,7 +240,7 @@ def _check_nodes(tree: Mapping[str, str], leaves: int, categorical: int, feature
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Return the lines ``key=value``, each key once."""
+    """Return keys and values of the lines ``key=value``; no key may occur twice."""
     pairs: dict[str, str] = {}
     for line in text.split("\n"):
         key, equals, value = line.partition("=")

@@ -1,7 +1,8 @@
 """Read gzip, zip, numpy and Parquet files that anyone may have made: bounded, without pickles.
 
-A million zeros pack into a thousand bytes, so a small file can stand for more than a machine holds.
-Tables and models pack ten times, rarely a hundred times: nothing is unpacked further than that.
+A million zeros can be compressed to a thousand bytes, so a small file may unpack to more than a
+machine's memory. Tables and models are compressed by a factor of ten, rarely of a hundred: nothing
+is unpacked beyond that.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from framework.reading import open_regular
 from framework.security.limits import ARRAY_BYTES, UNPACKED_BYTES, UNPACKED_TIMES
 
 _CHUNK = 2**20
-_KINDS = "biufUS"  # of plain values
-_PAGES = 10**6  # of a Parquet file
+_KINDS = "biufUS"  # the kinds of dtypes that hold plain values
+_PAGES = 10**6  # at most in a Parquet file
 
 
 class Chunk(NamedTuple):
-    """A column's piece in a Parquet file: where it begins, its bytes, its number of values."""
+    """A piece of a column in a Parquet file: its offset, its bytes, its number of values."""
 
     start: int
     size: int
@@ -35,7 +36,7 @@ class Chunk(NamedTuple):
 
 
 class TooLarge(ValueError):
-    """What unpacks to more than is taken; ``allowed`` is how many bytes are."""
+    """A file unpacks to more than the ``allowed`` bytes."""
 
     def __init__(self, allowed: int) -> None:
         super().__init__(f"more than {allowed:,} bytes when unpacked")
@@ -43,18 +44,18 @@ class TooLarge(ValueError):
 
 
 def most_unpacked(packed: int, most: int) -> int:
-    """Return to how many bytes, ``most`` at the most, so many compressed ones may unpack."""
+    """Return to how many bytes a file of ``packed`` bytes may unpack, at most ``most``."""
     return min(most, max(UNPACKED_BYTES, UNPACKED_TIMES * packed))
 
 
 def gunzipped(path: Path, most: int) -> bytes:
-    """Return the content of a gzip file; it is counted before any of it is kept.
+    """Return the content of a gzip file, after a first pass that only counts its bytes.
 
     Raises
     ------
     TooLarge
     OSError, EOFError, zlib.error
-        It is damaged.
+        The file is damaged.
     """
     with open_regular(path) as packed:
         allowed = most_unpacked(os.fstat(packed.fileno()).st_size, most)
@@ -70,13 +71,13 @@ def gunzipped(path: Path, most: int) -> bytes:
 
 
 def check_members(file: ZipFile, packed: int, most: int) -> None:
-    """Check what a zip of so many bytes says of its files: each name once, together not too large.
+    """Check the directory of a zip file of ``packed`` bytes: sizes, compression, distinct names.
 
     Raises
     ------
     TooLarge
     BadZipFile
-        Two files have one name, or one cannot be unpacked a piece at a time.
+        Two members have the same name, or one is compressed by another method than deflate.
     """
     allowed = most_unpacked(packed, most)
     if sum(info.file_size for info in file.infolist()) > allowed:
@@ -88,26 +89,26 @@ def check_members(file: ZipFile, packed: int, most: int) -> None:
 
 
 def member(file: ZipFile, name: str) -> bytes:
-    """Return one file of a zip, unpacked no further than the zip says that it goes.
+    """Return a member of a zip file, unpacked no further than to the size that the zip states.
 
     Raises
     ------
     BadZipFile, zlib.error, EOFError
-        It is damaged.
+        The member is damaged.
     KeyError
-        There is none of that name.
+        There is no member of that name.
     """
     with file.open(name) as content:
         return content.read(file.getinfo(name).file_size + 1)
 
 
 def array_of(content: bytes) -> Array:
-    """Return the array in the bytes of a ``.npy`` file; structured ones are of plain fields.
+    """Return the array in the bytes of a ``.npy`` file; fields of a structured one must be plain.
 
     Raises
     ------
     ValueError
-        It is damaged, holds objects, or is larger or smaller than its header says.
+        The content is damaged, holds objects, or has another size than its header says.
     """
     stream = BytesIO(content)
     shape, fortran, dtype = _header(stream)
@@ -121,12 +122,12 @@ def array_of(content: bytes) -> Array:
 
 
 def mapped(path: Path) -> Array:
-    """Return the array in a ``.npy`` file as a memory map, read-only; the file is opened once.
+    """Return the array in a ``.npy`` file as a read-only memory map; the file is opened once.
 
     Raises
     ------
     ValueError
-        It is damaged, holds objects, or is larger or smaller than its header says.
+        The file is damaged, too large, holds objects, or has another size than its header says.
     OSError
     """
     with open_regular(path) as file:
@@ -149,12 +150,12 @@ def arrays_of(content: bytes, most: int) -> dict[str, Array]:
     ----------
     content : bytes
     most : int
-        How many bytes they may have together.
+        How many bytes the arrays may have together.
 
     Raises
     ------
     ValueError, BadZipFile, EOFError, zlib.error
-        It is damaged, or larger.
+        The content is damaged or too large.
     """
     with ZipFile(BytesIO(content)) as file:
         check_members(file, len(content), most)
@@ -162,12 +163,12 @@ def arrays_of(content: bytes, most: int) -> dict[str, Array]:
 
 
 def _header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return shape, whether in Fortran's order, and dtype; leave the stream where the data begin.
+    """Return shape, whether in Fortran order, and dtype; leave the stream where the data begin.
 
     Raises
     ------
     ValueError
-        There is no such header, or the dtype is not of plain values.
+        There is no valid header, or the dtype does not hold plain values.
     """
     try:
         version = np.lib.format.read_magic(stream)
@@ -186,29 +187,29 @@ def _header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def check_pages(stream: BinaryIO, chunks: Iterable[Chunk], most: int) -> int:
-    """Check what the pages of a Parquet file say of themselves, before any is unpacked.
+    """Check the headers of the pages of a Parquet file, before any page is unpacked.
 
-    Whoever unpacks a page makes room for as much as it says, up to 2 GB, and takes as many values
-    from it as it says, whatever the file says at its end.
+    A reader allocates the size that a page's header states, up to 2 GB, and takes as many values
+    from it as the header states, whatever the file's footer says.
 
     Parameters
     ----------
     stream : binary file
     chunks : iterable of Chunk
-        The pieces of the columns that are to be read, as the end of the file has them.
+        The pieces of the columns that are to be read, from the file's footer.
     most : int
-        To how many bytes they may unpack together.
+        To how many bytes the pages may unpack together.
 
     Returns
     -------
     int
-        To how many they do.
+        To how many bytes they unpack.
 
     Raises
     ------
     TooLarge
     ValueError
-        A page is damaged, or they have other numbers of values than the file says.
+        A page is damaged, or the pages have another number of values than the footer says.
     """
     unpacked = pages = 0
     for start, size, values in chunks:
@@ -216,12 +217,12 @@ def check_pages(stream: BinaryIO, chunks: Iterable[Chunk], most: int) -> int:
         while seen < values and place < start + size:
             stream.seek(place)
             header = _thrift(stream)
-            grown, packed = header.get(2), header.get(3)
-            about = header.get(5) or header.get(8) or {}  # of a page of data, old and new
-            if not isinstance(grown, int) or not isinstance(packed, int) or min(grown, packed) < 0:
+            full, packed = header.get(2), header.get(3)  # sizes in bytes, unpacked and stored
+            data = header.get(5) or header.get(8) or {}  # the header of a data page, V1 or V2
+            if not isinstance(full, int) or not isinstance(packed, int) or min(full, packed) < 0:
                 raise ValueError("a page without a size")
-            seen += about.get(1, 0) if isinstance(about, dict) else 0
-            unpacked, pages = unpacked + grown, pages + 1
+            seen += data.get(1, 0) if isinstance(data, dict) else 0
+            unpacked, pages = unpacked + full, pages + 1
             if unpacked > most:
                 raise TooLarge(most)
             if pages > _PAGES:
@@ -233,27 +234,27 @@ def check_pages(stream: BinaryIO, chunks: Iterable[Chunk], most: int) -> int:
 
 
 def _thrift(stream: BinaryIO, depth: int = 0) -> dict[int, Any]:
-    """Return whole numbers and structures in a structure of Thrift's compact protocol, by field.
+    """Return the integers and structures in a structure of Thrift's compact protocol, by field.
 
     Raises
     ------
     ValueError
-        It ends too early, is nested too deep, or has lists, which no header of a page has.
+        It ends too early, is nested too deep, or has lists, which no page header has.
     """
     fields: dict[int, Any] = {}
     number = 0
     while head := _byte(stream):
         kind, step = head & 15, head >> 4
         number = number + step if step else _whole(stream)
-        if kind in (4, 5, 6):
+        if kind in (4, 5, 6):  # integers of 16, 32 and 64 bits
             fields[number] = _whole(stream)
-        elif kind == 12 and depth < 4:
+        elif kind == 12 and depth < 4:  # a structure
             fields[number] = _thrift(stream, depth + 1)
         elif kind == 8:  # a text
             stream.seek(_varint(stream), os.SEEK_CUR)
-        elif kind in (3, 7):
+        elif kind in (3, 7):  # a byte, a double
             stream.seek(1 if kind == 3 else 8, os.SEEK_CUR)
-        elif kind not in (1, 2):  # a truth value has no more bytes
+        elif kind not in (1, 2):  # true and false, which have no further bytes
             raise ValueError("a page with another header")
     return fields
 
@@ -276,5 +277,6 @@ def _varint(stream: BinaryIO) -> int:
 
 
 def _whole(stream: BinaryIO) -> int:
+    """Read an integer in zigzag encoding: 0, -1, 1, -2 ... are written as 0, 1, 2, 3 ..."""
     value = _varint(stream)
     return (value >> 1) ^ -(value & 1)

@@ -19,12 +19,12 @@ def read_json(path: Path, what: str) -> Any:
     ----------
     path : pathlib.Path
     what : str
-        What is expected of it, in messages: ``a summary``.
+        What the file should be, for messages: ``a summary``.
 
     Raises
     ------
     InputError
-        It is missing, too large, nested too deep, or no JSON.
+        The file is missing, too large, nested too deep, or no JSON.
     """
     try:
         return parse_json(read_text(path, JSON_BYTES))
@@ -46,7 +46,7 @@ def parse_json(text: str | bytes) -> Any:
     Raises
     ------
     ValueError
-        It is no JSON, nested too deep, or of too many values.
+        The text is no JSON, is nested too deep, or has too many values.
     """
     try:
         value = json.loads(text)
@@ -57,7 +57,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def read_object(path: Path, what: str) -> dict[str, Any]:
-    """Return the mapping in a JSON file; raises as :func:`read_json`, and for other values."""
+    """Return the mapping in a JSON file; raises InputError as :func:`read_json` does."""
     value = read_json(path, what)
     if not isinstance(value, dict):
         raise InputError(f"{path}: expected {what}, found {type(value).__name__} in it")
@@ -65,10 +65,10 @@ def read_object(path: Path, what: str) -> dict[str, Any]:
 
 
 def check_tree(value: Any, most: int = TREE_VALUES) -> None:
-    """Check that nested lists and mappings are neither deep nor endless.
+    """Check that nested lists and mappings are not too deep and have at most ``most`` values.
 
-    What one list or mapping stands for in several places (an alias of YAML) counts each time, so
-    that a few lines do not become a million.
+    A list or mapping that stands in several places, by an alias of YAML, counts each time: a few
+    lines of aliases can stand for millions of values.
 
     Raises
     ------
@@ -92,12 +92,12 @@ def check_tree(value: Any, most: int = TREE_VALUES) -> None:
 
 
 def check_sizes(value: Any, where: str) -> None:
-    """Refuse sizes that no machine can serve, wherever they are in a configuration.
+    """Refuse sizes that no machine can handle, wherever they are in a configuration.
 
     Raises
     ------
     InputError
-        One line for each, with the number that is allowed.
+        One line for each size, with the largest that is allowed.
     """
     messages = [
         f"{where}: {'.'.join(path)}: expected at most {most:,}, found {size:,.16g}"
@@ -111,7 +111,7 @@ def check_sizes(value: Any, where: str) -> None:
 def _sizes(
     value: Any, path: tuple[str, ...], most: int | None
 ) -> Iterator[tuple[tuple[str, ...], float, int]]:
-    """Yield each number that has a limit: its place, itself, and the limit."""
+    """Yield the path, the value and the limit of each number that has a limit."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _sizes(item, (*path, str(key)), SIZES.get(str(key)))

@@ -1,4 +1,4 @@
-"""Write what a stranger named so that it stays text: on a terminal, in Markdown, in a CSV file."""
+"""Escape names that strangers chose, so that a terminal, Markdown or a spreadsheet shows text."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ import sys
 import unicodedata
 from typing import TextIO
 
-_MARKDOWN = re.compile(r"([\\`*\[\]|~])")  # a _ within a word means nothing
+_MARKDOWN = re.compile(r"([\\`*\[\]|~])")  # not _, which has no meaning within a word
 _MARKS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_OBEYED = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the wide signs, too, in some countries
+_CONTROLS = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}  # Unicode categories that are not shown as text
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # full-width signs count in some countries
 
 
 def terminal_text(text: str) -> str:
-    """Return a text without what a terminal obeys: escapes and controls are shown as their codes.
+    """Return a text with the characters that a terminal would obey shown as codes.
 
-    Line breaks and tabs stay. Marks that reverse the direction of writing are shown too, since
-    they make a text read as another.
+    So are the marks that reverse the direction of writing, since they can make a text look like
+    another one. Line breaks and tabs stay.
     """
     if text.isascii() and text.isprintable():
         return text
     return "".join(
-        char if char in "\n\t" or unicodedata.category(char) not in _OBEYED else _code(char)
+        char if char in "\n\t" or unicodedata.category(char) not in _CONTROLS else _code(char)
         for char in text
     )
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Print a line, on standard output if no stream is given, that has what strangers named."""
+    """Print a line that may contain names from strangers; by default on standard output."""
     print(terminal_text(text), file=sys.stdout if stream is None else stream, flush=True)
 
 
@@ -39,7 +39,7 @@ def _code(char: str) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Return a text that Markdown shows as it is, in one line: no HTML, links, pictures or code."""
+    """Return a text in one line that Markdown shows literally: no HTML, links, images or code."""
     plain = terminal_text(text).replace("\n", " ").replace("\t", " ")
     for mark, shown in _MARKS.items():
         plain = plain.replace(mark, shown)
@@ -47,5 +47,5 @@ def markdown_text(text: str) -> str:
 
 
 def csv_text_value(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula: with ' in front where it would."""
+    """Return a text that no spreadsheet takes for a formula, if need be with ' in front."""
     return f"'{text}" if text.startswith(_FORMULA) else text

@@ -1,8 +1,8 @@
-"""Check that the attributes of a fitted estimator fit each other, before it is asked to predict.
+"""Check that the attributes of a fitted estimator fit each other, before it predicts.
 
-The object is made of trusted types, and its compiled parts are sound by themselves
-(:mod:`framework.security.compiled`); here they are checked against each other, because compiled
-code asked through one attribute follows another without looking.
+The object consists of trusted types, and each compiled part has been checked by itself
+(:mod:`framework.security.compiled`). Here the parts are checked against each other, because
+compiled code uses the numbers of one attribute as indices into another without checks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from framework.arrays import Array
 from framework.security.compiled import sound
 
 _MOST_JOBS = 1024
-_WORDS = 8  # of 32 bits: a set of 256 categories
+_WORDS = 8  # of 32 bits, in which a set of 256 categories is stored
 _METRIC_NAMES = (
     "braycurtis canberra chebyshev cityblock correlation cosine dice euclidean hamming "
     "infinity jaccard l1 l2 manhattan minkowski nan_euclidean p rogerstanimoto russellrao "
@@ -26,26 +26,26 @@ _METRIC_NAMES = (
 )
 _METRICS = frozenset(_METRIC_NAMES.split())
 _KERNELS = ("linear", "poly", "rbf", "sigmoid")
-_ASKED = ("predict_proba", "decision_function", "predict")
+_METHODS = ("predict_proba", "decision_function", "predict", "auto")
 _THREADS = ("n_jobs", "nthread", "nthreads", "num_thread", "num_threads")
 _UNCHECKED = ("kwargs", "predict_disable_shape_check")
-_ATTRIBUTE = re.compile(r"[a-z]\w*(\.[a-z]\w*)*")  # none that begins with an underscore
-_WORD = re.compile(r"[\w.+-]*")  # no blank, no '=': LightGBM would read another parameter
+_ATTRIBUTE = re.compile(r"[a-z]\w*(\.[a-z]\w*)*")  # no part may begin with an underscore
+_WORD = re.compile(r"[\w.+-]*")  # with a blank or '=', LightGBM would read a further parameter
 _PARAMETER = re.compile(r"[a-z]\w*")
 
 
 def check_fitted(model: Any) -> None:
-    """Check all parts of an estimator that was loaded.
+    """Check all parts of a fitted estimator.
 
     Raises
     ------
     Unsound
-        They do not fit together.
+        Parts do not fit together.
     """
     for part in parts_of(model):
         name = type(part).__name__
         for start, (attribute, check) in _CHECKS.items():
-            if name.startswith(start) and hasattr(part, attribute):  # it was fitted
+            if name.startswith(start) and hasattr(part, attribute):  # only fitted ones have it
                 check(part)
         _jobs(getattr(part, "n_jobs", None), name)
         if not isinstance(part, type):
@@ -55,7 +55,7 @@ def check_fitted(model: Any) -> None:
 
 
 def parts_of(model: Any) -> Iterator[Any]:
-    """Yield every object that hangs on a model, itself first, each once."""
+    """Yield a model and every object that it refers to, each once."""
     seen: set[int] = set()
     waiting = [model]
     while waiting:
@@ -126,7 +126,7 @@ def _histogram_boosting(model: Any) -> None:
 
 
 def _prepares(columns: Any, features: int) -> None:
-    """Check that what prepares the records for boosted trees gives as many columns as it takes."""
+    """Check that the transformer before boosted trees returns as many columns as it takes."""
     from sklearn.compose import ColumnTransformer
     from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 
@@ -144,7 +144,7 @@ def _prepares(columns: Any, features: int) -> None:
 
 
 def _categorical_features(model: Any) -> Array:
-    """Return which columns of what the trees are asked are categories, (features,) of bool."""
+    """Return which columns of the trees' input are categories, shape (features,), of bool."""
     categorical = model._bin_mapper.is_categorical_
     sound(
         categorical.shape == (model.n_features_in_,) and categorical.dtype.kind in "bu",
@@ -161,8 +161,9 @@ def _categorical_features(model: Any) -> Array:
 def _neighbours(model: Any) -> None:
     records = model._fit_X
     sound(isinstance(records, np.ndarray) and records.ndim == 2, "sparse records of neighbours")
-    least = 1 if model.n_neighbors is None else model.n_neighbors  # it is None beside a radius
-    sound(isinstance(least, int | np.integer) and least > 0, "a number of neighbours")
+    if model.n_neighbors is not None:  # it is None for neighbours within a radius
+        count = model.n_neighbors
+        sound(isinstance(count, int | np.integer) and count > 0, "a number of neighbours")
     y = getattr(model, "_y", records)
     sound(records.shape[1] == model.n_features_in_, "neighbours of other features")
     sound(len(records) == model.n_samples_fit_ == len(y), "another number of neighbours")
@@ -220,19 +221,19 @@ def _importances(model: Any) -> None:
     sound(_ATTRIBUTE.fullmatch(str(model.importance_getter)), "a selection by another attribute")
 
 
-def _asked_by_name(attribute: str) -> Callable[[Any], None]:
-    """Return the check of an attribute that says by which methods other models are asked."""
+def _methods_in(attribute: str) -> Callable[[Any], None]:
+    """Return the check of an attribute that names the methods to call of the inner models."""
 
     def check(model: Any) -> None:
         value = getattr(model, attribute)
         names = value if isinstance(value, list) else [value]
-        sound(all(name in (*_ASKED, "auto") for name in names), f"{attribute} of {value}")
+        sound(all(name in _METHODS for name in names), f"{attribute} of {value}")
 
     return check
 
 
 def _one_hot(encoder: Any) -> None:
-    """Check that every code has its column: scipy writes there without looking."""
+    """Check that there is a column for every code: scipy writes to it without a check."""
     sound(encoder._n_features_outs == encoder._compute_n_features_outs(), "an encoder's columns")
     count = len(encoder.categories_)
     drops = encoder._drop_idx_after_grouping
@@ -255,7 +256,7 @@ def _one_hot(encoder: Any) -> None:
 
 
 def _in_order(categories: Array) -> None:
-    """Check that categories are texts, or numbers in order: these are looked up by halving."""
+    """Check that numbers among categories ascend, since they are looked up by binary search."""
     sound(categories.ndim == 1, "an encoder's categories")
     numbers = [c for c in categories.tolist() if isinstance(c, int | float) and c == c]
     if categories.dtype.kind != "b" and numbers:
@@ -267,15 +268,15 @@ def _random_state(state: Any) -> None:
     sound(0 <= plain.get("pos", 0) <= 624, "a random state")
 
 
-# By how a class's name starts: an attribute that fitted ones have, and the check.
+# By the beginning of a class's name: an attribute that only fitted models have, and the check.
 _CHECKS = {
-    "ClassifierChain": ("chain_method_", _asked_by_name("chain_method_")),
+    "ClassifierChain": ("chain_method_", _methods_in("chain_method_")),
     "DecisionTree": ("tree_", _tree_model),
     "ExtraTreeClassifier": ("tree_", _tree_model),
     "ExtraTreeRegressor": ("tree_", _tree_model),
     "ExtraTreesClassifier": ("estimators_", _forest),
     "ExtraTreesRegressor": ("estimators_", _forest),
-    "FixedThreshold": ("response_method", _asked_by_name("response_method")),
+    "FixedThreshold": ("response_method", _methods_in("response_method")),
     "OneHotEncoder": ("categories_", _one_hot),
     "RandomForest": ("estimators_", _forest),
     "GradientBoosting": ("estimators_", _boosting),
@@ -284,9 +285,9 @@ _CHECKS = {
     "NearestNeighbors": ("_fit_X", _neighbours),
     "RadiusNeighbors": ("_fit_X", _neighbours),
     "RandomTreesEmbedding": ("estimators_", _forest),
-    "RegressorChain": ("chain_method_", _asked_by_name("chain_method_")),
+    "RegressorChain": ("chain_method_", _methods_in("chain_method_")),
     "SelectFromModel": ("importance_getter", _importances),
-    "Stacking": ("stack_method_", _asked_by_name("stack_method_")),
+    "Stacking": ("stack_method_", _methods_in("stack_method_")),
     "SVC": ("support_vectors_", _support_vectors),
     "SVR": ("support_vectors_", _support_vectors),
     "NuSVC": ("support_vectors_", _support_vectors),

@@ -1,9 +1,9 @@
-"""What the user granted, remembered: trusted files by their digests, and seals of runs.
+"""The memory of what the user granted: digests of trusted files, and sealed grants of runs.
 
-``paretolab trust FILE`` notes the digests of the file and of the configurations that it names, by
-their places: what any of them, or another in its place, does after a change is no longer granted.
-The directory of a run notes what the run was granted in ``allowed.json``, sealed with a key of the
-user's: nobody else can write one that counts here.
+``paretolab trust FILE`` stores the path and the digest of the file and of each configuration that
+it names. Once one of them is changed or replaced, the file is no longer trusted. The directory of a
+run records what the run was granted in ``allowed.json``, sealed with a secret key of the user, so
+that nobody else can write a record that counts here.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from framework.security.limits import CONFIG_BYTES
 
 SEAL_FILE = "allowed.json"
 
-_MOST = 10**6  # bytes of such a file
+_MOST = 10**6  # bytes of one of these files
 _LEVELS = 5  # from the directory of an experiment to that of one of its runs
 
 Grant = tuple[str, str]
 
 
 def place() -> Path:
-    """Return the user's own file; it may be missing."""
+    """Return the path of the user's file of trusted files; the file may be missing."""
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     return Path(home).expanduser() / "paretolab" / "trusted.json"
 
@@ -45,12 +45,12 @@ def listed() -> dict[str, dict[str, str]]:
 
 
 def remember(files: Mapping[Path, Sequence[Path]]) -> None:
-    """Trust files as they are now, each with the configurations that it names.
+    """Trust the present content of files, each with the configurations that it names.
 
     Raises
     ------
     OSError
-        One of them cannot be read, or it cannot be written down.
+        One of them cannot be read, or the list of trusted files cannot be written.
     """
     digests = {
         _name(file): {_name(path): digest_of(path, CONFIG_BYTES) for path in (file, *named)}
@@ -61,7 +61,7 @@ def remember(files: Mapping[Path, Sequence[Path]]) -> None:
 
 
 def forget(path: Path) -> bool:
-    """Trust a file, or the directory of a run, no longer; return whether it was trusted."""
+    """Stop trusting a file or the directory of a run; return whether it was trusted."""
     if path.is_dir():
         sealed = path / SEAL_FILE
         was = os.path.lexists(sealed)
@@ -76,34 +76,34 @@ def forget(path: Path) -> bool:
 
 
 def is_trusted(file: Path, named: Sequence[Path] = ()) -> bool:
-    """Return whether a file and the configurations that it names are as they were when trusted."""
+    """Return whether a file and the configurations that it names are trusted and unchanged."""
     digests = listed().get(_name(file), {})
     paths = {_name(path): path for path in (file, *named)}
     if not paths.keys() <= digests.keys():
-        return False  # before one that was never looked at is read
+        return False  # without reading any that was never trusted
     with suppress(OSError, ValueError):
         return all(digests[name] == digest_of(path, CONFIG_BYTES) for name, path in paths.items())
     return False
 
 
 def _name(path: Path) -> str:
-    """Return where a file is: the folder that its paths are relative to, a link to it elsewhere."""
+    """Return the name of a file in the list; links are resolved in its folder, not in its name."""
     return str(path.parent.resolve() / path.name)
 
 
 def of_run(folder: Path) -> list[Grant]:
-    """Return what was granted to the runs that a folder lies in, by their seals."""
+    """Return the sealed grants of the run in a folder, and of the runs that the folder lies in."""
     folders = [folder.absolute(), *folder.absolute().parents][:_LEVELS]
-    return [grant for one in folders for grant in _sealed(one)]
+    return [grant for place in folders for grant in _sealed(place)]
 
 
 def seal(folder: Path, effects: Iterable[Grant]) -> None:
-    """Add to what the run in a folder was granted; nothing is written where there is nothing.
+    """Add grants to those of the run in a folder; without new ones nothing is written.
 
     Raises
     ------
     OSError
-        It cannot be written down.
+        The file cannot be written.
     """
     sealed = set(_sealed(folder))
     wanted = sorted(sealed.union(effects))
@@ -160,7 +160,7 @@ def _save(files: Mapping[str, Mapping[str, str]], key: str | None = None) -> Non
         "files": files,
     }
     file = place()
-    before = os.umask(0o077)  # also of the part that is written first
+    before = os.umask(0o077)  # also for the temporary file that is written first
     try:
         write_whole(file, json.dumps(content, indent=1))
     finally:

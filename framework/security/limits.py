@@ -1,42 +1,42 @@
-"""How much of anything is taken: far above what anyone needs, far below what breaks a machine."""
+"""How much is read of any input: far above what anyone needs, far below what breaks a machine."""
 
 from __future__ import annotations
 
 JSON_BYTES = 256 * 10**6
-"""Of a JSON file, such as ``model.json``, or the schema of an estimator."""
+"""Size of a JSON file, such as ``model.json``, or of the schema of an estimator."""
 
 JSON_DEPTH = 100
-"""Levels of lists and mappings in each other, in JSON and in YAML."""
+"""Levels of nested lists and mappings, in JSON and in YAML."""
 
 TREE_VALUES = 50 * 10**6
 """Values in a JSON file, and in a YAML file with its aliases written out."""
 
 ESTIMATOR_BYTES = 4 * 10**9
-"""Of a file of an estimator, unpacked."""
+"""Size of the file of an estimator, unpacked."""
 
 ARRAY_BYTES = 10**11
-"""Of an array of a library, which is never in memory as a whole."""
+"""Size of an array of a library, which is never in memory as a whole."""
 
 CONFIG_BYTES = 10**6
-"""Of a YAML file."""
+"""Size of a YAML file."""
 
 CONFIG_VALUES = 10**5
-"""Values in a YAML file, its aliases written out; some seconds to read."""
+"""Values in a YAML file with its aliases written out: reading them takes some seconds."""
 
 CONFIG_TEXT = 4096
-"""Characters of a text or a key in a YAML file: those of the longest path that Linux takes."""
+"""Characters of a text or a key in a YAML file: as many as in the longest path on Linux."""
 
 TABLE_BYTES = 10**9
-"""Of a CSV file, unpacked."""
+"""Size of a CSV file, unpacked."""
 
 UNPACKED_BYTES = 10**8
-"""To which any compressed file may unpack, however small it is."""
+"""Size to which any compressed file may unpack, however small it is."""
 
 UNPACKED_TIMES = 100
-"""How many times its own size a larger compressed file may unpack to."""
+"""Times its own size to which a larger compressed file may unpack."""
 
 TABLE_CELLS = 5 * 10**8
-"""Rows times columns of a table that is read or made up."""
+"""Rows times columns of a table that is read or generated."""
 
 SIZES = {
     "archive": 10**7,
@@ -60,4 +60,4 @@ SIZES = {
     "trials": 10**5,
     "workers": 10**4,
 }
-"""Largest number of a key of a configuration, or in a list of it, wherever it stands."""
+"""The largest number under a key of a configuration, also in a list, wherever the key stands."""

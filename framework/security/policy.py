@@ -1,25 +1,25 @@
-"""What a received file may do: every effect of it is noted, and decided here alone.
+"""What a received file may do: all its effects are recorded, and allowed or refused only here.
 
 An effect is to connect to a host, to read a variable of the environment, to read or write outside
-the file's folder, or to have workers install and run what a file names. Sections of a configuration
-note their effects (:mod:`framework.effects`) as they are checked; whoever reads a file does so
-within :func:`received`, which refuses at the end what nobody granted. So nothing is connected to,
-read or written before all of it is decided. Outside of :func:`received` nothing is asked: what a
-user writes in Python is the user's own.
+the file's folder, or to make workers install and run something. Sections of a configuration record
+their effects (:mod:`framework.effects`) while they are checked. A file is read within
+:func:`received`, which at its end refuses the effects that were not granted. So nothing is
+connected to, read or written before everything is decided. Outside of :func:`received` nothing is
+refused: what a user writes in Python is the user's own decision.
 
-Free is what stays at home: the file's folder and below but for what is hidden there, the cache and
-the folder of data sets, a SQLite store in the working folder, this machine's loopback without
-variables. Granted is what the user types, what ``PARETOLAB_ALLOW`` and ``MLFLOW_TRACKING_URI`` of
-the user's environment name, what a file does that is as it was when the user trusted it, and what a
-run was granted when it began (:mod:`~framework.security.grants`). What workers run is granted for
-one command alone: no digest covers the code that a section ``cluster`` names.
+Free effects need no grant: the file's folder and those below it except hidden ones, the cache, the
+folder of data sets, a SQLite store in the working folder, this machine's loopback without
+variables. The user grants an effect by typing it, by ``PARETOLAB_ALLOW`` or
+``MLFLOW_TRACKING_URI``, or by trusting the file, until it changes; a run keeps what it was granted
+when it began (:mod:`~framework.security.grants`). What workers run is granted for one command only,
+because no digest covers the code that a section ``cluster`` names.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ from typing import Any
 
 from framework.effects import KINDS, NOTED, Effect, note
 from framework.errors import InputError
-from framework.machine import cache_dir, child_environment
+from framework.machine import cache_dir, child_environment, environment_restored
 from framework.security import grants
 from framework.security.escaping import terminal_text
 from framework.security.uris import TRACKING, address_of, is_loopback, public_uri
@@ -37,9 +37,9 @@ ALLOW_VARIABLE = "PARETOLAB_ALLOW"
 CLUSTER_VARIABLE = "PARETOLAB_TRUST_CLUSTER"
 DATA_VARIABLE = "PARETOLAB_DATA"
 NO_CREDENTIALS = "PARETOLAB_NO_CREDENTIALS"
-"""Set where MLflow's file of passwords in the user's home is not for the server."""
+"""Set if MLflow may not use the file of passwords in the user's home for the server."""
 
-_TOKENS = (  # what MLflow sends to whatever server it is told of
+_TOKENS = (  # MLflow sends these to every server
     "MLFLOW_TRACKING_TOKEN",
     "MLFLOW_TRACKING_USERNAME",
     "MLFLOW_TRACKING_PASSWORD",
@@ -50,12 +50,12 @@ _TOKENS = (  # what MLflow sends to whatever server it is told of
     "DATABRICKS_CLIENT_SECRET",
     "DATABRICKS_PASSWORD",
 )
-_FILES_ASIDE = {  # where else the user's passwords are taken from, for whatever server
+_FILES_ASIDE = {  # keep passwords in files of the user's home from being sent to every server
     "NETRC": os.devnull,
     NO_CREDENTIALS: "1",
 }
-_OBEYED = {".numba_config.yaml": "Numba", "matplotlibrc": "Matplotlib"}
-_SAID = {
+_OBEYED = {".numba_config.yaml": "Numba", "matplotlibrc": "Matplotlib"}  # in the working folder
+_SENTENCES = {
     "host": "connects to {}",
     "variable": "sends the variable {} of your environment",
     "read": "reads {}",
@@ -66,28 +66,28 @@ _SAID = {
 
 
 def text_of(effect: Effect) -> str:
-    """Return what an effect is, for a sentence."""
+    """Return an effect in words, as the verb of a sentence: ``connects to example.org``."""
     shown = effect.text if effect.kind == "cluster" else effect.target
-    return _SAID[effect.kind].format(terminal_text(shown))
+    return _SENTENCES[effect.kind].format(terminal_text(shown))
 
 
 @dataclass
 class Received:
-    """A file that is being read, and what it was found to do.
+    """A file that is being read, and the effects that were recorded for it.
 
     Attributes
     ----------
     file : pathlib.Path
-        Or the directory of a run, which no digest is kept of.
+        The file, or the directory of a run.
     typed : sequence of str
         Keys whose values the user typed.
     effects : list of Effect
     raw : mapping
-        Its content, to say at which key an effect stands.
+        The content of the file, to find the key of an effect.
     asks : bool
-        Whether :func:`ask_now` refuses files that it names; not while the user trusts it.
+        Whether :func:`ask_now` may refuse files that it names; False while the user trusts it.
     named : list of pathlib.Path
-        The configurations that it names, whose content counts as its own.
+        The configurations that it names, which are trusted together with it.
     """
 
     file: Path
@@ -98,13 +98,13 @@ class Received:
     named: list[Path] = field(default_factory=list)
 
     def key_of(self, effect: Effect) -> str:
-        """Return the whole key at which an effect stands; its last part where that is not found."""
+        """Return the whole key at which an effect stands, or its last part if it is not found."""
         return next(iter(self._keys_of(effect)), effect.key)
 
     def _keys_of(self, effect: Effect) -> list[str]:
-        """Return the keys at which an effect may stand: those of its name, with its value if any.
+        """Return the keys of an effect's name; only those with its value, if there are any.
 
-        Names of files are given as :class:`~pathlib.Path` writes them.
+        A value that is a path is also compared in the spelling of :class:`~pathlib.Path`.
         """
         named = {
             key: str(value)
@@ -115,9 +115,10 @@ class Received:
         return alike or list(named)
 
     def is_granted(self, effect: Effect) -> bool:
-        """Return whether the user granted it by itself, not by trusting the file.
+        """Return whether the user granted an effect other than by trusting the file.
 
-        What stands at several keys was typed where each of them was: a file could repeat a name.
+        An effect that may stand at several keys counts as typed only if the values of all of them
+        were typed: a file could repeat what the user typed at another key.
         """
         keys = self._keys_of(effect) or [effect.key]
         typed = all(any(k == n or k.startswith(f"{n}.") for n in self.typed) for k in keys)
@@ -126,7 +127,7 @@ class Received:
         return typed or _is_among(effect, [*_session(), *grants.of_run(_folder_of(self.file))])
 
     def is_free(self, effect: Effect) -> bool:
-        """Return whether it needs no grant."""
+        """Return whether an effect needs no grant."""
         return _is_free(effect, self.file)
 
     def missing(self) -> list[Effect]:
@@ -157,12 +158,12 @@ _ADMITTED: ContextVar[tuple[grants.Grant, ...]] = ContextVar("admitted", default
 
 
 def note_address(uri: str, key: str, kinds: frozenset[str]) -> str:
-    """Note what connecting to an address does; return the address.
+    """Record the effects of connecting to an address; return the address.
 
     Raises
     ------
     ValueError
-        It is not one of such kinds.
+        The address is of none of these kinds.
     """
     address = address_of(uri, kinds)
     if address.file:
@@ -186,27 +187,27 @@ def received(
     decide: bool = True,
     asks: bool = True,
 ) -> Iterator[Received]:
-    """Note what a file does while its content is checked, and decide at the end.
+    """Record the effects of a file while its content is checked, and decide on them at the end.
 
-    Within another :func:`received` the effects are noted there, and decided there.
+    Within another block of :func:`received` the effects are recorded and decided on there.
 
     Parameters
     ----------
     file : pathlib.Path
-        Or the directory of a run.
+        The file, or the directory of a run.
     typed : sequence of str
         Keys whose values the user typed: assignments ``key=value`` or keys.
     raw : mapping, optional
         The content of the file.
     decide : bool
-        Whether what is not granted is refused.
+        Whether effects that were not granted are refused.
     asks : bool
-        Whether files that it names are refused, too, before they are read to check the rest.
+        Whether :func:`ask_now` refuses files that must be read before the end of the block.
 
     Raises
     ------
     InputError
-        It does what is neither free nor granted; one line for each effect.
+        Effects are neither free nor granted; the message has a line for each.
     """
     outer = _READING.get()
     if outer is not None:
@@ -225,7 +226,7 @@ def received(
 
 
 def note_configuration(path: Path, key: str, text: str) -> None:
-    """Note that a file names another configuration, and decide on what was noted so far.
+    """Record that a file names another configuration, and refuse to read it if not granted.
 
     Raises
     ------
@@ -239,7 +240,9 @@ def note_configuration(path: Path, key: str, text: str) -> None:
 
 
 def ask_now() -> None:
-    """Decide on what was noted so far, before a file that is named is read to check the rest.
+    """Refuse the reading of files that was recorded so far and not granted.
+
+    It is called before such a file is read in order to check the rest of the configuration.
 
     Raises
     ------
@@ -253,14 +256,14 @@ def ask_now() -> None:
 
 
 def admit(reading: Received) -> None:
-    """Refuse what a file does and nobody granted; remember for this command what it may do.
+    """Refuse effects that were not granted; remember the others until the command ends.
 
     Raises
     ------
     InputError
     """
     missing = reading.missing()
-    refused = [effect for effect in missing if effect.kind != "cluster"]  # asked where Ray starts
+    refused = [effect for effect in missing if effect.kind != "cluster"]  # decided when Ray starts
     if refused:
         raise InputError("\n".join(map(reading.refusal, refused)))
     may = [effect for effect in reading.distinct() if effect not in missing]
@@ -270,9 +273,10 @@ def admit(reading: Received) -> None:
 
 
 def _remembered(reading: Received, may: Sequence[Effect]) -> list[grants.Grant]:
-    """Return, of what a file may do, what a run of it may go on doing.
+    """Return the effects that a run of a file stays allowed to have.
 
-    This machine's own hosts need no grant, but tokens go to those alone that were named.
+    This machine's hosts need no grant; they are among them only if the user named them, because
+    tokens are sent only to hosts that the user named.
     """
     return [
         effect[:2]
@@ -283,25 +287,24 @@ def _remembered(reading: Received, may: Sequence[Effect]) -> list[grants.Grant]:
 
 
 def trust_files(files: Sequence[Received]) -> None:
-    """Let files do what they were found to do, until they change, and runs from now on.
+    """Grant files their effects until they change, and directories of runs theirs for good.
 
     Raises
     ------
     OSError
-        It cannot be written down.
+        The grants cannot be written.
     """
-    grants.remember({one.file: one.named for one in files if not one.file.is_dir()})
-    for one in files:
-        if one.file.is_dir():
-            grants.seal(one.file, _remembered(one, one.distinct()))
+    grants.remember({read.file: read.named for read in files if not read.file.is_dir()})
+    for run in (read for read in files if read.file.is_dir()):
+        grants.seal(run.file, _remembered(run, run.distinct()))
 
 
 @contextmanager
 def from_program(file: Path) -> Iterator[None]:
-    """Let the run that a program of the user's makes of a configuration read its files again.
+    """Grant a run that a user starts from Python the files of its configuration, for a resume.
 
-    What is checked within is the user's own, which nobody is asked about; ``file`` is where it will
-    be written. Its hosts are not named by that, and no worker is trusted.
+    The configuration is checked within the block, which refuses nothing; ``file`` is where it will
+    be written. Hosts and the section ``cluster`` are not granted by that.
     """
     with received(file, decide=False, asks=False) as program:
         yield
@@ -311,29 +314,27 @@ def from_program(file: Path) -> Iterator[None]:
 
 @contextmanager
 def allowing(options: Sequence[str]) -> Iterator[None]:
-    """Grant what the options ``--allow KIND=TARGET`` say, for one command and what it starts.
+    """Grant the effects of options ``--allow KIND=TARGET`` within the block, also to children.
 
     Raises
     ------
     InputError
-        One of them is none.
+        One of the options has another form.
     """
-    names = (ALLOW_VARIABLE, CLUSTER_VARIABLE)
-    before, token = {name: os.environ.get(name) for name in names}, _ADMITTED.set(())
-    grants_text = [";".join(f"{kind}={target}" for kind, target in map(parse_grant, options))]
+    allowed = [f"{kind}={target}" for kind, target in map(parse_grant, options)]
+    token = _ADMITTED.set(())
     try:
-        if options:
-            os.environ[ALLOW_VARIABLE] = ";".join([*grants_text, before[ALLOW_VARIABLE] or ""])
-        yield
+        with environment_restored((ALLOW_VARIABLE, CLUSTER_VARIABLE)):
+            if allowed:
+                allowed.append(os.environ.get(ALLOW_VARIABLE, ""))
+                os.environ[ALLOW_VARIABLE] = ";".join(allowed)
+            yield
     finally:
         _ADMITTED.reset(token)
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            os.environ |= {} if value is None else {name: value}
 
 
 def parse_grant(text: str) -> tuple[str, str]:
-    """Return kind and target of ``KIND=TARGET``; paths made absolute.
+    """Return the kind and the target of ``KIND=TARGET``; a path is made absolute.
 
     Raises
     ------
@@ -351,13 +352,13 @@ def parse_grant(text: str) -> tuple[str, str]:
 
 
 def keep(folder: Path, more: Sequence[grants.Grant] = ()) -> None:
-    """Note in the directory of a run what the run was granted, so that it can be gone on with."""
-    with suppress(OSError):  # no place for it: the user is asked again
+    """Record in the directory of a run what it was granted, so that it can be resumed."""
+    with suppress(OSError):  # it cannot be written: the user has to grant it again
         grants.seal(folder, [*_ADMITTED.get(), *more])
 
 
 def check_address(uri: str, folder: Path, key: str, *, typed: bool = False) -> None:
-    """Decide whether an address that stands in a file of a run's directory may be connected to.
+    """Refuse an address from a file in a run's directory if it may not be connected to.
 
     Raises
     ------
@@ -371,15 +372,15 @@ def check_address(uri: str, folder: Path, key: str, *, typed: bool = False) -> N
 
 
 def is_allowed(kind: str, target: str) -> bool:
-    """Return whether the user granted an effect by an option, or in the environment."""
+    """Return whether the user granted an effect by an option or in the environment."""
     return _is_among(Effect(kind, target), _session())
 
 
 def check_working_folder() -> None:
-    """Refuse settings of libraries in the working folder, which someone may have sent.
+    """Refuse settings of libraries in the working folder, since somebody else may have made it.
 
-    Numba and Matplotlib take theirs from there before any other. They name folders whose code is
-    loaded, and have programs started.
+    Numba and Matplotlib look for their settings there first, and these can name code to load and
+    programs to start.
 
     Raises
     ------
@@ -406,7 +407,7 @@ def is_named(uri: str, folder: Path) -> bool:
 
 
 def environment_for(uri: str, folder: Path) -> dict[str, str]:
-    """Return the environment of a process that logs: without tokens for hosts nobody named."""
+    """Return the environment of a process that logs: tokens only if the user named the host."""
     variables = child_environment()
     if not is_named(uri, folder):
         for name in _TOKENS:
@@ -417,27 +418,19 @@ def environment_for(uri: str, folder: Path) -> dict[str, str]:
 
 @contextmanager
 def without_tokens(uri: str, folder: Path) -> Iterator[None]:
-    """Take the tokens of the user's environment away meanwhile, unless the user named the host."""
-    before = dict(os.environ)
+    """Give this process the environment of :func:`environment_for` within the block."""
     after = environment_for(uri, folder)
-    changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
-    _have(after, changed)
-    try:
+    removed = os.environ.keys() - after.keys()
+    added = {name: text for name, text in after.items() if os.environ.get(name) != text}
+    with environment_restored([*removed, *added]):
+        for name in removed:
+            del os.environ[name]
+        os.environ.update(added)
         yield
-    finally:
-        _have(before, changed)
-
-
-def _have(values: Mapping[str, str], names: Collection[str]) -> None:
-    """Give variables of the environment these values, or none."""
-    for name in names:
-        os.environ.pop(name, None)
-        if name in values:
-            os.environ[name] = values[name]
 
 
 def trust_cluster() -> None:
-    """Let sections ``cluster`` bring code, in this process and those that it starts."""
+    """Allow sections ``cluster`` to bring code, in this process and those that it starts."""
     os.environ[CLUSTER_VARIABLE] = "1"
 
 
@@ -463,21 +456,13 @@ def _session() -> list[tuple[str, str]]:
 
 
 def _is_among(effect: Effect, granted: Sequence[tuple[str, str]]) -> bool:
-    """Return whether some grant covers an effect."""
-    kind = effect.kind
-    for granted_kind, target in granted:
-        if granted_kind == kind and target == effect.target:
-            return True
-        if kind == "host" == granted_kind and target.lower() == effect.target:
-            return True
-        folders = ("read", "write") if kind == "read" else (kind,)
-        if (
-            kind in ("read", "write")
-            and granted_kind in folders
-            and _below(effect.target, Path(target))
-        ):
-            return True
-    return False
+    """Return whether some grant covers an effect; a grant to write covers reading."""
+    if effect.kind in ("read", "write"):
+        kinds = {effect.kind, "write"}
+        return any(k in kinds and _below(effect.target, Path(target)) for k, target in granted)
+    if effect.kind == "host":  # the hosts of addresses are in small letters
+        granted = [(kind, target.lower()) for kind, target in granted]
+    return effect[:2] in granted
 
 
 def _is_free(effect: Effect, file: Path) -> bool:
@@ -492,12 +477,12 @@ def _is_free(effect: Effect, file: Path) -> bool:
 
 
 def _folder_of(file: Path) -> Path:
-    """Return the folder of a file; of a run its directory itself."""
+    """Return the folder of a file, or the directory of a run itself."""
     return file.absolute() if file.is_dir() else file.absolute().parent
 
 
 def _own_folders(kind: str) -> Iterator[Path]:
-    """Yield the folders of the user's that files may use: the cache, and to read the data sets."""
+    """Yield the user's folders that any file may use: the cache and, to read, the data sets."""
     data, cache = os.environ.get(DATA_VARIABLE), cache_dir()
     if data and kind == "read":
         yield Path(data).expanduser()
@@ -506,7 +491,7 @@ def _own_folders(kind: str) -> Iterator[Path]:
 
 
 def is_at_home(path: str | Path, home: Path) -> bool:
-    """Return whether a path lies in a folder or below it, and is not hidden there."""
+    """Return whether a path lies below a folder, which is not the root, and is not hidden there."""
     if not _below(path, home) or home == Path(home.anchor):
         return False
     inner = Path(path).resolve().relative_to(home.resolve())
@@ -518,18 +503,9 @@ def _below(path: str | Path, folder: Path) -> bool:
 
 
 def _flat(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the plain values of nested mappings and lists by their dotted keys."""
-    items = (
-        tree.items()
-        if isinstance(tree, Mapping)
-        else enumerate(tree)
-        if isinstance(tree, list)
-        else ()
-    )
-    for key, value in items:
+    """Yield all values in nested mappings and lists, and these themselves, with dotted keys."""
+    for key, value in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
         name = f"{prefix}.{key}" if prefix else str(key)
+        yield name, value
         if isinstance(value, Mapping | list):
-            yield name, value
             yield from _flat(value, name)
-        else:
-            yield name, value

@@ -1,8 +1,8 @@
-"""MLflow's client bounded: which places it opens, which passwords it reads, how long it waits.
+"""Limits for MLflow's client: the file stores it opens, the passwords it reads, its waiting time.
 
 MLflow and requests have no options for these three, so functions of theirs are replaced: the one
-by which MLflow opens a place for files, the one that reads its file of passwords, and the reading
-of an answer by requests. :func:`guard_mlflow` does it once in a process.
+by which MLflow opens a store of files, the one that reads its file of passwords, and the one by
+which requests reads an answer. :func:`guard_mlflow` does it once in a process.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any
 
 from framework.security.policy import NO_CREDENTIALS
 
-_MOST_ANSWER = 3 * 10**7  # bytes of a server's, unpacked
-_LONGEST_ANSWER = 600.0  # seconds
+_MOST_ANSWER = 3 * 10**7  # bytes in an answer, unpacked
+_LONGEST_ANSWER = 600.0  # seconds until an answer has arrived
 _PACKINGS = ("identity", "gzip", "x-gzip", "deflate", "")
 
 
 def guard_mlflow(check: Callable[[str, str], None]) -> None:
-    """Bound what MLflow does in this process.
+    """Limit what MLflow does in this process.
 
     Parameters
     ----------
     check : callable
-        Is given the address of a place for files and that of the store that named it; it raises an
-        :class:`~framework.errors.InputError` where nothing may be sent there.
+        Takes the address of a store of files and that of the tracking server that named it; raises
+        an :class:`~framework.errors.InputError` if nothing may be sent there.
     """
     _guard_artifacts(check)
     _guard_credentials()
@@ -36,7 +36,7 @@ def guard_mlflow(check: Callable[[str, str], None]) -> None:
 
 
 def _guard_artifacts(check: Callable[[str, str], None]) -> None:
-    """Have MLflow ask ``check`` before it opens any place for files."""
+    """Make MLflow call ``check`` before it opens a store of files that a server named."""
     from mlflow.store.artifact import artifact_repository_registry as places
 
     registry = places._artifact_repository_registry
@@ -47,7 +47,7 @@ def _guard_artifacts(check: Callable[[str, str], None]) -> None:
     def asked(
         artifact_uri: str, tracking_uri: str | None = None, registry_uri: str | None = None
     ) -> Any:
-        if tracking_uri is not None:  # what a client of a store was answered; else the user's own
+        if tracking_uri is not None:  # a server named the store; otherwise the user did
             check(artifact_uri, tracking_uri)
         return open_place(artifact_uri, tracking_uri, registry_uri)
 
@@ -56,7 +56,7 @@ def _guard_artifacts(check: Callable[[str, str], None]) -> None:
 
 
 def _guard_credentials() -> None:
-    """Have MLflow leave its file of passwords to servers that the user named."""
+    """Make MLflow read its file of passwords only for servers that the user named."""
     from mlflow.utils import credentials
 
     read = credentials._read_mlflow_creds_from_file
@@ -71,10 +71,10 @@ def _guard_credentials() -> None:
 
 
 def _guard_answers() -> None:
-    """Have answers of servers read no further than a machine holds, nor longer than one waits.
+    """Limit the size of a server's answer and the time it takes.
 
-    A server that sends a byte now and then keeps every read waiting for the next: so the connection
-    is shut when its time is over, whatever is waited for.
+    A timeout of each read is not enough: a server that sends a byte now and then never exceeds it.
+    So the connection is shut when the time for the whole answer is over.
     """
     from requests.adapters import HTTPAdapter
     from urllib3.connection import HTTPConnection
@@ -124,6 +124,6 @@ def _guard_answers() -> None:
 
 
 def _hang_up(connection: socket.socket) -> None:
-    """End a connection that another thread waits for; one of TLS below its own layer."""
+    """Shut a connection that another thread waits for, below its TLS layer if it has one."""
     with suppress(OSError):
         socket.socket.shutdown(connection, socket.SHUT_RDWR)

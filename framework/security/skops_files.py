@@ -1,10 +1,10 @@
 """Write and read fitted estimators in skops's format, without trusting who wrote the file.
 
-A ``.skops`` file is a zip of ``schema.json``, a tree of nodes that each name a type and how to
-make it, and of arrays. skops imports and calls what the nodes name, if told to trust it. Here
-every node must be of a kind that is known to make plain data or an object of the fixed list in
-:mod:`framework.security.allowed_types`; all others, known or not, are refused. What is handed to
-skops is written anew from the checked nodes, so that it reads what was checked and nothing else.
+A ``.skops`` file is a zip of arrays and of ``schema.json``: a tree of nodes, each of which names a
+type and how to make an object of it. skops imports and calls what the nodes name, if told to trust
+it. Here every node must be of a kind that makes plain data or an object of the fixed list in
+:mod:`framework.security.allowed_types`; all others are refused. The file that is passed to skops is
+written anew from the checked nodes, so that skops cannot read anything that was not checked.
 """
 
 from __future__ import annotations
@@ -38,24 +38,25 @@ _ADVICE = {
 
 
 class Refused(Exception):
-    """Why a file is not loaded: what was found in it."""
+    """A file is not loaded; the message names what was found in it."""
 
 
 class Schema:
-    """The nodes of one file.
+    """The checked nodes of a file.
 
     Parameters
     ----------
     content : bytes
+        Content of the file.
     also : collection of str
-        Full names of classes to trust beyond the fixed list.
+        Full names of classes to trust in addition to the fixed list.
 
     Attributes
     ----------
     types : set of str
         Full names of all types in it, all of them trusted.
     content : bytes
-        The file written anew.
+        The file written anew from the checked nodes.
 
     Raises
     ------
@@ -87,7 +88,7 @@ class Schema:
             raise Refused("a node without a kind")
         if depth > JSON_DEPTH:
             raise Refused(f"more than {JSON_DEPTH} levels of nodes")
-        node.pop("__id__", None)  # by which skops would take another node in its place
+        node.pop("__id__", None)  # skops would take an earlier node of the same id in its place
         kind = node["__loader__"]
         if kind not in _KINDS:
             raise Refused(_refused(kind, _name(node)))
@@ -141,7 +142,7 @@ class Schema:
             self._arrays[name] = compiled.rewritten_sparse(member(self._zip, name))
 
     def _partial(self, node: Node, depth: int) -> None:
-        """Let pass what boosting on histograms writes beside categories, and nothing else."""
+        """Accept the call of ``CHECK`` that boosting on histograms writes, and no other."""
         parts = node["content"]
         func = parts["func"]
         if (func["__loader__"], _name(func)) != ("FunctionNode", allowed_types.CHECK):
@@ -213,7 +214,7 @@ class Schema:
             raise Refused(f"{name} with a state of another kind")
 
     def _identity(self, options: Mapping[str, Node]) -> None:
-        """Refuse a ``FunctionTransformer`` that calls a function of the user's."""
+        """Refuse a ``FunctionTransformer`` with a function other than ``CHECK``."""
         func = options["func"]
         options_used = [
             self.value(options[key]) for key in ("inverse_func", "kw_args", "inv_kw_args")
@@ -247,7 +248,7 @@ class Schema:
         raise Refused(f"{_name(node)} where a plain value is expected")
 
     def _array_of(self, node: Node) -> Any:
-        """Return the array of a node, none of objects."""
+        """Return the array of a node; arrays of objects are refused."""
         name = node["file"]
         if node["type"] != "numpy" or name not in self._names:
             raise Refused("an array without its file")
@@ -257,7 +258,7 @@ class Schema:
 
 
 def plain(node: Node) -> Any:
-    """Return the value of a node of JSON."""
+    """Return the value of a ``JsonNode``."""
     return json.loads(node["content"])
 
 
@@ -268,16 +269,16 @@ def checked(content: bytes, name: str, also: Collection[str] = ()) -> Schema:
     ----------
     content : bytes
     name : str
-        What to call it in messages.
+        Name of the file in messages.
     also : collection of str
-        Full names of classes to trust beyond the fixed list.
+        Full names of classes to trust in addition to the fixed list.
 
     Raises
     ------
     InputError
-        It is damaged, or something in it is not trusted.
+        The file is damaged, or something in it is not trusted.
     Unsound
-        Compiled code would be led astray by it.
+        Compiled code would use numbers in it as wrong indices.
     """
     try:
         return Schema(content, also)
@@ -288,14 +289,14 @@ def checked(content: bytes, name: str, also: Collection[str] = ()) -> Schema:
         ) from error
     except Unsound:
         raise
-    except Exception as error:  # what a forger writes may fail anywhere
+    except Exception as error:  # a forged file may fail anywhere
         raise InputError(
             f"{name}: expected a model, found it damaged ({type(error).__name__}: {error})"
         ) from error
 
 
 def _refused(kind: str, name: str) -> str:
-    """Say what a node of an unknown kind or type is, and what to do where that is known."""
+    """Return what a refused node is, with advice on what to use instead if there is any."""
     if kind in ("FunctionNode", "MethodNode", "OperatorFuncNode", "PartialNode"):
         return f"the function {name}, and no function is taken from a file"
     if kind == "TypeNode":
@@ -311,7 +312,7 @@ def _name(node: Node) -> str:
 
 
 def _checked_names(file: zipfile.ZipFile, packed: int) -> frozenset[str]:
-    """Return the names of a zip's files, each once, together of a size that can be held."""
+    """Return the names of a zip's members, after checks of their sizes."""
     try:
         check_members(file, packed, ESTIMATOR_BYTES)
     except (TooLarge, zipfile.BadZipFile) as error:
@@ -372,21 +373,21 @@ def dump_estimator(estimator: Any, name: str, also: Collection[str] = ()) -> byt
     ----------
     estimator : estimator
     name : str
-        What to call it in messages.
+        Name of the model in messages.
     also : collection of str
-        Full names of classes that it may hold beyond the fixed list, those that the user trusts and
-        those that are registered.
+        Full names of classes that it may hold in addition to the fixed list, the classes that the
+        user trusts and those that are registered.
 
     Raises
     ------
     InputError
-        It holds a type that :func:`load_estimator` would refuse.
+        skops cannot write it, or :func:`load_estimator` would refuse it.
     """
     from skops import io
 
     try:
         content: bytes = io.dumps(estimator)
-    except Exception as error:  # skops says in many ways what it cannot write
+    except Exception as error:  # skops has no common class of errors
         raise InputError(
             f"{name}: expected a model that can be written in skops's format, found "
             f"{type(estimator).__name__}, which cannot ({error})"
@@ -405,21 +406,21 @@ def dump_estimator(estimator: Any, name: str, also: Collection[str] = ()) -> byt
 def load_estimator(content: bytes, name: str, also: Collection[str] = ()) -> Any:
     """Load an estimator from skops's format.
 
-    The whole file is checked before anything is made of it, and what is made of it before it is
-    asked.
+    The whole file is checked before any object is made from it, and the estimator before it is
+    returned.
 
     Parameters
     ----------
     content : bytes
     name : str
-        What to call it in messages.
+        Name of the file in messages.
     also : collection of str
-        Further classes to trust, by their full names, as for :func:`dump_estimator`.
+        Full names of further classes to trust, as for :func:`dump_estimator`.
 
     Raises
     ------
     InputError
-        It is damaged, or holds something that is not trusted.
+        The file is damaged, or holds something that is not trusted.
     """
     from skops import io
 

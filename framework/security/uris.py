@@ -1,9 +1,9 @@
-"""Addresses of stores: where they lead, and how their passwords stay out of every file and message.
+"""Addresses of stores: where they lead, and how passwords are kept out of files and messages.
 
-A configuration writes ``${NAME}`` where a user or a password belongs: what is written down, shown
-and given to other processes has the name; the value is taken from the environment where a
-connection is made. An address is read by one strict grammar, so that no library that connects can
-read another host in it than :mod:`~framework.security.policy` did.
+A configuration writes ``${NAME}`` in place of a user or a password. Only the name is written to
+files, shown, and passed to other processes; the value is taken from the environment when a
+connection is made. Addresses are read by one strict grammar, so that a library that connects cannot
+see another host in an address than :mod:`~framework.security.policy` has checked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 
 from framework.errors import InputError
 
-# in a web address a password ends before the first slash, for a database's driver at the last @
+# The password of a web address ends before the first slash, that of a database's at the last @.
 _WEB = re.compile(r"(https?://[^/:@?#]*):([^/?#]*)@")
 _STORE = re.compile(r"((?<!http)(?<!https)://[^/:@?#]*):(\$\{\w+\}|.*)@")
 _SECRETS = (
@@ -54,13 +54,13 @@ class Address(NamedTuple):
     kind : str
         ``sqlite``, ``http``, ``https``, ``grpc``, ``databricks`` or ``database``.
     host : str
-        In small letters; empty for what is on this machine's disk.
+        In small letters; empty for a SQLite store.
     file : str
         The file of a SQLite store; empty for all others.
     variables : tuple of str
-        Those of the environment that stand for a user or a password.
+        The environment variables that stand for a user or a password.
     options : bool
-        Whether it has options that a database's driver may read files or connect elsewhere for.
+        Whether it has options that may make a database's driver read files or connect elsewhere.
     """
 
     kind: str
@@ -76,9 +76,9 @@ def address_of(uri: str, kinds: Collection[str] = TRACKING) -> Address:
     Raises
     ------
     ValueError
-        It is none of the kinds, or cannot be read in one way alone.
+        It is of none of these kinds, or is not unambiguous.
     """
-    scheme = _SCHEME.match(uri)  # without one, a library may read what none of us sees in it
+    scheme = _SCHEME.match(uri)  # without one, libraries differ in how they read an address
     name = scheme[1] if scheme else uri
     kind = "database" if _DATABASE.fullmatch(name) else name
     if kind not in kinds:
@@ -109,7 +109,7 @@ def address_of(uri: str, kinds: Collection[str] = TRACKING) -> Address:
         kind,
         host or _HOST_FREE,
         variables=tuple(dict.fromkeys(_NAME.findall(uri))),
-        # a driver without a host reads its own settings for one
+        # without a host, a driver takes one from its own settings
         options=kind == "database" and (bool(keys - _HARMLESS) or not host),
     )
 
@@ -128,15 +128,15 @@ def _file_of(uri: str) -> str:
     path = uri.removeprefix("sqlite:///")
     if path == uri:
         raise ValueError(f"expected sqlite:///FILE, found {uri!r}")
-    coded = re.sub(r"%(?!00)[0-9A-Fa-f]{2}", "", path)  # SQLAlchemy takes them back, once
+    rest = re.sub(r"%(?!00)[0-9A-Fa-f]{2}", "", path)  # without the codes that SQLAlchemy decodes
     plain = unquote(path)
-    if not plain or plain.startswith("file:") or re.search(r"[?#%\x00-\x1f]", coded):
+    if not plain or plain.startswith("file:") or re.search(r"[?#%\x00-\x1f]", rest):
         raise ValueError(f"expected the plain path of a file, found {uri!r}")
     return plain
 
 
 def sqlite_uri(file: Path) -> str:
-    """Return the address of a SQLite file, whatever signs are in its path."""
+    """Return the address of a SQLite file; special characters of its path are percent-encoded."""
     coded = re.sub(r"[?#%\x00-\x1f]", lambda sign: f"%{ord(sign[0]):02X}", file.as_posix())
     return f"sqlite:///{coded}"
 
@@ -151,7 +151,7 @@ def _listed(kinds: Collection[str]) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine by any name that no other machine can have."""
+    """Return whether a host name or IP address always means this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -159,19 +159,19 @@ def is_loopback(host: str) -> bool:
 
 
 def public_uri(uri: str) -> str:
-    """Return the URI with its passwords hidden; names of variables stay."""
+    """Return the address with its passwords hidden; names of variables stay."""
     for secret in (_WEB, _STORE, _QUERY):
         uri = secret.sub(lambda m: m[0] if _is_named(m[2]) else _hidden(m), uri)
     return uri
 
 
 def without_password(uri: str) -> str:
-    """Return a URI that may be written down.
+    """Return an address unchanged if it contains no password.
 
     Raises
     ------
     ValueError
-        There is a password in it; the message does not say which.
+        It contains a password, which the message does not repeat.
     """
     if public_uri(uri) != uri:
         raise ValueError(
@@ -182,10 +182,10 @@ def without_password(uri: str) -> str:
 
 
 def expanded(uri: str) -> str:
-    """Return the URI with the variables of the environment that it names; to connect with.
+    """Return the address with the values of the environment variables that it names.
 
-    What a value has of an address's own signs is written in percent signs: whatever it is, it
-    stays the user or the password.
+    Characters of a value that have a meaning in addresses are percent-encoded, so that the value
+    stays a user or a password.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def expanded(uri: str) -> str:
 
 
 def redacted(text: str, uri: str) -> str:
-    """Return a text, of a driver's say, without the values of the variables that the URI names."""
+    """Return a text, such as a driver's message, without the values of an address's variables."""
     for name in _NAME.findall(uri):
         secret = os.environ.get(name)
         for spelling in (secret, secret and quote(secret, safe="%!$&'()*+,;=~")):

@@ -44,9 +44,9 @@ def assert_same(found: Evaluated, expected: Evaluated) -> None:
 
 def wait_for_pids(evaluator: RayEvaluator, n: int) -> list[int]:
     deadline = time.monotonic() + 120
-    while len(evaluator.pids()) < n and time.monotonic() < deadline:
+    while len(evaluator.pool.ready) < n and time.monotonic() < deadline:
         evaluator.pool.step(0.1)
-    return evaluator.pids()
+    return [slot.pid for slot in evaluator.pool.ready if slot.pid is not None]
 
 
 def genomes(n: int, d: int = 4) -> Array:

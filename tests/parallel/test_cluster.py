@@ -277,7 +277,7 @@ def quick(monkeypatch):
 
 
 def test_a_death_ends_a_wait(quick):
-    with pytest.raises(ClusterError, match=r"^it died; what was told is kept"), guarded(died):
+    with pytest.raises(ClusterError, match=r"^it died; all results so far are kept"), guarded(died):
         time.sleep(20)
 
 

@@ -107,7 +107,7 @@ def test_sigkill_changes_nothing(make: Make) -> None:
         os.kill(pid, signal.SIGKILL)
     rest = collect_all(ray, 200 - sum(map(len, pieces)))
     assert_same(Evaluated.concat([*pieces, rest]), score(SerialEvaluator(problem, 7), X))
-    assert not set(victims) & set(ray.pids())
+    assert not set(victims) & set(wait_for_pids(ray, 0))
 
 
 @pytest.mark.slow
@@ -150,8 +150,8 @@ def test_twenty_kills_at_random_leave_the_same_front(make: Make) -> None:
     def kill() -> None:
         while len(killed) < 20:
             time.sleep(rng.uniform(0.05, 0.6))
-            if ray.pids():
-                killed.append(rng.choice(ray.pids()))
+            if wait_for_pids(ray, 0):
+                killed.append(rng.choice(wait_for_pids(ray, 0)))
                 with suppress(ProcessLookupError):
                     os.kill(killed[-1], signal.SIGKILL)
 
@@ -376,7 +376,7 @@ def test_pieces_come_back_in_order_although_workers_die(make: Make) -> None:
     ray = make(Sphere())
     results = ray.map(power, 3, list(range(30)))
     found = [next(results)]
-    os.kill(ray.pids()[0], signal.SIGKILL)
+    os.kill(wait_for_pids(ray, 0)[0], signal.SIGKILL)
     assert found + list(results) == [3.0**i for i in range(30)]
     for _ in ray.map(power, 5, list(range(20))):
         break  # what is under way then must not answer the next
