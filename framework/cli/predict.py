@@ -80,8 +80,9 @@ class Serve:
 
     @staticmethod
     def run(args: argparse.Namespace) -> Result:
-        from framework.models.service import Service, is_loopback
+        from framework.models.service import Service
         from framework.models.store import load_model
+        from framework.security import is_loopback
 
         model = load_model(args.model)
         service = Service(model, args.host, args.port)

@@ -1,8 +1,8 @@
-"""Boosted trees of XGBoost and CatBoost as plain numbers, and how they answer.
+"""Boosted trees of XGBoost and CatBoost as plain numbers, and their predictions.
 
-What is fitted by one of these libraries is turned into an array at once, and all that follows asks
-the array: a model measured in a search answers the same to the bit when it is exported, and needs
-no library where it is served. No parser of compiled code ever reads such a file.
+A model that one of these libraries has fitted is turned into an array at once, and all predictions
+are made from the array. So an exported model predicts the same to the bit as in the search, needs
+no library where it is served, and no compiled parser ever reads its file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PARAMETERS = {
             random_strength rsm scale_pos_weight subsample""",
     }.items()
 }
-"""What a configuration may set: the libraries hide it, or take names of files beside it."""
+"""Parameters that a configuration may set: the signatures either hide them or also take files."""
 
 ALWAYS: dict[str, dict[str, Any]] = {
     "lightgbm.LGBMClassifier": {"n_jobs": 1},
@@ -45,30 +45,31 @@ ALWAYS: dict[str, dict[str, Any]] = {
         "thread_count": 1,
     },
 }
-"""What is set unless the configuration says otherwise."""
+"""Parameters that are set unless the configuration says otherwise."""
 
 _FEATURE, _THRESHOLD, _LEFT, _RIGHT, _ROOT, _VALUES = range(6)  # columns of the array
 _CELLS = 2**22  # records times trees that are walked at a time
-_DEEPEST = 1_024  # steps of a walk: a received file that asks for more would not end
+_DEEPEST = 1_024  # levels of a tree; a forged file could make predictions last for ever
 
 
 class BoostedTrees:
-    """A sum of trees for each class, or for the second one of two, and what it makes likely.
+    """Sums of trees as scores of the classes, turned into probabilities.
 
     Parameters
     ----------
     classes : (K,)
     array : float64 (1 + nodes, 5 + outputs)
-        There is one output for two classes, else K. The first row has the number of features,
-        four zeros, and what is added to each output. Each further row is a node: its feature, or -1
-        of a leaf; the float32 below which a value goes left; the rows of its children; whether it
-        is a root; what a leaf adds to each output.
+        There is one output for two classes (the score of the second one), else K. The first row
+        has the number of features, four zeros, and the base score of each output. Each further row
+        is a node: its feature, or -1 for a leaf; the float32 threshold below which a value goes
+        left; the rows of its children; whether it is a root (0 or 1); what a leaf adds to each
+        output.
 
     Raises
     ------
     InputError
-        An array that is none of trees: children come after their one parent, within 1,024 steps
-        of a root, and features are there.
+        The array does not describe trees: every child must come after its only parent and within
+        1,024 steps of a root, and all features must exist.
     """
 
     def __init__(self, classes: Array, array: FloatArray) -> None:
@@ -77,12 +78,13 @@ class BoostedTrees:
         self._check(outputs)
         self.n_features_in_ = int(array[0, _FEATURE])
         self._base, self._values = array[0, _VALUES:], array[:, _VALUES:]
+        # a leaf is its own child, so that all walks can go on until the longest one ends
         leaf = array[:, _FEATURE] < 0
-        place = np.arange(len(array))
+        rows = np.arange(len(array))
         self._feature: IntArray = np.where(leaf, 0, array[:, _FEATURE]).astype(np.int64)
         self._threshold = array[:, _THRESHOLD].astype(np.float32)
-        self._left: IntArray = np.where(leaf, place, array[:, _LEFT]).astype(np.int64)
-        self._right: IntArray = np.where(leaf, place, array[:, _RIGHT]).astype(np.int64)
+        self._left: IntArray = np.where(leaf, rows, array[:, _LEFT]).astype(np.int64)
+        self._right: IntArray = np.where(leaf, rows, array[:, _RIGHT]).astype(np.int64)
         self._roots: IntArray = np.flatnonzero(array[:, _ROOT])
 
     def _check(self, outputs: int) -> None:
@@ -112,15 +114,18 @@ class BoostedTrees:
             )
 
     def _is_shallow(self, children: IntArray, parents: IntArray) -> bool:
-        """Return whether no node (children, 2) has two parents, or is too far from its root."""
+        """Return whether every node has at most one parent and is near enough to its root.
+
+        ``children`` (inner nodes, 2) are the rows of the children of ``parents`` (inner nodes,).
+        """
         entered = np.bincount(children.ravel(), minlength=len(self._array))
         if (entered + self._array[:, _ROOT] > 1).any():
             return False
-        of_node = np.zeros((len(self._array), 2), dtype=np.int64)
-        of_node[parents] = children
+        children_of = np.zeros((len(self._array), 2), dtype=np.int64)  # 0: no child
+        children_of[parents] = children
         level, steps = np.flatnonzero(self._array[:, _ROOT]), 0
         while len(level) and steps <= _DEEPEST:
-            below = of_node[level].ravel()
+            below = children_of[level].ravel()
             level, steps = below[below > 0], steps + 1
         return not len(level)
 
@@ -140,16 +145,17 @@ class BoostedTrees:
         return np.asarray(softmax(sums, axis=1), dtype=np.float64)
 
     def _sums(self, X: FloatArray) -> FloatArray:
-        values = X.astype(np.float32)  # as the libraries compare them
+        """Return the scores (n, outputs): all records walk down all trees side by side."""
+        values = X.astype(np.float32)  # both libraries compare values of this precision
         rows = np.arange(len(X))[:, None]
-        at = np.repeat(self._roots[None], len(X), axis=0)
+        nodes = np.repeat(self._roots[None], len(X), axis=0)  # (n, trees)
         while True:
-            below = values[rows, self._feature[at]] < self._threshold[at]
-            below_it = np.where(below, self._left[at], self._right[at])
-            if np.array_equal(below_it, at):
+            goes_left = values[rows, self._feature[nodes]] < self._threshold[nodes]
+            children = np.where(goes_left, self._left[nodes], self._right[nodes])
+            if np.array_equal(children, nodes):
                 break
-            at = below_it
-        outputs = (self._values[:, k][at].sum(axis=1) for k in range(len(self._base)))
+            nodes = children
+        outputs = (self._values[:, k][nodes].sum(axis=1) for k in range(len(self._base)))
         return np.column_stack(list(outputs)) + self._base
 
     def predict(self, X: FloatArray) -> Array:
@@ -157,15 +163,15 @@ class BoostedTrees:
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
     def to_array(self) -> FloatArray:
-        """Return the array of the constructor."""
+        """Return the array that the constructor takes."""
         return self._array
 
 
 def as_plain(estimator: Any) -> Any:
-    """Return a fitted estimator, one of XGBoost or CatBoost as :class:`BoostedTrees`.
+    """Return a fitted estimator of XGBoost or CatBoost as :class:`BoostedTrees`.
 
-    One that has other than trees of plain numbers and one probability for each class stays as it
-    is.
+    Other estimators are returned unchanged, and so are those whose trees split categories or whose
+    objective does not give one probability per class.
     """
     library = type(estimator).__module__.partition(".")[0]
     if library == "xgboost":
@@ -178,8 +184,8 @@ def as_plain(estimator: Any) -> Any:
 def _of_xgboost(estimator: Any) -> BoostedTrees | None:
     learner = json.loads(estimator.get_booster().save_raw("json"))["learner"]
     booster, objective = learner["gradient_booster"], learner["objective"]["name"]
-    likely = objective in ("binary:logistic", "multi:softprob")
-    if booster["name"] != "gbtree" or not likely or hasattr(estimator, "best_iteration"):
+    probabilistic = objective in ("binary:logistic", "multi:softprob")
+    if booster["name"] != "gbtree" or not probabilistic or hasattr(estimator, "best_iteration"):
         return None
     parameters, classes = learner["learner_model_param"], estimator.classes_
     outputs = 1 if len(classes) == 2 else len(classes)
@@ -192,17 +198,18 @@ def _of_xgboost(estimator: Any) -> BoostedTrees | None:
         if tree["categories"] or tree["tree_param"]["size_leaf_vector"] not in ("0", "1"):
             return None
         left = np.asarray(tree["left_children"])
-        number = np.asarray(tree["split_conditions"], dtype=np.float32)
+        # one list holds the thresholds of inner nodes and the values of leaves
+        numbers = np.asarray(tree["split_conditions"], dtype=np.float32)
         values = np.zeros((len(left), outputs))
-        values[:, output] = np.where(left < 0, number, 0)
+        values[:, output] = np.where(left < 0, numbers, 0)
         right = np.asarray(tree["right_children"])
         feature = np.where(left < 0, -1, tree["split_indices"])
-        rows.add(feature, np.where(left < 0, 0, number), left, right, values)
+        rows.add(feature, np.where(left < 0, 0, numbers), left, right, values)
     return BoostedTrees(classes, rows.array())
 
 
 def _of_catboost(estimator: Any) -> BoostedTrees | None:
-    with TemporaryDirectory() as folder:  # the library writes to files alone
+    with TemporaryDirectory() as folder:  # the library can only write to files
         path = Path(folder, "model.json")
         estimator.save_model(str(path), format="json")
         model = json.loads(path.read_text(encoding="utf-8"))
@@ -220,17 +227,20 @@ def _of_catboost(estimator: Any) -> BoostedTrees | None:
         if any(split["split_type"] != "FloatFeature" for split in splits):
             return None
         depth = len(splits)
-        # a whole tree, row after row: the first split decides the lowest bit of a leaf's number
-        turns, leaf = np.arange(2**depth), np.zeros(2**depth, dtype=np.int64)
+        # An oblivious tree has the same split in all nodes of a level. It becomes a complete
+        # binary tree in breadth-first order. CatBoost numbers leaves the other way round: the first
+        # split decides the lowest bit. So the leaf at a position has the number with reversed bits.
+        positions, leaf = np.arange(2**depth), np.zeros(2**depth, dtype=np.int64)
         for bit in range(depth):
-            leaf |= (turns >> (depth - 1 - bit) & 1) << bit
+            leaf |= (positions >> (depth - 1 - bit) & 1) << bit
         inner, nodes = 2**depth - 1, np.arange(2 ** (depth + 1) - 1)
         level = np.log2(nodes[:inner] + 1).astype(np.int64)
         borders = np.array([split["border"] for split in splits], dtype=np.float32)
-        of_split = np.array([split["float_feature_index"] for split in splits], dtype=np.int64)
+        features_split = [split["float_feature_index"] for split in splits]
         feature, threshold = np.full(len(nodes), -1), np.zeros(len(nodes))
-        feature[:inner] = of_split[level]
-        threshold[:inner] = np.nextafter(borders, np.float32(np.inf))[level]  # above it is right
+        feature[:inner] = np.array(features_split, dtype=np.int64)[level]
+        # CatBoost goes right above the border, we from the threshold on: take the next float32
+        threshold[:inner] = np.nextafter(borders, np.float32(np.inf))[level]
         values = np.zeros((len(nodes), outputs))
         values[inner:] = scale * np.reshape(tree["leaf_values"], (2**depth, outputs))[leaf]
         rows.add(feature, threshold, 2 * nodes + 1, 2 * nodes + 2, values)
@@ -238,7 +248,7 @@ def _of_catboost(estimator: Any) -> BoostedTrees | None:
 
 
 class _Rows:
-    """The array of :class:`BoostedTrees`, tree after tree."""
+    """The array of :class:`BoostedTrees`, built tree after tree."""
 
     def __init__(self, features: int, base: FloatArray) -> None:
         self._parts = [np.concatenate([[features, 0, 0, 0, 0], base])[None]]

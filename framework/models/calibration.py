@@ -1,9 +1,9 @@
-"""Calibrated probabilities of a classifier, and whether an answer is confident enough.
+"""Calibration of a classifier's probabilities, and whether an answer is confident enough.
 
 A classifier that is 90% confident should be right in 90% of the cases. The map from a classifier's
-probabilities to calibrated ones is fitted by cross-validation within the training records, on
-probabilities of classifiers that have not seen the record. It is then applied to the classifier
-that is trained on all training records, as scikit-learn's
+probabilities to calibrated ones is fitted by cross-validation within the training records: on
+probabilities of each record from a classifier that was not trained on it. It is then applied to the
+classifier that is trained on all training records, as scikit-learn's
 ``CalibratedClassifierCV(ensemble=False)`` does. Validation and test records are not used for it.
 """
 
@@ -22,25 +22,29 @@ from framework.errors import InputError
 
 FOLDS = 5
 CONFIDENCE_SLACK = 1e-9
-"""How far below its threshold a probability may be, so that a tie does not hang on rounding."""
+"""How far below its threshold a probability may be, so that rounding does not decide ties."""
 
-_CLIP = 1e-6  # probabilities nearer to 0 or 1 count as this near: their logits stay finite
-_RIDGE = 1e6  # C of the sigmoid's fit: regular also where the scores are constant
-_LENGTH = 8  # bytes that say how long a stored classifier is
+_CLIP = 1e-6  # smallest distance of a probability from 0 and 1, so that logits are finite
+_RIDGE = 1e6  # C of the sigmoid's fit: so weak a penalty only matters if all scores are equal
+_LENGTH = 8  # bytes that hold the length of a stored classifier
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A map of probabilities: a curve for each class, or for the second one of two; or one for all.
+    """A map of probabilities to calibrated ones.
+
+    It has a curve for each class, for two classes only one (of the second class), and for the
+    method ``softmax`` a single matrix.
 
     Attributes
     ----------
     method : {'isotonic', 'sigmoid', 'softmax'}
     curves : tuple of numpy.ndarray of float64
         ``isotonic``: shape (2, knots), probabilities before and after, linear in between.
-        ``sigmoid``: shape (2,), slope and offset in the logit (Platt 1999).
-        ``softmax``: a single one, shape (classes, classes + 1): weights of the logarithms of all
-        probabilities, and an offset, for the logarithm of each (Kull et al. 2019).
+        ``sigmoid``: shape (2,), slope and offset of the calibrated logit as a linear function of
+        the logit (Platt 1999).
+        ``softmax``: shape (classes, classes + 1). Row k has the weights and the offset by which the
+        logarithms of all probabilities give the score of class k (Kull et al. 2019).
     """
 
     method: str
@@ -49,8 +53,8 @@ class Calibration:
     def apply(self, P: FloatArray) -> FloatArray:
         """Return calibrated probabilities, shape (n, classes), rows summing to 1.
 
-        More than two classes are calibrated one against the rest and divided by their sum; where
-        all of them are 0, all classes are as likely.
+        With more than two classes, the probability of each is calibrated against the rest and
+        divided by their sum; if all of them are 0, the classes are equally likely.
         """
         if self.method == "softmax":
             logs = np.log(np.clip(P, _CLIP, 1.0))
@@ -76,13 +80,7 @@ class Calibration:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Calibration:
-        """Return what ``to_json`` wrote.
-
-        Raises
-        ------
-        InputError
-            It is something else.
-        """
+        """Return the calibration that :meth:`to_json` wrote; raises InputError for other values."""
         try:
             method, points = plain["method"], plain["curves"]
             curves = tuple(np.array(curve, dtype=np.float64) for curve in points)
@@ -121,13 +119,13 @@ def fit_calibration(
     y : numpy.ndarray of int64, shape (n,)
         Class codes.
     weights : numpy.ndarray of float64, shape (n,), optional
-        How much each record counts.
+        Weight of each record.
 
     Notes
     -----
-    Sigmoid: Platt's, with his targets that keep away from 0 and 1, on the logit of the
-    probability. Isotonic: pool adjacent violators (Zadrozny and Elkan 2002). Softmax: Dirichlet
-    calibration (Kull et al. 2019), a multinomial regression on the logarithms with a small penalty.
+    Sigmoid: Platt scaling of the logit, with smoothed targets. Isotonic: pool adjacent violators
+    (Zadrozny and Elkan 2002). Softmax: Dirichlet calibration (Kull et al. 2019), a multinomial
+    regression on the logarithms with an L2 penalty.
     """
     if method == "softmax":
         return Calibration(method, (_softmax(P, y, weights),))
@@ -136,39 +134,44 @@ def fit_calibration(
     return Calibration(method, tuple(fit(P[:, c], y == c, weights) for c in columns))
 
 
-def _isotonic(p: FloatArray, positive: Array, each: FloatArray | None) -> FloatArray:
+def _isotonic(p: FloatArray, positive: Array, weights: FloatArray | None) -> FloatArray:
     from sklearn.isotonic import IsotonicRegression
 
     model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-    model.fit(p, positive, sample_weight=each)
+    model.fit(p, positive, sample_weight=weights)
     return np.array([model.X_thresholds_, model.y_thresholds_])
 
 
-def _sigmoid(p: FloatArray, positive: Array, each: FloatArray | None) -> FloatArray:
+def _sigmoid(p: FloatArray, positive: Array, weights: FloatArray | None) -> FloatArray:
+    """Fit Platt's sigmoid: targets t = (N+ + 1)/(N+ + 2) of positives, 1/(N- + 2) of the others.
+
+    scikit-learn takes only labels as targets. So each record stands twice: as a positive one of
+    weight t and as a negative one of weight 1 - t.
+    """
     from sklearn.linear_model import LogisticRegression
 
     n: float = len(p)
     hits: float = int(positive.sum())
-    if each is not None:
-        n, hits = float(each.sum()), float(each[positive].sum())
+    if weights is not None:
+        n, hits = float(weights.sum()), float(weights[positive].sum())
     target = np.where(positive, (hits + 1) / (hits + 2), 1 / (n - hits + 2))
     scores = np.concatenate([_logits(p)] * 2)[:, None]
-    sides, weights = np.repeat([1, 0], len(p)), np.concatenate([target, 1 - target])
-    if each is not None:
-        weights *= np.concatenate([each, each])
+    labels, shares = np.repeat([1, 0], len(p)), np.concatenate([target, 1 - target])
+    if weights is not None:
+        shares *= np.concatenate([weights, weights])
     model = LogisticRegression(C=_RIDGE, solver="newton-cholesky", tol=1e-10)
-    model.fit(scores, sides, sample_weight=weights)
+    model.fit(scores, labels, sample_weight=shares)
     return np.array([model.coef_[0, 0], model.intercept_[0]])
 
 
-def _softmax(P: FloatArray, y: IntArray, each: FloatArray | None) -> FloatArray:
+def _softmax(P: FloatArray, y: IntArray, weights: FloatArray | None) -> FloatArray:
     from sklearn.linear_model import LogisticRegression
 
     logs = np.log(np.clip(P, _CLIP, 1.0))
     model = LogisticRegression(solver="newton-cholesky", tol=1e-10, max_iter=1000)
-    model.fit(logs, y, sample_weight=each)
-    weights = np.column_stack([model.coef_, model.intercept_])
-    return np.vstack([np.zeros_like(weights), weights]) if len(weights) == 1 else weights
+    model.fit(logs, y, sample_weight=weights)
+    rows = np.column_stack([model.coef_, model.intercept_])
+    return np.vstack([np.zeros_like(rows), rows]) if len(rows) == 1 else rows  # of two classes
 
 
 def _logits(p: FloatArray) -> FloatArray:
@@ -176,15 +179,15 @@ def _logits(p: FloatArray) -> FloatArray:
 
 
 def folds_of(y: IntArray, copy_of: IntArray | None = None) -> IntArray:
-    """Return the fold of each training record, shape (n,): classes dealt out in turn.
+    """Return the fold of each training record, shape (n,); every class is spread over all folds.
 
-    ``FOLDS`` of them, fewer where a class has fewer records. Copies of a record, those with the
-    same number in ``copy_of`` (n,), are in one fold.
+    There are ``FOLDS`` folds, or as many as the smallest class has records. Copies of a record,
+    which have the same number in ``copy_of`` (n,), are in the same fold.
 
     Raises
     ------
     InputError
-        A class has one record only.
+        A class has only one record.
     """
     if copy_of is not None:
         _, first, which = np.unique(copy_of, return_index=True, return_inverse=True)
@@ -203,7 +206,7 @@ def folds_of(y: IntArray, copy_of: IntArray | None = None) -> IntArray:
 
 
 class CalibratedProbability:
-    """A classifier with its calibration; it can predict, but cannot be fitted.
+    """A fitted classifier with its calibration.
 
     Parameters
     ----------
@@ -214,20 +217,20 @@ class CalibratedProbability:
     Raises
     ------
     InputError
-        Another number of curves than the classes need.
+        The number of curves does not match that of the classes.
     """
 
     def __init__(self, base: Any, calibration: Calibration, classes: Array) -> None:
         self.base, self.calibration = base, calibration
         self.classes_ = np.asarray(classes)
-        together = calibration.method == "softmax"
-        wanted = 1 if together or len(self.classes_) == 2 else len(self.classes_)
+        joint = calibration.method == "softmax"
+        wanted = 1 if joint or len(self.classes_) == 2 else len(self.classes_)
         if len(calibration.curves) != wanted:
             raise InputError(
                 f"calibration: expected {wanted} curves for {len(self.classes_)} classes, found "
                 f"{len(calibration.curves)}"
             )
-        if together and len(calibration.curves[0]) != len(self.classes_):
+        if joint and len(calibration.curves[0]) != len(self.classes_):
             raise InputError(
                 f"calibration: expected weights of {len(self.classes_)} classes, found "
                 f"{len(calibration.curves[0])}"
@@ -245,25 +248,27 @@ class CalibratedProbability:
 
 
 def join(classifier: bytes, calibration: Calibration) -> bytes:
-    """Return a stored classifier and its calibration as one sequence of bytes."""
+    """Return the bytes of a classifier and of its calibration, joined."""
     length = len(classifier).to_bytes(_LENGTH, "little")
     return length + classifier + json.dumps(calibration.to_json()).encode()
 
 
 def split(model: bytes) -> tuple[bytes, Calibration]:
-    """Return what ``join`` joined."""
+    """Return the bytes of the classifier, and the calibration, that :func:`join` joined."""
     stop = _LENGTH + int.from_bytes(model[:_LENGTH], "little")
     return model[_LENGTH:stop], Calibration.from_json(json.loads(model[stop:]))
 
 
 def decide(probabilities: FloatArray, thresholds: FloatArray) -> tuple[IntArray, BoolArray]:
-    """Return the most likely class of each record (the first of equals), and if that is confident.
+    """Return the most likely class of each record, and whether it is confident enough.
+
+    Of equally likely classes the first one is taken.
 
     Parameters
     ----------
     probabilities : float64 (n, K)
     thresholds : float64 (K,)
-        The probability that an answer of each class needs.
+        The probability that is enough for an answer of each class.
 
     Returns
     -------

@@ -19,18 +19,21 @@ from framework.registry import nearest, require_labels
 
 Threshold = float | Mapping[Any, float]
 
-_UNSAID_THRESHOLD = 0.5  # of a class that a mapping of thresholds leaves out
+_DEFAULT_THRESHOLD = 0.5  # of a class that a mapping of thresholds leaves out
 
 
 def as_frame(X: Any) -> Any:
-    """Return a data frame of another library, such as polars, as one of pandas; the rest as is.
+    """Return a data frame of another library, such as polars, as one of pandas.
 
-    Only the names of the columns and their values as arrays are asked for.
+    It needs names of columns and, for each column, a method ``to_numpy``. Anything else is returned
+    unchanged.
 
     Raises
     ------
     RecordsError
         Two columns have the same name.
+    InputError
+        The frame is lazy: it has a method ``collect``.
     """
     if isinstance(X, pd.DataFrame):
         if not X.columns.is_unique:
@@ -48,14 +51,12 @@ def as_frame(X: Any) -> Any:
 
 
 def training_records(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
-    """Return checked training records (n, d) and their labels (n,).
-
-    The estimator gets ``n_features_in_`` and, of a frame, ``feature_names_in_``.
+    """Return training records (n, d) and labels (n,), checked as by :func:`records_and_targets`.
 
     Raises
     ------
     ValueError
-        What scikit-learn refuses.
+        Also if the labels are not those of classes, or some are missing.
     """
     X, y = records_and_targets(estimator, X, y)
     check_labels(y)
@@ -63,12 +64,12 @@ def training_records(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
 
 
 def check_labels(y: Any) -> None:
-    """Check that there is a label for each record, of classes.
+    """Check that each record has a label, and that labels are classes.
 
     Raises
     ------
     ValueError
-        Labels are missing, or they are values.
+        Labels are missing, or are values of a regression.
     """
     require_labels(pd.isna(np.asarray(y)), "y", "fit")
     check_classification_targets(y)
@@ -77,13 +78,14 @@ def check_labels(y: Any) -> None:
 def records_and_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
     """Return checked training records (n, d) and labels or values (n,).
 
-    The estimator gets ``n_features_in_`` and, of a frame, ``feature_names_in_``. A frame stays one,
-    with whatever it holds; an array may have missing values (NaN).
+    The attributes ``n_features_in_`` and, for a frame, ``feature_names_in_`` of the estimator are
+    set. A frame stays a frame, and its values are not checked; an array may have missing values
+    (NaN).
 
     Raises
     ------
     ValueError
-        What scikit-learn refuses.
+        scikit-learn refuses the records or targets.
     """
     X = as_frame(X)
     if isinstance(X, pd.DataFrame):
@@ -96,14 +98,14 @@ def records_and_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
 
 
 def records_as_taken(X: Any, *, missing: bool) -> Any:
-    """Return records for models of any kind: numbers as an array, frames and texts as they are.
+    """Return records for models of any kind: numbers as an array, frames and texts unchanged.
 
-    An array of numbers may have missing values (NaN) where that is said.
+    An array of numbers may have missing values (NaN) if ``missing``.
 
     Raises
     ------
     ValueError
-        No records, or numbers that are no table of them; a sparse matrix.
+        There are no records, the numbers are no table, or the matrix is sparse.
     """
     if issparse(X):
         raise RecordsError(
@@ -123,12 +125,12 @@ def records_as_taken(X: Any, *, missing: bool) -> Any:
 
 
 def targets_as_taken(y: Any, *, classes: bool) -> Array:
-    """Return classes or values, shape (n,).
+    """Return labels, if ``classes``, or else values, shape (n,).
 
     Raises
     ------
     ValueError
-        What scikit-learn refuses; classes of one kind only.
+        scikit-learn refuses them, there is only one record, or all labels are of the same class.
     """
     targets: Array = column_or_1d(y, warn=True)
     if len(targets) == 1:
@@ -148,7 +150,7 @@ def records_for(estimator: Any, X: Any) -> Any:
     Raises
     ------
     ValueError
-        Other features than those of ``fit``, or not fitted.
+        The features are others than those of ``fit``, or the estimator is not fitted.
     """
     check_is_fitted(estimator)
     X = as_frame(X)
@@ -166,9 +168,9 @@ def weights_for(sample_weight: Any, y: Any) -> FloatArray:
     Raises
     ------
     ValueError
-        Not n of them.
+        Their number is not n.
     InputError
-        Numbers below 0, or none that are finite.
+        A weight is negative or not finite.
     """
     if sample_weight is None:
         return np.ones(len(y))
@@ -180,7 +182,7 @@ def weights_for(sample_weight: Any, y: Any) -> FloatArray:
 
 
 def copies_for(sample_weight: Any, y: Any, record_bytes: int) -> IntArray | None:
-    """Return how often each record of y (n,) counts; None where each counts once.
+    """Return how often each record of y (n,) counts, int64 (n,); None if each counts once.
 
     Parameters
     ----------
@@ -188,23 +190,23 @@ def copies_for(sample_weight: Any, y: Any, record_bytes: int) -> IntArray | None
         Whole numbers from 0, as integers or as floats.
     y : array_like (n,)
     record_bytes : int
-        What a record takes, for the copies are kept.
+        Bytes of a record, of which copies will be made.
 
     Raises
     ------
     ValueError
-        Not n of them, or all of them 0.
+        The number of weights is not n, or all of them are 0.
     InputError
-        Weights that are not whole, or too many copies for the memory of this machine.
+        A weight is not whole, or there are too many copies for the memory of this machine.
     """
     if sample_weight is None:
         return None
     weights = weights_for(sample_weight, y)
-    broken = weights[weights != np.rint(weights)]
-    if len(broken):
+    fractions = weights[weights != np.rint(weights)]
+    if len(fractions):
         raise InputError(
             "sample_weight: expected whole numbers, how often each record counts, found "
-            f"{broken[0]:g}; np.round(w / w[w > 0].min()) makes weights w whole"
+            f"{fractions[0]:g}; np.round(w / w[w > 0].min()) makes weights w whole"
         )
     total = float(weights.sum())
     if not total:
@@ -225,7 +227,7 @@ def costs_for(costs: Sequence[float] | FloatArray | None, count: int) -> FloatAr
     Raises
     ------
     InputError
-        Another number of costs, or something that is no cost.
+        The number of costs is not ``count``, or a cost is negative or not finite.
     """
     if costs is None:
         return np.ones(count)
@@ -238,12 +240,12 @@ def costs_for(costs: Sequence[float] | FloatArray | None, count: int) -> FloatAr
 
 
 def thresholds_for(threshold: Threshold, classes: Array) -> FloatArray:
-    """Return the confidence that each class (K,) needs; one that a mapping leaves out needs 0.5.
+    """Return the confidence that an answer of each class (K,) needs, by default 0.5.
 
     Raises
     ------
     InputError
-        An unknown class, or something that is no probability.
+        A class is unknown, or a threshold is no probability.
     """
     if isinstance(threshold, Mapping):
         labels = classes.tolist()
@@ -253,7 +255,7 @@ def thresholds_for(threshold: Threshold, classes: Array) -> FloatArray:
                 f"threshold: expected classes among {labels}, found {unknown[0]!r}"
                 f"{nearest(str(unknown[0]), labels)}"
             )
-        thresholds = np.array([float(threshold.get(c, _UNSAID_THRESHOLD)) for c in labels])
+        thresholds = np.array([float(threshold.get(c, _DEFAULT_THRESHOLD)) for c in labels])
     else:
         thresholds = np.full(len(classes), float(threshold))
     if not ((thresholds >= 0) & (thresholds <= 1)).all():
@@ -267,7 +269,7 @@ def stored_labels(values: Any) -> Array:
     Raises
     ------
     InputError
-        They are no list of different texts, numbers, or true and false.
+        They are not a list of different texts, different numbers, or true and false.
     """
     plain = isinstance(values, list) and all(map(is_label, values))
     if not plain or not values or len({type(label) for label in values}) > 1:
@@ -286,7 +288,7 @@ def is_label(value: Any) -> bool:
 
 
 def with_rejects(labels: Array, conclusive: BoolArray, reject_label: Any) -> Array:
-    """Return labels (n,) with ``reject_label``, unless it is None, where not conclusive (n,)."""
+    """Return labels (n,) with ``reject_label``, unless it is None, for inconclusive records."""
     if reject_label is None:
         return np.asarray(labels)
     reject = np.asarray(reject_label)

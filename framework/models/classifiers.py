@@ -1,7 +1,8 @@
-"""The classifiers that a configuration may name, a linear one of our own, and their files.
+"""The classifiers that a configuration may name, the linear one of paretolab, and their files.
 
-A configuration names classifiers of a fixed table, those that packages register, and those that
-the user trusts. Fitted linear classifiers are kept as plain numbers, calibrated ones as two files.
+A configuration can name the classifiers of a fixed table, those that packages register, and those
+that the user trusts. Fitted linear classifiers are stored as plain numbers, calibrated ones as two
+files.
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ _MORE = (
     "sklearn.tree.ExtraTreeClassifier",
 )
 PATHS = {**KNOWN, **{path: path for path in (*KNOWN.values(), *_MORE)}}
-"""Where each classifier is that may be named, by short name and by dotted path."""
+"""The dotted path of each classifier of the table, by short name and by dotted path."""
 
-_ARRAY, _CALIBRATED, _SKOPS = ".npy", ".calibrated.json", ".skops"  # ends of files
+_ARRAY, _CALIBRATED, _SKOPS = ".npy", ".calibrated.json", ".skops"  # ends of names of files
 _TREES = ".trees.npy"
 _WORD = re.compile(r"[\w.+-]*")  # LightGBM reads further parameters after a blank
 _LONGEST = 1000  # numbers or words in a parameter
@@ -126,14 +127,15 @@ class ClassifierConfig(SectionOfKind):
 
 
 class Prototype(dict[str, Any]):
-    """An estimator of scikit-learn's kind in the place of parameters: copies of it are fitted.
+    """An estimator with scikit-learn's interface in place of parameters; copies of it are fitted.
 
-    As a mapping it has the words of the estimator, so that another one is another problem.
+    As a mapping it holds the estimator's class and parameters as texts, so that problems with
+    different estimators differ.
 
     Raises
     ------
     InputError
-        It is none that can be copied and fitted, or has no ``predict_proba``.
+        The estimator cannot be copied and fitted, or has no ``predict_proba``.
     """
 
     def __init__(self, estimator: Any) -> None:
@@ -152,37 +154,37 @@ class Prototype(dict[str, Any]):
         super().__init__({"estimator": name, "parameters": str(parameters)})
 
     def copy_of(self) -> Any:
-        """Return an unfitted copy; what is random in it starts at 0 unless it says otherwise."""
+        """Return an unfitted copy; its parts have the seed 0 unless they set another."""
         from sklearn.base import clone
 
         copy: Any = clone(self.estimator)
         for part in (copy, *copy.get_params().values()):
             if hasattr(part, "get_params") and not isinstance(part, type):
-                _settle(part)
+                _set_defaults(part)
         return copy
 
 
-def _settle(part: Any) -> None:
-    """Have an estimator begin at 0 and take one thread, where it leaves that open.
+def _set_defaults(part: Any) -> None:
+    """Give an estimator the seed 0 and one thread, if its parameters leave these open.
 
-    Of scikit-learn's None is one thread already; LightGBM, XGBoost and CatBoost take all cores,
-    whatever a process is limited to. CatBoost has no parameter that is not set.
+    For scikit-learn, None already means one thread; LightGBM, XGBoost and CatBoost then take all
+    cores, even if the process may use fewer.
     """
     parameters, package = part.get_params(deep=False), type(part).__module__.partition(".")[0]
-    if package == "catboost":
+    if package == "catboost":  # it lists only parameters that were set
         parameters.setdefault("thread_count", None)
     usual = {"random_state": 0} | ({} if package == "sklearn" else {"n_jobs": 1, "thread_count": 1})
     part.set_params(**{k: usual[k] for k, v in parameters.items() if v is None and k in usual})
 
 
 class PythonClassifier(ClassifierConfig):
-    """An estimator of Python's; no configuration can name one."""
+    """A section with an estimator that was passed in Python; no configuration file can name it."""
 
     _prototype: Prototype = PrivateAttr()
 
     @classmethod
     def of(cls, estimator: Any) -> PythonClassifier:
-        """Return the section that an estimator takes the place of."""
+        """Return the section for an estimator."""
         section = cls.model_construct(kind=type(estimator).__name__)
         section._prototype = Prototype(estimator)
         return section
@@ -207,12 +209,7 @@ def _check_class_weight(value: Any) -> None:
 
 
 def check_kind(kind: str) -> None:
-    """Refuse a classifier that may not be named; nothing is imported.
-
-    Raises
-    ------
-    InputError
-    """
+    """Raise InputError for a classifier that may not be named; nothing is imported."""
     registered = registry.names("classifiers")
     if kind in PATHS or kind in registered or kind in trusted():
         return
@@ -236,7 +233,7 @@ def classifier_class(kind: str) -> Any:
     Raises
     ------
     InputError
-        It may not be named, or is not there.
+        It may not be named, or does not exist.
     """
     check_kind(kind)
     if kind in registry.names("classifiers"):
@@ -252,13 +249,7 @@ def classifier_class(kind: str) -> Any:
 
 
 def _check_values(estimator: Any) -> None:
-    """Have an estimator of scikit-learn check its parameters, as it else does when it is fitted.
-
-    Raises
-    ------
-    InputError
-        A value is none that it takes.
-    """
+    """Check the values of parameters as scikit-learn itself does in ``fit``; raises InputError."""
     if not hasattr(estimator, "_parameter_constraints"):  # of another library
         return
     try:
@@ -275,7 +266,7 @@ def make_estimator(kind: str, parameters: Mapping[str, Any]) -> Any:
     Raises
     ------
     InputError
-        No such class, no ``predict_proba``, or an unknown parameter or value.
+        The class does not exist, has no ``predict_proba``, or does not accept a parameter.
     """
     if isinstance(parameters, Prototype):
         return parameters.copy_of()
@@ -305,13 +296,13 @@ def make_estimator(kind: str, parameters: Mapping[str, Any]) -> Any:
 
 
 def holds_records_back(estimator: Any, records: int) -> bool:
-    """Return whether a scikit-learn classifier, fitted to so many records, divides them itself.
+    """Return whether a scikit-learn classifier, fitted to ``records`` records, splits them itself.
 
-    It stops early by records held back, or fits probabilities by cross-validation; copies of a
-    record would be on both sides.
+    It does for early stopping, or for probabilities by cross-validation. Copies of a record would
+    then be on both sides of the split.
     """
     parameters = estimator.get_params()
-    if parameters.get("probability") is True:  # of support vectors
+    if parameters.get("probability") is True:  # of support vector machines
         return True
     if "early_stopping" in parameters:
         early = parameters["early_stopping"]
@@ -320,7 +311,10 @@ def holds_records_back(estimator: Any, records: int) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a parameter's value can name no function, file or further parameter."""
+    """Return whether a value is a number or a word, or a short list or mapping of these.
+
+    Such a value cannot name a function, a file or a further parameter.
+    """
     if isinstance(value, Mapping):
         return len(value) <= _LONGEST and all(map(_is_word, [*value, *value.values()]))
     if isinstance(value, list | tuple):
@@ -335,7 +329,7 @@ def _is_word(value: Any) -> bool:
 
 
 class LinearProbability:
-    """A logistic regression that predicts as scikit-learn's does.
+    """A fitted logistic regression that predicts as scikit-learn's does.
 
     Parameters
     ----------
@@ -346,7 +340,7 @@ class LinearProbability:
     Raises
     ------
     InputError
-        Shapes that do not fit, or numbers that are not finite.
+        Shapes do not match, or numbers are not finite.
     """
 
     def __init__(self, classes: Array, coef: FloatArray, intercept: FloatArray) -> None:
@@ -383,7 +377,7 @@ class LinearProbability:
 
     @classmethod
     def from_array(cls, classes: Array, array: FloatArray) -> LinearProbability:
-        """Return the classifier that ``to_array`` wrote. Raises as the constructor."""
+        """Return the classifier of an array from :meth:`to_array`; raises as the constructor."""
         if array.ndim != 2 or array.shape[1] < 1 or array.dtype.kind != "f":
             raise InputError(
                 f"linear classifier: expected a float array of two dimensions, found "
@@ -395,14 +389,14 @@ class LinearProbability:
 def write_classifier(files: ModelFiles, stem: str, classifier: Any) -> str:
     """Write a classifier; return the name of its file, which begins with ``stem``.
 
-    ``STEM.npy`` are the coefficients of a :class:`LinearProbability`, ``STEM.trees.npy`` those of
-    :class:`~framework.models.boosted.BoostedTrees`, ``STEM.calibrated.json`` a calibration and the
-    name of another file, ``STEM.skops`` any estimator that is trusted.
+    ``STEM.npy`` holds the coefficients of a :class:`LinearProbability`, ``STEM.trees.npy`` the
+    array of :class:`~framework.models.boosted.BoostedTrees`, ``STEM.calibrated.json`` a calibration
+    and the name of the file with its classifier, ``STEM.skops`` any other trusted estimator.
 
     Raises
     ------
     InputError
-        It holds a type that is not trusted.
+        The classifier holds a type that is not trusted.
     """
     if isinstance(classifier, CalibratedProbability):
         base = write_classifier(files, stem, classifier.base)
@@ -425,7 +419,7 @@ def read_classifier(files: ModelFiles, name: str, classes: Any) -> Any:
     Raises
     ------
     InputError
-        It is damaged, was changed, holds types that are not trusted, or is no classifier.
+        A file is damaged, was changed, holds types that are not trusted, or is no classifier.
     """
     if name.endswith(_TREES):
         return BoostedTrees(np.asarray(classes), files.read_array(name))
@@ -456,12 +450,12 @@ def load_classifier(content: bytes, name: str) -> Any:
     ----------
     content : bytes
     name : str
-        What to call it in messages.
+        Name of the file in messages.
 
     Raises
     ------
     InputError
-        It is damaged, holds types that are not trusted, or is no classifier.
+        The file is damaged, holds types that are not trusted, or is no classifier.
     """
     classifier = load_estimator(content, name)
     if not hasattr(classifier, "predict_proba"):

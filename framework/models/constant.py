@@ -20,15 +20,16 @@ from framework.models.model import Card, DeployableModel
 class ConstantClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # type: ignore[misc]
     """Answers every record with the same label and reads none of its features.
 
-    It is the best that one can deploy where errors of one kind cost little or are rare, and a
-    member of mixtures between it and others.
+    It is the best model to deploy if errors of one kind cost little or are rare, and can be a
+    member of a mixture.
 
     Attributes
     ----------
     classes_ : (C,)
-    label_ : the one of them that is the answer
+    label_ : one of ``classes_``
+        The answer.
     note_ : str
-        Why it was chosen, for the card.
+        Why it was chosen, for the README.
     """
 
     kind = "constant"
@@ -37,7 +38,7 @@ class ConstantClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # ty
     def from_label(
         cls, label: Any, classes: Sequence[Any] | Array, *, note: str = ""
     ) -> ConstantClassifier:
-        """Return the classifier that always gives one of the classes.
+        """Return the classifier that always answers ``label``, one of the classes.
 
         Raises
         ------
@@ -55,11 +56,11 @@ class ConstantClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # ty
         return model
 
     def fit(self, X: Any, y: Any = None) -> ConstantClassifier:
-        """Refuse: there is nothing to train."""
+        """Raise InputError: there is nothing to train."""
         raise InputError("fit: a constant classifier answers one label, it is not trained")
 
     def predict(self, X: pd.DataFrame | Array) -> Array:
-        """Return the label (n,), the same for each record."""
+        """Return the label of each record (n,), always the same one."""
         check_is_fitted(self)
         return np.full(len(X), self.label_, dtype=self.classes_.dtype)
 
@@ -69,11 +70,11 @@ class ConstantClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # ty
         return np.tile((self.classes_ == self.label_).astype(np.float64), (len(X), 1))
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return ``label`` for each record of a table, whatever is in it."""
+        """Return a column ``label`` for the records of any table."""
         return pd.DataFrame({"label": self.predict(frame)}, index=frame.index)
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
-        """Return all there is of it."""
+        """Return the whole model as JSON values."""
         return {"classes": self.classes_.tolist(), "label": self.label_, "note": self.note_}
 
     @classmethod
@@ -86,7 +87,7 @@ class ConstantClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # ty
         return cls.from_label(description["label"], classes, note=note)
 
     def card(self) -> Card:
-        """Return what the README says of the model."""
+        """Return the description of the model for its README."""
         from framework.models.store import cell
 
         return Card(

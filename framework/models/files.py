@@ -1,4 +1,4 @@
-"""The files of one saved model, by name: written with their digests, read only if these hold."""
+"""The files of a saved model: written with their digests, and read only if these match."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
 
 class ModelFiles:
-    """Files of a model in its folder; names may have ``/`` and never lead out of it.
+    """The files of a model in its folder; names may contain ``/`` but never lead out of the folder.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class ModelFiles:
         self._digests[name] = hashlib.sha256(content).hexdigest()
 
     def write_json(self, name: str, value: Any) -> None:
-        """Write a JSON value. Raises InputError for what JSON cannot hold, NaN among it."""
+        """Write a JSON value. Raises InputError for values that JSON does not have, such as NaN."""
         try:
             text = json.dumps(value, indent=1, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
@@ -97,7 +97,8 @@ class ModelFiles:
         Raises
         ------
         InputError
-            There is none, or it was changed since the model was written.
+            It does not exist, is too large, was changed since the model was written, or was read
+            before.
         """
         path = self._path(name)
         if name not in self._digests:
@@ -121,7 +122,7 @@ class ModelFiles:
         return content
 
     def read_json(self, name: str) -> Any:
-        """Return a JSON value; raises as :meth:`read`, and where it is none."""
+        """Return a JSON value; raises InputError as :meth:`read`, or if the file is no JSON."""
         try:
             return parse_json(self.read(name))
         except ValueError as error:
@@ -140,12 +141,12 @@ class ModelFiles:
         return load_estimator(self.read(name), name)
 
     def check_rest(self) -> None:
-        """Check the digests of the files that nobody has read. Raises as :meth:`read`."""
+        """Check the digests of the files that were not read. Raises as :meth:`read`."""
         for name in sorted(set(self._digests) - self._checked):
             self.read(name)
 
     def write_digests(self) -> None:
-        """Write ``SHA256SUMS`` over all files, in the form of ``sha256sum``."""
+        """Write the digests of all files to ``SHA256SUMS``, in the format of ``sha256sum``."""
         lines = [f"{digest}  {name}\n" for name, digest in sorted(self._digests.items())]
         (self.folder / DIGESTS_FILE).write_text("".join(lines), encoding="utf-8")
 
@@ -155,7 +156,7 @@ class ModelFiles:
 
 
 class SubFolder(ModelFiles):
-    """The files of a model that is a part of another one, below those of that."""
+    """The files of a model that is part of another model, in a subfolder of its files."""
 
     def __init__(self, files: ModelFiles, prefix: str) -> None:
         self.files, self.prefix = files, prefix
@@ -171,7 +172,7 @@ class SubFolder(ModelFiles):
 
 
 def check_name(name: object) -> None:
-    """Refuse what is no relative path of plain names, ``/`` between them.
+    """Refuse a name that is not a relative path of plain names separated by ``/``.
 
     Raises
     ------
@@ -184,12 +185,12 @@ def check_name(name: object) -> None:
 
 
 def read_digests(folder: Path) -> dict[str, str]:
-    """Return what ``SHA256SUMS`` says of the files in a folder.
+    """Return the digests of the files in a folder from ``SHA256SUMS``, by name.
 
     Raises
     ------
     InputError
-        It is not there, or damaged.
+        The file is missing or damaged.
     """
     path = folder / DIGESTS_FILE
     try:

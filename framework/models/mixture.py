@@ -1,4 +1,4 @@
-"""A randomised mixture of models: a point between solutions of a front."""
+"""A randomised mixture of models, which realises a point between solutions of a front."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ from framework.registry import load
 
 
 class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # type: ignore[misc]
-    """Answers each record by one of its members, drawn by lot: a point between them on a hull.
+    """Answers each record by one of its members, drawn at random.
 
-    Its expected rates are the members' rates, weighted (Provost and Fawcett 2001). A record's lot
-    is a hash of its values, as the members read them, with ``seed`` as the key: a record has the
-    same answer alone and in any table, and so have records that the members cannot tell apart.
-    Over many different records the shares of the members are their chances.
+    Its expected rates are the weighted means of the members' rates: a point between them on the
+    hull (Provost and Fawcett 2001). The draw is a hash of the record's values, as the members read
+    them, with ``seed`` as the key. So a record has the same answer alone and in any table, and
+    records that the members cannot tell apart have the same answer. Over many different records
+    each member answers the share that is its probability.
 
     Attributes
     ----------
     members_ : list of deployable classifiers
     weights_ : float64 (members,)
-        Chances, summing to 1.
+        Probabilities of the members, summing to 1.
     seed_ : int
     expected_ : mapping of str to float
-        Metrics that a mixture has in expectation, for the card.
+        Expected metrics of the mixture, for the README.
     classes_ : (C,)
     """
 
@@ -57,8 +58,8 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         Raises
         ------
         InputError
-            Members that are none or differ in their classes or features; weights that are no
-            chances.
+            There is no member, a member cannot be used, members differ in their classes or
+            features, or weights are no probabilities.
         """
         model = cls()
         chances = np.asarray(weights, dtype=np.float64)
@@ -86,7 +87,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         model.expected_ = {name: float(value) for name, value in (expected or {}).items()}
         model.classes_ = np.asarray(members[0].classes_)
         readers = [member for member in members if hasattr(member, "n_features_in_")]
-        if readers:  # a constant answer reads no features
+        if readers:  # constant classifiers read no features
             model.n_features_in_ = readers[0].n_features_in_
             if hasattr(readers[0], "feature_names_in_"):
                 model.feature_names_in_ = readers[0].feature_names_in_
@@ -97,22 +98,22 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         return model
 
     def fit(self, X: Any, y: Any = None) -> MixtureClassifier:
-        """Refuse: the members come from a run."""
+        """Raise InputError: the members come from a run."""
         raise InputError("fit: a mixture is made of models of a run, it is not trained here")
 
     def predict(self, X: pd.DataFrame | Array) -> Array:
-        """Return the label (n,) that each record's member gives, or None; no other is asked."""
+        """Return the label (n,) that the drawn member answers for each record, or None."""
         check_is_fitted(self)
         X = X if isinstance(X, pd.DataFrame) else np.asarray(X)
         drawn = self._drawn(X)
         labels = np.empty(len(drawn), dtype=object)
-        for number, rows in self._shares(drawn):
-            chosen = X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows]
-            labels[rows] = self.members_[number].predict(chosen)
+        for number, rows in self._rows_by_member(drawn):
+            records = X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows]
+            labels[rows] = self.members_[number].predict(records)
         return self._labels(labels)
 
     def predict_proba(self, X: pd.DataFrame | Array) -> FloatArray:
-        """Return the chances of each label (n, C) before lots are drawn; all members are asked."""
+        """Return the probability of each label (n, C) before the draw; all members are asked."""
         check_is_fitted(self)
         total: FloatArray = np.zeros((len(X), len(self.classes_)))
         for weight, member in zip(self.weights_, self.members_, strict=True):
@@ -121,25 +122,25 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         return total
 
     def _labels(self, labels: Array) -> Array:
-        """Return labels as the classes are, unless there are records without an answer."""
+        """Return labels with the dtype of the classes, unless some records have no answer."""
         return labels if pd.isna(labels).any() else labels.astype(self.classes_.dtype)
 
     def failures(self) -> Mapping[str, int]:
-        """Return those of all members."""
+        """Return the failures of all members."""
         return sum((Counter(member.failures()) for member in self.members_), Counter())
 
     def check_columns(self, names: Collection[str]) -> None:
-        """Check what each member needs."""
+        """Check the columns that each member needs."""
         for member in self.members_:
             member.check_columns(names)
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return ``label`` and ``confidence`` as the member drawn gives them, and ``member``."""
+        """Return the drawn ``member`` of each record, and its ``label`` and ``confidence``."""
         check_is_fitted(self)
         drawn = self._drawn(frame)
         labels = np.empty(len(drawn), dtype=object)
         confidences = np.full(len(drawn), np.nan)
-        for number, rows in self._shares(drawn):
+        for number, rows in self._rows_by_member(drawn):
             answers = self.members_[number].predict_table(frame.iloc[rows])
             labels[rows] = answers["label"].to_numpy()
             if "confidence" in answers:
@@ -179,7 +180,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         )
 
     def card(self) -> Card:
-        """Return what the README says of the model."""
+        """Return the description of the model for its README."""
         rows = [
             f"| {number} | {weight:.4f} | {cell(member.card().title)} |"
             for number, (weight, member) in enumerate(
@@ -206,13 +207,13 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "members_")
 
-    def _shares(self, drawn: IntArray) -> Iterator[tuple[int, IntArray]]:
-        """Yield each member that was drawn, and its records."""
+    def _rows_by_member(self, drawn: IntArray) -> Iterator[tuple[int, IntArray]]:
+        """Yield the number of each member that was drawn, and the rows of its records."""
         for number in np.unique(drawn).tolist():
             yield number, np.flatnonzero(drawn == number)
 
     def _drawn(self, X: pd.DataFrame | Array) -> IntArray:
-        """Return the member (n,) of each record."""
+        """Return the number of the member that is drawn for each record, int64 (n,)."""
         key = hashlib.blake2b(str(self.seed_).encode()).digest()
         numbers = [
             int.from_bytes(hashlib.blake2b(record, digest_size=8, key=key).digest(), "little")
@@ -220,14 +221,14 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         ]
         draws = np.array(numbers, dtype=np.uint64) / 2.0**64
         places: IntArray = np.searchsorted(np.cumsum(self.weights_), draws, side="right")
-        # the sum of chances may be less than 1 by rounding: the last one that has a chance
+        # the weights may sum to less than 1 by rounding: then take the last member of weight > 0
         last = int(np.flatnonzero(self.weights_)[-1])
         return np.asarray(np.minimum(places, last), dtype=np.int64)
 
     def _identities(self, X: pd.DataFrame | Array) -> list[bytes]:
-        """Return what the members know of each record: its encoded features, or all it has."""
+        """Return the bytes to hash of each record: its encoded features, or else all its values."""
         encoders = (getattr(member, "encoder_", None) for member in self.members_)
-        encoder = next((one for one in encoders if one is not None), None)
+        encoder = next((encoder for encoder in encoders if encoder is not None), None)
         if encoder is not None:
             return [row.tobytes() for row in encoder.identities(X).astype("<f8")]
         frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(X)

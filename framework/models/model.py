@@ -26,9 +26,9 @@ class Card(NamedTuple):
     text : str
         Markdown below the title: what it is, what it costs; tables welcome.
     answers : str
-        Which columns :meth:`DeployableModel.predict_table` gives, after "written out with".
+        The columns that :meth:`DeployableModel.predict_table` returns; follows "written out with".
     methods : str
-        Which methods the object has in Python, after "`model` is".
+        The methods that the object has in Python; follows "`model` is".
     """
 
     title: str
@@ -45,17 +45,17 @@ class DeployableModel(ABC):
         [project.entry-points."paretolab.models"]
         pair = "mine.model:Pair"
 
-    ``save_model``, ``load_model``, the exported README, ``paretolab predict`` and MLflow then take
-    it. Whoever loads a model may not trust who made it: :meth:`load_from` checks what it is given,
-    raises :class:`~framework.errors.InputError` where that cannot be used, and gets files only
-    through ``files``, which unpickle nothing.
+    ``save_model``, ``load_model``, the exported README, ``paretolab predict`` and MLflow then
+    support it. A user may load a model of unknown origin: :meth:`load_from` checks its arguments,
+    raises :class:`~framework.errors.InputError` if they cannot be used, and reads files only
+    through ``files``, which unpickles nothing.
 
     Attributes
     ----------
     kind : str
         Its name in the group of entry points, and in ``model.json``.
     keeps : tuple of str
-        Columns of a table that answers show first, such as what names the records.
+        Columns of a table that precede its answers, such as the names of the records.
     """
 
     kind: ClassVar[str]
@@ -63,7 +63,7 @@ class DeployableModel(ABC):
 
     @abstractmethod
     def save_into(self, files: ModelFiles) -> Mapping[str, Any]:
-        """Write what is no JSON as files; return the rest, JSON values.
+        """Write whatever is not JSON to files; return the rest as JSON values.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class DeployableModel(ABC):
 
     @abstractmethod
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Answer the records of a table (n, any), whatever else is in it.
+        """Predict the records of a table of shape (n, any); further columns do not matter.
 
         Returns
         -------
@@ -105,10 +105,10 @@ class DeployableModel(ABC):
         """
 
     def check_columns(self, names: Collection[str]) -> None:
-        """Check the names of the columns of a table, which need not be there yet.
+        """Check the names of the columns of a table before the table is made.
 
-        Every one of ``feature_names_in_`` must be among them; a model without those that has
-        ``n_features_in_`` takes so many columns by their order.
+        All of ``feature_names_in_`` must be among them. A model without these that has
+        ``n_features_in_`` needs exactly that number of columns, in the order of the features.
 
         Raises
         ------
@@ -124,21 +124,21 @@ class DeployableModel(ABC):
             )
 
     def take_promises(self, promises: Mapping[str, Promise]) -> None:  # noqa: B027
-        """Keep what to expect on new records, by metric, where a format of its own says it.
+        """Store what to expect of each metric on new records, if the model's format includes it.
 
-        Called before a solution of a run is saved. The README says it of every model.
+        Called before a solution of a run is saved. The README of every model includes it anyway.
         """
 
     def failures(self) -> Mapping[str, int]:
-        """Return of each part how many records it failed on, of kinds that then ask another."""
+        """Return the number of records that each part failed on, so that another part was asked."""
         return {}
 
     def answers(self, frame: pd.DataFrame, *, strict: bool = True) -> pd.DataFrame:
-        """Return ``predict_table`` behind the columns of the table that are kept.
+        """Return the result of ``predict_table``, preceded by the columns in ``keeps``.
 
-        ``paretolab predict``, ``paretolab serve`` and MLflow give them, of any kind of model.
-        Unless ``strict``, records with a value that cannot be used have no answer, and a column
-        ``error`` says why; where no record has an answer, that is an error as well.
+        This is what ``paretolab predict``, ``paretolab serve`` and MLflow return for any kind of
+        model. Unless ``strict``, records with an unusable value have no answer, and a column
+        ``error`` says why; an error is raised only if no record can be answered.
         """
         import pandas as pd
 
@@ -149,16 +149,10 @@ class DeployableModel(ABC):
         return pd.concat([frame[beside], table], axis=1) if beside else table
 
     def _answered_apart(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return ``predict_table`` of the records whose values can be used, and why of the others.
-
-        Raises
-        ------
-        InputError
-            The table cannot be used, or none of its records.
-        """
+        """Return ``predict_table`` of the usable records, with a column of errors of the others."""
         import pandas as pd
 
-        numbered = frame.reset_index(drop=True)  # so that an error names records of a frame
+        numbered = frame.reset_index(drop=True)  # errors refer to records by their positions
         errors: dict[int, str] = {}
         first: CellsError | None = None
         while True:
@@ -173,10 +167,9 @@ class DeployableModel(ABC):
                 if len(errors) == len(frame):
                     raise first from error
         if errors:
-            whole = {
-                n: object for n in answers if answers[n].dtype.kind in "biu"
-            }  # none is no number
-            answers = answers.astype(whole).reindex(numbered.index)
+            # integers and booleans have no value for "missing": those columns become objects
+            objects = {name: object for name in answers if answers[name].dtype.kind in "biu"}
+            answers = answers.astype(objects).reindex(numbered.index)
             answers["error"] = pd.Series(errors, dtype=object).reindex(
                 numbered.index, fill_value=""
             )
@@ -184,7 +177,7 @@ class DeployableModel(ABC):
 
     @property
     def has_steps(self) -> bool:
-        """Whether it takes a record whose features are acquired step by step."""
+        """Whether :meth:`next_features` is supported: features can be acquired step by step."""
         return type(self).next_features is not DeployableModel.next_features
 
     def next_features(self, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,4 +195,4 @@ class DeployableModel(ABC):
 
     @abstractmethod
     def card(self) -> Card:
-        """Return what the README says of the model."""
+        """Return the description of the model for its README."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import math
 import socket
@@ -33,22 +32,22 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from framework.data.table_files import csv_text, parse_csv
 from framework.errors import InputError, ParetolabError
 from framework.models.model import DeployableModel
-from framework.security import say
+from framework.security import is_loopback, say
 
-MOST_BYTES = 8 * 10**6  # of the body of a request
-MOST_RECORDS = 50_000  # of a request
+MOST_BYTES = 8 * 10**6  # in the body of a request
+MOST_RECORDS = 50_000  # in a request
 MOST_NAMES = 50_000  # in the records of a request
-MOST_VALUES = 4 * 10**6  # of a request's table: its records times the names in them
+MOST_VALUES = 4 * 10**6  # in the table of a request: its records times the names in them
 MOST_CONNECTIONS = 256
 MOST_RECEIVED = 128 * 10**6  # bytes of all requests that are not answered yet
-SECONDS = 60.0  # for a whole request, until its answer is made
-THREADS = 4  # in which the model computes; further requests wait for one
+SECONDS = 60.0  # for a whole request, until its answer is computed
+THREADS = 4  # in which the model computes; further requests wait
 
-_BODY = Path("body")  # as messages call a request's
-_READING = Lock()  # of JSON, which may take 30 times its size: one body at a time
+_BODY = Path("body")  # the name of a request's body in messages
+_READING = Lock()  # one body at a time: parsed JSON may take 30 times the size of its text
 _CLOSE = {"Connection": "close"}
 _PAGE = Path(__file__).with_name("step_by_step.html")
-_PAGE_HEADERS = {  # it talks to this service alone, and no other page frames it
+_PAGE_HEADERS = {  # the page can only talk to this service, and no other page can frame it
     "Content-Security-Policy": "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'; frame-ancestors 'none'; form-action 'none'; base-uri 'none'"
 }
@@ -80,7 +79,7 @@ class _Mistake(BaseModel):
 
 
 class Timings:
-    """How long the model took for each call: the last 1,000 answers, and the sum of all."""
+    """Seconds that the model took for each call: of the last 1,000 answers, and summed over all."""
 
     def __init__(self) -> None:
         self._last: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=1000))
@@ -88,15 +87,15 @@ class Timings:
         self._sums: defaultdict[str, float] = defaultdict(float)
 
     def add(self, call: str, seconds: float) -> None:
-        """Note an answer."""
+        """Record an answer."""
         self._last[call].append(seconds)
         self._total[call] += 1
         self._sums[call] += seconds
 
     def text(self, failures: Mapping[str, int]) -> str:
-        """Return the median and the 95th percentile of each call, as Prometheus reads it.
+        """Return the median and the 95th percentile of each call in the format of Prometheus.
 
-        ``failures`` says how many records each part of the model failed on.
+        ``failures`` holds the number of records that each part of the model failed on.
         """
         name, failed = "paretolab_answer_seconds", "paretolab_failed_records_total"
         lines = [
@@ -112,20 +111,20 @@ class Timings:
         if failures:
             lines.append(f"# HELP {failed} That a part failed on; another was asked.")
             lines.append(f"# TYPE {failed} counter")
-        for part, records in failures.items():  # JSON escapes what Prometheus has escaped
+        for part, records in failures.items():  # JSON escapes the characters that Prometheus does
             lines.append(f"{failed}{{part={json.dumps(part, ensure_ascii=False)}}} {records}")
         return "\n".join(lines) + "\n"
 
 
 class _Connection(H11Protocol):
-    """A connection that no client can hold for long, or with much.
+    """A connection that a client can hold neither for long nor with much data.
 
-    uvicorn waits for the rest of a request as long as bytes of it come, and for ever for a client
-    to read its answer. Here both have a time, and where there are too many connections, or too much
-    was received, the one is closed that has waited longest for the rest of a request.
+    uvicorn waits for the rest of a request as long as bytes arrive, and for ever for a client to
+    read its answer. Here both have a time limit. If there are too many connections, or too many
+    bytes were received, the connection that has waited longest for the rest of a request is closed.
     """
 
-    since, received = 0.0, 0
+    since, received = 0.0, 0  # when the request began, and its bytes so far
     timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -150,7 +149,7 @@ class _Connection(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no request of HTTP as every mistake is answered."""
+        """Answer bytes that are no HTTP request with an error in JSON, as for other mistakes."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = json.dumps({"error": "expected a request of HTTP/1.1, found something else"})
             head = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close"
@@ -158,22 +157,22 @@ class _Connection(H11Protocol):
         self.transport.close()
 
     def _begin(self) -> None:
-        """Start the time of a request; a service has the first word when it is over."""
+        """Start the time of a request; the service itself answers 408 some seconds earlier."""
         if self.timer is not None:
             self.timer.cancel()
         self.since, self.received = self.loop.time(), 0
         self.timer = self.loop.call_later(SECONDS + 5, self._cut)
 
     def _make_room(self) -> None:
-        all_ = [
-            connection for connection in self.connections if isinstance(connection, _Connection)
-        ]
-        if len(all_) > MOST_CONNECTIONS or sum(one.received for one in all_) > MOST_RECEIVED:
-            waiting = [one for one in all_ if one.waits()]
-            min(waiting, key=lambda one: one.since, default=self)._cut()
+        """Close the connection that has waited longest, if there are too many or too many bytes."""
+        others = [other for other in self.connections if isinstance(other, _Connection)]
+        received = sum(other.received for other in others)
+        if len(others) > MOST_CONNECTIONS or received > MOST_RECEIVED:
+            waiting = [other for other in others if other.waits()]
+            min(waiting, key=lambda other: other.since, default=self)._cut()
 
     def waits(self) -> bool:
-        """Return whether the rest of a request has not come yet."""
+        """Return whether the rest of a request has not arrived yet."""
         return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
 
     def _cut(self) -> None:
@@ -182,7 +181,7 @@ class _Connection(H11Protocol):
 
 
 class _Threads:
-    """A few threads that end with the process, whatever they compute: Ctrl-C waits for none."""
+    """A few threads that end with the process even while they compute, so that Ctrl-C works."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
@@ -195,7 +194,7 @@ class _Threads:
         return await asyncio.wrap_future(future)
 
     def close(self) -> None:
-        """Have each thread end after what it computes."""
+        """Let each thread end after its present call."""
         for _ in range(THREADS):
             self._calls.put(None)
 
@@ -207,7 +206,7 @@ class _Threads:
                     future.set_result(work())
                 except Exception as error:
                     future.set_exception(error)
-            del call, future, work  # what a request took is not kept until the next one
+            del call, future, work  # frees the memory of the request before the next one
 
 
 class Service(uvicorn.Server):
@@ -263,22 +262,14 @@ class Service(uvicorn.Server):
             self._threads.close()
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a host."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def application(model: DeployableModel, host: str, threads: _Threads) -> FastAPI:
-    """Return the calls of the service of a model that listens at a host."""
+    """Return the web application that serves a model at a host."""
     card, timings = model.card(), Timings()
 
     async def check(request: Request) -> None:
         name = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]")
         if is_loopback(host) and name != host and not is_loopback(name):
-            # a page in a browser that points a name of its own at this machine
+            # DNS rebinding: a web page has let its own host name point at this machine
             raise HTTPException(403, f"Host: expected this machine, found {name!r}", _CLOSE)
         if {"transfer-encoding", "content-length"} <= set(request.headers):
             sentence = "headers: expected Content-Length or Transfer-Encoding, found both"
@@ -410,7 +401,7 @@ async def _body(request: Request) -> bytes:
 
 
 def _csv_answers(model: DeployableModel, body: bytes) -> str:
-    lines = body.count(b"\n") + body.count(b"\r") - body.count(b"\r\n")  # each of them ends one
+    lines = body.count(b"\n") + body.count(b"\r") - body.count(b"\r\n")  # any of these ends a line
     _check_records(lines - 1)
     text = csv_text(body, _BODY)
     records = parse_csv(text, _BODY, check=lambda names: _check_names(model, names, lines))
@@ -443,7 +434,7 @@ def _check_records(number: int) -> None:
 
 
 def _check_names(model: DeployableModel, names: list[str], records: int) -> None:
-    """Check names before there is a table, which has a value for each of them in each record."""
+    """Check the names before a table is made, which has a value for each name in each record."""
     if len(names) > MOST_NAMES or len(names) * records > MOST_VALUES:
         raise InputError(
             f"body: expected at most {MOST_NAMES:,} names and {MOST_VALUES:,} values, found "
@@ -456,7 +447,7 @@ def _json(body: bytes) -> Any:
     numbers = count(1)
 
     def record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        _check_records(next(numbers) - 1)  # while it is read; one object may hold the others
+        _check_records(next(numbers) - 1)  # while parsing; one object may contain all records
         return dict(pairs)
 
     try:
@@ -467,7 +458,7 @@ def _json(body: bytes) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: no NaN, and Python's numbers."""
+    """Return a value of plain Python types for JSON, with None for NaN and infinities."""
     if isinstance(value, dict):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list):

@@ -1,9 +1,9 @@
 """Save and load fitted models in a directory of open formats: JSON, ``.npy``, ``.skops``.
 
-``model.json`` says what it is, ``SHA256SUMS`` holds the digest of every other file, ``README.md``
-is for people (its description, its costs, how to use it), ``example.csv`` has some records to try
-it on; the rest is up to the kind of model. Loading runs nothing that the directory brings, and
-refuses what was changed.
+``model.json`` describes the model, ``SHA256SUMS`` holds the digest of every other file,
+``README.md`` is for people (description, costs, how to use it), ``example.csv`` has some records to
+try the model on; the other files depend on the kind of model. Loading runs no code from the
+directory, and refuses files that were changed.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def save_model(
     ----------
     model : DeployableModel
     directory : path-like
-        Made; a model that is there is replaced, anything else is left alone.
+        Created, or replaced if it holds a model; a directory with other content is refused.
     about : mapping of JSON values, optional
         Where the model comes from and how good it is; shown in the README.
     walk : Walk, optional
@@ -134,15 +134,15 @@ def save_model(
 
 
 def load_model(directory: str | os.PathLike[str]) -> Any:
-    """Read a model that ``save_model`` wrote, of whatever kind, unpickling nothing.
+    """Return the model of any kind that ``save_model`` wrote; nothing is unpickled.
 
-    Every file is checked against its digest first or as it is read.
+    Every file is checked against its digest.
 
     Raises
     ------
     InputError
-        A file is missing, damaged or was changed; the format is another; it holds types that are
-        not trusted.
+        A file is missing, damaged or was changed; the format is not supported; the model holds
+        types that are not trusted.
     """
     folder = Path(directory)
     check_no_links(folder, "a model")
@@ -152,7 +152,7 @@ def load_model(directory: str | os.PathLike[str]) -> Any:
         if files.read_json(MODEL_FILE) != plain:
             raise InputError(f"{MODEL_FILE}: changed while it was read")
         with damaged(MODEL_FILE, "what save_model wrote"):
-            model = _class(plain["kind"]).load_from(files, plain["model"])
+            model = registry.load("models", plain["kind"]).load_from(files, plain["model"])
             model.keeps = tuple(map(str, plain.get("keeps", ())))
         files.check_rest()
     except InputError as error:
@@ -160,13 +160,8 @@ def load_model(directory: str | os.PathLike[str]) -> Any:
     return model
 
 
-def _class(kind: str) -> type[DeployableModel]:
-    loaded: type[DeployableModel] = registry.load("models", kind)
-    return loaded
-
-
 def _description(folder: Path) -> dict[str, Any]:
-    """Return ``model.json``, of the right format and a known kind."""
+    """Return the content of ``model.json``, after checks of its format and kind."""
     path = folder / MODEL_FILE
     plain = read_json(path, "a model's description")
     stamp = plain.get("format") if isinstance(plain, dict) else None
@@ -185,12 +180,12 @@ def _description(folder: Path) -> dict[str, Any]:
 
 
 def check_target(target: Path) -> None:
-    """Check that a model can be written there: nothing but another model is replaced.
+    """Check that a directory is new, is empty, or holds a model, which may be replaced.
 
     Raises
     ------
     InputError
-        Something else is there.
+        There is something else.
     """
     if target.is_dir():
         if not any(target.iterdir()) or (target / MODEL_FILE).is_file():
@@ -247,13 +242,13 @@ def card_text(card: Card, about: Mapping[str, Any], walk: Walk | None = None) ->
 
 
 def _measured(about: Mapping[str, Any]) -> str:
-    """Return what the values of a model are of; nothing where it is not said."""
+    """Return on which records the values of a model were measured; empty if unknown."""
     data = about.get("data")
     return str(data.get("measured", "")) if isinstance(data, Mapping) else ""
 
 
 def cell(value: object) -> str:
-    """Return a value as it reads in a cell of a Markdown table."""
+    """Return a value as text for a cell of a Markdown table."""
     if isinstance(value, float):
         return f"{value:.6g}"
     return markdown_text(str(value))
@@ -293,7 +288,7 @@ def _confusion(walk: Walk, part: str) -> str:
 
 
 def _flat(about: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yield keys and values, those of mappings within joined by a space."""
+    """Yield keys and values; keys of nested mappings are joined by a space."""
     for key, value in about.items():
         if isinstance(value, Mapping):
             yield from ((f"{key} {inner}", leaf) for inner, leaf in _flat(value))

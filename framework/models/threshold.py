@@ -1,4 +1,4 @@
-"""A fitted classifier with a threshold of its own, and one model for each subgroup."""
+"""A fitted classifier of two classes with a threshold of its own."""
 
 from __future__ import annotations
 
@@ -22,21 +22,17 @@ _MODEL_FILE = "model.skops"
 
 
 def scores_of(model: Any, X: Any, positive: Any) -> FloatArray:
-    """Return how much a fitted classifier takes each record for positive, float64 (n,).
+    """Return a fitted classifier's score of the positive class for each record, float64 (n,).
 
-    The probability of the positive class, or else the decision function.
+    The score is the probability or, for a classifier without ``predict_proba``, the decision
+    function with the sign that makes larger values mean positive.
 
     Raises
     ------
     InputError
-        The model is no classifier of two classes, of which ``positive`` is one, or has neither.
+        The model has no such method, or is no classifier of two classes with ``positive`` as one.
     """
-    classes = np.asarray(getattr(model, "classes_", [])).tolist()
-    if len(classes) != 2 or positive not in classes:
-        raise InputError(
-            f"model: expected a fitted classifier of two classes, {positive!r} and another, found "
-            f"{type(model).__name__} of {classes or 'none'}"
-        )
+    classes = _two_classes(model, positive)
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(X), dtype=np.float64)[:, classes.index(positive)]
     if not hasattr(model, "decision_function"):
@@ -48,22 +44,33 @@ def scores_of(model: Any, X: Any, positive: Any) -> FloatArray:
     return scores if classes[1] == positive else -scores
 
 
+def _two_classes(model: Any, positive: Any) -> list[Any]:
+    """Return the classes of a fitted classifier, which must be two with ``positive`` among them."""
+    classes: list[Any] = np.asarray(getattr(model, "classes_", [])).tolist()
+    if len(classes) != 2 or positive not in classes:
+        raise InputError(
+            f"model: expected a fitted classifier of two classes, {positive!r} and another, found "
+            f"{type(model).__name__} of {classes or 'none'}"
+        )
+    return classes
+
+
 class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # type: ignore[misc]
-    """A fitted classifier of two classes that says "positive" from a threshold on.
+    """A fitted classifier of two classes that answers "positive" if the score reaches a threshold.
 
     Attributes
     ----------
     model_ : fitted classifier
     name_ : str
     threshold_ : float
-        Of the probability of the positive class, or else of the decision function.
+        Threshold of the score, see :func:`scores_of`.
     positive_ : one of ``classes_``
     classes_ : (2,)
     columns_ : list of str or None
-        The columns that the model takes, where it is asked with an array; None: all there are.
+        The columns of a frame that are passed to a model which takes an array; None for all.
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,), if they are known by name
-        What a record is known by; the model may read a part of it.
+    feature_names_in_ : (n_features_in_,), if they have names
+        The features of a record; the model may read only some of them.
     """
 
     kind = "threshold"
@@ -83,24 +90,27 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
 
         Parameters
         ----------
+        model : fitted classifier
+        threshold : float
+        positive : one of the model's classes
+        name : str
+            Name of the model in messages and the README.
         features : sequence of str, or int, optional
-            What a record is known by, or how many values it has; what the model itself says if
-            None.
+            The names of a record's features, or their number; by default those of the model.
+        columns : sequence of str, optional
+            The columns of a frame that are passed to a model which takes an array.
 
         Raises
         ------
         InputError
-            The model has not two classes, or the threshold is no finite number.
+            The model does not have two classes with ``positive`` as one, the threshold is not
+            finite, or the model reads other columns than the features.
         """
         if isinstance(threshold, bool) or not math.isfinite(threshold):
             raise InputError(f"threshold: expected a finite number, found {threshold!r}")
+        _two_classes(model, positive)
         made = cls()
-        made.classes_ = np.asarray(getattr(model, "classes_", []))
-        if len(made.classes_) != 2 or positive not in made.classes_.tolist():
-            raise InputError(
-                f"model: expected a fitted classifier of two classes, {positive!r} and another, "
-                f"found {type(model).__name__} of {made.classes_.tolist() or 'none'}"
-            )
+        made.classes_ = np.asarray(model.classes_)
         made.model_, made.name_, made.positive_ = model, str(name), positive
         made.threshold_ = float(threshold)
         if features is None:
@@ -121,20 +131,20 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
         return made
 
     def fit(self, X: Any, y: Any = None) -> ThresholdClassifier:
-        """Refuse: the model is fitted, and its threshold chosen."""
+        """Raise InputError: the model is already fitted, and its threshold chosen."""
         raise InputError("fit: this model has its threshold, it is not trained here; see ROCHull")
 
     def scores(self, X: pd.DataFrame | Array) -> FloatArray:
-        """Return what the threshold is compared with, (n,)."""
+        """Return the scores (n,), which are compared with the threshold."""
         check_is_fitted(self)
         return scores_of(self.model_, self._taken(X), self.positive_)
 
     def predict(self, X: pd.DataFrame | Array) -> Array:
-        """Return the label (n,): positive where the score is at least the threshold."""
+        """Return the label of each record (n,): positive if its score is at least the threshold."""
         return self._labels(self.scores(X))
 
     def predict_proba(self, X: pd.DataFrame | Array) -> FloatArray:
-        """Return the model's probabilities (n, 2); of one without, 1 for its answer."""
+        """Return the model's probabilities (n, 2); if it has none, 1 for the label and 0 else."""
         check_is_fitted(self)
         if hasattr(self.model_, "predict_proba"):
             return np.asarray(self.model_.predict_proba(self._taken(X)), dtype=np.float64)
@@ -143,7 +153,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return ``label``, ``confidence`` and ``score`` of the records of a table.
 
-        The confidence is the model's probability of the label, NaN where it has none.
+        The confidence is the model's probability of the label, NaN if the model has none.
         """
         check_is_fitted(self)
         self.check_columns(frame.columns)
@@ -163,7 +173,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
         return pd.DataFrame(columns, index=frame.index)
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
-        """Write the model."""
+        """Write the fitted classifier to a file; return the rest."""
         files.write_estimator(_MODEL_FILE, self.model_)
         names = getattr(self, "feature_names_in_", None)
         return {
@@ -193,7 +203,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
         )
 
     def card(self) -> Card:
-        """Return what the README says of the model."""
+        """Return the description of the model for its README."""
         return Card(
             title=f"{cell(self.name_)} with a threshold of {self.threshold_:.6g}",
             text=f"A {type(self.model_).__name__} that answers {cell(self.positive_)} where its "
@@ -204,11 +214,12 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
 
     def _labels(self, scores: FloatArray) -> Array:
         labels = self.classes_.tolist()
-        at = labels.index(self.positive_)
-        return np.asarray(self.classes_[np.where(scores >= self.threshold_, at, 1 - at)])
+        positive = labels.index(self.positive_)
+        codes = np.where(scores >= self.threshold_, positive, 1 - positive)
+        return np.asarray(self.classes_[codes])
 
     def _taken(self, X: Any) -> Any:
-        """Return the records as the model takes them."""
+        """Return the records in the form that the model takes."""
         X = as_frame(X)
         if not isinstance(X, pd.DataFrame):
             return X

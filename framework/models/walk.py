@@ -1,4 +1,4 @@
-"""How records go through a model that answers in stages: where they leave, and what to believe."""
+"""The walk of records through a model with stages: where they leave, and which stages to doubt."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from framework.errors import DAMAGED, InputError
 from framework.security import read_object
 
-_ALPHA = 0.01  # of a false alarm, all stages of a system together
-_MOST_NAMED = 5  # classes
-_FEWEST_ANSWERS = 5  # to the records of a class, before its share of right ones is doubted
-_GAP = 0.01  # smaller differences are of no consequence, however significant
+_ALPHA = 0.01  # probability of a false warning, over all stages of a system
+_MOST_NAMED = 5  # classes in warnings
+_FEWEST_ANSWERS = 5  # records of a class that are answered, before a warning about their accuracy
+_GAP = 0.01  # smaller differences are not warned of, even if significant
 _MANY = 1000  # records from which isotonic calibration is safe (Niculescu-Mizil and Caruana 2005)
 
 
@@ -25,22 +25,22 @@ class StageWalk:
     Attributes
     ----------
     features : tuple of str
-        Acquired here.
+        The features that are acquired at the stage.
     cost, cost_so_far : float
-        Of those, and of all features acquired by the end of the stage.
+        Cost of these features, and of all features acquired by the end of the stage.
     entering : int
-        Records that reach the stage.
+        Number of records that reach the stage.
     answers : mapping of str to int
-        Records that leave here, by answer, in the order of the classes.
+        Number of records that leave with each answer, in the order of the classes.
     right : int
-        How many of them are answered rightly.
+        Number of right answers.
     confidence : float
-        Mean confidence of the answers; 0 without any.
+        Mean confidence of the answers; 0 if there are none.
     calibration_error : float
-        Expected calibration error of the answers: mean distance of confidence and share right
-        over ten bins of confidence, weighted by answers.
+        Expected calibration error of the answers: the mean over ten bins of confidence, weighted
+        by the number of answers, of the distance between confidence and share of right answers.
     p_value : float
-        Of the exact binomial test that the answers are right with probability ``confidence``.
+        P-value of the exact binomial test that answers are right with probability ``confidence``.
     """
 
     features: tuple[str, ...]
@@ -55,32 +55,33 @@ class StageWalk:
 
     @property
     def leaving(self) -> int:
-        """Records that leave here with an answer."""
+        """Number of records that leave with an answer."""
         return sum(self.answers.values())
 
     @property
     def accuracy(self) -> float:
-        """Share of the answers that are right; 0 without any."""
+        """Share of the answers that are right; 0 if there are none."""
         return self.right / max(self.leaving, 1)
 
 
 @dataclass(frozen=True)
 class Walk:
-    """How the records that a search has seen, for validation or out-of-fold, go through a system.
+    """How the records on which a search has scored a system go through its stages.
 
     Attributes
     ----------
     records : int
+        Number of records, of validation or of a cross-validation.
     training_records : int
     calibration : str
-        As configured; it decides what a warning advises.
+        The configured method, on which the advice in warnings depends.
     stages : tuple of StageWalk
     confusions : mapping of ``validation`` and, if there are such records, ``test``
-        One row per true class, with the number of records that got each answer, and last those that
-        got none.
+        One row per true class, with the number of records that got each answer and, in the last
+        column, those that got none.
     out_of_fold : bool
         Whether the records are those of a cross-validation, each answered by classifiers that were
-        fitted without it; then ``validation`` means them.
+        fitted without it; ``validation`` then refers to these.
     by_cost : bool
         Whether stages decide by the costs of errors and not by confidence.
     """
@@ -95,18 +96,18 @@ class Walk:
 
     @property
     def measured(self) -> str:
-        """Where the numbers are from: ``on 142 validation records``, or out-of-fold on so many."""
+        """The records of the figures, as in ``on 142 validation records``."""
         if self.out_of_fold:
             return f"out-of-fold on {self.records:,} records"
         return f"on {self.records:,} validation records"
 
     @property
     def kind(self) -> str:
-        """What the records are called: validation records, or out-of-fold records."""
+        """The name of the records: ``validation records`` or ``out-of-fold records``."""
         return f"{self.part_name('validation')} records"
 
     def part_name(self, part: str) -> str:
-        """Return the name of a part of ``confusions`` as users read it."""
+        """Return the name of a part of ``confusions`` for users."""
         return "out-of-fold" if self.out_of_fold and part == "validation" else part
 
     @property
@@ -116,32 +117,32 @@ class Walk:
 
     @property
     def rejected(self) -> int:
-        """Records that no stage answers."""
+        """Number of records that no stage answers."""
         return self.records - sum(stage.leaving for stage in self.stages)
 
     def warnings(self) -> list[str]:
-        """Return what is doubtful: classes that are seldom or never answered rightly, and stages.
+        """Return sentences about classes that are seldom or never answered, and doubtful stages.
 
-        A class is seldom right where five of its records or more are answered, most of them with
+        A class is seldom right if at least five of its records are answered, most of them with
         another class.
 
-        A stage is not to be believed where the share of right answers differs from their mean
-        confidence by 0.01 or more, and the binomial test's p-value is below 0.01 divided by the
-        number of stages with answers (Bonferroni). The test takes the mean confidence for that of
-        every answer, which makes it a little slow to warn.
+        A stage is doubtful if the share of right answers differs from their mean confidence by at
+        least 0.01, and the p-value of the binomial test is below 0.01 divided by the number of
+        stages with answers (Bonferroni). The test assumes that every answer has the mean
+        confidence, which makes it slightly conservative.
         """
         answering = [stage for stage in self.stages if stage.leaving]
         return [*self._never_answered(), *self._seldom_right(), *self._overconfident(answering)]
 
     def _never_answered(self) -> list[str]:
-        """Return a sentence for each class that nobody is said to be of, one for many of them."""
+        """Return a sentence for each class that no record is answered, or one if there are many."""
         rows = self.confusions.get("validation", ())
         never = {
             name: row
             for k, (name, row) in enumerate(zip(self.classes, rows, strict=False))
             if sum(row) and not any(other[k] for other in rows)
         }
-        if len(never) > _MOST_NAMED:  # of many classes a sentence each would hide the others
+        if len(never) > _MOST_NAMED:
             total, none = sum(map(sum, never.values())), sum(row[-1] for row in never.values())
             names = ", ".join([*never][:_MOST_NAMED])
             return [
@@ -156,7 +157,7 @@ class Walk:
         ]
 
     def _seldom_right(self) -> list[str]:
-        """Return a sentence for each class most of whose answered records get another answer."""
+        """Return a sentence for each class of which most answered records get another class."""
         rows = self.confusions.get("validation", ())
         sentences = [
             f"class {name}: of its {sum(row):,} {self.kind} {sum(row[:-1]):,} are answered, and "
@@ -198,12 +199,12 @@ class Walk:
         return "raise problem.threshold, or try another problem.calibration"
 
     def to_json(self) -> dict[str, Any]:
-        """Return what :meth:`from_json` reads."""
+        """Return JSON values for :meth:`from_json`."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Walk:
-        """Return what ``to_json`` wrote; raises one of ``DAMAGED`` for anything else."""
+        """Return the walk that ``to_json`` wrote; raises one of ``DAMAGED`` for other values."""
         stages = tuple(map(_stage_of, plain["stages"]))
         if not stages or len({tuple(stage.answers) for stage in stages}) > 1:
             raise ValueError("stages with the same answers")
@@ -225,14 +226,14 @@ class Walk:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a model directory says of the solution in it."""
+    """The solution in the directory of a model, and its walk."""
 
     solution: int
     walk: Walk
 
     @classmethod
     def read(cls, directory: Path) -> Chosen | None:
-        """Return it; None where there is no such model."""
+        """Return the solution in a directory; None if there is no model with a walk."""
         try:
             plain = read_object(directory / "model.json", "a model's description")
             return cls(int(plain["about"]["solution"]), Walk.from_json(plain["walk"]))
@@ -241,7 +242,7 @@ class Chosen:
 
 
 def _stage_of(plain: Mapping[str, Any]) -> StageWalk:
-    """Return the stage that JSON describes, its values of the types that they should have."""
+    """Return the stage that JSON values describe; raises one of ``DAMAGED`` for other values."""
     stage = StageWalk(**{**plain, "features": tuple(map(str, plain["features"]))})
     counts = (stage.entering, stage.right, *dict(stage.answers).values())
     if not all(map(_is_count, counts)) or stage.leaving > stage.entering:
@@ -268,15 +269,13 @@ def _is_count(value: object) -> bool:
 
 
 def shares(walk: Walk, most: int) -> tuple[list[str], list[list[float]]]:
-    """Return the answers' names and for each stage the share of all records leaving with each.
-
-    Of more than ``most`` classes the rarest answers are put together as ``others``.
+    """Return the names of answers, and for each stage the share of all records with each answer.
 
     Parameters
     ----------
     walk : Walk
     most : int
-        Names to return, at most.
+        How many names to return at most; the rarest answers are put together as ``others``.
     """
     names = list(walk.stages[0].answers)
     total: dict[str, int] = {n: sum(s.answers[n] for s in walk.stages) for n in names}
