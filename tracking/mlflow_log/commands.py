@@ -33,17 +33,17 @@ class Sync:
 
     @staticmethod
     def run(args: argparse.Namespace) -> Result:
-        """Upload each directory; return which are there, with 2 if one could not be."""
-        results = {one: Sync.upload(one, args.uri, args.register) for one in args.directories}
+        """Upload each directory; return which were uploaded, with exit code 2 unless all were."""
+        results = {path: Sync.upload(path, args.uri, args.register) for path in args.directories}
         return Result(
             [part for result in results.values() for part in result.parts],
-            {"logged": {one: result.exit_code == 0 for one, result in results.items()}},
+            {"logged": {path: result.exit_code == 0 for path, result in results.items()}},
             max(result.exit_code for result in results.values()),
         )
 
     @staticmethod
     def upload(directory: str, uri: str | None = None, register: str | None = None) -> Result:
-        """Upload a directory; return where it is logged, or 2 where it could not be."""
+        """Upload a directory; return where it is logged, or exit code 2 if that failed."""
         from framework.security import say
         from tracking.mlflow_log.sync import sync
 
@@ -55,7 +55,7 @@ class Sync:
 
     @staticmethod
     def comparison(out: Path, title: str, directory: str) -> Result:
-        """Log a comparison beside one of its runs; return where, or 2 where it could not be."""
+        """Log a comparison to the experiment of one of its runs; return where, or exit code 2."""
         from framework.experiment.run_dir import RunDir
         from framework.security import say
         from tracking.mlflow_log.tracker import first_line
@@ -70,7 +70,7 @@ class Sync:
 
 
 class Ui:
-    """Show the runs in MLflow's pages."""
+    """Show logged runs in MLflow's web pages."""
 
     help = "show logged runs in the browser, with MLflow"
 

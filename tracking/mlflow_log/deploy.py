@@ -1,8 +1,8 @@
-"""The chosen model as an MLflow model: its directory, wrapped so that MLflow can load and serve.
+"""The chosen model as an MLflow model: its directory, wrapped so that MLflow can load and serve it.
 
-The wrapper is a file of code (``pyfunc_model.py``, as MLflow's "models from code"), which MLflow
-runs when it loads the model: whoever loads one must trust who logged it. The model directory
-within, ``artifacts/model``, stays in its open format; of that nothing runs.
+The wrapper is a file of code (``pyfunc_model.py``, one of MLflow's "models from code"), which
+MLflow runs when it loads the model: load only models from people whom you trust. The model
+directory within it, ``artifacts/model``, has its open format, and loading that runs no code.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _REQUIREMENTS = ("paretolab", "numpy", "pandas", "scikit-learn")
 def log_model(client: Any, run_id: str, directory: Path, part: bool = False) -> str:
     """Log a model directory as a model of a run; return the id that ``models:/ID`` loads.
 
-    The model is called ``solution-ID``, after the name of the run where that is a ``part``.
+    The model is called ``solution-ID``; if the run is a ``part``, the run's name precedes that.
 
     Parameters
     ----------
     client : mlflow.MlflowClient
     run_id : str
     directory : path
-        As `paretolab choose --export` writes it. With an ``example.csv`` of some records, the
-        MLflow model has a signature and an input example.
+        A directory that `paretolab choose --export` has written. If there is an ``example.csv``
+        with some records, the MLflow model has a signature and an input example.
     """
     from mlflow.entities import LoggedModelOutput
 
@@ -52,7 +52,7 @@ def log_model(client: Any, run_id: str, directory: Path, part: bool = False) -> 
 
 
 def register(client: Any, name: str, model_id: str) -> str:
-    """Make a logged model the next version of a registered one; return the version."""
+    """Make a logged model the next version of a registered model; return the version."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -67,7 +67,7 @@ def register(client: Any, name: str, model_id: str) -> str:
 def save_model(directory: Path, target: Path, **ids: str) -> None:
     """Write the MLflow model of a model directory to ``target``.
 
-    ``ids`` are those in MLflow, ``model_id`` and ``run_id``, of a model that is logged.
+    ``ids`` are MLflow's ``model_id`` and ``run_id``, if the model is logged.
     """
     import mlflow.pyfunc
     from mlflow.models import Model
@@ -98,6 +98,6 @@ def _signature(directory: Path, example: Any) -> Any:
 
     from framework.models.store import load_model
 
-    # of the answers alone: a schema of the records would refuse whole numbers, gaps and records
-    # without the columns that the model never reads, all of which it takes
+    # only the answers have a schema: one of the records would refuse whole numbers, missing values
+    # and missing columns that the model does not read, although the model accepts these
     return infer_signature(None, load_model(directory).answers(example))

@@ -1,8 +1,8 @@
-"""The front after each generation, stored as changes: when a row entered it and when it left.
+"""The front after each generation, stored as the generations when a solution entered and left it.
 
-``fronts.csv`` has one row per solution that ever was on the front: ``id``, ``entered_generation``,
-``left_generation`` (empty where it stayed), the metrics and the ``gene_`` columns. The front of
-generation ``g`` is the rows with entered <= g < left.
+``fronts.csv`` has one row per solution that was ever on the front: ``id``, ``entered_generation``,
+``left_generation`` (empty if it stayed), the metrics and the ``gene_`` columns. The front of
+generation ``g`` consists of the rows with entered <= g < left.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 ENTERED, LEFT = "entered_generation", "left_generation"
 
-_LOOKED_AT = 64  # a front of more than so many times the rows that wait is not sorted for them
+_LOOKED_AT = 64  # waiting rows are only merged once they are at least 1/64 of the front
 
 
 class Generation(NamedTuple):
-    """What is logged of one generation; ``metrics`` by name, ``batches`` of the journal so far."""
+    """The metrics of a generation by name, its time, and the batches of the journal so far."""
 
     number: int
     seconds: float
@@ -42,16 +42,16 @@ class History:
     roles : Roles
     gene_names : tuple of str
     evaluations_per_generation : int, optional
-        How many rows make a generation where batches are pieces of one; None: each batch is one.
-        Of batches far smaller than the front only every so many are looked at, so that n of them
-        cost O(n log n).
+        Number of candidates in a generation, if batches are pieces of one; None if each batch is a
+        generation. In that case, metrics are only computed once the new rows are a 64th of the
+        front, so that the replay of n small batches costs O(n log n).
 
     Attributes
     ----------
     n_batches : int
         Batches added.
     formed : int
-        Those of them whose generation is complete.
+        Batches whose metrics were computed.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class History:
         self._left: dict[int, int] = {}
 
     def add(self, batch: Evaluated, seconds: float) -> Generation | None:
-        """Add the next batch; return the front's numbers if they are due after it."""
+        """Add the next batch; return the metrics of the front if they are due after it."""
         self._waiting.append(batch)
         self._n_waiting += len(batch)
         self._seconds = seconds
@@ -85,7 +85,7 @@ class History:
         return self.close() if self._n_waiting >= least else None
 
     def close(self) -> Generation | None:
-        """Take the rows that wait as the last of a generation; return the numbers after it."""
+        """End the generation with the rows that wait; return it, or None if no rows wait."""
         if not self._waiting:
             return None
         self.n_generations += len(self._waiting) if self.evaluations_per_generation is None else 1
@@ -93,7 +93,7 @@ class History:
         self._waiting, self._n_waiting = [], 0
         before = self._ids()
         if self._archive.update(batch):
-            self._note(before)
+            self._record_changes(before)
             self._on_front = self._describe()
         self.evaluations += len(batch)
         self.failed += len(batch.errors)
@@ -103,7 +103,7 @@ class History:
         return Generation(self.n_generations - 1, self._seconds, metrics, self.formed)
 
     def frame(self) -> pd.DataFrame:
-        """Return ``fronts.csv``, by id."""
+        """Return the table of ``fronts.csv``, sorted by id."""
         import pandas as pd
 
         rows = Front.of(self._entrants[:1], self.roles, self.gene_names).rows
@@ -119,7 +119,7 @@ class History:
     def _ids(self) -> set[int]:
         return set() if self._archive.rows is None else set(self._archive.rows.ids.tolist())
 
-    def _note(self, before: set[int]) -> None:
+    def _record_changes(self, before: set[int]) -> None:
         rows = self._archive.rows
         assert rows is not None  # the archive has just changed
         now = set(rows.ids.tolist())
@@ -141,20 +141,20 @@ class History:
 
 
 def front_at(frame: pd.DataFrame, generation: int) -> pd.DataFrame:
-    """Return the front of one generation from the columns of ``fronts.csv``.
+    """Return the front of one generation from the table of ``fronts.csv``.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        As read from ``fronts.csv``.
+        The content of ``fronts.csv``.
     generation : int
-        From 0, the first batch.
+        Number of the generation, from 0.
 
     Returns
     -------
     pandas.DataFrame
-        ``id``, metrics and genes by id, as in ``front.csv`` of a run that ended there.
+        ``id``, metrics and genes, sorted by id, as in ``front.csv`` of a run that ended there.
     """
     stays = frame[LEFT].isna() | (frame[LEFT] > generation)
-    there = frame[(frame[ENTERED] <= generation) & stays]
-    return there.drop(columns=[ENTERED, LEFT]).sort_values("id", ignore_index=True)
+    front = frame[(frame[ENTERED] <= generation) & stays]
+    return front.drop(columns=[ENTERED, LEFT]).sort_values("id", ignore_index=True)

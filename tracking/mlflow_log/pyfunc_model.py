@@ -1,4 +1,4 @@
-"""What MLflow runs to load and serve a chosen model; MLflow keeps a copy of this file with it."""
+"""The code that MLflow runs to load and serve a model; each model has a copy of this file."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class ChosenModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
 
     def load_context(self, context: Any) -> None:
         """Read the model directory."""
-        # by its public name: the same from a clone and from a wheel
+        # paretolab is the name of the package both in a clone and in a wheel
         self.model = import_module("paretolab").load_model(context.artifacts["model"])
 
-    # a frame as the only hint: MLflow asks for one and takes others for the records' schema
+    # MLflow needs a type hint of model_input, and would take most others as a schema of records
     def predict(  # type: ignore[no-untyped-def]
         self, context, model_input: pd.DataFrame, params=None
     ):

@@ -1,4 +1,4 @@
-"""What is logged of a run: parameters, tags, the data set, the front, and a description."""
+"""What is logged of a run: parameters, tags, the data set, metrics, the front, a description."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ _DIGEST = 36  # longest digest of a data set that MLflow takes
 
 
 def legal_key(name: str) -> str:
-    """Return a name with whatever MLflow refuses in names replaced by '_'."""
+    """Return a name in which '_' replaces the characters that MLflow refuses."""
     return re.sub(r"[^\w\-. /:]", "_", name)[:_LONGEST_KEY]
 
 
 def parameters(run_dir: RunDir) -> dict[str, str]:
-    """Return the resolved configuration but for MLflow's, flat, values cut to MLflow's limit.
+    """Return the configuration by dotted keys, with texts cut to MLflow's limit.
 
-    Of a sweep what is varied is added, but not the address of Optuna's database. Of an experiment
-    it is what is compared; its cells have the rest.
+    The section ``tracking`` is left out. A sweep has its section, too, but not the address of
+    Optuna's database. An experiment has only its section; the rest is logged for its cells.
     """
     tree = run_dir.config().model_dump(mode="json", exclude={"tracking"})
     if run_dir.experiment_file.is_file():
@@ -65,7 +65,7 @@ def _grid(run_dir: RunDir) -> dict[str, Any]:
 
 
 def start_tags(directory: Path) -> dict[str, str]:
-    """Return versions and the revision of the working tree around ``directory``, if any."""
+    """Return the versions of packages and the git revision around ``directory``, if any."""
     tags = {"version.python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -77,7 +77,7 @@ def start_tags(directory: Path) -> dict[str, str]:
 
 
 class Subject(NamedTuple):
-    """What distinguishes runs: the method, the data by name, and their fingerprint if any."""
+    """By what runs differ: the method, the name of the data, and their fingerprint if any."""
 
     method: str
     data: str
@@ -96,7 +96,8 @@ def subject(run_dir: RunDir, data_of: RunDir, kind: str) -> Subject:
     ----------
     run_dir : RunDir
     data_of : RunDir
-        Whose ``about.json`` tells of the data: its own, or that of the run it is a part of.
+        The directory whose ``about.json`` describes the data: the same, or the run of which
+        ``run_dir`` is a part.
     kind : str
         ``run``, ``sweep``, ``experiment``, or a part of one: ``repeat``, ``trial``, ``cell``.
     """
@@ -105,12 +106,12 @@ def subject(run_dir: RunDir, data_of: RunDir, kind: str) -> Subject:
     if kind == "experiment":
         grid = _grid(run_dir)
         data_sets = [child.data() for child in run_dir.children()]
-        names = list(dict.fromkeys(str(one["name"]) for one in data_sets if one.get("name")))
-        marks = {str(one.get("fingerprint") or "") for one in data_sets}
+        names = list(dict.fromkeys(str(about["name"]) for about in data_sets if about.get("name")))
+        fingerprints = {str(about.get("fingerprint") or "") for about in data_sets}
         methods = ", ".join(map(str, grid["methods"]))
-        fingerprint = marks.pop() if len(marks) == 1 else ""
+        fingerprint = fingerprints.pop() if len(fingerprints) == 1 else ""
         return Subject(methods, ", ".join(names or map(str, grid["cases"])), fingerprint)
-    if kind == "cell":  # cells/CASE/METHOD/NNN; the search for references/CASE has no label
+    if kind == "cell":  # cells/CASE/METHOD/NNN; references/CASE has no name of a method
         labelled = run_dir.path.parent.parent.parent.name == "cells"
         method = run_dir.path.parent.name if labelled else method
     name = str(data.get("name") or config.problem.kind)
@@ -118,9 +119,9 @@ def subject(run_dir: RunDir, data_of: RunDir, kind: str) -> Subject:
 
 
 def case_of(run_dir: RunDir, kind: str) -> str | None:
-    """Return the case of a run of an experiment that has several; None for any other run.
+    """Return the case of a cell, if the experiment has several cases; None for other runs.
 
-    What differs in data is never drawn in one chart: its metrics have the case in their names.
+    The case becomes a part of the names of metrics, so that no chart mixes different data.
     """
     if kind != "cell":
         return None
@@ -132,14 +133,14 @@ def case_of(run_dir: RunDir, kind: str) -> str | None:
 
 
 def cases_of(run_dir: RunDir) -> list[str]:
-    """Return the cases of an experiment, as their folders are called; none of any other run."""
+    """Return the names of the folders of an experiment's cases; none for other runs."""
     if not run_dir.experiment_file.is_file():
         return []
     return [slug(str(name)) for name in _grid(run_dir)["cases"]]
 
 
 def place_of(run_dir: RunDir, kind: str) -> dict[str, str]:
-    """Return case and repeat, counted from 1, of a run of an experiment; none of any other run."""
+    """Return the case and the repeat, counted from 1, of a cell; nothing for other runs."""
     path = run_dir.path.absolute()
     if kind != "cell" or path.parents[2].name != "cells" or not path.name.isdigit():
         return {}
@@ -147,7 +148,7 @@ def place_of(run_dir: RunDir, kind: str) -> dict[str, str]:
 
 
 def winners_table(run_dir: RunDir) -> pd.DataFrame | None:
-    """Return who is best on which case of an experiment that has ended; None where it has not."""
+    """Return the table of the best methods of an experiment; None if it has not ended."""
     file = run_dir.path / "tables" / "winners.csv"
     if not (run_dir.experiment_file.is_file() and file.is_file()):
         return None
@@ -168,7 +169,7 @@ def winners_metrics(table: pd.DataFrame) -> dict[str, float]:
 
 
 def winners_text(table: pd.DataFrame) -> str:
-    """Return in Markdown who won on which case, with the table of cases by methods."""
+    """Return in Markdown which method won on which case, with the table of cases by methods."""
     from framework.analysis.report import verdicts
 
     methods = list(dict.fromkeys(table["method"]))
@@ -185,7 +186,7 @@ def winners_text(table: pd.DataFrame) -> str:
 
 
 def run_tags(run_dir: RunDir) -> dict[str, str]:
-    """Return the tags that say where a run comes from."""
+    """Return the tags of a run's origin."""
     return {
         "problem": run_dir.config().problem.kind,
         "paretolab.dir": run_dir.path.absolute().name,
@@ -195,7 +196,7 @@ def run_tags(run_dir: RunDir) -> dict[str, str]:
 
 
 def end_tags(summary: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the summary says about the versions that ran, and why a run failed."""
+    """Return the tags of a summary: versions of packages, and why a run failed."""
     error = {"error": _cut(str(summary["error"]))} if "error" in summary else {}
     return error | {
         f"version.{name}": str(text) for name, text in summary.get("versions", {}).items()
@@ -209,15 +210,15 @@ def end_metrics(summary: Mapping[str, Any]) -> dict[str, float]:
     }
     flat = figures | flatten(summary.get("indicators") or {})
     gains = defaultdict[str, list[float]](list)
-    for one in read_alternatives(summary):  # the least gain, over the strongest of them
-        for name, gain in one.gains.items():
+    for alternative in read_alternatives(summary):  # the least gain is that over the strongest
+        for name, gain in alternative.gains.items():
             gains[f"gain/{name}"].append(gain.expected)
     flat |= {name: min(each) for name, each in gains.items()}
     return rounded({key: value for key, value in flat.items() if _is_number(value)})
 
 
 def rounded(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return the finite ones by names that MLflow takes, to four digits after the point."""
+    """Return the finite metrics, rounded to four decimals, by names that MLflow accepts."""
     return {
         legal_key(name): round(float(value), _DIGITS)
         for name, value in metrics.items()
@@ -226,7 +227,7 @@ def rounded(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def dataset_input(run_dir: RunDir) -> Any:
-    """Return the data set as MLflow's entity; None where the run has none."""
+    """Return the data set as an entity of MLflow; None if the run has none."""
     data = run_dir.data()
     if not {"name", "fingerprint", "source"} <= data.keys():
         return None
@@ -260,23 +261,22 @@ def _git_revision(directory: Path) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-# that a description shows, where there are
-PICTURES = ("front.png", "fronts.png", "system.png")
+PICTURES = ("front.png", "fronts.png", "system.png")  # in a description, if they exist
 
-_MOST_POINTS = 300  # of a front, as metrics: what MLflow's charts draw of a series
+_MOST_POINTS = 300  # of a front that are sent as metrics: MLflow's charts draw no more
 
 
 @dataclass(frozen=True)
 class FrontResults:
-    """The front of a directory and the solution that is chosen on it.
+    """The front of a directory and its chosen solution.
 
     Attributes
     ----------
     run_dir : RunDir
     front : Front
-        With at least one solution.
+        A front with at least one solution.
     position : int
-        Of the chosen solution on it.
+        Position of the chosen solution on the front.
     """
 
     run_dir: RunDir
@@ -285,7 +285,7 @@ class FrontResults:
 
     @classmethod
     def read(cls, run_dir: RunDir) -> FrontResults | None:
-        """Return them; None where there is no front yet, or an empty one."""
+        """Return the results of a directory; None if there is no front, or an empty one."""
         if not run_dir.front_file.is_file():
             return None
         front = run_dir.front()
@@ -294,10 +294,10 @@ class FrontResults:
     def chosen(self) -> dict[str, float]:
         """Return the metrics of the chosen solution.
 
-        That is ``solution/val_NAME``, ``solution/test_NAME``, and what to expect on new records:
+        They are ``solution/val_NAME``, ``solution/test_NAME``, and what to expect on new records:
         ``solution/expected_NAME``, ``solution/low_NAME`` and ``solution/high_NAME``.
         """
-        parts = {"val": self.front.rows.values, "test": self.front.test or {}, **self._told()}
+        parts = {"val": self.front.rows.values, "test": self.front.test or {}, **self._expected()}
         return rounded(
             {
                 f"solution/{part}_{name}": float(column[self.position])
@@ -306,8 +306,8 @@ class FrontResults:
             }
         )
 
-    def _told(self) -> dict[str, dict[str, FloatArray]]:
-        """Return what to expect of each solution: expected, low and high, by metric."""
+    def _expected(self) -> dict[str, dict[str, FloatArray]]:
+        """Return what to expect on new records: ``expected``, ``low`` and ``high`` by metric."""
         names, columns = expected_columns(self.front.roles.metrics), self.front.expected or {}
         return {
             part: {name: columns[parts[i]] for name, parts in names.items() if parts[i] in columns}
@@ -317,9 +317,9 @@ class FrontResults:
     def points(self) -> dict[str, FloatArray]:
         """Return ``front/NAME`` of each objective: at most 300 points, from low cost to high.
 
-        The cost is the first of `Roles.drawn`; every other objective has the best value that is
-        to be had for at most that cost. Two objectives give the front itself, more of them lines
-        that can be read side by side, whose points need not be solutions.
+        The cost is the first objective of `Roles.drawn`; every other objective has the best value
+        that is possible for at most that cost. With two objectives, the points are the front. With
+        more, there is a line for each objective, and the points need not be solutions.
         """
         roles, losses = self.front.roles, self.front.losses
         x = roles.names.index(roles.drawn()[0].metric)
@@ -331,7 +331,7 @@ class FrontResults:
         return {f"front/{name}": columns[:, j] for j, name in enumerate(roles.names)}
 
     def confusions(self) -> dict[str, str]:
-        """Return the answers by true class, a table of MLflow's kind for each set of records."""
+        """Return the answers by true class, for each set of records as a table of MLflow."""
         chosen = Chosen.read(self.run_dir.model)
         if chosen is None or chosen.solution != int(self.front.ids[self.position]):
             return {}
@@ -349,10 +349,10 @@ class FrontResults:
         }
 
     def table(self) -> str:
-        """Return the chosen solution's metrics as a table in Markdown."""
+        """Return a table in Markdown with the metrics of the chosen solution."""
         senses = {o.metric: _ARROWS[o.sense] for o in self.front.roles.objectives}
         names = [*senses, *(name for name in self.front.roles.metrics if name not in senses)]
-        parts = {"validation": self.front.rows.values, **self._told()}
+        parts = {"validation": self.front.rows.values, **self._expected()}
         parts["test"] = self.front.test or {}
         lines = ["", *(f"{_plain(name)} {senses.get(name, '')}".strip() for name in names)]
         rows = [lines, ["---"] * len(lines)]
@@ -363,7 +363,7 @@ class FrontResults:
 
 
 def description(run_dir: RunDir, results: FrontResults | None, kind: str, run_id: str) -> str:
-    """Return what MLflow shows first of a run, in Markdown."""
+    """Return the description of a run for MLflow, in Markdown."""
     parts = [_search_text(run_dir, kind)]
     winners = winners_table(run_dir)
     if winners is not None:
@@ -388,7 +388,7 @@ _ARROWS = {"max": "↑", "min": "↓"}
 
 
 def _search_text(run_dir: RunDir, kind: str) -> str:
-    """Describe what was searched, for what, and where it lies."""
+    """Return a sentence about the search, its data and its objectives."""
     config = run_dir.config()
     data = run_dir.data()
     sizes = [f"{data[k]:,} {k}" for k in ("records", "features", "models") if data.get(k)]
@@ -408,7 +408,7 @@ def _search_text(run_dir: RunDir, kind: str) -> str:
 
 
 def _summary_text(summary: Mapping[str, Any]) -> str:
-    """Describe how it ended and how much was evaluated."""
+    """Return a sentence about how the run ended and what it evaluated."""
     texts = []
     if summary.get("front_size") is not None:
         texts.append(f"{summary['front_size']:,} solutions on the front")
@@ -425,5 +425,5 @@ def _summary_text(summary: Mapping[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text that Markdown shows as it is."""
+    """Return a text with the special characters of Markdown escaped."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text)

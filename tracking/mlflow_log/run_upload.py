@@ -1,4 +1,4 @@
-"""Uploads one directory (a run or a trial) to an MLflow run; nothing is sent twice."""
+"""Uploads a directory of a run, repeat, trial or cell to an MLflow run; nothing is sent twice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tracking.mlflow_log.store import RunState
 FRONTS, COURSE = "fronts.csv", "course"
 
 _CONFIG = "config.yaml"
-_CHUNK = 1000  # metrics a request: MLflow's limit
+_CHUNK = 1000  # metrics in a request at most: MLflow's limit
 _SEARCH = "search/"
 _FILES = (
     "front.csv",
@@ -39,24 +39,24 @@ _FILES = (
     "plots/*.png",
 )
 _FRONTS_EVERY = 30.0  # seconds between versions of fronts.csv while a run goes on
-_FRONTS_SHARE = 0.05  # of the time, at most, spent on writing them
+_FRONTS_SHARE = 0.05  # of the time that is spent on writing them, at most
 
 _STATUS = {"done": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 
 
 class RunUpload:
-    """One directory and the MLflow run it goes to.
+    """Uploads one directory to one MLflow run.
 
     Parameters
     ----------
     client : mlflow.MlflowClient
     run_dir : RunDir
     state : RunState
-        Updated as things arrive.
+        Updated after each upload.
     started : float
-        Seconds since the epoch that generation times are counted from.
+        Seconds since the epoch, from which the times of generations are counted.
     save : callable
-        Keeps the state; called after each step.
+        Stores the state; called after each upload.
     kind : str
         See :func:`tracking.mlflow_log.run_content.subject`.
     """
@@ -78,7 +78,7 @@ class RunUpload:
 
     @property
     def complete(self) -> bool:
-        """Whether this object has ended the MLflow run, and nothing was written since."""
+        """Whether this object has ended the MLflow run, and nothing was written afterwards."""
         return self._ended is not None and self._ended == (self._end(), self.run_dir.model.is_dir())
 
     def log_generations(self) -> None:
@@ -88,12 +88,12 @@ class RunUpload:
         with self.run_dir.journal() as journal:
             while journal.n_batches > self.state.batches:
                 chunk = self._next_chunk(journal)
-                if not chunk:  # rows of a generation that is not complete
+                if not chunk:  # the next generation is not complete
                     break
                 self._send(chunk)
 
     def log_progress(self) -> None:
-        """Send the progress of searches that prepare for long; steps are pieces done."""
+        """Send the progress of a search that prepares for long; the steps are pieces done."""
         from mlflow.entities import Metric
 
         points = read_progress_log(self.run_dir.progress_log_file)
@@ -105,14 +105,12 @@ class RunUpload:
             for point in points[sent:]
             for name, value in point.values.items()
         ]
-        for first in range(0, len(metrics), _CHUNK):
-            chunk = metrics[first : first + _CHUNK]
-            self.client.log_batch(self.state.run_id, metrics=chunk, synchronous=True)
+        self._send_metrics(metrics)
         if metrics:
             self._arrived(COURSE, len(points))
 
     def log_fronts(self, *, now: bool) -> None:
-        """Send ``fronts.csv`` where it has grown, and is due or wanted ``now``."""
+        """Send ``fronts.csv`` if it has grown and is due, or if it has grown and ``now``."""
         if self.state.batches == self.state.artifacts.get(FRONTS, 0):
             return
         if not now and time.monotonic() < self._fronts_due:
@@ -142,7 +140,7 @@ class RunUpload:
                     self._arrived(name, signature)
 
     def _draw_front(self) -> None:
-        """Draw the front of one of many runs, which draws nothing itself."""
+        """Draw the front of a repeat, trial or cell, which are not drawn when they run."""
         picture = self.run_dir.plots / "front.png"
         if self.kind not in run_content.PARTS or picture.exists() or extras.absent("plots"):
             return
@@ -152,7 +150,7 @@ class RunUpload:
             write_front(self.run_dir)
 
     def finish(self) -> bool:
-        """Send what the summary says and end the MLflow run; return whether there is a summary."""
+        """Send the summary and end the MLflow run; return whether there is a summary."""
         ended = self._end()
         summary = self.run_dir.summary()
         status = _STATUS.get(str(summary.get("status")))
@@ -168,19 +166,19 @@ class RunUpload:
         return True
 
     def set_status(self, status: str) -> None:
-        """Tell MLflow that the run goes on again (RUNNING) or was killed (KILLED)."""
+        """Tell MLflow that the run is running again (RUNNING) or was killed (KILLED)."""
         if self.state.status != status:
             self.client.update_run(self.state.run_id, status)
             self.state.status = status
             self.save()
 
     def _end(self) -> int:
-        """Return when the summary was written, in milliseconds; 0 where there is none."""
+        """Return when the summary was written, in milliseconds; 0 if there is none."""
         file = self.run_dir.summary_file
         return int(file.stat().st_mtime * 1000) if file.is_file() else 0
 
     def _next_chunk(self, journal: Journal) -> list[Generation]:
-        """Return generations that MLflow does not have, as many as a request takes."""
+        """Return generations that MLflow does not have, as many as fit into a request."""
         history = self._caught_up(journal)
         chunk: list[Generation] = []
         n = 0
@@ -205,7 +203,7 @@ class RunUpload:
         if missing > 0:
             for batch, seconds in islice(journal.batches(history.n_batches), missing):
                 history.add(batch, seconds)
-            history.close()  # whatever MLflow has ends with a generation
+            history.close()  # MLflow has only complete generations
         return history
 
     def _send(self, chunk: list[Generation]) -> None:
@@ -214,24 +212,22 @@ class RunUpload:
         metrics = []
         for item in chunk:
             values = {**item.metrics, "generation": float(item.number)}
-            step, at = int(values.pop("evaluations")), self._millis(item.seconds)
+            step = int(values.pop("evaluations"))
+            millis = int((self.started + item.seconds) * 1000)
             metrics += [
-                Metric(run_content.legal_key(f"{_SEARCH}{name}"), value, at, step)
+                Metric(run_content.legal_key(f"{_SEARCH}{name}"), value, millis, step)
                 for name, value in values.items()
             ]
         self.client.log_batch(self.state.run_id, metrics=metrics, synchronous=True)
         self.state.batches = chunk[-1].batches
         self.save()
 
-    def _millis(self, seconds: float) -> int:
-        return int((self.started + seconds) * 1000)
-
     def _log_summary(self, summary: Mapping[str, Any], ended: int) -> None:
         from mlflow.entities import Metric, RunTag
 
         if self.state.artifacts.get("end") == ended:
             return
-        if len(run_content.cases_of(self.run_dir)) > 1:  # no means over what differs in data
+        if len(run_content.cases_of(self.run_dir)) > 1:  # means over different data say nothing
             summary = {**summary, "indicators": {}}
         values = run_content.end_metrics(summary)
         case = run_content.case_of(self.run_dir, self.kind)
@@ -251,17 +247,14 @@ class RunUpload:
             self._arrived(_CONFIG, zlib.crc32(text.encode()))
 
     def log_results(self, *, ended: bool) -> None:
-        """Send the chosen solution, the description and, of a search that has ``ended``, the front.
-
-        What is there already is not sent again.
-        """
+        """Send the chosen solution, the description and, if the search has ``ended``, the front."""
         results = FrontResults.read(self.run_dir)
         front = _signature(self.run_dir.front_file) if results is not None else None
         mark = [self._end(), self.run_dir.choice(), front, self.run_dir.model.is_dir()]
         if self.state.artifacts.get("results") != mark:
             text = description(self.run_dir, results, self.kind, self.state.run_id)
             self.client.set_tag(self.state.run_id, "mlflow.note.content", text)
-            if self.kind == "experiment":  # what its data are is known once its runs have begun
+            if self.kind == "experiment":  # its data are only known after its runs have begun
                 tags = run_content.subject(self.run_dir, self.run_dir, self.kind).tags()
                 for key, value in tags.items():
                     self.client.set_tag(self.state.run_id, key, value)
@@ -291,7 +284,7 @@ class RunUpload:
             self.client.set_tag(self.state.run_id, "mlflow.loggedArtifacts", json.dumps(listed))
 
     def _log_chosen(self, results: FrontResults) -> None:
-        """Send the metrics of the chosen solution, with its model where it is one."""
+        """Send the metrics of the chosen solution, and its model if there is one."""
         from mlflow.entities import Metric
 
         from tracking.mlflow_log.deploy import log_model
@@ -310,7 +303,7 @@ class RunUpload:
         )
 
     def _log_points(self, points: Mapping[str, FloatArray], first: int) -> None:
-        """Send a front as steps from ``first`` on: those of an earlier one stay in MLflow."""
+        """Send a front as steps from ``first`` on, after the steps of an earlier front."""
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)

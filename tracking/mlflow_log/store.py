@@ -1,4 +1,4 @@
-"""MLflow's store, a quiet client of it, and what it has of a run directory so far."""
+"""MLflow's store, a quiet client of it, and the record of what was uploaded of a run directory."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from framework.security import (
 
 _SQLITE = "sqlite:///"
 
-# A slow store is waited for, by a process of its own; one that does not answer is asked later.
+# A separate process waits for a slow store, and tries again later if the store does not answer.
 _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "60",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    # a server's answer sends nobody elsewhere
+    # a server's answer must not send the client to another host
     "MLFLOW_ALLOW_HTTP_REDIRECTS": "false",
     "MLFLOW_ENABLE_PROXY_MULTIPART_UPLOAD": "false",
     "MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD": "false",
 }
-# By scheme, whose hosts may be named: the user's own keys of that store go there.
+# By scheme, the hosts that a server may name: the user's keys of that object store are sent there.
 _AZURE = r"core\.(windows\.net|chinacloudapi\.cn|usgovcloudapi\.net)"
 _OBJECT_STORES = {
     "s3": r"[\w.-]+",
@@ -67,20 +67,20 @@ def sqlite_file(uri: str) -> Path | None:
 
 
 def artifact_root(uri: str) -> Path | None:
-    """Return where artifacts of a SQLite store lie: beside it. Other stores know themselves."""
+    """Return the folder for artifacts beside a SQLite store; None for other stores."""
     file = sqlite_file(uri)
     return None if file is None else file.parent / "mlruns"
 
 
 def connect(uri: str) -> Any:
-    """Return a client of the store, with MLflow's chatter switched off in this process.
+    """Return a client of the store; MLflow's messages are switched off in this process.
 
     A new SQLite store is made here, so the first call takes some seconds.
 
     Raises
     ------
     InputError
-        MLflow would write the path of a SQLite store into its SQL as something else.
+        MLflow cannot handle the path of a SQLite store.
     """
     file = sqlite_file(uri)
     if file is not None and ({"'", '"'} <= set(str(file)) or not str(file).isprintable()):
@@ -104,10 +104,11 @@ def connect(uri: str) -> Any:
 
 
 def check_artifacts(location: str, tracking_uri: str) -> None:
-    """Refuse to send files where a tracking server has no business to send them.
+    """Refuse a store of files that a tracking server may not name.
 
-    A server, which may be anyone's, says where the files of a run go: to itself, or to an object
-    store. The disk is for stores that are on the disk, in their own folder.
+    The server, which may not be trustworthy, names the store for the files of a run. It may name
+    itself or an object store. Only a tracking store on this machine's disk may name a folder on the
+    disk, within its own folder.
 
     Raises
     ------
@@ -124,11 +125,11 @@ def check_artifacts(location: str, tracking_uri: str) -> None:
     ):
         return
     elif parts.scheme in ("", "file") and not parts.netloc and home is not None:
-        # MLflow takes percent signs back, once
+        # MLflow decodes percent signs once
         folder = Path(unquote(parts.path) if parts.scheme else location).resolve()
         if is_at_home(folder, home) or is_allowed("write", str(folder)):
             return
-    elif parts.scheme in ("runs", "models"):  # looked up again, and then asked again
+    elif parts.scheme in ("runs", "models"):  # MLflow resolves these, and this check is made again
         return
     raise InputError(
         f"{public_uri(tracking_uri)}: expected a place for files that is the server's own "
@@ -151,12 +152,12 @@ def _home_of(tracking_uri: str) -> Path | None:
 
 
 def location(uri: str, experiment: str) -> str:
-    """Return where runs are found, for messages."""
+    """Return the store and the experiment, for messages."""
     return f"{public_uri(uri)}, experiment {experiment!r}"
 
 
 def experiment_id(client: Any, uri: str, name: str) -> str:
-    """Return the experiment's id; make the experiment where there is none.
+    """Return the experiment's id; make the experiment if there is none.
 
     Raises
     ------
@@ -194,18 +195,18 @@ _MOST = 10**8  # bytes of tracking.json
 
 @dataclass
 class RunState:
-    """One MLflow run.
+    """What was uploaded to one MLflow run.
 
     Attributes
     ----------
     run_id : str
     status : str
-        As MLflow has it: RUNNING, FINISHED, FAILED or KILLED.
+        Status in MLflow: RUNNING, FINISHED, FAILED or KILLED.
     batches : int
-        Batches of the journal whose metrics are there.
+        Number of batches of the journal whose metrics were uploaded.
     artifacts : dict of str to JSON value
-        By file, or by what else is sent once (``end``, ``points``, ``results``, ...), what tells
-        whether it has changed since: size and time of the file as it was sent, mostly.
+        By file, or by other things that are sent once (``end``, ``points``, ``results``, ...): a
+        value that differs if the thing has changed since, mostly the file's size and time.
     """
 
     run_id: str
@@ -216,7 +217,7 @@ class RunState:
 
 @dataclass
 class UploadState:
-    """What ``tracking.json`` holds: all MLflow runs of a directory, and what they have.
+    """The content of ``tracking.json``: all MLflow runs of a directory.
 
     Attributes
     ----------
@@ -224,12 +225,12 @@ class UploadState:
         Absolute tracking URI.
     experiment : str
     started : float
-        Seconds since the epoch; metrics are dated from here.
+        Seconds since the epoch, from which the times of metrics are counted.
     tags : dict of str to str
         Versions of packages, and the revision of the working tree, at the first start.
     runs : dict of str to RunState
-        ``experiment`` is the directory's own; the others are its repeats and trials by number,
-        the runs of an experiment as ``CASE/METHOD/NNN``.
+        ``experiment`` is the run of the directory itself; the others are its repeats and trials by
+        number, and the runs of an experiment as ``CASE/METHOD/NNN``.
     """
 
     uri: str
@@ -240,7 +241,7 @@ class UploadState:
 
     @classmethod
     def load(cls, run_dir: RunDir) -> UploadState | None:
-        """Return what was kept; None where there is nothing or nothing readable."""
+        """Return the content of ``tracking.json``; None if it is missing or damaged."""
         try:
             raw = parse_json(read_text(run_dir.tracking_file, _MOST))
             runs = {name: RunState(**run) for name, run in raw.pop("runs").items()}
@@ -249,15 +250,15 @@ class UploadState:
             return None  # runs are found again by their uid
 
     def save(self, run_dir: RunDir) -> None:
-        """Write ``tracking.json``, readable by its owner alone."""
+        """Write ``tracking.json``, readable only by its owner."""
         runs = {name: vars(run) for name, run in self.runs.items()}
         write_whole(run_dir.tracking_file, json.dumps(vars(self) | {"runs": runs}))
-        run_dir.tracking_file.chmod(0o600)  # where one logs is nobody's business
+        run_dir.tracking_file.chmod(0o600)
 
 
 @contextmanager
 def sole_uploader(run_dir: RunDir, *, wait: bool) -> Iterator[None]:
-    """Hold the directory's lock, which ends with the process.
+    """Hold the directory's lock within the block; the lock ends with the process at the latest.
 
     Parameters
     ----------
@@ -268,7 +269,7 @@ def sole_uploader(run_dir: RunDir, *, wait: bool) -> Iterator[None]:
     Raises
     ------
     InputError
-        There is one, and it is not to be waited for.
+        There is another process, and ``wait`` is False.
     """
 
     def busy() -> None:

@@ -1,4 +1,4 @@
-"""Upload what is missing in MLflow of a run directory."""
+"""Uploads what MLflow does not have of a run directory, for `paretolab sync`."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from tracking.mlflow_log.store import sole_uploader
 
 
 def sync(directory: str, uri: str | None = None, register: str | None = None) -> str:
-    """Upload one directory; return what to say about it.
+    """Upload one directory; return a sentence about it.
 
-    A process that is still logging a run which has ended is waited for.
+    If the run has ended, this waits for another process that is still logging it.
 
     Parameters
     ----------
     directory : str
     uri : str, optional
-        Another store than the run was to log to.
+        The store, if it is not the one that the run logs to.
     register : str, optional
-        The registered model that the run's becomes the next version of. Of an experiment the
+        The registered model of which the run's model becomes the next version. Of an experiment the
         champion of each case is registered, as ``REGISTER-CASE``, with the alias ``champion``.
 
     Raises
     ------
     InputError
-        It is not the directory of a run, or MLflow could not take it.
+        It is not the directory of a run, or it could not be logged.
     """
     from tracking.mlflow_log.tracker import first_line
     from tracking.mlflow_log.uploader import Uploader
@@ -77,12 +77,11 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
 
 
 def admit(run_dir: RunDir, uri: str, *, typed: bool = False) -> None:
-    """Decide whether a run may be logged to an address, which its directory may name.
+    """Refuse an address, which the run's directory may name, if the user has not granted it.
 
     Raises
     ------
     InputError
-        Nobody granted it.
     """
     check_address(uri, run_dir.path, "tracking.uri", typed=typed)
     if typed:

@@ -1,16 +1,17 @@
-"""Logs a run to MLflow from a process of its own, so that the search never waits for it.
+"""Logs a run to MLflow from a separate process, so that the search never waits for MLflow.
 
-:class:`MlflowTracker` is the side of the run: it starts ``python -m tracking.mlflow_log.tracker
-DIR``, which reads the journal as it grows. The two talk through pipes:
+:class:`MlflowTracker` works in the process of the run. It starts ``python -m
+tracking.mlflow_log.tracker DIR``, which reads the journal as it grows. The two communicate through
+pipes:
 
-- The first line on standard input is a JSON object, ``{"uri": ..., "experiment": ...}``: the table
-  of processes is public.
-- A line ``finish`` says that the run has ended: the rest is sent and the MLflow run ended, also
-  where nobody waits for that. Standard input that closes without it means that the run's process is
-  gone.
+- The first line on standard input is a JSON object, ``{"uri": ..., "experiment": ...}``. They are
+  no arguments of the command, since other users can list these.
+- A line ``finish`` says that the run has ended. The process then sends the rest and ends the MLflow
+  run, even if nobody waits for it. If standard input is closed without this line, the process of
+  the run is gone.
 - The last line on standard output is a JSON object: ``{"logged": true, "text": ...}``.
 
-What only the process needs is imported in its functions: a run that is tracked imports no MLflow.
+The process that logs has its own imports within functions: the run itself does not import MLflow.
 """
 
 from __future__ import annotations
@@ -52,15 +53,15 @@ if TYPE_CHECKING:
 
 FINISH = "finish"
 
-_PATIENCE = 10.0  # seconds that a user's prompt waits for MLflow
+_PATIENCE = 10.0  # seconds that a command waits for MLflow at its end
 _INTERVAL = 1.0  # seconds between looks at the journal
-_LONGEST_WAIT = 60.0  # between attempts to reach a store that fails
+_LONGEST_WAIT = 60.0  # seconds between attempts to reach a store that fails
 _NICE = 10
 _OBJECTS = 50_000  # allocated between two garbage collections
 
 
 class LoggingOutcome(NamedTuple):
-    """How logging ended, or that it goes on; ``text`` is a line for the user."""
+    """Whether everything was ``logged``, and a line of ``text`` for the user."""
 
     logged: bool
     text: str
@@ -72,17 +73,17 @@ class MlflowTracker(Callback):
     Parameters
     ----------
     run_dir : RunDir
-        Its ``config.yaml`` is there; its journal may come later.
+        A directory with ``config.yaml``; the journal may come later.
     uri : str
-        Tracking URI. A relative SQLite path counts from the directory where the run was first
+        Tracking URI. A relative SQLite path is relative to the directory where the run was first
         started.
     experiment : str
-        Name of MLflow's experiment; made where there is none.
+        Name of MLflow's experiment, which is made if there is none.
 
     Notes
     -----
-    ``on_batch`` does nothing: the journal says it all. :meth:`finish` is called after the
-    summary, the front and the plots are written, which is after ``on_end``.
+    There is no ``on_batch``, since the process reads the journal. :meth:`finish` is called after
+    the summary, the front and the plots are written, which is after ``on_end``.
     """
 
     def __init__(self, run_dir: RunDir, uri: str, experiment: str) -> None:
@@ -109,11 +110,11 @@ class MlflowTracker(Callback):
                 stderr=subprocess.DEVNULL,
                 text=True,
                 env=environment_for(self.uri, self.run_dir.path),
-                start_new_session=True,  # it outlives the run's terminal where MLflow is slow
+                start_new_session=True,  # it may go on after the run's terminal is closed
             )
             assert self._process.stdin is not None
             request = {"uri": self.uri, "experiment": self.experiment}
-            self._process.stdin.write(json.dumps(request) + "\n")  # not for other users to see
+            self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
         except OSError as error:
             self._problem = str(error)
@@ -122,7 +123,7 @@ class MlflowTracker(Callback):
         return self.finish().text
 
     def finish(self, timeout: float = _PATIENCE) -> LoggingOutcome:
-        """Have the rest logged; wait at most ``timeout`` seconds, then leave it to go on alone."""
+        """Let the rest be logged; wait for it at most ``timeout`` seconds."""
         process = self._process
         if process is None and not self._problem:
             return LoggingOutcome(False, "not logged to MLflow: the run did not start")
@@ -150,29 +151,29 @@ class MlflowTracker(Callback):
 
 
 def tracker_of(run_dir: RunDir, config: RunConfig) -> MlflowTracker | None:
-    """Return what logs a run to MLflow; None where its configuration has no ``tracking``."""
+    """Return the tracker of a run; None if its configuration has no section ``tracking``."""
     if config.tracking is None:
         return None
     return MlflowTracker(run_dir, config.tracking.uri, config.tracking.experiment or config.name)
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of what went wrong, short enough for a message."""
+    """Return the first line of an error's message, of at most 300 characters."""
     text = str(error).strip()
     return (text.splitlines()[0] if text else type(error).__name__)[:300]
 
 
 def _resolved(run_dir: RunDir, uri: str) -> str:
-    """Return the absolute URI; a run that is resumed elsewhere keeps the store it had."""
+    """Return the absolute URI; a run that is resumed in another folder keeps its SQLite store."""
     state, file = UploadState.load(run_dir), sqlite_file(uri)
     before = sqlite_file(state.uri) if state else None
     if state and before and file and not file.is_absolute() and before.match(str(file)):
-        with suppress(InputError):  # of a run that someone sent: its store is no business of ours
+        with suppress(InputError):  # a run from somebody else may not name any file
             check_address(state.uri, run_dir.path, "tracking.uri")
             return state.uri
     wanted = absolute_uri(uri, Path.cwd())
     store = sqlite_file(wanted)
-    if store is not None:  # the run may go on from another folder, and logs to the same store
+    if store is not None:  # grant it also for a resume from another folder
         keep(run_dir.path, [("write", str(store))])
     return wanted
 
@@ -181,7 +182,7 @@ def _resolved(run_dir: RunDir, uri: str) -> str:
 
 
 class _Inbox:
-    """What the run's process has said: nothing yet, ``finish``, or that it is gone."""
+    """Listens to the process of the run; ``finish`` says whether that has sent ``finish``."""
 
     def __init__(self, stream: TextIO) -> None:
         self.finish = False
@@ -190,9 +191,9 @@ class _Inbox:
         threading.Thread(target=self._listen, args=(stream,), daemon=True).start()
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long or until something is heard; return whether the run has ended."""
+        """Wait until the run has ended, at most ``seconds``; return whether it has."""
         steps = max(1, round(seconds / _INTERVAL))
-        # a process that inherited the pipe keeps it open, so the parent is looked for as well
+        # a process that inherited the pipe keeps it open, so check also that the parent lives
         for _ in range(steps):
             if self._heard.wait(seconds / steps) or os.getppid() != self._parent:
                 return True
@@ -204,7 +205,7 @@ class _Inbox:
 
 
 class _SystemMetrics:
-    """Has MLflow record processors, memory and disk, where ``tracking.system_metrics`` asks."""
+    """Lets MLflow record processors, memory and disk, if ``tracking.system_metrics`` is set."""
 
     def __init__(self, uploader: Uploader) -> None:
         self._uploader = uploader
@@ -213,7 +214,7 @@ class _SystemMetrics:
         self._monitor: Any = None
 
     def start(self) -> None:
-        """Begin, once; the MLflow run is there."""
+        """Start recording, once the MLflow run exists; further calls do nothing."""
         if self._monitor is not None or not self._wanted:
             return
         from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
@@ -225,13 +226,13 @@ class _SystemMetrics:
         self._monitor.start()
 
     def close(self) -> None:
-        """End it."""
+        """Stop recording."""
         if self._monitor is not None:
             self._monitor.finish()
 
 
 def _follow(uploader: Uploader, inbox: _Inbox) -> str | None:
-    """Upload until the run ends; return why something is missing, or None."""
+    """Upload until the run ends; return why something could not be uploaded, or None."""
     wait = _INTERVAL
     with closing(_SystemMetrics(uploader)) as system_metrics:
         while not inbox.wait(wait):
@@ -246,20 +247,20 @@ def _follow(uploader: Uploader, inbox: _Inbox) -> str | None:
 
 
 def _attempt(uploader: Uploader, *, final: bool, over: bool) -> str | None:
-    """Upload once; where the run is ``over`` without a summary, it was killed."""
+    """Upload once; mark a run that is ``over`` without a summary as killed. Return the error."""
     try:
         if not uploader.upload(final=final) and over:
             uploader.mark_killed()
-    except Exception as error:  # MLflow may raise anything; the journal keeps it all
+    except Exception as error:  # MLflow may raise anything; nothing is lost, as the journal has it
         return first_line(error)
     return None
 
 
 def main() -> None:
     """Run the process that logs; its argument is the directory of the run."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which then says finish
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the run, which then sends finish
     os.nice(_NICE)
-    gc.set_threshold(_OBJECTS)  # what MLflow imports stays: it takes a tenth less time
+    gc.set_threshold(_OBJECTS)  # saves a tenth of the time: the objects of MLflow's imports stay
     from tracking.mlflow_log.run_content import start_tags
     from tracking.mlflow_log.uploader import Uploader
 
@@ -274,7 +275,7 @@ def main() -> None:
             uploader = Uploader(run_dir, uri, request["experiment"], start_tags(Path.cwd()))
             location = uploader.location
             failure = _follow(uploader, _Inbox(sys.stdin))
-    except Exception as error:  # the last resort: say why
+    except Exception as error:  # whatever it is, the run's process is told why
         failure = first_line(error)
     failure = None if failure is None else redacted(failure, uri)
     answer = {"logged": failure is None, "text": failure or location}

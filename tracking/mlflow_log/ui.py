@@ -1,4 +1,4 @@
-"""MLflow's pages, served until Ctrl-C."""
+"""Serves MLflow's web pages until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from framework.machine import child_environment
 from framework.security import expanded, public_uri, without_password
 from tracking.mlflow_log import store
 
-_PAGE = "#/experiments?workflowType=machine_learning"  # not the one on language models
+_PAGE = "#/experiments?workflowType=machine_learning"  # the default is the page of language models
 _UI_START = 180.0  # seconds that MLflow's server may take to answer
-_UI_STOP = 10.0
+_UI_STOP = 10.0  # seconds that it may take to end
 _LOOK = 0.2  # seconds between two looks at whether the server runs
 
 
@@ -51,10 +51,10 @@ def serve(uri: str, host: str, port: int) -> int:
         "--workers",
         "1",
         "--uvicorn-opts",
-        # else uvicorn puts the working folder before the installed packages
+        # by default uvicorn would import from the working folder first
         f"--log-level warning --app-dir {shlex.quote(str(library))}",
     ]
-    # in a session of its own, so that Ctrl-C ends it once, through us, with all it started
+    # a session of its own, so that Ctrl-C reaches only this process, which ends the whole session
     server = subprocess.Popen(
         command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL
     )
@@ -63,7 +63,7 @@ def serve(uri: str, host: str, port: int) -> int:
         if _answers(server, host, port):
             home = f"http://{host}:{port}/"
             print(f"MLflow UI: {home}{_PAGE} (Ctrl-C ends it)", flush=True)
-        while server.poll() is None:  # a wait without end may miss a signal to a thread
+        while server.poll() is None:  # unlike wait(), this cannot miss a signal to a thread
             time.sleep(_LOOK)
         return 2 if server.returncode else 0
     except KeyboardInterrupt:
@@ -73,7 +73,7 @@ def serve(uri: str, host: str, port: int) -> int:
 
 
 def _environment(uri: str) -> dict[str, str]:
-    """Return the server's environment, which also names the store: a URI may hold a password."""
+    """Return the server's environment, with the store, since its URI may hold a password."""
     if uri.startswith(("http://", "https://")):
         raise InputError(
             "--uri: expected a store such as sqlite:///mlflow.db, found the address of a server; "
@@ -110,7 +110,7 @@ def _check_port(host: str, port: int) -> None:
         )[0]
         with socket.socket(family, kind, protocol) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            # getaddrinfo wraps a port that is too great; bind refuses it
+            # getaddrinfo wraps a port above 65535; bind refuses it
             probe.bind((host, port, *address[2:]))
     except (OSError, OverflowError) as error:
         raise InputError(

@@ -1,8 +1,7 @@
-"""Uploads a run directory to MLflow: one run, below it one for each repeat, trial or run of an
-experiment.
+"""Uploads a run directory to MLflow: one run, and below it one per repeat, trial or cell.
 
-The directory is the truth and ``tracking.json`` says how much of it MLflow has, so one and the
-same upload serves logging while a run goes on, `paretolab resume` and `paretolab sync`.
+``tracking.json`` says how much of the directory was uploaded, so that the same code serves logging
+while a run goes on, `paretolab resume` and `paretolab sync`. A *cell* is a run of an experiment.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from tracking.mlflow_log.run_content import description
 from tracking.mlflow_log.run_upload import RunUpload
 from tracking.mlflow_log.store import PARENT, RunState, UploadState
 
-_PARAMS = 100  # a request: MLflow's limit
+_PARAMS = 100  # in a request at most: MLflow's limit
 
 
 def begin(
@@ -34,15 +33,16 @@ def begin(
     experiment: str | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> UploadState:
-    """Return what MLflow has of the directory; start afresh where that is another store.
+    """Return the state of a directory's upload; a new one if the store or experiment is another.
 
     Parameters
     ----------
     run_dir : RunDir
     uri, experiment : str, optional
-        The store and experiment wanted; those logged to before, else the configuration's.
+        The store and the experiment; by default those of the last upload, or else those of the
+        configuration.
     tags : mapping of str to str, optional
-        What is known at the start of a run; kept from the first start on.
+        Tags of the run; those of its first start are kept.
     """
     state = UploadState.load(run_dir)
     config = run_dir.config()
@@ -63,7 +63,7 @@ def begin(
 
 
 class Uploader:
-    """Brings MLflow up to date with a run directory.
+    """Uploads what MLflow does not have of a run directory.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Uploader:
         self._client: Any = None
         self._experiment_id = ""
         self._members: dict[str, RunUpload] = {}
-        self._colours: dict[str, str] = {}  # of the methods that MLflow's experiment has
+        self._colours: dict[str, str] = {}  # by method, in MLflow's experiment
 
     def upload(self, *, final: bool) -> bool:
         """Send what MLflow does not have.
@@ -100,8 +100,8 @@ class Uploader:
         Parameters
         ----------
         final : bool
-            Whether nothing more is to come: files are sent too, and runs that wrote their
-            summary are ended. Else the runs are marked as going on.
+            Whether nothing more will come: then files are sent, too, and runs that have a summary
+            are ended. Otherwise the runs are marked as running.
 
         Returns
         -------
@@ -111,10 +111,10 @@ class Uploader:
         Raises
         ------
         Exception
-            Whatever MLflow raises; what was sent is noted, and the next call goes on from there.
+            Anything that MLflow raises; the next call continues after what was sent.
         """
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # MLflow's own; a user can do nothing about them
+            warnings.simplefilter("ignore")  # a user can do nothing about those of MLflow
             return self._upload(final=final)
 
     def _upload(self, *, final: bool) -> bool:
@@ -134,19 +134,20 @@ class Uploader:
         return parent.finish() and ended
 
     def _name_of(self, directory: RunDir) -> str:
-        """Return the number of a repeat or trial, the case, method and number of a run."""
+        """Return the number of a repeat or trial, or CASE/METHOD/NNN of a cell."""
         if self._part != "cell":
             return directory.path.name
         return directory.path.relative_to(self.run_dir.path).as_posix().removeprefix("cells/")
 
     def register(self, name: str, part: RunDir | None = None) -> str:
-        """Make a model the next version of a registered one; return a text on it.
+        """Make a model the next version of a registered model; return the end of a sentence.
 
         Parameters
         ----------
         name : str
         part : RunDir, optional
-            Whose model: the champion of a case, and marked as such. Unless given, the run itself.
+            The cell whose model it is, which gets the alias ``champion``; by default the model of
+            the run itself.
 
         Raises
         ------
@@ -168,18 +169,18 @@ class Uploader:
         return f"; registered as {name}, version {version}"
 
     def mark_killed(self) -> None:
-        """Mark as killed what MLflow still has as going on."""
+        """Mark runs as killed that MLflow still has as running."""
         for member in self._members.values():
             if member.state.status == "RUNNING":
                 member.set_status("KILLED")
 
     @property
     def location(self) -> str:
-        """Where the run is found."""
+        """The store and the experiment, for messages."""
         return store.location(self.state.uri, self.state.experiment)
 
     def _is_over(self, trial: RunDir) -> bool:
-        """Return whether a repeat, trial or run has ended for good while others go on."""
+        """Return whether a repeat, trial or cell has ended and will not be resumed."""
         return trial.summary().get("status") in ("done", "failed")
 
     def _update(self, member: RunUpload, *, final: bool) -> bool:
@@ -202,7 +203,7 @@ class Uploader:
             self._client = client
 
     def _member(self, name: str, run_dir: RunDir, parent: RunUpload | None = None) -> RunUpload:
-        """Return the member of a directory, with an MLflow run that exists."""
+        """Return the upload of a directory; its MLflow run is made if there is none."""
         if name not in self._members:
             run = self._run(name, run_dir, parent)
             self.state.runs[name] = run
@@ -230,7 +231,7 @@ class Uploader:
         return RunState(created.info.run_id)
 
     def _batches_there(self, run_id: str, run_dir: RunDir) -> int:
-        """Return how many batches of a journal MLflow has: steps are evaluations."""
+        """Return how many batches of a journal MLflow has, from the last step of a metric."""
         history = self._client.get_metric_history(run_id, "search/front_size")
         evaluated = max((metric.step for metric in history), default=0)
         if not evaluated or not run_dir.journal_file.is_file():
@@ -241,7 +242,7 @@ class Uploader:
 
     def _colour(self, method: str) -> str:
         """Return the colour of a method in the experiment, or one that no other method has."""
-        if not self._colours:  # asked once: the cells of an experiment would read each other's runs
+        if not self._colours:  # read once, since each cell adds runs to the experiment
             tags = [run.data.tags for run in self._client.search_runs([self._experiment_id])]
             used = {tag.get("method"): tag.get("mlflow.runColor") for tag in tags}
             self._colours = {name: colour for name, colour in used.items() if name and colour}
@@ -257,7 +258,7 @@ class Uploader:
             run = self._client.get_run(run_id)
         except MlflowException as error:
             if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-                return False  # the store was made anew
+                return False  # the store was deleted and made again
             raise
         if run.info.lifecycle_stage == "deleted":
             raise InputError(
@@ -277,11 +278,11 @@ class Uploader:
         return tags
 
     def _subject(self, run_dir: RunDir, kind: str) -> run_content.Subject:
-        # the cells of an experiment may differ in data; trials and repeats leave that to the whole
+        # cells may have different data; trials and repeats have those of the whole run
         return run_content.subject(run_dir, run_dir if kind == "cell" else self.run_dir, kind)
 
     def _find(self, tags: dict[str, str]) -> Any:
-        """Return the MLflow run of a directory whose tracking.json was lost."""
+        """Return the MLflow run of a directory whose tracking.json was lost, if there is one."""
         names = ("paretolab.uid", "kind", "trial", "repeat", "cell")
         if "paretolab.uid" not in tags:
             return None
@@ -290,7 +291,7 @@ class Uploader:
         return runs[0] if runs else None
 
     def _name(self, name: str, run_dir: RunDir) -> str:
-        """Return the name of an MLflow run: what differs first, its pages show 20 characters."""
+        """Return the name of an MLflow run; MLflow's pages show its first 20 characters."""
         config = run_dir.config()
         if name == PARENT and self._kind != "run":
             return config.name
@@ -307,17 +308,17 @@ class Uploader:
         return f"{part}{subject.method} · {subject.data} · {seeds}"
 
     def _introduce(self, run: RunState, run_dir: RunDir, kind: str) -> None:
-        """Send the data set and the parameters that MLflow has not; it refuses to change any."""
+        """Send the data set and the parameters that MLflow does not have; they cannot change."""
         from mlflow.entities import Param
 
         if "introduced" in run.artifacts:
             return
         run_id = run.run_id
-        there = self._client.get_run(run_id).data.params
+        present = self._client.get_run(run_id).data.params
         subject = self._subject(run_dir, kind)
         named = {key: subject.tags()[key] for key in ("method", "data")}
         wanted = named | run_content.place_of(run_dir, kind) | run_content.parameters(run_dir)
-        missing = {key: text for key, text in wanted.items() if key not in there}
+        missing = {key: text for key, text in wanted.items() if key not in present}
         params = [Param(key, text) for key, text in missing.items()]
         for i in range(0, len(params), _PARAMS):
             self._client.log_batch(run_id, params=params[i : i + _PARAMS], synchronous=True)
@@ -342,7 +343,7 @@ def log_comparison(out: Path, title: str, first: RunDir) -> str:
     Raises
     ------
     Exception
-        Whatever MLflow raises.
+        Anything that MLflow raises.
     """
     state = begin(first)
     check_address(state.uri, first.path, "tracking.uri")

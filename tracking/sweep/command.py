@@ -1,4 +1,4 @@
-"""`paretolab sweep`: the values of a configuration's keys that a search does best with."""
+"""`paretolab sweep`: searches for the values of a configuration's keys with the best results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Sweep:
 
     @staticmethod
     def sections() -> dict[str, Any]:
-        """Return the sections of a configuration that are this command's, for its schema."""
+        """Return the sections of a configuration that only this command reads, for the schema."""
         from tracking.sweep.config import SweepConfig
 
         return {"sweep": SweepConfig}
@@ -78,7 +78,7 @@ class Sweep:
 
     @staticmethod
     def check(args: argparse.Namespace) -> Result:
-        """Say what a sweep would do, as `paretolab check` is asked to; train nothing."""
+        """Return what a sweep would do, for `paretolab check`; nothing is trained."""
         from framework.cli.tables import checked
         from framework.components import building_nothing
         from framework.experiment.estimate import budget_of_all, built_first, candidates_of
@@ -115,14 +115,14 @@ class Sweep:
 
     @staticmethod
     def plan(raw: dict[str, Any], path: Path, overrides: Sequence[str]) -> SweepPlan:
-        """Return the checked plan of what was read from a file, to look at."""
+        """Return the checked plan of a file's content."""
         from tracking.sweep.config import check_plan
 
         return check_plan(dict(raw), path, overrides)
 
     @staticmethod
     def resume(out: RunDir, args: argparse.Namespace) -> Result:
-        """Go on with a sweep, as `paretolab resume` is asked to; return its best trials."""
+        """Resume a sweep, for `paretolab resume`; return its best trials."""
         from framework.experiment.config import override, read_yaml
         from framework.security import keep, received
         from tracking.sweep.config import check_plan
@@ -131,7 +131,7 @@ class Sweep:
         words = overrides(args)
         for text in words:
             override(raw, text)
-        # of the directory, not of config.yaml, whose digest says nothing of sweep.yaml
+        # the directory, not config.yaml: the digest of that file does not cover sweep.yaml
         with received(out.path, words, dict(raw)):
             plan = check_plan(raw, out.config_file, words, workers=workers_of(args.workers))
         plan = plan._replace(config=tracked_as_asked(plan.config, args))
@@ -140,7 +140,7 @@ class Sweep:
 
 
 class _Trials:
-    """Shows trials as they end: the best so far beside a bar, or a line for each."""
+    """Shows trials as they end: the best so far beside a progress bar, or a line for each."""
 
     def __init__(self, plan: SweepPlan, display: Display) -> None:
         self._sweep, self._display = plan.sweep, display
@@ -164,7 +164,7 @@ class _Trials:
         self._display.step(f"{ended.done}/{total} trials{best}", ended.done, total, line)
 
     def _is_better(self, trial: TrialOutcome) -> bool:
-        """Compare by the first direction, among the trials that keep the constraints."""
+        """Return whether a trial keeps the constraints and is the best by the first direction."""
         if any(violation > 0 for violation in trial.violations.values()):
             return False
         if self._best is None:

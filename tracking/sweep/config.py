@@ -1,4 +1,4 @@
-"""Section ``sweep`` of an experiment's file, checked: what a sweep varies and what it wants."""
+"""The section ``sweep`` of a configuration: what a sweep varies and optimises, with its checks."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ Start = dict[str, Value] | str
 def settings_of(
     start: Sequence[Start], space: Mapping[str, Dimension], base: Path, where: str
 ) -> list[dict[str, Any]]:
-    """Return the settings to try first, each a part of the search space or all of it.
+    """Return the settings to try first, with values for some or all keys of the search space.
 
     Parameters
     ----------
     start : sequence of mappings and paths
-        A path is the directory of an earlier sweep, whose best trials are meant.
+        Settings, and directories of earlier sweeps, which stand for their best trials.
     space : mapping of str to Dimension
     base : pathlib.Path
-        What paths are relative to.
+        The folder that paths are relative to.
     where : str
         The key, for messages.
 
     Raises
     ------
     InputError
-        A value that could not be drawn, or no earlier sweep.
+        A value is not in the search space, or a directory is not that of a sweep.
     """
     settings: list[dict[str, Any]] = []
     for i, entry in enumerate(start):
@@ -91,7 +91,7 @@ def _best_of(path: Path, where: str) -> list[dict[str, Any]]:
 def _checked_setting(
     params: Mapping[str, Any], space: Mapping[str, Dimension], where: str
 ) -> dict[str, Any]:
-    """Return settings whose values can be drawn together, in the order of the search space."""
+    """Return a setting in the order of the search space; raises InputError if it is not in it."""
     for key in params:
         if key not in space:
             raise InputError(
@@ -112,12 +112,12 @@ def _checked_setting(
 
 
 def split_seed(config: RunConfig, where: str) -> str:
-    """Return the key of the seed that a problem splits its records with.
+    """Return the key of the seed by which a problem splits its records.
 
     Raises
     ------
     InputError
-        There is none.
+        There is no such key, or there are several.
     """
     flat = flatten({"problem": config.problem.model_dump(mode="json")})
     keys = [key for key, v in flat.items() if key.endswith("split.seed") and isinstance(v, int)]
@@ -130,23 +130,24 @@ def split_seed(config: RunConfig, where: str) -> str:
 
 
 def resplit(config: RunConfig, repeat: int, path: Path) -> RunConfig:
-    """Return the configuration of a repeat on a split of its own; the first has the file's."""
+    """Return the configuration of a repeat with its own split; repeat 0 has the file's split."""
     key = split_seed(config, "sweep.resplit")
     seed = int(flatten(config.model_dump(mode="json"))[key])
     return changed(config, {key: seed + repeat}, path)
 
 
 class PruneConfig(Section):
-    """Section ``sweep.prune``: which trials are too bad to go on.
+    """Section ``sweep.prune``: which trials are ended early.
 
     ``{kind: median, at: [200, 400]}`` or ``{kind: halving, at: [100, 300, 900]}``.
 
-    kind : ``median`` ends a trial that is worse than the median of those that were completed;
+    kind : ``median`` ends a trial that is worse than the median of the completed ones;
         ``halving`` is asynchronous successive halving in brackets: it lets the best 1 of ``eta`` of
-        a trial's bracket go on. Trials belong to brackets in turn: the first bracket is looked at
-        from the first of ``at`` on, the next one from the second, and so on; the last one never.
-    at : evaluations after which trials are looked at.
-    startup : trials to be completed before the median counts.
+        a trial's bracket continue. Trials belong to brackets in turn: those of the first bracket
+        are checked from the first of ``at`` on, the next ones from the second, and so on; those of
+        the last bracket are never checked.
+    at : evaluations after which trials are checked.
+    startup : trials to complete before the median is used.
     eta : of halving.
     """
 
@@ -171,9 +172,9 @@ class PruneConfig(Section):
         return self
 
 
-_CHANGEABLE = {"trials", "choose", "tolerance"}  # in a study that there is
-_PACKAGES = {"cmaes": "cmaes", "gp": "torch"}  # of samplers; an extra has the sampler's name
-_OURS = {"storage", "join", "grace"}  # say nothing of what the study is
+_CHANGEABLE = {"trials", "choose", "tolerance"}  # may change in a study that exists
+_PACKAGES = {"cmaes": "cmaes", "gp": "torch"}  # that samplers need; extras are named after samplers
+_OURS = {"storage", "join", "grace"}  # do not influence trials
 
 
 class Direction(Section):
@@ -192,31 +193,31 @@ class SweepConfig(Section):
     """Section ``sweep``.
 
     search_space : by dotted key of the configuration, the values to try.
-    directions : what the trials are to maximise or minimise.
-    start : settings to try first (what they leave out is drawn), and directories of earlier
-        sweeps, whose best trials are tried.
+    directions : the values of trials to maximise or minimise.
+    start : settings to try first (missing keys are drawn), and directories of earlier sweeps,
+        whose best trials are tried.
     trials : how many, failed ones included.
-    batch : trials that are asked for together, and told together. The study depends on it, not
-        on the number of workers; more workers than this are idle.
-    asynchronous : tell each trial as soon as it ends and ask for another, ``batch`` being under
-        way: nobody waits, but the study depends on who was faster.
+    batch : trials that are drawn together. The study depends on it, but not on the number of
+        workers; more workers than this are idle.
+    asynchronous : draw a new trial as soon as one ends, while ``batch`` are running. No worker
+        waits, but the study depends on which trial is faster.
     repeats : runs a trial, with other seeds, whose values are averaged.
-    resplit : whether each repeat has a split of the records of its own, too.
-    constraints : what a trial has to keep, ``{metric: wall_s, at_most: 10}``.
-    choose : of several directions that disagree: ``in_order``, of the trials which by the first
-        direction are within ``tolerance`` of the best the best by the next, and so on; or
-        ``nearest`` to the best value of each.
-    tolerance : as a share of the range of the trials that are not dominated.
+    resplit : whether each repeat also has its own split of the records.
+    constraints : limits for trials, ``{metric: wall_s, at_most: 10}``.
+    choose : the best trial by several directions: ``in_order`` takes those that are by the first
+        direction within ``tolerance`` of the best, among them the best by the next, and so on;
+        ``nearest`` the one nearest to the best value of each.
+    tolerance : as a share of the range of the non-dominated trials.
     prune : which trials end early; see :class:`tracking.sweep.config.PruneConfig`.
     sampler : how Optuna draws settings; ``grid`` tries every combination of choices.
     storage : URL of Optuna's database; ``optuna.db`` in the sweep's directory by default. A
-        password in it is the name of a variable of the environment, ``${NAME}``. Optuna's gRPC
+        password is written as the name of an environment variable, ``${NAME}``. Optuna's gRPC
         proxy is ``grpc://host:port``.
     join : whether several processes share the study, which then has the name of the
         configuration; see :meth:`tracking.sweep.study.SweepStudy.begin`.
     grace : seconds of silence after which a trial of another process is tried again.
     reference : a ``front.csv``, for ``share_of_reference``.
-    seed : of the sampler; the runs have the configuration's.
+    seed : of the sampler; the runs have the seed of the configuration.
     """
 
     search_space: dict[str, dict[str, Any]] = Field(min_length=1)
@@ -271,14 +272,14 @@ class SweepPlan(NamedTuple):
     Attributes
     ----------
     config : RunConfig
-        What every trial starts from.
+        The configuration in which each trial replaces some values.
     sweep : SweepConfig
     space : mapping of str to Dimension
         By dotted key; a key comes after those that its ``when`` names.
     whole : frozenset of str
         The keys whose values are whole numbers.
     path : pathlib.Path
-        Where it was read, for messages.
+        The file, for messages.
     """
 
     config: RunConfig
@@ -293,12 +294,12 @@ class SweepPlan(NamedTuple):
         Raises
         ------
         InputError
-            The values do not go together.
+            The values cannot be combined.
         """
         return changed(self.config, params, self.path)
 
     def draft_with(self, params: Mapping[str, Any]) -> RunConfig:
-        """Return the same, unchecked: to show what could not be run."""
+        """Return the configuration of a trial without checks, to record one that cannot be run."""
         return RunConfig.model_validate(patched(self.config, params), context={AS_WRITTEN: True})
 
     def dump(self) -> str:
@@ -307,7 +308,7 @@ class SweepPlan(NamedTuple):
         return yaml.safe_dump(section, sort_keys=False, allow_unicode=True)
 
     def configured(self) -> dict[str, Any]:
-        """Return the values that the configuration itself has for what is varied."""
+        """Return the values that the configuration itself has for the keys of the search space."""
         flat = flatten(self.config.model_dump(mode="json"))
         setting: dict[str, Any] = {}
         for key, dimension in self.space.items():
@@ -316,20 +317,20 @@ class SweepPlan(NamedTuple):
         return setting
 
     def is_complete(self, params: Mapping[str, Any]) -> bool:
-        """Return whether every key has a value that is to have one."""
+        """Return whether every key whose condition holds has a value."""
         return all(key in params or not d.holds(params) for key, d in self.space.items())
 
     def first(self) -> list[dict[str, Any]]:
-        """Return what is tried first: the configuration where it can be drawn, then ``start``."""
+        """Return the first settings: the configuration's if in the search space, then ``start``."""
+        if self.sweep.sampler == "grid":  # it tries only the points of the grid
+            return []
         setting = self.configured()
         drawable = all(self.space[key].contains(value) for key, value in setting.items())
-        if self.sweep.sampler == "grid":  # which has the configuration, or it does not
-            return []
         start = [dict(entry) for entry in self.sweep.start if isinstance(entry, dict)]
         return [setting, *start] if drawable else start
 
     def identity(self) -> dict[str, Any]:
-        """Return, flat, the keys that decide which trials there are and what they are worth."""
+        """Return the values of all dotted keys on which the trials and their values depend."""
         section = self.sweep.model_dump(mode="json", exclude=_CHANGEABLE | _OURS)
         budget = self.config.budget.model_dump(mode="json")
         return self.config.identity() | flatten({"sweep": section, "budget": budget})
@@ -348,7 +349,7 @@ def load_plan(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> Sw
     Raises
     ------
     InputError
-        Whatever is wrong with it, one line per error.
+        The file has errors; the message has a line for each.
     """
     return check_plan(read_yaml(path), path, overrides, **top_level)
 
@@ -362,7 +363,7 @@ def check_plan(
     trials: int | None = None,
     join: bool | None = None,
 ) -> SweepPlan:
-    """Check what was read; see :func:`load_plan`."""
+    """Return the checked plan of the content of a file; see :func:`load_plan`."""
     for text in overrides:
         override(raw, text)
     with received(path, overrides, dict(raw)):
@@ -416,7 +417,7 @@ def _checked_plan(
 
 
 def _check_grid(sweep: SweepConfig, space: Mapping[str, Dimension], where: str) -> None:
-    """Check that there is a grid, with a point for each trial."""
+    """Check that the search space is a grid, with a point for each trial."""
     points = 1
     if sweep.start:
         raise InputError(f"{where}.start: expected none in a grid, which has its points, found one")
@@ -439,7 +440,7 @@ def _check_grid(sweep: SweepConfig, space: Mapping[str, Dimension], where: str) 
 
 
 def _check_installed(sampler: str, where: str) -> None:
-    """Check that the package of a sampler, which the extra of its name installs, is there."""
+    """Check that the package that a sampler needs is installed."""
     package = _PACKAGES[sampler]
     if find_spec(package) is None:
         raise InputError(
@@ -449,7 +450,7 @@ def _check_installed(sampler: str, where: str) -> None:
 
 
 def _check_cmaes(sweep: SweepConfig, space: Mapping[str, Dimension], where: str) -> None:
-    """Check that CMA-ES has a space and a goal that it can search."""
+    """Check that CMA-ES supports the search space and the directions."""
     ranges = all(d.choices is None and not d.when for d in space.values())
     if len(space) < 2 or not ranges or len(sweep.directions) > 1 or sweep.constraints:
         raise InputError(
@@ -459,7 +460,7 @@ def _check_cmaes(sweep: SweepConfig, space: Mapping[str, Dimension], where: str)
 
 
 def _check_prune(sweep: SweepConfig, prune: PruneConfig, budget: Budget, where: str) -> None:
-    """Check that trials have a value on their way, and are long enough to be looked at."""
+    """Check that trials have a value while they run, and are long enough to be pruned."""
     names = [direction.metric for direction in sweep.directions]
     if len(names) > 1 or names[0] in ("evaluations", "wall_s", "hypervolume_expected"):
         raise InputError(
@@ -479,7 +480,7 @@ def _check_prune(sweep: SweepConfig, prune: PruneConfig, budget: Budget, where: 
 
 
 def _check_join(sweep: SweepConfig, config: RunConfig, where: str) -> None:
-    """Check that there is a study to share, and nothing that only one process can do."""
+    """Check that there is a study to share, and no option that needs a single process."""
     if sweep.storage is None:
         raise InputError(
             f"{where}.storage: expected a database that all processes reach, such as "
@@ -497,7 +498,7 @@ def _check_join(sweep: SweepConfig, config: RunConfig, where: str) -> None:
 
 
 def _check_resplit(sweep: SweepConfig, config: RunConfig, where: str) -> None:
-    """Check that there is something to split anew, and someone to do it."""
+    """Check that the problem can split its records anew, and that there are repeats."""
     split_seed(config, f"{where}.resplit")
     if sweep.repeats == 1:
         raise InputError(f"{where}.resplit: expected repeats of at least 2, found 1")

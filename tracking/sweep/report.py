@@ -1,4 +1,4 @@
-"""What a sweep found: the best trials, ``summary.json``, ``trials.csv``, ``best.yaml``, a table."""
+"""The results of a sweep: best trials, ``summary.json``, ``trials.csv``, ``best.yaml``, a table."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ from tracking.sweep.study import (
 
 
 def ranked(plan: SweepPlan, complete: Sequence[FrozenTrial]) -> tuple[list[FrozenTrial], int]:
-    """Return the trials, best first, and how many of them are best in some way.
+    """Return the trials, best first, and how many of them are non-dominated.
 
-    Those that keep the constraints and are not dominated by such come first, by the rule of
-    ``sweep.choose``; then the rest of those, by the first direction or likewise; at last those that
-    break constraints, by how much. Equal trials go by number.
+    The first ones keep the constraints and are not dominated by others that do, in the order of the
+    rule ``sweep.choose``. The others that keep the constraints follow, by their distance from the
+    best values (``nearest``) or by the first direction. The last ones break constraints and are
+    sorted by how much. Ties are sorted by number.
     """
     if not complete:
         return [], 0
@@ -52,12 +53,12 @@ def ranked(plan: SweepPlan, complete: Sequence[FrozenTrial]) -> tuple[list[Froze
 
 
 def violation(trial: FrozenTrial) -> float:
-    """Return by how much a trial breaks its constraints, 0 where it keeps them."""
+    """Return by how much a trial breaks its constraints, summed; 0 if it keeps them."""
     return float(sum(max(value, 0.0) for value in trial.constraints.values()))
 
 
 def rule(plan: SweepPlan) -> str:
-    """Say how the best of several trials that are not dominated is chosen."""
+    """Return in words how the best of several non-dominated trials is chosen."""
     names = [direction.metric for direction in plan.sweep.directions]
     if len(names) == 1:
         return ""
@@ -68,7 +69,7 @@ def rule(plan: SweepPlan) -> str:
 
 
 def _within_tolerance(losses: FloatArray, best: BoolArray, tolerance: float) -> BoolArray:
-    """Return which of the best are good enough by every direction but the last, in order."""
+    """Return which of the best trials are good enough by every direction but the last, in turn."""
     tied = best.copy()
     for column in losses.T[:-1]:
         span = column[best].max() - column[best].min()
@@ -77,13 +78,13 @@ def _within_tolerance(losses: FloatArray, best: BoolArray, tolerance: float) -> 
 
 
 def _nearest(losses: FloatArray, best: BoolArray) -> FloatArray:
-    """Return how far trials are from the best value of each direction."""
+    """Return the distance of each trial from the best values, scaled by the ranges of ``best``."""
     if not best.any():
         return np.zeros(len(losses))
     ideal, worst = losses[best].min(axis=0), losses[best].max(axis=0)
     span = np.where(worst > ideal, worst - ideal, 1.0)
-    far: FloatArray = np.linalg.norm((losses - ideal) / span, axis=1)
-    return far
+    distances: FloatArray = np.linalg.norm((losses - ideal) / span, axis=1)
+    return distances
 
 
 def _losses(plan: SweepPlan, trials: Sequence[FrozenTrial]) -> FloatArray:
@@ -105,7 +106,7 @@ def write_report(
     seconds: float,
     **more: Any,
 ) -> dict[str, Any]:
-    """Write the files; return the summary, with what else it is given."""
+    """Write the files of the results; return the summary, to which ``more`` is added."""
     trials, complete = study.trials(), study.complete()
     order, n_best = ranked(plan, complete)
     write_whole(out.path / TRIALS, _frame(plan, trials).to_csv(index=False))
@@ -153,7 +154,7 @@ def write_report(
 def top_table(plan: SweepPlan, study: SweepStudy) -> Table:
     """Return the best trials as a table; a star marks the one in ``best.yaml``.
 
-    Values have half their 95% interval, where there are repeats.
+    With repeats, values have half of their 95% interval.
     """
     complete = study.complete()
     order, n_best = ranked(plan, complete)
@@ -176,7 +177,7 @@ def top_table(plan: SweepPlan, study: SweepStudy) -> Table:
     bounded = [constraint.metric for constraint in plan.sweep.constraint_roles()]
     headings = [
         "trial",
-        *(f"{one.metric} {arrows[one.sense]}" for one in plan.sweep.directions),
+        *(f"{direction.metric} {arrows[direction.sense]}" for direction in plan.sweep.directions),
         *bounded,
         *("\n".join(key.rsplit(".", 1)) for key in plan.space),
     ]
@@ -185,13 +186,13 @@ def top_table(plan: SweepPlan, study: SweepStudy) -> Table:
 
 
 def short(key: str) -> str:
-    """Return the last part of a key, with the list of an item; all of it where it is a kind."""
+    """Return the last part of a key, or the last two for an item of a list; a kind's whole key."""
     last = key.rsplit(".", 1)[-1]
     return key if last == "kind" else ".".join(key.split(".")[-1 - last.isdigit() :])
 
 
 def shown_value(value: Any) -> str:
-    """Return a parameter's value as it is read."""
+    """Return the value of a parameter as text."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -216,7 +217,7 @@ def _described(plan: SweepPlan, trial: FrozenTrial) -> dict[str, Any]:
 
 
 def _frame(plan: SweepPlan, trials: Sequence[FrozenTrial]) -> pd.DataFrame:
-    """Return one row per trial: number, state, values (on the way, too), parameters, error."""
+    """Return one row per trial: number, state, values (also at rungs), parameters, error."""
     rows, stale = [], retried(trials)
     for trial in trials:
         complete = trial.state == optuna.trial.TrialState.COMPLETE

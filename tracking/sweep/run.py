@@ -1,4 +1,4 @@
-"""Runs a sweep in its directory: asks for trials, has them run side by side, tells their values."""
+"""Runs a sweep in its directory: asks the study for trials, runs them, tells it their values."""
 
 from __future__ import annotations
 
@@ -27,30 +27,23 @@ from tracking.sweep.trial_values import TrialMeter
 
 
 class EndedTrial(NamedTuple):
-    """A trial that has ended.
-
-    Attributes
-    ----------
-    done : int
-        How many trials have ended, this one included.
-    outcome : TrialOutcome
-    """
+    """A trial that has ended, and how many trials have ``done`` so, this one included."""
 
     done: int
     outcome: TrialOutcome
 
 
 def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str, Any], Table]:
-    """Run, or go on with, a sweep in its directory; return its summary and its best trials.
+    """Start or resume a sweep in its directory; return its summary and its best trials.
 
-    A sweep that was stopped loses nothing: finished trials are in the study, evaluated rows in
-    the journals of the trials, and unfinished trials are resumed.
+    A sweep that was stopped loses nothing: finished trials are in the study, evaluated candidates
+    in the journals of the trials, and unfinished trials are resumed.
 
     Parameters
     ----------
     plan : SweepPlan
     out : RunDir
-        Made already; it may hold a part of the same sweep.
+        An existing directory; it may hold a part of the same sweep.
     options : Options
 
     Returns
@@ -73,7 +66,7 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
         stack.enter_context(out.owned())
         uid = uid_of(out)
         if not out.about_file.is_file():
-            out.write_about(problem, roles, uid=uid)  # the study's name rests on it
+            out.write_about(problem, roles, uid=uid)  # the name of the study contains the uid
         database = out.path / "optuna.db"
         url = plan.sweep.storage or sqlite_uri(database.absolute())
         name = plan.config.name if plan.sweep.join else f"{plan.config.name}-{uid[:8]}"
@@ -109,7 +102,7 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
 
 
 def _executor(plan: SweepPlan, out: RunDir, options: Options) -> RunExecutor:
-    """Return what runs the trials; processes that share a study run one at a time, here."""
+    """Return the executor of the trials; with a shared study, each process runs one at a time."""
     config = plan.config
     if plan.sweep.join:
         config = config.model_copy(update={"workers": "serial"})
@@ -123,7 +116,7 @@ def _executor(plan: SweepPlan, out: RunDir, options: Options) -> RunExecutor:
 
 
 class _Trials:
-    """Takes the unfinished trials of a study through their runs."""
+    """Runs the unfinished trials of a study; ``left`` has those that failed with a machine."""
 
     def __init__(
         self,
@@ -137,10 +130,10 @@ class _Trials:
         self.left: dict[int, str] = {}
 
     def run(self) -> None:
-        """Run all of them.
+        """Run all unfinished trials.
 
-        A trial of which a machine made nothing is not told: ``left`` says why, and the next call
-        tries it again. What would rest on its values waits for that.
+        A trial that failed because of a machine is not told to the study: ``left`` says why, and a
+        resumed sweep tries it again. Trials that would be drawn from its values wait for that.
         """
         if self._plan.sweep.join:
             self._with_others()
@@ -150,11 +143,11 @@ class _Trials:
             self._in_batches()
 
     def _in_batches(self) -> None:
-        """Ask for a batch, wait for all of it, tell it in the order of the numbers."""
+        """Ask for a batch, wait for all its trials, and tell them in the order of their numbers."""
         todo, size = self._study.unfinished(), self._plan.sweep.batch
         for batch in sorted({number // size for number in todo}):
             numbers = [number for number in todo if number // size == batch]
-            # one at a time is not faster on Ray; else all that is to come counts
+            # whether Ray pays depends on all later trials, but not if trials run one at a time
             later = sum(number // size > batch for number in todo) if size > 1 else 0
             for number in numbers:
                 self._start(number)
@@ -165,7 +158,7 @@ class _Trials:
                 return
 
     def _one_by_one(self) -> None:
-        """Keep a batch under way; tell each trial as it ends."""
+        """Keep as many trials as a batch under way; tell each trial as it ends."""
         todo = self._study.unfinished()
         under_way = 0
         while todo or under_way:
@@ -176,12 +169,12 @@ class _Trials:
             under_way -= 1
 
     def _with_others(self) -> None:
-        """Take trials of a study that others share, one at a time, until all have ended."""
+        """Run trials of a shared study, one at a time, until those of all processes have ended."""
         while (number := self._study.begin()) is not None:
             with self._study.alive(number):
                 self._start(number)
                 outcome = self._runs.next()
-                if outcome.again:  # it turns stale, and is tried again
+                if outcome.again:  # without heartbeats it becomes stale, and is tried again
                     self.left[number] = outcome.error
                 else:
                     try:
@@ -199,7 +192,7 @@ class _Trials:
         self._runs.start(number, self._study.ask(number), self._study.limits(number))
 
     def _tell(self, outcome: TrialOutcome) -> None:
-        """Tell the study what came of a trial, or leave it where a machine failed."""
+        """Tell the study the outcome of a trial, unless a machine failed."""
         if outcome.again:
             self.left[outcome.number] = outcome.error
         else:
@@ -209,7 +202,7 @@ class _Trials:
 
 
 def _write_start(plan: SweepPlan, out: RunDir, problem: Problem, roles: Roles, uid: str) -> None:
-    """Write what the directory is; the configuration last, which makes it a run's."""
+    """Write the files that describe the sweep; the configuration comes last and marks a run."""
     write_whole(out.sweep_file, plan.dump())
     out.write_about(
         problem, roles, uid=uid, data=dict(problem.describe()), trials=plan.sweep.trials

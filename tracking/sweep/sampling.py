@@ -1,13 +1,13 @@
-"""What a sweep tries next: a trial drawn from its number and from the trials before it.
+"""The next trial of a sweep, drawn from its number and the trials before it.
 
-Optuna's samplers write down what they draw value by value, and keep their state in the study. Here
-they do so in a study in memory that is made for one trial, so that what they draw depends on
-nothing else: neither on who asked before nor on where a process was stopped.
+Optuna's samplers store their state in the study, and each value as soon as it is drawn. Here they
+do so in a study in memory that is made for one trial. So the values depend only on the seed, the
+number and the trials before, not on which process asks or where a process was stopped.
 
-Likewise, what a trial has to reach at each look (``sweep.prune``) is fixed when it is asked for,
-from the trials told before that, and kept in the study with it. So a trial ends where it ends
-whoever runs it, however often that is stopped, and no matter which trial beside it is faster.
-Optuna's pruners decide while a trial runs, by what the others have reached at that time.
+Likewise, the limits of pruning (``sweep.prune``) are computed when a trial is asked for, from the
+trials told before, and stored with it in the study. So a trial is pruned at the same point whatever
+process runs it, however often it is stopped, and however fast other trials are. Optuna's pruners
+decide while a trial runs, from what the others have reached at that time.
 """
 
 from __future__ import annotations
@@ -42,23 +42,19 @@ from tracking.sweep.search_space import Dimension
 
 LIMITS = "limits"  # user attribute of a trial that may be pruned
 
-_LEAST_POPULATION = 10
+_LEAST_POPULATION = 10  # of NSGA-II
 
 
 def draw_trial(plan: SweepPlan, before: Sequence[FrozenTrial]) -> FrozenTrial:
-    """Return the trial that follows: all its values, what its sampler notes, how it is pruned.
+    """Return the next trial, with its values, the state of its sampler and its limits of pruning.
 
-    The first trials are those of :meth:`SweepPlan.first`.
+    The first trials have the values of :meth:`SweepPlan.first`. All earlier trials are copied.
 
     Parameters
     ----------
     plan : SweepPlan
     before : sequence of FrozenTrial
         All earlier trials by number, ended or under way.
-
-    Notes
-    -----
-    O(trials before): they are copied.
     """
     number = len(before)
     study = optuna.create_study(directions=directions(plan), sampler=_sampler(plan, number))
@@ -79,12 +75,12 @@ def draw_trial(plan: SweepPlan, before: Sequence[FrozenTrial]) -> FrozenTrial:
 
 
 def directions(plan: SweepPlan) -> list[Literal["minimize", "maximize"]]:
-    """Return the directions of a sweep in Optuna's words."""
+    """Return the directions of a sweep for Optuna."""
     return ["minimize" if d.sense == "min" else "maximize" for d in plan.sweep.directions]
 
 
 def _suggest(plan: SweepPlan, trial: optuna.Trial) -> None:
-    """Have the sampler give a value to each key whose condition the keys before it meet."""
+    """Make the sampler draw a value for each key whose condition the values so far fulfil."""
     for key, dimension in plan.space.items():
         if not dimension.holds(trial.params):
             continue
@@ -111,17 +107,17 @@ def _distribution(dimension: Dimension, *, whole: bool) -> BaseDistribution:
 
 
 def _sampler(plan: SweepPlan, number: int) -> BaseSampler:
-    """Return the sampler of one trial, with a stream of its own."""
+    """Return the sampler of a trial, with the trial's own random stream."""
     sweep = plan.sweep
     seed = int(np.random.SeedSequence(sweep.seed, spawn_key=(number,)).generate_state(1)[0])
     if sweep.sampler == "random":
         return RandomSampler(seed=seed)
     if sweep.sampler == "nsga2":
         return NSGAIISampler(population_size=max(sweep.batch, _LEAST_POPULATION), seed=seed)
-    if sweep.sampler == "grid":  # the seed shuffles the grid, the same one for all trials
+    if sweep.sampler == "grid":  # all trials need the same seed, by which the grid is shuffled
         choices = {key: dimension.choices or [] for key, dimension in plan.space.items()}
         return GridSampler(choices, seed=sweep.seed)
-    if sweep.sampler == "cmaes":  # its state goes along in the notes of trials
+    if sweep.sampler == "cmaes":  # its state is stored with the trials
         return CmaEsSampler(seed=seed)
     if sweep.sampler == "gp":
         return GPSampler(seed=seed)
@@ -133,37 +129,37 @@ def _sampler(plan: SweepPlan, number: int) -> BaseSampler:
 class SobolPoint(RandomSampler):
     """One point of a scrambled Sobol sequence.
 
-    Optuna's own sampler of the sequence counts its points in the study, so that two processes, or
-    one that is stopped, shift it; it also draws its first trials at random.
+    Optuna's sampler of the sequence counts points in the study, so that the points shift if there
+    are two processes or one is stopped; it also draws its first trials at random.
 
     Parameters
     ----------
     space : mapping of str to BaseDistribution
-        A dimension of the sequence each, in this order.
+        The keys, in the order of the dimensions of the sequence.
     seed : int
-        Of the scrambling, the same for all points.
+        Seed of the scrambling, the same for all points.
     number : int
-        Of the point, from 0.
+        Number of the point, from 0.
     """
 
     def __init__(self, space: Mapping[str, BaseDistribution], seed: int, number: int) -> None:
         super().__init__(seed=seed)
         self._space = dict(space)
         engine = qmc.Sobol(len(self._space), rng=np.random.default_rng(seed))
-        if number:  # the engine refuses to go on by none
+        if number:  # the engine does not accept 0
             engine.fast_forward(number)
         self._point = engine.random(1)[0]
 
     def infer_relative_search_space(
         self, study: optuna.Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """Return all of the space."""
+        """Return the whole space."""
         return self._space
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Return the point's values."""
+        """Return the values of the point."""
         return {
             key: _value_at(float(u), search_space[key])
             for key, u in zip(self._space, self._point, strict=True)
@@ -171,12 +167,12 @@ class SobolPoint(RandomSampler):
 
 
 def _value_at(u: float, distribution: BaseDistribution) -> Any:
-    """Return the value of a distribution below which a share ``u`` of it lies, 0 <= u < 1."""
+    """Return the quantile of a distribution at ``u``, 0 <= u < 1."""
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices[int(u * len(distribution.choices))]
     assert isinstance(distribution, IntDistribution | FloatDistribution)
     low, high = float(distribution.low), float(distribution.high)
-    if isinstance(distribution, IntDistribution):  # each whole number has an equal part
+    if isinstance(distribution, IntDistribution):  # each whole number has an interval of width 1
         low, high = low - 0.5, high + 0.5
     if distribution.log:
         value = math.exp(math.log(low) + u * (math.log(high) - math.log(low)))
@@ -189,12 +185,12 @@ def _value_at(u: float, distribution: BaseDistribution) -> Any:
 def pruning_limits(
     prune: PruneConfig, sense: Sense, before: Sequence[FrozenTrial]
 ) -> dict[int, float]:
-    """Return the worst value with which the trial that follows goes on, by evaluations.
+    """Return the limits of the next trial: the worst value that is not pruned, by evaluations.
 
     Parameters
     ----------
     prune : PruneConfig
-    sense : str
+    sense : {'min', 'max'}
     before : sequence of FrozenTrial
         All earlier trials by number; those under way do not count.
     """
@@ -216,8 +212,8 @@ def pruning_limits(
             continue
         if prune.kind == "median":
             limits[step] = float(np.median(values))
-        else:  # the trial itself counts among those of which the best go on
-            going_on = max(1, (len(values) + 1) // (prune.eta or 3))
+        else:  # the best 1/eta continue, of the earlier trials and the next one together
+            continuing = max(1, (len(values) + 1) // (prune.eta or 3))
             best_first = values[::-1] if sense == "max" else values
-            limits[step] = best_first[min(going_on, len(values)) - 1]
+            limits[step] = best_first[min(continuing, len(values)) - 1]
     return limits

@@ -1,8 +1,8 @@
-"""The search space of a sweep: the values of each key, and when a key has any.
+"""The search space of a sweep: the values of each key, and the conditions on which it is tried.
 
-A key with ``when`` is tried where other keys have certain values: the parameters of a search where
-``algorithm.kind`` names it, say. Where a kind differs from that of the file, its section has the
-defaults of that kind but for what the search space says.
+A key with ``when`` is only tried if other keys have certain values, such as the parameters of a
+search if ``algorithm.kind`` names that search. If a kind differs from that in the file, its section
+has the defaults of the kind, except for the keys in the search space.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _VARIABLE = {"problem", "objectives", "constraints", "algorithm", "budget"}
 class Dimension(Section):
     """One key's values: ``{low: 0.01, high: 0.3, log: true}`` or ``{choices: [100, 300]}``.
 
-    ``whole: true`` keeps to whole numbers where the configuration itself would take others.
-    ``when: {algorithm.kind: emsco}``, or a list of values there, says where the key is tried.
+    ``whole: true`` allows only whole numbers even if the configuration would accept others.
+    ``when: {algorithm.kind: emsco}``, or a list of values there, says when the key is tried.
     """
 
     low: float | None = None
@@ -74,7 +74,7 @@ class Dimension(Section):
 
     @property
     def has_whole_ends(self) -> bool:
-        """Whether it is a range between two whole numbers."""
+        """Whether both ends of a range are whole numbers."""
         return all(end is not None and end.is_integer() for end in (self.low, self.high))
 
     def contains(self, value: Any) -> bool:
@@ -86,16 +86,16 @@ class Dimension(Section):
         return isinstance(value, int | float) and self.low <= value <= self.high
 
     def holds(self, params: Mapping[str, Any]) -> bool:
-        """Return whether the key is tried beside such values of the keys before it."""
+        """Return whether the key is tried, given the values of the keys before it."""
         return all(key in params and params[key] in values for key, values in self.when.items())
 
     def shown_condition(self) -> str:
-        """Return what has to hold, for messages."""
+        """Return the condition in words, for messages."""
         shown = (f"{key} {' or '.join(map(str, values))}" for key, values in self.when.items())
         return ", ".join(shown)
 
     def tested(self) -> dict[str, Value]:
-        """Return the values that the configuration has to take, by their name."""
+        """Return the values that the configuration has to accept, by their names in messages."""
         if self.choices is not None:
             return {f"choices.{i}": choice for i, choice in enumerate(self.choices)}
         if self.whole and self.low is not None and self.high is not None:
@@ -111,15 +111,15 @@ def dimensions(
     Parameters
     ----------
     search_space : mapping
-        As it was read, by dotted key.
+        The section as it was read, by dotted key.
     config : RunConfig
     path : pathlib.Path
-        Of the file, for messages.
+        The file, for messages.
 
     Returns
     -------
     space : dict of str to Dimension
-        A key comes after those that its ``when`` names.
+        By key; a key comes after those that its ``when`` names.
     whole : frozenset of str
         The keys whose values are whole numbers.
 
@@ -147,7 +147,7 @@ def dimensions(
 
 
 def _ordered(read: Mapping[str, Dimension], where: str) -> dict[str, Dimension]:
-    """Return the dimensions, each after those that its ``when`` names."""
+    """Return the dimensions sorted so that each comes after those that its ``when`` names."""
     for key, dimension in read.items():
         for parent, values in dimension.when.items():
             choices = read[parent].choices if parent in read else None
@@ -173,7 +173,11 @@ def _ordered(read: Mapping[str, Dimension], where: str) -> dict[str, Dimension]:
 
 
 class _Checker:
-    """Has the configuration take the values of a search space."""
+    """Checks that a configuration accepts the values of a search space.
+
+    A *world* is a combination of values of the keys that decide what another key may be: the kind
+    of its section, and the keys in its ``when``.
+    """
 
     def __init__(self, space: Mapping[str, Dimension], config: RunConfig, path: Path) -> None:
         self._space, self._config, self._path = space, config, path
@@ -182,7 +186,7 @@ class _Checker:
         self._known |= {f"{key}.{i}": x for key, items in lists for i, x in enumerate(items)}
 
     def check(self, key: str) -> None:
-        """Have it take each choice, or both ends of a range, wherever the key is tried."""
+        """Check each choice, or both ends of a range, in every world in which the key is tried."""
         where = f"{self._path}: sweep.search_space"
         worlds = list(self._worlds(key))
         if not worlds:
@@ -204,7 +208,7 @@ class _Checker:
                     )
 
     def is_whole(self, key: str) -> bool:
-        """Return whether a key is to have whole numbers, or the configuration takes no others."""
+        """Return whether a key has only whole numbers, by ``whole`` or since others are refused."""
         dimension = self._space[key]
         if dimension.low is None or not dimension.has_whole_ends:
             return False
@@ -212,9 +216,9 @@ class _Checker:
         return dimension.whole or any(self._refused(w, key, half) for w in self._worlds(key))
 
     def _refused(self, world: Mapping[str, Any], key: str, value: Any) -> str:
-        """Say why the configuration refuses a value; empty where it does not."""
+        """Return why the configuration refuses a value; empty if it accepts it."""
         params = {**world, key: value}
-        for other, dimension in self._space.items():  # a kind may need keys that have no default
+        for other, dimension in self._space.items():  # a kind may need keys without defaults
             below = any(_is_below(other, kind) for kind in params if kind.endswith(_KIND))
             if other not in params and (below or dimension.when) and dimension.holds(params):
                 params[other] = next(iter(dimension.tested().values()))
@@ -222,19 +226,19 @@ class _Checker:
             changed(self._config, params, self._path)
         except InputError as error:
             lines = [line.removeprefix(f"{self._path}: ") for line in str(error).splitlines()]
-            others = {other for other in params if other != key}  # their mistakes are told there
-            fresh = [line for line in lines if line.partition(": ")[0] not in others]
-            return fresh[0].removeprefix(f"{key}: ") if fresh else ""
+            others = {other for other in params if other != key}  # reported when they are checked
+            reasons = [line for line in lines if line.partition(": ")[0] not in others]
+            return reasons[0].removeprefix(f"{key}: ") if reasons else ""
         return ""
 
     def _worlds(self, key: str) -> Iterator[dict[str, Any]]:
-        """Yield the values of the keys that decide what ``key`` may be, where it is tried."""
+        """Return the worlds in which ``key`` is tried."""
         deciding: set[str] = set()
         waiting = [key]
         while waiting:
-            one = waiting.pop()
-            kinds = {k for k in self._space if k.endswith(_KIND) and _is_below(one, k)}
-            further = (kinds | self._space[one].when.keys()) - deciding
+            child = waiting.pop()
+            kinds = {k for k in self._space if k.endswith(_KIND) and _is_below(child, k)}
+            further = (kinds | self._space[child].when.keys()) - deciding
             deciding |= further
             waiting += further
         worlds: list[dict[str, Any]] = [{}]
@@ -249,5 +253,5 @@ class _Checker:
 
 
 def _is_below(key: str, kind: str) -> bool:
-    """Return whether a key is in the section whose kind another key is."""
+    """Return whether a key is in the section to which the key ``kind`` belongs."""
     return key != kind and key.startswith(kind.removesuffix("kind"))

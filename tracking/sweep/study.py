@@ -1,8 +1,8 @@
-"""The study of a sweep in Optuna: what was tried, its values, and what to try next.
+"""The study of a sweep in Optuna: the trials so far with their values, and the next ones.
 
-A trial is drawn in memory (:mod:`tracking.sweep.sampling`), from its number and the trials before
-it alone, and enters the database complete, in one transaction. A sweep that was killed, wherever
-that was, therefore goes on with the trials that it would have had.
+A trial is drawn in memory (:mod:`tracking.sweep.sampling`), only from its number and the trials
+before it, and is added to the database as a whole, in one transaction. So a sweep that was killed
+at any moment continues with the same trials as without the interruption.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ _IDENTITY = "paretolab"  # user attribute of the study
 _LEAST_FOR_IMPORTANCE = 10
 _SQLITE = "sqlite:///"
 _PROXY, _PORT = "grpc://", 13000
-_PATIENCE = 60  # seconds for a store that is busy
-_BEATS = 6  # within the time after which a silent trial is stale
-_LOOK = 0.5  # seconds between looks at what others do
-_MEANWHILE = 2.0  # seconds in which the tables of a new store are made
+_PATIENCE = 60  # seconds to wait for a store that is busy
+_BEATS = 6  # heartbeats within the time after which a silent trial is stale
+_LOOK = 0.5  # seconds between looks at the trials of other processes
+_MEANWHILE = 2.0  # seconds that another process may take to make the tables of a new store
 _GRPC = "; for Optuna's gRPC proxy, `pip install grpcio protobuf`"
 _DRIVERS = "; for PostgreSQL, `pip install 'paretolab[postgresql]'`, else the driver it names"
 
 
 class SweepStudy:
-    """A sweep's trials, by number from 0. Use :func:`open_study`.
+    """A sweep's trials, by number from 0. Use :func:`open_study` to make one.
 
     Parameters
     ----------
     plan : SweepPlan
     study : optuna.Study
     storage : optuna.storages.BaseStorage
-        Where the study is.
+        The storage of the study.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class SweepStudy:
         self.plan, self.study, self._storage = plan, study, storage
 
     def trials(self) -> list[FrozenTrial]:
-        """Return all trials there are, by number."""
+        """Return all trials, by number."""
         return self.study.get_trials(deepcopy=False)
 
     def complete(self) -> list[FrozenTrial]:
@@ -78,21 +78,21 @@ class SweepStudy:
         return self.study.get_trials(deepcopy=False, states=(TrialState.PRUNED,))
 
     def limits(self, number: int) -> dict[int, float]:
-        """Return the worst values with which a trial goes on, by evaluations."""
+        """Return the worst values with which a trial continues, by evaluations."""
         limits = self.trials()[number].user_attrs.get(LIMITS, {})
         return {int(step): float(value) for step, value in limits.items()}
 
     def unfinished(self) -> list[int]:
-        """Return the numbers of the trials that are still to be told."""
+        """Return the numbers of the trials that have no outcome yet."""
         done = {trial.number for trial in self.trials() if trial.state.is_finished()}
         return [number for number in range(self.plan.sweep.trials) if number not in done]
 
     def ask(self, number: int) -> dict[str, Any]:
-        """Return the values of an unfinished trial: those it was given before, or new ones."""
+        """Return the values of keys of an unfinished trial, which are drawn if it has none."""
         trials = self.trials()
         if number < len(trials):
             trial = trials[number]
-            if not self.plan.is_complete(trial.params):  # begun by :meth:`begin`
+            if not self.plan.is_complete(trial.params):  # begun by :meth:`begin`, without values
                 first = RetryHeartbeatStaleTrialCallback.retried_trial_number(trial)
                 trial = draw_trial(self.plan, trials[: number if first is None else first])
                 self._fill(number, trial)
@@ -103,7 +103,7 @@ class SweepStudy:
         return dict(trial.params)
 
     def tell(self, outcome: TrialOutcome) -> None:
-        """Note what came of a trial."""
+        """Store the outcome of a trial."""
         trial_id = self._id(outcome.number)
         for step, value in sorted(outcome.rungs.items()):
             self._storage.set_trial_intermediate_value(trial_id, step, value)
@@ -114,18 +114,19 @@ class SweepStudy:
         if outcome.pruned:
             self.study.tell(outcome.number, state=TrialState.PRUNED)
             return
-        for key, noted in ((INTERVALS, outcome.intervals), (BOUNDED, outcome.bounded)):
-            if noted:
-                self._storage.set_trial_user_attr(trial_id, key, dict(noted))
-        for name, violation in outcome.violations.items():  # as Trial.set_constraint keeps it
+        for key, by_metric in ((INTERVALS, outcome.intervals), (BOUNDED, outcome.bounded)):
+            if by_metric:
+                self._storage.set_trial_user_attr(trial_id, key, dict(by_metric))
+        for name, violation in outcome.violations.items():  # as Trial.set_constraint stores it
             self._storage.set_trial_system_attr(trial_id, f"constraints:{name}", violation)
         self.study.tell(outcome.number, list(outcome.values.values()))
 
     def begin(self) -> int | None:
         """Begin a trial of a study that several processes share; return its number.
 
-        What Optuna queued in place of stale trials comes first. None where all trials were begun
-        and, if the storage takes heartbeats, those of other processes have ended.
+        Trials that Optuna has queued in place of stale ones come first. The result is None if all
+        trials were begun and, if the storage supports heartbeats, those of other processes have
+        ended.
         """
         while True:
             fail_stale_trials(self.study)
@@ -137,7 +138,7 @@ class SweepStudy:
             )
             if queued or begun < self.plan.sweep.trials:
                 return self.study.ask().number
-            # a process that was killed before its trial had values may have left no heartbeat
+            # a trial without values of keys may belong to a process that died without a heartbeat
             others = [
                 trial
                 for trial in trials
@@ -149,18 +150,18 @@ class SweepStudy:
 
     @contextmanager
     def alive(self, number: int) -> Iterator[None]:
-        """Record heartbeats of a trial meanwhile, if the storage takes them."""
+        """Record heartbeats of a trial within the block, if the storage supports them."""
         with get_heartbeat_thread(self._id(number), self._storage):
             yield
 
     def done(self) -> int:
-        """Return how many trials have ended, without those that were tried again."""
+        """Return how many trials have ended, not counting those that were tried again."""
         trials = self.trials()
         stale = retried(trials)
         return sum(t.state.is_finished() and t.number not in stale for t in trials)
 
     def _fill(self, number: int, drawn: FrozenTrial) -> None:
-        """Give a trial that was begun without values those that were drawn for it."""
+        """Store the drawn values in a trial that was begun without values."""
         trial_id = self._id(number)
         for key, attribute in drawn.user_attrs.items():
             self._storage.set_trial_user_attr(trial_id, key, attribute)
@@ -176,29 +177,27 @@ class SweepStudy:
 
 
 def retried(trials: Sequence[FrozenTrial]) -> set[int]:
-    """Return the numbers of the trials that others were begun in place of."""
+    """Return the numbers of the trials that were replaced by others."""
     history = RetryHeartbeatStaleTrialCallback.retry_history
     return {number for trial in trials for number in history(trial)}
 
 
 @contextmanager
 def open_study(plan: SweepPlan, url: str, name: str) -> Iterator[SweepStudy]:
-    """Open the study of a sweep, or make it.
-
-    Optuna's log and warnings are off meanwhile.
+    """Open the study of a sweep, or make it; Optuna's log and warnings are off within the block.
 
     Parameters
     ----------
     plan : SweepPlan
     url : str
-        Of the database.
+        Address of the database.
     name : str
-        Of the study in it.
+        Name of the study in it.
 
     Raises
     ------
     InputError
-        The database cannot be used, or the study is another's.
+        The database cannot be used, or the study is that of another configuration.
     """
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
@@ -211,7 +210,7 @@ def open_study(plan: SweepPlan, url: str, name: str) -> Iterator[SweepStudy]:
             except optuna.exceptions.OptunaError as error:
                 raise ParetolabError(
                     f"{public_uri(url)}: cannot use the study ({redacted(str(error), url)}); "
-                    "nothing that was told is lost, `paretolab resume` goes on"
+                    "no outcome of a trial is lost, `paretolab resume` goes on"
                 ) from error
             finally:
                 storage.remove_session()
@@ -226,7 +225,9 @@ def _storage(url: str, sweep: SweepConfig) -> optuna.storages.BaseStorage:
         return _connected(expanded(url), sweep)
     except InputError:
         raise
-    except Exception as error:  # a driver may be missing, and each has errors of its own
+    except (
+        Exception
+    ) as error:  # a driver may be missing, and drivers have no common class of errors
         reason = redacted((str(error) or type(error).__name__).splitlines()[0], url)
         if isinstance(error, ImportError):
             reason += _GRPC if url.startswith(_PROXY) else _DRIVERS
@@ -264,7 +265,7 @@ def _open(plan: SweepPlan, storage: optuna.storages.BaseStorage, name: str) -> S
         storage=storage,
         study_name=name,
         directions=directions(plan),
-        sampler=optuna.samplers.RandomSampler(),  # draws nothing: draw_trial does
+        sampler=optuna.samplers.RandomSampler(),  # not used: draw_trial has the sampler
         load_if_exists=True,
     )
     identity = json.loads(json.dumps(plan.identity()))
@@ -290,14 +291,14 @@ def _difference(stored: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
 
 
 def importances(study: SweepStudy) -> dict[str, dict[str, float]]:
-    """Return for each direction the share that each key has in trials being good.
+    """Return for each direction how important each key is, as shares that sum to 1.
 
-    Empty where there are too few trials to tell, or nothing differs.
+    There are none if there are too few trials, or all trials have the same value.
 
     Notes
     -----
     PED-ANOVA (Watanabe, Bansal and Hutter 2023) of the best tenth of the trials, or of the best
-    five where there are fewer than fifty.
+    five if there are fewer than fifty.
     """
     complete = study.complete()
     if len(complete) < _LEAST_FOR_IMPORTANCE:

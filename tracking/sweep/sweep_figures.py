@@ -1,8 +1,8 @@
-"""The figures of a sweep: how it went, what each key does, how much each matters.
+"""The figures of a sweep: its history, the effect of each key, and the importance of the keys.
 
-``sweep.html`` has the figures to explore, of plotly: slices, importances and contours are Optuna's
-(:mod:`optuna.visualization`). The history and the parallel coordinates are ours, since Optuna's
-leave out trials that were pruned, intervals of repeats, the best value so far where there are
+``sweep.html`` has interactive figures, made with plotly. Slices, importances and contours are
+Optuna's (:mod:`optuna.visualization`). The history and the parallel coordinates are not, since
+those of Optuna leave out pruned trials, intervals of repeats, the best value so far if there are
 several directions, and trials without a value for every key.
 """
 
@@ -30,8 +30,8 @@ from tracking.sweep.config import SweepPlan
 from tracking.sweep.report import PAGE, ranked, short, shown_value, violation
 from tracking.sweep.study import INTERVALS, SweepStudy, importances
 
-_TICKS = 5  # of an axis of numbers
-_AXIS = 130  # pixels, on a page that is narrow
+_TICKS = 5  # on an axis of numbers
+_AXIS = 130  # pixels between two axes, at least
 
 _HISTORY = (
     "One point per trial in the order of asking; the line is the best so far; star: best trial."
@@ -54,7 +54,7 @@ _IMPORTANCE = (
 
 
 def write_sweep_figures(plan: SweepPlan, out: RunDir, study: SweepStudy) -> None:
-    """Write ``sweep.html``; nothing where no trial has values."""
+    """Write ``sweep.html``, unless no trial has values."""
     complete = study.complete()
     if not complete:
         return
@@ -70,10 +70,10 @@ class SweepData:
     ----------
     plan : SweepPlan
     trials : sequence of FrozenTrial
-        Those with values, by number.
+        The trials with values, by number.
     best : FrozenTrial
     pruned : sequence of FrozenTrial
-        Those that were ended early, by number, with their last values.
+        The trials that were pruned, by number, with their last values.
     """
 
     plan: SweepPlan
@@ -88,7 +88,7 @@ class SweepData:
 
     @property
     def subtitle(self) -> str:
-        """How many trials there are, by which sampler, and which is the best."""
+        """The number of trials, their sampler, and the best trial."""
         sweep = self.plan.sweep
         splits = " on other splits" if sweep.resplit else ""
         repeats = f", each the mean of {sweep.repeats} runs{splits}" if sweep.repeats > 1 else ""
@@ -113,7 +113,7 @@ class SweepData:
         return np.array([trial.values[i] for trial in self.trials])
 
     def half_intervals(self, i: int) -> FloatArray | None:
-        """Return half the 95% interval of each trial's value, where there are repeats."""
+        """Return half of the 95% interval of each trial's value; None without repeats."""
         if self.plan.sweep.repeats == 1:
             return None
         metric = self.plan.sweep.directions[i].metric
@@ -147,9 +147,9 @@ class KeyAxis:
     Attributes
     ----------
     positions : numpy.ndarray, shape (trials,)
-        NaN where a trial has no such key.
+        NaN for a trial without a value of the key.
     ticks : list of str or None
-        Texts at 0, 1, ... where the key has choices.
+        The texts at 0, 1, ... if the key has choices.
     log : bool
     """
 
@@ -189,7 +189,7 @@ def write_sweep_page(data: SweepData, study: SweepStudy, path: Path) -> None:
 
 
 def _slice(study: SweepStudy, key: str, target: Callable[[FrozenTrial], float], label: str) -> Any:
-    """Return a direction's value over one key, small enough to stand beside others."""
+    """Return a small figure of a direction's value over one key, to be placed beside others."""
     figure = optuna.visualization.plot_slice(study.study, [key], target=target, target_name=label)
     figure.update_xaxes(title_text=short(key), nticks=4, tickangle=0)
     figure.update_traces(marker_showscale=False)
@@ -201,7 +201,7 @@ def _value(i: int, trial: FrozenTrial) -> float:
 
 
 def _history_html(data: SweepData) -> Any:
-    """Return each direction's value by trial, with the best so far."""
+    """Return the figure of each direction's value by trial, with the best so far."""
     labels = data.labels()
     figure = make_subplots(rows=len(labels), cols=1, shared_xaxes=True, vertical_spacing=0.06)
     numbers = [trial.number for trial in data.trials]
@@ -222,7 +222,7 @@ def _history_html(data: SweepData) -> Any:
 
 
 def _points(data: SweepData, trials: Sequence[FrozenTrial], i: int, marker: dict[str, Any]) -> Any:
-    """Return the values of some trials by number; pointing at one shows all of it."""
+    """Return points for the values of trials by number; hovering shows the whole trial."""
     return go.Scatter(
         x=[trial.number for trial in trials],
         y=[trial.values[i] for trial in trials],
@@ -234,7 +234,7 @@ def _points(data: SweepData, trials: Sequence[FrozenTrial], i: int, marker: dict
 
 
 def _parallel_html(data: SweepData) -> Any:
-    """Return one line per trial over the directions and all keys, coloured by the first one."""
+    """Return parallel coordinates: a line per trial over directions and keys."""
     first = data.plan.sweep.directions[0]
     dimensions = []
     for i, direction in enumerate(data.plan.sweep.directions):
@@ -255,7 +255,7 @@ def _parallel_html(data: SweepData) -> Any:
 
 
 def _vertical_axis(key: str, axis: KeyAxis) -> dict[str, Any]:
-    """Return an axis of parallel coordinates; trials without such a key are below the others."""
+    """Return an axis of parallel coordinates; trials without the key are below the others."""
     values = np.log10(axis.positions) if axis.log else axis.positions
     absent = np.isnan(values)
     if axis.ticks is not None:
@@ -280,7 +280,7 @@ def _vertical_axis(key: str, axis: KeyAxis) -> dict[str, Any]:
 
 
 def _ticks(values: FloatArray, *, log: bool) -> list[float]:
-    """Return where an axis has ticks: round numbers around the values; ends of a logarithm."""
+    """Return the ticks of an axis: round numbers or, on a logarithmic axis, evenly spaced ones."""
     low, high = float(values.min()), float(values.max())
     if log or low == high:
         return [float(tick) for tick in np.linspace(low, high, _TICKS)]
@@ -304,12 +304,12 @@ def _importances(shares: Mapping[str, float]) -> Any:
 
 
 def _laid_out(figure: Any, height: int, width: int = 0) -> Any:
-    """Return a figure with its height and its least width in pixels."""
+    """Set the layout of a figure, with its height and least width in pixels; return it."""
     return figure.update_layout(
         template="plotly_white",
         showlegend=False,
         title=None,
-        margin={"t": 20, "l": 10, "r": 40, "b": 10},  # axes take what they need
+        margin={"t": 20, "l": 10, "r": 40, "b": 10},  # plotly adds the space that axes need
         height=height,
         meta=width,
     )

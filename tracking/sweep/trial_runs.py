@@ -1,6 +1,6 @@
-"""The runs of a sweep's trials: from values of keys to what a trial is worth.
+"""The runs of a sweep's trials: from the values of keys to the values of a trial.
 
-Light to import, and without Optuna: workers on Ray import :func:`run_one` from here.
+This module is light and does not import Optuna, since Ray workers import :func:`run_one` from it.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from tracking.sweep.trial_values import PruningCriterion, TrialMeter
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """What came of a trial: values, or why there are none.
+    """The outcome of a trial: its values, or why there are none.
 
     Attributes
     ----------
     number : int
-        Of the trial, from 0.
+        Number of the trial, from 0.
     params : mapping of str to value
-        What was tried, by dotted key.
+        The values of keys that were tried, by dotted key.
     values : mapping of str to float
-        What it is worth, by direction; empty where it failed or was pruned.
+        The values by direction; empty if the trial failed or was pruned.
     bounded : mapping of str to float
-        Values of the metrics of the constraints.
+        The values of the metrics in constraints.
     violations : mapping of str to float
-        By constraint how far it is from being kept; 0 or less where it is.
+        The excess over the limit of each constraint; 0 or less if it is kept.
     intervals : mapping of str to float
-        Half the 95% interval of each value, where there are repeats.
+        With repeats, half of the 95% interval of each value.
     rungs : mapping of int to float
-        Values on the way, by evaluations.
+        The values while it ran, by evaluations.
     pruned : int
-        The evaluations after which it was ended early; 0 where it was not.
+        The number of evaluations after which it was pruned; 0 if it was not.
     error : str
-        Why there are no values; empty where there are.
+        Why there are no values; empty if there are.
     again : bool
-        Whether a machine failed, not the trial, which is to be tried again.
+        Whether a machine failed and not the trial, which has to be tried again.
     """
 
     number: int
@@ -68,12 +68,11 @@ class TrialOutcome:
 def run_one(
     config: RunConfig, problem: Problem, run_dir: RunDir, criterion: PruningCriterion | None
 ) -> None:
-    """Do a run of a trial, or go on with it, in whichever process this is.
+    """Do or resume a run of a trial, in the process that calls it.
 
-    What ``criterion`` finds on the way is in ``summary.json`` afterwards. A process that was left
-    behind by a driver that was killed is waited for.
+    The values that ``criterion`` has computed are added to ``summary.json``.
     """
-    with run_dir.owned(wait=True):
+    with run_dir.owned(wait=True):  # a worker of a driver that was killed may still be running
         evaluator = SerialEvaluator(problem, config.seed)
         summary = run_single(
             config,
@@ -82,7 +81,7 @@ def run_one(
             evaluator,
             report=lambda line: None,  # the sweep reports one line per trial
             stopping_criterion=criterion or _never,
-            alternatives=False,  # no trial is worth the time
+            alternatives=False,  # they would take time and are not needed
         )
         if criterion is not None:
             rungs = {"rungs": criterion.rungs, "pruned": criterion.pruned}
@@ -90,18 +89,18 @@ def run_one(
 
 
 def _never(evaluations: int, front: Callable[[], Front]) -> str:
-    """Stop no run; see :data:`framework.run.driver.StoppingCriterion`."""
+    """Never end a run; a :data:`framework.run.driver.StoppingCriterion`."""
     return ""
 
 
 class TrialRuns:
-    """Has trials run, each one run or several repeats, and reads their values.
+    """Runs trials, each of one run or several repeats, and reads their values.
 
     Parameters
     ----------
     plan : SweepPlan
     out : RunDir
-        Of the sweep.
+        The directory of the sweep.
     meter : TrialMeter
     problems : Problems
     executor : Executor
@@ -119,8 +118,8 @@ class TrialRuns:
         self._plan, self._out, self._meter, self._problems = plan, out, meter, problems
         self._executor = executor
         self._params: dict[int, Mapping[str, Any]] = {}
-        self._under_way: dict[int, set[int]] = {}  # repeats by trial
-        self._raised: dict[int, dict[int, Exception]] = {}  # by trial and repeat
+        self._under_way: dict[int, set[int]] = {}  # repeats that are running, by trial
+        self._raised: dict[int, dict[int, Exception]] = {}  # errors by trial and repeat
 
     def start(self, number: int, params: Mapping[str, Any], limits: Mapping[int, float]) -> None:
         """Submit the runs of a trial.
@@ -130,7 +129,7 @@ class TrialRuns:
         number : int
         params : mapping of str to value
         limits : mapping of int to float
-            The worst value with which it goes on where it is looked at, by evaluations.
+            The worst value with which the trial continues, by evaluations.
         """
         self._params[number], self._under_way[number], self._raised[number] = params, set(), {}
         trial = self._directory(number)
@@ -149,13 +148,13 @@ class TrialRuns:
                 if not has_ended(repeat_dir, run_config):
                     repeat_dir.make(run_config)
                     self._submit(run_config, repeat_dir, (number, run.repeat), None)
-        except Exception as error:  # this trial's misfortune, whatever it is
+        except Exception as error:  # whatever it is, only this trial fails
             self._raised[number][0] = error
 
     def next(self, later: int = 0) -> TrialOutcome:
-        """Return what came of the next trial all of whose runs have ended.
+        """Wait for the next trial of which all runs have ended; return its outcome.
 
-        ``later`` is how many trials are still to be started, as far as is known.
+        ``later`` is the number of trials that the caller still expects to start.
         """
         while True:
             ended = [number for number, repeats in self._under_way.items() if not repeats]
@@ -179,7 +178,7 @@ class TrialRuns:
         self._under_way[number].add(repeat)
 
     def _criterion(self, limits: Mapping[int, float]) -> PruningCriterion | None:
-        """Return what looks at a trial on its way, where that is asked for."""
+        """Return the criterion that may prune a trial, if ``sweep.prune`` is set."""
         sweep = self._plan.sweep
         if sweep.prune is None:
             return None
@@ -188,7 +187,7 @@ class TrialRuns:
         return PruningCriterion(value, direction.sense, sweep.prune.at, limits)
 
     def _outcome(self, number: int) -> TrialOutcome:
-        """Read what a trial is worth; if it is worth nothing, its summary says why."""
+        """Return the outcome of a trial; without values, its summary says why."""
         del self._under_way[number]
         trial, params = self._directory(number), self._params.pop(number)
         raised = self._raised.pop(number)
@@ -205,13 +204,7 @@ class TrialRuns:
             return self._failed(number, params, error)
 
     def _measured(self, number: int, params: Mapping[str, Any]) -> TrialOutcome:
-        """Return what a trial is worth.
-
-        Raises
-        ------
-        ParetolabError
-            It has no values.
-        """
+        """Return the outcome of a trial whose runs have succeeded; raises as the meter."""
         trial = self._directory(number)
         config = trial.config(checked=True)
         if config.repeats > 1:
@@ -230,7 +223,7 @@ class TrialRuns:
 
     def _failed(self, number: int, params: Mapping[str, Any], error: Exception) -> TrialOutcome:
         trial, text = self._directory(number), reason_of(error)
-        if not trial.about_file.is_file():  # it did not get as far
+        if not trial.about_file.is_file():  # it failed before that was written
             problem = self._problems.of(self._plan.config)
             trial.make(self._plan.draft_with(params))
             trial.write_about(problem, make_roles(self._plan.config, problem))

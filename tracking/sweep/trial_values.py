@@ -1,11 +1,11 @@
-"""What a trial of a sweep is worth: numbers read off the directory of its run, or on its way.
+"""The values of a trial of a sweep, read from its run's directory or, to prune it, while it runs.
 
 ========================  ==========================================================================
 ``hypervolume``           of the front, as a share of the box between worst and best values
-``hypervolume_expected``  of what is to be expected of its solutions on new records
-``front_size``            solutions on the front
-``evaluations``           candidates scored
-``wall_s``                seconds of searching; the one value that depends on the machine
+``hypervolume_expected``  the same, of the values that its solutions should have on new records
+``front_size``            number of solutions on the front
+``evaluations``           number of candidates evaluated
+``wall_s``                seconds of searching; the only value that depends on the machine
 ``best_<metric>``         the best value of a metric of the problem on the front
 ``share_of_reference``    share of a reference front's distinct vectors that the front has
 ========================  ==========================================================================
@@ -36,7 +36,10 @@ _OF_SUMMARY = ("front_size", "evaluations", "wall_s")
 
 
 class TrialValues(NamedTuple):
-    """What a trial is worth, averaged over its repeats; for the fields see :class:`Outcome`."""
+    """The values of a trial, averaged over its repeats.
+
+    For the fields see :class:`~tracking.sweep.trial_runs.TrialOutcome`.
+    """
 
     values: dict[str, float]
     bounded: dict[str, float]
@@ -57,7 +60,7 @@ class TrialMeter:
     Raises
     ------
     InputError
-        An unknown metric, or no usable reference front.
+        A metric is unknown, or the reference front cannot be used.
     """
 
     def __init__(self, sweep: SweepConfig, roles: Roles, where: str) -> None:
@@ -83,12 +86,12 @@ class TrialMeter:
         )
 
     def __call__(self, trial: RunDir) -> TrialValues:
-        """Return what a trial is worth.
+        """Return the values of a trial.
 
         Raises
         ------
         ParetolabError
-            Too many rows failed, or there is no value because the front is empty.
+            Too many candidates failed, or there is no value because the front is empty.
         """
         runs = trial.runs()
         names = [*self._names, *(c.metric for c in self._constraints)]
@@ -129,7 +132,7 @@ class TrialMeter:
         return self.on_a_front(name)(run.front())
 
     def on_a_front(self, name: str) -> FrontValue:
-        """Return what reads a value off a front."""
+        """Return the function that computes a value of a front."""
         return FrontValue(name, self._reference)
 
 
@@ -148,25 +151,25 @@ def _read_reference(path: Path, roles: Roles, where: str) -> FloatArray:
 
 BEST_PREFIX, SHARE, EXPECTED = "best_", "share_of_reference", "hypervolume_expected"
 
-_DIGITS = 9  # to which vectors of the front and of the reference are compared
+_DIGITS = 9  # decimals in which vectors of the front and of the reference must agree
 
 
 @dataclass(frozen=True)
 class FrontValue:
-    """A number read off a front: a hypervolume, ``front_size``, ``best_METRIC`` or the share.
+    """Computes a value of a front: a hypervolume, ``front_size``, ``best_METRIC`` or the share.
 
     Attributes
     ----------
     name : str
     reference : numpy.ndarray, shape (n, objectives)
-        Losses of the reference front; of no rows where the share is not asked for.
+        Losses of the reference front; n is 0 if the share is not needed.
     """
 
     name: str
     reference: FloatArray
 
     def __call__(self, front: Front) -> float:
-        """Return the number; NaN where the front has none."""
+        """Return the value; NaN if the front has none."""
         if self.name == "hypervolume":
             return front.hypervolume()
         if self.name == EXPECTED:
@@ -186,22 +189,24 @@ class FrontValue:
 
 @dataclass
 class PruningCriterion:
-    """Looks at a trial on its way, and ends it where it is too bad; a stopping criterion.
+    """The stopping criterion of a trial that may be pruned.
 
     Attributes
     ----------
     value : FrontValue
-    sense : str
+        The value by which it decides.
+    sense : {'min', 'max'}
     at : sequence of int
-        Evaluations after which it looks, rising: after the first batch that reaches them.
+        Numbers of evaluations, ascending. The value is computed after the first batch that reaches
+        each of them.
     limits : mapping of int to float
-        By evaluations, the worst value with which the trial goes on there.
+        For numbers in ``at``, the worst value with which the trial continues.
     rungs : dict of int to float
-        What it saw, where there was a value.
+        The values that were computed, by the numbers in ``at``.
     pruned : int
-        The evaluations after which it ended the trial; 0 where it did not.
+        The number in ``at`` at which the trial was ended; 0 if it was not.
     looks : int
-        How many there were.
+        How many of the numbers in ``at`` were reached.
     """
 
     value: FrontValue
@@ -228,7 +233,7 @@ class PruningCriterion:
 
 
 def _vectors(losses: FloatArray, scale: FloatArray) -> set[tuple[float, ...]]:
-    """Return distinct vectors, rounded as a share of the reference's largest values."""
+    """Return the distinct vectors of losses, divided by the largest of ``scale`` and rounded."""
     largest = np.abs(scale).max(axis=0)
     rounded = np.round(losses / np.where(largest > 0, largest, 1.0), _DIGITS) + 0.0
     return set(map(tuple, rounded.tolist()))
