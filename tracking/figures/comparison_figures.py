@@ -1,4 +1,4 @@
-"""Figures of a comparison: ranks, indicators, fronts, and how searches come to them."""
+"""Figures of a comparison: ranks, indicators, fronts, and the progress of searches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from framework.experiment.run_dir import RunDir
 from framework.pareto import nondominated
 from tracking.figures.style import BLUE, COLOURS, GREY, ORANGE, axis_label, plain_axes
 
-_DASHES = ("-", "--", ":", "-.")  # distinguish a second round of colours
+_DASHES = ("-", "--", ":", "-.")  # the next one when all colours are used up
 _MARKERS = "osD^vPX*"
 
 ARROW = {"high": "↑ better", "low": "↓ better"}
@@ -41,7 +41,7 @@ def marker_style(number: int) -> dict[str, Any]:
 
 
 def panels(names: Sequence[str]) -> tuple[Figure, list[Axes]]:
-    """Return a figure with a panel for each name, two or three in a line, and its panels."""
+    """Return a figure with titled panels, two or three in a row, and these panels."""
     columns = 2 if len(names) == 4 else min(3, len(names))
     lines = -(-len(names) // columns)
     figure = Figure(
@@ -57,7 +57,7 @@ def panels(names: Sequence[str]) -> tuple[Figure, list[Axes]]:
 
 
 def legend(figure: Figure, axes: Axes) -> None:
-    """Name the searches once, below all panels."""
+    """Add a legend of the searches below all panels."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(
         handles,
@@ -70,7 +70,7 @@ def legend(figure: Figure, axes: Axes) -> None:
 
 
 def drawn_axes(case: Case) -> tuple[int, int]:
-    """Return which objectives go right (what it costs) and up."""
+    """Return the positions of the objectives on the x axis (the cost) and on the y axis."""
     x, y, *_ = (case.roles.objectives.index(objective) for objective in case.roles.drawn())
     return x, y
 
@@ -91,13 +91,13 @@ def _four_to_a_line(count: int, height: float) -> tuple[Figure, list[Axes]]:
 
 
 def every_run(comparison: Comparison) -> Figure:
-    """Draw every run's indicators on one problem: one row per search, one panel per indicator."""
+    """Draw the indicators of every run on one case: a row per search, a panel per indicator."""
     names = comparison.methods
     figure, panels = _four_to_a_line(len(comparison.indicators), 1.3 + 0.42 * len(names))
     for axes, (column, indicator) in zip(panels, comparison.indicators.items(), strict=True):
         for y, name in enumerate(names):
-            chosen = comparison.frame["method"] == name
-            values = comparison.frame.loc[chosen, column].to_numpy(dtype=np.float64)
+            of_method = comparison.frame["method"] == name
+            values = comparison.frame.loc[of_method, column].to_numpy(dtype=np.float64)
             shown = values[np.isfinite(values)]
             axes.scatter(shown, np.full(len(shown), y), s=20, color=BLUE, alpha=0.55, linewidths=0)
             if len(shown):
@@ -112,10 +112,9 @@ def every_run(comparison: Comparison) -> Figure:
 
 
 def case_means(comparison: Comparison) -> Figure:
-    """Draw means and 95% intervals: one row per case, one panel per indicator,
-    one colour per search.
+    """Draw means and 95% intervals: a row per case, a panel per indicator, a colour per search.
 
-    A row is a scenario where cases are variants of fewer ones.
+    If cases are variants of fewer scenarios, a row is a scenario.
     """
     by = "scenario" if has_scenarios(comparison) else "case"
     table = scenarios(comparison) if by == "scenario" else means(comparison)
@@ -152,9 +151,9 @@ def case_means(comparison: Comparison) -> Figure:
 
 
 def overlaid(comparison: Comparison) -> Figure:
-    """Draw the fronts of all searches one over the other, one panel per case.
+    """Draw the fronts of all searches in a panel per case.
 
-    Of each search, the non-dominated solutions of all its runs together.
+    The front of a search consists of the non-dominated solutions of all its runs together.
     """
     figure, grid = panels([case.name for case in comparison.cases])
     for axes, case in zip(grid, comparison.cases, strict=True):
@@ -183,7 +182,7 @@ def overlaid(comparison: Comparison) -> Figure:
 
 
 def reached_fronts(comparison: Comparison) -> Figure:
-    """Draw one panel per search: the reference front, coloured by how many of its runs find it."""
+    """Draw a panel per search: the reference front, coloured by the share of runs that find it."""
     case = comparison.cases[0]
     figure, grid = panels(comparison.methods)
     for axes, name in zip(grid, comparison.methods, strict=True):
@@ -249,9 +248,9 @@ def rank_diagrams(
         The searches, in the order of each test's ranks.
     tests : mapping of str to RankTests
     titles : mapping of str to str
-        What each test is about.
+        The subject of each test.
     blocks : str
-        What a block is, in the plural.
+        What the ranks are averaged over, in the plural, such as "seeds".
     """
     height = 1.15 + 0.24 * ((len(names) + 1) // 2)
     figure = Figure(figsize=(8.4, height * len(tests)), layout="constrained")
@@ -264,7 +263,7 @@ def rank_diagrams(
 def critical_difference(
     axes: Axes, names: Sequence[str], tests: RankTests, label: str, blocks: str
 ) -> None:
-    """Draw ranks on a line, best left, names below at both sides, bars over cliques.
+    """Draw mean ranks on a line with the best at the left, names on both sides, bars for cliques.
 
     Parameters
     ----------
@@ -273,7 +272,7 @@ def critical_difference(
         The searches, in the order of the tests' columns.
     tests : RankTests
     label, blocks : str
-        What is ranked, and what the ranks are means over ("seeds", "data sets").
+        What is ranked, and what the ranks are averaged over ("seeds", "data sets").
     """
     k = len(names)
     order = np.argsort(tests.ranks, kind="stable")
@@ -320,7 +319,7 @@ def critical_difference(
 
 
 def _scale_bar(axes: Axes, tests: RankTests) -> None:
-    """Show how long the critical difference is."""
+    """Draw a bar as long as the critical difference."""
     end = 1 + tests.critical_difference
     axes.plot([1, end], [1.15, 1.15], color=ORANGE, linewidth=1.5)
     for x in (1, end):
@@ -335,14 +334,14 @@ def _scale_bar(axes: Axes, tests: RankTests) -> None:
     )
 
 
-_POINTS = 120  # of a curve
+_POINTS = 120  # on a curve
 _WORDS = {"evaluations": "evaluations", "seconds": "seconds of searching"}
 
 
 def on_the_way(comparison: Comparison) -> tuple[str, pd.DataFrame]:
-    """Return the first indicator that is known while a run goes on, and :func:`traces` of it.
+    """Return the first indicator that can be computed during a run, and its :func:`traces`.
 
-    One of a set that a method returns, or of metrics that are no objectives, cannot.
+    Indicators of the set that a method returns, or of metrics that are not objectives, cannot.
     """
     for name in comparison.indicators:
         trace = traces(comparison, name)
@@ -352,10 +351,10 @@ def on_the_way(comparison: Comparison) -> tuple[str, pd.DataFrame]:
 
 
 def traces(comparison: Comparison, name: str) -> pd.DataFrame:
-    """Return an indicator of each run's front on the way.
+    """Return an indicator of the fronts of each run while it went on.
 
-    Columns: case, method, seed, evaluations, seconds, and ``value``; no row of a run whose journal
-    is gone, or where the indicator has no meaning.
+    The columns are case, method, seed, evaluations, seconds, and ``value``. There are no rows for a
+    run without a journal, or for fronts on which the indicator is not defined.
     """
     measure = comparison.indicators[name].measure
     rows = []
@@ -374,9 +373,9 @@ def traces(comparison: Comparison, name: str) -> pd.DataFrame:
 
 
 def anytime(comparison: Comparison, trace: pd.DataFrame, by: str, name: str) -> Figure:
-    """Draw an indicator against evaluations or seconds, one panel per case.
+    """Draw an indicator by evaluations or seconds, in a panel per case.
 
-    A line is the mean over runs, the band from the lower to the upper quartile.
+    A line is the mean over runs; the band is from the lower to the upper quartile.
     """
     indicator = comparison.indicators[name]
     figure, grid = panels([case.name for case in comparison.cases])
@@ -406,32 +405,33 @@ def anytime(comparison: Comparison, trace: pd.DataFrame, by: str, name: str) -> 
 
 
 def _aligned(runs: list[pd.DataFrame], by: str) -> tuple[FloatArray, FloatArray]:
-    """Return places on the axis, (p,), and each run's value there, (runs, p).
+    """Return points on the axis, (p,), and each run's value at them, (runs, p).
 
-    The axis begins where every run has a value and ends where the last one ends.
+    The points begin where all runs have a value and end with the last run.
     """
     first = max(max(float(run[by].iloc[0]) for run in runs), 1e-3)
     last = max(float(run[by].iloc[-1]) for run in runs)
     x = np.geomspace(first, max(last, first * 1.001), _POINTS)
     values = []
     for run in runs:
-        at = np.searchsorted(run[by].to_numpy(dtype=np.float64), x * (1 + 1e-12), side="right") - 1
-        values.append(run["value"].to_numpy(dtype=np.float64)[at.clip(0)])
+        times = run[by].to_numpy(dtype=np.float64)
+        latest = np.searchsorted(times, x * (1 + 1e-12), side="right") - 1
+        values.append(run["value"].to_numpy(dtype=np.float64)[latest.clip(0)])
     return x, np.array(values)
 
 
 def attainment(comparison: Comparison) -> Figure | None:
-    """Draw what half of each search's runs attain, and what the best and the worst do.
+    """Draw the surfaces that at least one, half, and all of each search's runs attain.
 
-    Of more than two objectives the two that are drawn are taken alone. None where single points
-    are all that is attained.
+    With more than two objectives, only the two that are drawn count. None if all surfaces are
+    single points.
 
     Notes
     -----
     The empirical attainment function (Grunert da Fonseca, Fonseca and Hall 2001), by moocore.
     """
     figure, grid = panels([case.name for case in comparison.cases])
-    most = 0  # points of a surface
+    most = 0  # points of the largest surface
     for axes, case in zip(grid, comparison.cases, strict=True):
         for number, name in enumerate(comparison.methods):
             runs = [run.losses for run in case.runs if run.method == name and len(run.losses)]
@@ -443,7 +443,7 @@ def attainment(comparison: Comparison) -> Figure | None:
 
 
 def _surfaces(axes: Axes, case: Case, name: str, runs: list[FloatArray], number: int) -> int:
-    """Draw the surfaces of a method's runs; return how many points the largest has."""
+    """Draw the surfaces of a method's runs; return the number of points of the largest."""
     x, y = drawn_axes(case)
     look, attained = line_style(number), surfaces([run[:, [x, y]] for run in runs])
     for share, points in attained.items():
@@ -464,12 +464,12 @@ def _surfaces(axes: Axes, case: Case, name: str, runs: list[FloatArray], number:
 
 
 def surfaces(runs: list[FloatArray]) -> Mapping[int, FloatArray]:
-    """Return what the best (0), half (50) and all (100) of some runs attain, as points by x.
+    """Return the points that at least one (0), half (50) and all (100) of some runs attain, by x.
 
     Parameters
     ----------
     runs : list of numpy.ndarray, shape (n, 2)
-        Losses of the solutions of each.
+        Losses of the solutions of each run.
     """
     points = np.concatenate(runs)
     owner = np.repeat(np.arange(1, len(runs) + 1), [len(run) for run in runs])

@@ -1,4 +1,4 @@
-"""The page of a comparison or an experiment: one file with every table and figure in it."""
+"""The page of a comparison or an experiment: a single file with all tables and figures."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
     Returns
     -------
     list of pathlib.Path
-        The page first.
+        The page, then the figures.
     """
     by_name = tables(comparison)
     sections = []
@@ -76,7 +76,7 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
         sections.append(section("Result", first, as_list(more) + shown))
     elif stops := early_stops(comparison):
         sections.append(section("Ended early", " ".join(stops), ""))
-    sections.append(section("Methods", _note(comparison), _methods(comparison)))
+    sections.append(section("Methods", _methods_note(comparison), _methods(comparison)))
     if comparison.claims:
         sections.append(section(_SAID, "", _claims(comparison.claims)))
     if "scenarios" in by_name:
@@ -116,7 +116,10 @@ def _count(things: Sized, word: str) -> str:
 
 
 def _fewer(comparison: Comparison) -> tuple[Comparison, str]:
-    """Return the comparison with as many cases as can be drawn, some of each scenario; say so."""
+    """Return the comparison with as many cases as can be drawn, and a note if some are left out.
+
+    Cases are taken from all scenarios in turn.
+    """
     if len(comparison.cases) <= _MOST_PANELS:
         return comparison, ""
     by_scenario: dict[str, list[Case]] = {}
@@ -126,20 +129,20 @@ def _fewer(comparison: Comparison) -> tuple[Comparison, str]:
         case for turn in zip_longest(*by_scenario.values()) for case in turn if case is not None
     ]
     shown = turns[:_MOST_PANELS]
-    cases = tuple(case for case in comparison.cases if any(case is one for one in shown))
+    cases = tuple(case for case in comparison.cases if any(case is other for other in shown))
     note = f" Drawn: {len(cases)} of {len(comparison.cases)} cases."
     return replace(comparison, cases=cases), note
 
 
 def _saved(figure: Figure, title: str, path: Path, paths: list[Path]) -> str:
-    """Save a figure, note its path, and return it as it stands in the page."""
+    """Save a figure, add its path to ``paths``, and return its HTML."""
     save(figure, path)
     paths.append(path)
     return picture(path, title)
 
 
 def _part(page: Page, plots: Path, paths: list[Path]) -> list[str]:
-    """Return the sections of what a package adds."""
+    """Return the sections of a page that a package has added."""
     parts = [section(page.title, page.text, "")]
     if page.claims:
         parts.append(section(f"{page.title}: {_SAID.lower()}", "", _claims(page.claims)))
@@ -161,7 +164,7 @@ def _claims(claims: Sequence[Claim]) -> str:
 
 
 def _frame(table: pd.DataFrame) -> str:
-    """Return any table, numbers to four digits."""
+    """Return the HTML of a table, with four digits of numbers."""
     rows = [
         [digits(value) if isinstance(value, float) else html.escape(str(value)) for value in row]
         for row in table.itertuples(index=False)
@@ -213,9 +216,9 @@ _SCENARIOS = (
 )
 _MAYBE = "chance may explain the gap to the best, or runs are too few to tell"
 _SAID = "What the paper says, and what holds here"
-_NOISE = 1e-9  # of a mean: what adding the same numbers in another order may change
+_NOISE = 1e-9  # share of a mean below which an interval may be the rounding error of a sum
 _MOST_PANELS = 12
-_MOST_CASES = 30  # that the page shows one by one beside scenarios; tables/means.csv has all
+_MOST_CASES = 30  # in tables of the page; tables/means.csv has all
 _RANKS = "Methods that a bar joins are not told apart by Nemenyi's test at 5%."
 _FRONTS = (
     "For each method the solutions of all its runs together that none of them dominates; where "
@@ -239,7 +242,7 @@ _WINS = (
 )
 
 
-def _note(comparison: Comparison) -> str:
+def _methods_note(comparison: Comparison) -> str:
     meanings = "; ".join(f"{i.label}: {i.text}" for i in comparison.indicators.values())
     sizes = [len(case.reference) for case in comparison.cases]
     shown = ", ".join(f"{size:,}" for size in sizes)
@@ -256,7 +259,7 @@ def _note(comparison: Comparison) -> str:
 
 
 def _methods(comparison: Comparison) -> str:
-    """Return two tables of a line per method: indicators with their mean ranks, and its runs."""
+    """Return two tables with a line per method: its indicators with mean ranks, and its runs."""
     summary = comparison.summary().set_index("method").loc[comparison.ordered()].reset_index()
     judged = [name for name in comparison.indicators if name not in NUMBERS]
     parts = []
@@ -274,15 +277,15 @@ def _methods(comparison: Comparison) -> str:
 
 
 def _below(numbers: Mapping[str, float]) -> str:
-    """Return what is known of some numbers as a second line of a cell."""
+    """Return the numbers that are not NaN as a second line of a cell."""
     texts = [f"{name} {_even(value)}" for name, value in numbers.items() if not math.isnan(value)]
     return f'<br><span class="paper">{", ".join(texts)}</span>' if texts else ""
 
 
 def _winners(comparison: Comparison, table: pd.DataFrame) -> str:
-    """Return a line per case and a column per method: the mean and the range over the runs.
+    """Return a table of cases by methods, with the mean and the range over the runs.
 
-    Below it the hypervolume that is expected and the one on test records, where they are known.
+    Below these are the expected hypervolume and that on test records, if they are known.
     """
     cells = {}
     for row in table.to_dict("records"):
@@ -302,17 +305,20 @@ def _winners(comparison: Comparison, table: pd.DataFrame) -> str:
 def _crossed(
     heading: str, cases: Sequence[str], methods: Sequence[str], cells: Mapping[tuple[str, str], str]
 ) -> str:
-    """Return a table of cases by methods; whichever are fewer are the columns."""
+    """Return a table of cases by methods; its columns are cases if these are fewer."""
     lines, columns = cases, methods
     if len(lines) < len(columns):
         lines, columns = columns, lines
         cells = {(method, case): text for (case, method), text in cells.items()}
-    rows = [[html.escape(one), *(cells.get((one, two), "-") for two in columns)] for one in lines]
+    rows = [
+        [html.escape(line), *(cells.get((line, column), "-") for column in columns)]
+        for line in lines
+    ]
     return as_table([heading, *map(html.escape, columns)], rows)
 
 
 def _even(value: float) -> str:
-    """Return a number to four digits, zeros at the end too: columns are read down."""
+    """Return a number with four digits, also if the last ones are zeros, to align columns."""
     return digits(value) if abs(value) >= 1000 or math.isnan(value) else f"{value:#.4g}"
 
 
@@ -327,7 +333,7 @@ def _means(comparison: Comparison, means: pd.DataFrame, by: str) -> str:
             (row[by], row["method"]): _mean_cell(row, best[row[by]])
             for row in of_indicator.to_dict("records")
         }
-        valued = set(of_indicator.dropna(subset="mean")["method"])  # gaps: of exact methods alone
+        valued = set(of_indicator.dropna(subset="mean")["method"])  # only exact methods have gaps
         methods = [m for m in comparison.methods if m in valued]
         parts.append(_crossed(_heading(comparison, name), places, methods, cells))
     return "\n".join(parts)

@@ -1,8 +1,8 @@
-"""The page that explores one front: limits and rules to choose by, in a browser, without network.
+"""The page to explore a front in a browser, with limits and rules to choose by.
 
-One file: the front as data, and a script of our own that draws on canvases (``explore.js``). What
-the run brings is data and text to it; the page lets no other script run (Content-Security-Policy
-with the digest of this one).
+It is a single file with the data of the front and a script that draws on canvases
+(``explore.js``). The script treats everything from the run as data and text, and the page runs no
+other script: its Content-Security-Policy has the digest of this one.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tracking.figures.run_data import RunData
 from tracking.figures.style import display_name
 from tracking.figures.system_figures import facts
 
-_MOST = 20_000  # solutions
-_GENES = 4_000_000  # values of genes that a page brings, at most
-_MOST_CLASSES = 12  # of which a table of answers is shown
+_MOST = 20_000  # solutions in a page
+_GENES = 4_000_000  # values of genes in a page, at most
+_MOST_CLASSES = 12  # in a table of answers
 
 
 def explore_html(run_dir: RunDir, data: RunData, path: Path) -> None:
-    """Write the page of a front that has two objectives or more."""
+    """Write the page of a front with at least two objectives."""
     script = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
@@ -42,7 +42,7 @@ def explore_html(run_dir: RunDir, data: RunData, path: Path) -> None:
     )
     head = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">\n'
     content = json.dumps(_content(run_dir, data), ensure_ascii=True, allow_nan=False)
-    for sign in "<>&":  # nothing in it can end the element
+    for sign in "<>&":  # escaped, so that no text can end the element of the script
         content = content.replace(sign, f"\\u{ord(sign):04x}")
     body = [
         _BODY,
@@ -55,7 +55,7 @@ def explore_html(run_dir: RunDir, data: RunData, path: Path) -> None:
 
 
 def _content(run_dir: RunDir, data: RunData) -> dict[str, Any]:
-    """Return what the script reads: plain texts, numbers, and columns as bytes in base64."""
+    """Return the data of the script: plain texts, numbers, and columns as bytes in base64."""
     reduced = data.reduced(_MOST)
     front, roles = reduced.front, reduced.roles
     names = list(roles.metrics)
@@ -116,7 +116,7 @@ def _floats(values: Array | None) -> str | None:
 
 
 def _draws(run_dir: RunDir, whole: Front, front: Front) -> dict[str, Any] | None:
-    """Return metrics in resamples, for the solutions that are in the page."""
+    """Return the metrics in resamples of the solutions in the page."""
     draws = read_resamples(run_dir, whole)
     if draws is None:
         return None
@@ -145,7 +145,7 @@ def _genes(front: Front) -> dict[str, Any] | None:
 
 
 def _walk(walk: Walk) -> dict[str, Any]:
-    """Return the stages of the run's model, and the answers by true class."""
+    """Return the stages of the run's model, and its answers by true class."""
     stages = [
         {
             "features": ", ".join(stage.features) or "no further feature",

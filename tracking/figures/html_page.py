@@ -1,4 +1,4 @@
-"""Pages of sections, tables, pictures and plotly's figures that need no other file or network."""
+"""Web pages of sections, tables, pictures and plotly's figures, each a single file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from framework.files import write_whole
 from framework.security import JSON_BYTES, read_bytes
 
-# plotly's pages have a button that uploads the figure: nobody's data leave by a click
+# without the button of plotly that uploads the figure
 _PLOTLY = {"showSendToCloud": False, "displaylogo": False, "responsive": True}
 _TEMPLATE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -39,7 +39,7 @@ document.querySelectorAll("table:not(.text)").forEach((table) => {
       const rows = Array.from(table.rows).slice(1);
       const order = (a, b) => {
         const [x, y] = [number(key(a, column)), number(key(b, column))];
-        if (isNaN(x) !== isNaN(y)) return isNaN(x) ? 1 : -1;  // what has no number comes last
+        if (isNaN(x) !== isNaN(y)) return isNaN(x) ? 1 : -1;  // cells without a number come last
         const found = isNaN(x) ? key(a, column).localeCompare(key(b, column)) : x - y;
         return down ? -found : found;
       };
@@ -56,7 +56,7 @@ mark();
 window.addEventListener("resize", mark);
 </script>"""
 WITHOUT = "Against what one would do without it"
-_DECIMALS = 8  # of a number that is written without an exponent
+_DECIMALS = 8  # at most, of a number that is written without an exponent
 _REPORT = """body { max-width: 76rem; } p, ul { max-width: 60rem; } img { max-width: 100%; }
 table { border-collapse: collapse; margin: .5rem 0; } td, th { padding: .2rem .6rem;
 text-align: right; border-bottom: 1px solid #e5e7eb; } td { white-space: nowrap; }
@@ -95,11 +95,11 @@ def write_page(
     title, subtitle : str
         Plain texts.
     sections : sequence of str
-        HTML, as :func:`section` makes it.
+        HTML, made by :func:`section`.
     style : str
-        Further rules of CSS.
+        Further CSS rules.
     head : str
-        HTML that the head of the page begins with.
+        HTML for the head of the page.
     """
     page = _TEMPLATE.format(
         title=html.escape(title),
@@ -112,19 +112,16 @@ def write_page(
 
 
 def write_report_page(path: Path, title: str, subtitle: str, sections: Sequence[str]) -> None:
-    """Write a page of tables and pictures, of a width that is read with ease.
-
-    A click on a heading sorts a table by that column.
-    """
+    """Write a page of tables and pictures; a click on a heading sorts a table by that column."""
     write_page(path, title, subtitle, [*sections, _SORTING], style=_REPORT)
 
 
 def write_figures_page(
     path: Path, title: str, subtitle: str, sections: Sequence[tuple[str, str, Sequence[Any]]]
 ) -> None:
-    """Write a page of plotly's figures: a heading, a text, and figures of one width.
+    """Write a page of plotly's figures; each section has a heading, a text, and its figures.
 
-    Figures of a section stand side by side as far as there is room.
+    The figures of a section have the same width and stand side by side if there is room.
     """
     bodies = [
         section(heading, text, _side_by_side(figures, first=i == 0))
@@ -135,9 +132,9 @@ def write_figures_page(
 
 
 def _side_by_side(figures: Sequence[Any], *, first: bool) -> str:
-    """Return figures in rows, each as wide as its ``meta`` says, in pixels, or wider.
+    """Return figures in rows; ``meta`` of the first one is their least width in pixels.
 
-    One that is wider than a narrow page scrolls.
+    A figure that is wider than a narrow page can be scrolled.
     """
     width = int(figures[0].layout.meta or 0)
     note = (
@@ -155,11 +152,11 @@ def _side_by_side(figures: Sequence[Any], *, first: bool) -> str:
 
 
 def figure_html(figure: Any, *, first: bool = True) -> str:
-    """Return a figure of plotly as HTML; the first one of a page brings plotly along.
+    """Return a figure of plotly as HTML; the first one of a page includes plotly's script.
 
-    Its texts are shown as they are: plotly would take tags in a name as markup, links too. Hover
-    texts alone have markup of ours, and names in them are escaped already; plotly takes none in
-    the ticks of parallel coordinates.
+    Texts are escaped, since plotly interprets tags, and even links, in a name. Exceptions are hover
+    texts, which contain markup and escaped names, and the ticks of parallel coordinates, in which
+    plotly interprets no tags.
     """
     from plotly.io import to_html
 
@@ -170,7 +167,7 @@ def figure_html(figure: Any, *, first: bool = True) -> str:
 
 
 def _as_text(content: Any) -> Any:
-    """Return a part of a figure with its texts escaped, but for those to point at."""
+    """Return a part of a figure with its texts escaped, with the exceptions named above."""
     if isinstance(content, str):
         return html.escape(content, quote=False)  # plotly knows no &quot;
     if isinstance(content, dict):
@@ -182,23 +179,23 @@ def _as_text(content: Any) -> Any:
 
 
 def section(title: str, text: str, body: str) -> str:
-    """Return a section: a heading, a text, and what stands below it as HTML."""
+    """Return a section: a heading, a plain text, and a body of HTML."""
     return f"<h2>{html.escape(title)}</h2><p>{_prose(text)}</p>{body}"
 
 
 def _prose(text: str) -> str:
-    """Return a plain text as HTML; what stands in backticks is code."""
+    """Return a plain text as HTML; text in backticks becomes code."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
 def picture(path: Path, title: str) -> str:
-    """Return a PNG as it stands in a page."""
+    """Return the HTML of a PNG file, which is included in the page."""
     content = base64.b64encode(read_bytes(path, JSON_BYTES)).decode()
     return f'<img alt="{html.escape(title)}" src="data:image/png;base64,{content}">'
 
 
 def as_table(headings: list[str], rows: list[list[str]], *, text: bool = False) -> str:
-    """Return a table of texts that are HTML already; ``text`` where its lines are prose."""
+    """Return a table of cells that are HTML; ``text`` aligns them as prose, not as numbers."""
     head = "".join(f"<th>{heading}</th>" for heading in headings)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
     kind = ' class="text"' if text else ""
@@ -206,13 +203,13 @@ def as_table(headings: list[str], rows: list[list[str]], *, text: bool = False) 
 
 
 def as_list(sentences: Sequence[str]) -> str:
-    """Return plain sentences one below the other; nothing where there are none."""
+    """Return a list of plain sentences; an empty text if there are none."""
     items = "".join(f"<li>{_prose(sentence)}</li>\n" for sentence in sentences)
     return f"<ul>{items}</ul>" if items else ""
 
 
 def digits(value: float) -> str:
-    """Return a number to four digits, all of them before the point."""
+    """Return a number with four significant digits, and all digits before the point."""
     if math.isnan(value):
         return "-"
     value += 0.0  # -0.0 is 0
@@ -226,15 +223,10 @@ def gap(value: float, of: float) -> str:
     return f"{'+' if rounded > 0 else ''}{digits(rounded)}"
 
 
-def span(low: float, high: float) -> str:
-    """Return a range, a single number where both ends are written alike."""
-    return digits(low) if digits(low) == digits(high) else f"{digits(low)} to {digits(high)}"
-
-
 def spread(value: float, more_or_less: float) -> str:
-    """Return a number and how far it spreads, ``590.8 ± 130.2``: both to as many decimals.
+    """Return a number and its spread with equally many decimals, ``590.8 ± 130.2``.
 
-    As many as show two digits of the spread, and four of the number where it spreads less.
+    There are enough decimals for two digits of the spread and four digits of the number.
     """
     if not math.isfinite(value) or not math.isfinite(more_or_less) or more_or_less <= 0:
         return digits(value)

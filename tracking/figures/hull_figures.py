@@ -1,4 +1,4 @@
-"""The convex hull of a front, as a picture, and its error rates."""
+"""The pictures of a front's convex hull and of its error rates."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ ErrorRates = tuple[FloatArray, FloatArray, IntArray | None]
 
 @dataclass(frozen=True)
 class Hull:
-    """The hull that a front makes with the points of reference of its problem.
+    """The convex hull of a front and the points of reference of its problem.
 
     Attributes
     ----------
     points : numpy.ndarray, shape (n + k, 3)
         The front's solutions, then the points of reference, in the objectives' natural units.
     facets : numpy.ndarray of int64, shape (facets, 3)
-        Those seen from the ideal point, by positions in ``points``.
+        The facets that face the ideal point, as positions in ``points``.
     solutions : int
-        How many of the points are solutions.
+        How many of the points are solutions: n.
     """
 
     points: FloatArray
@@ -49,7 +49,7 @@ class Hull:
 def read_hull(run_dir: RunDir, data: RunData) -> Hull | None:
     """Return the hull of a run's front.
 
-    None without points of reference, three bounded objectives, or a volume.
+    It is None without points of reference or three bounded objectives, or if it has no volume.
     """
     reference = run_dir.anchors()
     roles = data.roles
@@ -67,13 +67,13 @@ def read_hull(run_dir: RunDir, data: RunData) -> Hull | None:
 
 
 def read_error_rates(data: RunData) -> ErrorRates | None:
-    """Return rates of false alarms and misses of a front, and the corners of their hull.
+    """Return the rates of false positives and false negatives of a front, and their hull's corners.
 
-    The two rates have a value a solution; the corners are positions in them, by rising rate of
-    false alarms, of which (0, 1) and (1, 0), answering one class always, are left out. None in
-    place of the corners where no mixture has the rates between them: those of systems that may
-    give no answer are shares of the records they answer. None at all where the problem has no
-    such rates.
+    Both rates have a value per solution. The corners are positions in them, by ascending rate of
+    false positives, without (0, 1) and (1, 0), the classifiers that always answer one class. They
+    are None if a mixture does not have the rates between those of its members, because systems may
+    give no answer and rates are shares of the answered records. The result is None if the problem
+    has no such rates.
     """
     values = data.front.rows.values
     if FALSE_POSITIVES not in values or FALSE_NEGATIVES not in values or not len(data.front):
@@ -92,7 +92,7 @@ _DET_TICKS = (0.001, 0.005, 0.02, 0.1, 0.3, 0.6, 0.9)
 
 
 def hull_png(data: RunData, hull: Hull, path: Path) -> None:
-    """Draw the facets that are seen from the ideal point; corners that are solutions stand out."""
+    """Draw the facets that face the ideal point, with the solutions at their corners marked."""
     figure = titled(data.title, data.subtitle, 8.0, 6.8)
     axes: Any = figure.add_subplot(projection="3d", computed_zorder=False)
     x, y, z = hull.points.T
@@ -140,8 +140,8 @@ def hull_png(data: RunData, hull: Hull, path: Path) -> None:
 def rates_png(data: RunData, rates: ErrorRates, path: Path) -> None:
     """Draw the front's error rates on the axes of ROC and DET curves.
 
-    With the convex hull that mixtures reach, where they do. The axes of the DET curve are normal
-    deviates; a rate of 0 is drawn at half the least one above it.
+    The convex hull is drawn if mixtures reach it. The axes of the DET curve are normal deviates; a
+    rate of 0 is drawn at half of the least rate above 0.
     """
     x, y, corners = rates
     figure = titled(data.title, data.subtitle, 9.6, 5.0)
@@ -170,23 +170,23 @@ def rates_png(data: RunData, rates: ErrorRates, path: Path) -> None:
     save(figure, path)
 
 
-def _det(axes: Axes, hull: tuple[FloatArray, ...] | None, all: tuple[FloatArray, ...]) -> None:
-    """Draw the two error rates against each other, by normal deviates."""
+def _det(axes: Axes, hull: tuple[FloatArray, ...] | None, rates: tuple[FloatArray, ...]) -> None:
+    """Draw the two error rates against each other, as normal deviates."""
     from scipy.special import ndtri
 
-    everything = np.concatenate(all)
-    low = min(everything[everything > 0], default=0.01) / 2
+    both = np.concatenate(rates)
+    low = min(both[both > 0], default=0.01) / 2
 
     def deviates(shares: FloatArray) -> FloatArray:
         return np.asarray(ndtri(np.clip(shares, low, 1 - low)))
 
     if hull is not None:
-        # between two corners a mixture's rates are on a line, which deviates bend
+        # the rates of mixtures of two corners lie on a line, which is curved in normal deviates
         steps = np.linspace(0, 1, 400)
-        places = np.linspace(0, 1, len(hull[0]))
-        x, y = (np.interp(steps, places, side) for side in hull)
+        knots = np.linspace(0, 1, len(hull[0]))
+        x, y = (np.interp(steps, knots, side) for side in hull)
         axes.plot(deviates(x), deviates(y), color=BLUE, linewidth=1.4)
-    _points(axes, deviates(all[0]), deviates(all[1]))
+    _points(axes, deviates(rates[0]), deviates(rates[1]))
     ticks = [tick for tick in _DET_TICKS if tick >= low]
     for side in (axes.xaxis, axes.yaxis):
         side.set_ticks(ndtri(ticks).tolist(), [f"{tick:.3g}" for tick in ticks])

@@ -1,4 +1,4 @@
-"""The content of the plots of a run, read from its directory."""
+"""The data of the plots of a run, read from its directory."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from framework.roles import Objective, Roles
 from tracking.figures.style import axis_label
 
 _SERIES = ("hypervolume", "front_size")
-_POINTS, _FEWEST = 120, 30  # of a line of progress; the fewest where the front is large
-_SORTED = 600_000  # solutions of fronts on the way that are sorted for it, about
-_DRAWN = 2500  # solutions of the front drawn, at most
-_FINEST = 1000  # cells of a grid an axis: a picture has no more pixels
-_BACKGROUND = 2000  # points beside the front drawn, at most
-_WIDE = 300.0  # amounts further apart than this are drawn on a logarithmic scale
+_POINTS, _FEWEST = 120, 30  # on a line of progress at most, and at least
+_SORTED = 600_000  # solutions of fronts that are sorted for a line of progress, about
+_DRAWN = 2500  # solutions of the front that are drawn, at most
+_FINEST = 1000  # cells of a grid along an axis: a picture does not have more pixels
+_BACKGROUND = 2000  # points that are drawn beside the front, at most
+_WIDE = 300.0  # ratio of amounts above which an axis is logarithmic
 
 
 class Background(NamedTuple):
-    """Candidates that are no solutions, by metric: the objectives of some of them.
+    """The objectives, by metric, of some candidates that are not on the front.
 
     Attributes
     ----------
     dominated : mapping of str to numpy.ndarray
-        Those that a solution of the front dominates.
+        Candidates that a solution of the front dominates.
     infeasible : mapping of str to numpy.ndarray
-        Those that break a constraint; nothing need dominate them.
+        Candidates that break a constraint, whether dominated or not.
     """
 
     dominated: Mapping[str, Array]
@@ -47,7 +47,7 @@ class Background(NamedTuple):
 
 @dataclass(frozen=True)
 class RunData:
-    """The content of the plots of one run.
+    """The data of the plots of one run.
 
     Attributes
     ----------
@@ -55,15 +55,16 @@ class RunData:
         The run's name; its data, algorithm and size.
     front : Front
     sources : sequence of RunDir
-        The run or its repeats, those whose journals are there.
+        The run, or its repeats, as far as their journals exist.
     position : int
-        Of the chosen solution on the front, else of the recommended one; 0 where there is none.
+        Position on the front of the chosen solution, or else of the recommended one; 0 for an
+        empty front.
     chosen : Chosen, optional
-        How records go through that solution, where it is the run's model.
+        The walk of records through that solution, if it is the run's model.
     whole : Front, optional
-        All of the front, where ``front`` is what is drawn of it.
+        The whole front, if ``front`` is only the part that is drawn.
     measured : str
-        What values that are not of test records are of.
+        The records on which values were measured, other than those of the test.
     alternatives : sequence of Compared
         What a person would do without the search.
     """
@@ -80,9 +81,9 @@ class RunData:
 
     @cached_property
     def progress(self) -> list[dict[str, FloatArray]]:
-        """For each repeat ``evaluations``, ``front_size`` and, if bounded, ``hypervolume``.
+        """``evaluations``, ``front_size`` and, if bounded, ``hypervolume`` for each repeat.
 
-        Arrays of 120 points or fewer.
+        They are arrays of at most 120 points.
         """
         points = max(_FEWEST, min(_POINTS, _SORTED // max(len(self.front), 1)))
         curves = []
@@ -93,7 +94,7 @@ class RunData:
 
     @cached_property
     def background(self) -> Background:
-        """Some of the candidates that are no solutions, at most 2000 of all repeats together."""
+        """Some of the candidates that are not on the front, at most about 2000 of all repeats."""
         pieces = []
         for source in self.sources:
             with source.journal() as journal:
@@ -102,9 +103,9 @@ class RunData:
         return _background(pieces, self.whole or self.front)
 
     def reduced(self, most: int | None = None) -> RunData:
-        """Return it with no more of the front's solutions than a picture, or ``most``, can show.
+        """Return data with at most ``most`` solutions, by default as many as a picture can show.
 
-        Of solutions in one cell of a grid over all objectives the first is kept, and the chosen
+        The first solution in each cell of a grid over all objectives remains, and the chosen
         solution; the subtitle says how many.
         """
         most = _DRAWN if most is None else most
@@ -134,22 +135,25 @@ class RunData:
         return self.front.roles
 
     def axes(self) -> list[Objective]:
-        """Return the objectives in the order of drawing: x (what it costs), y, colour, rest."""
+        """Return the objectives in the order of drawing: x (the cost), y, colour, others."""
         return list(self.roles.drawn())
 
     def scale(self, objective: Objective) -> Literal["linear", "log"]:
-        """Return how an axis is divided: amounts of several orders of magnitude by ratios."""
+        """Return the scale of an axis: logarithmic for amounts of several orders of magnitude."""
         values = self.front.rows.values[objective.metric]
         amount = self.roles.metrics[objective.metric].kind == "ratio"
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
         return "log" if amount and 0 < low * _WIDE < high else "linear"
 
-    def points(self, one: Compared) -> FloatArray:
-        """Return what an alternative has on the first two axes, (2, n): 0 is on none by ratios."""
+    def points(self, alternative: Compared) -> FloatArray:
+        """Return the points of an alternative over the first two axes, (2, n), as far as drawable.
+
+        A value of 0 is not on a logarithmic axis.
+        """
         pair = self.axes()[:2]
-        points = np.array([one.values[objective.metric] for objective in pair], dtype=np.float64)
-        by_ratios = [self.scale(objective) == "log" for objective in pair]
-        return points[:, (points[by_ratios] > 0).all(axis=0)]
+        points = np.array([alternative.values[o.metric] for o in pair], dtype=np.float64)
+        logarithmic = [self.scale(objective) == "log" for objective in pair]
+        return points[:, (points[logarithmic] > 0).all(axis=0)]
 
     def label(self, objective: Objective) -> str:
         """Return an axis label: name, unit, and which way is better."""
@@ -157,7 +161,10 @@ class RunData:
 
 
 def _joined(journal: Journal, together: int) -> Iterator[tuple[Evaluated, float]]:
-    """Yield the batches of a journal, so many as one; a steady-state search has one a row."""
+    """Yield the batches of a journal, ``together`` of them joined into one.
+
+    A steady-state search has a batch for each candidate.
+    """
     waiting: list[Evaluated] = []
     seconds = 0.0
     for batch, seconds in journal.batches():
@@ -170,7 +177,7 @@ def _joined(journal: Journal, together: int) -> Iterator[tuple[Evaluated, float]
 
 
 def _progress(journal: Journal, roles: Roles, points: int) -> dict[str, FloatArray]:
-    """Return the size and the hypervolume of the front against evaluations, so many points."""
+    """Return the size and the hypervolume of the front by evaluations, at ``points`` points."""
     archive, evaluated = Archive(roles), 0
     bounded = bool(np.isfinite(roles.bounds()).all())
     rows = []
@@ -184,7 +191,7 @@ def _progress(journal: Journal, roles: Roles, points: int) -> dict[str, FloatArr
 
 
 def read_run_data(run_dir: RunDir) -> RunData:
-    """Read the front and what is known of the data; journals are read where they are drawn."""
+    """Read the front and the description of the data; journals are read only when needed."""
     front = run_dir.front()
     sources = [d for d in run_dir.runs() if d.journal_file.is_file()]
     rows = 0
@@ -200,12 +207,12 @@ def read_run_data(run_dir: RunDir) -> RunData:
     position = marked(run_dir, front) if len(front) else 0
     chosen = Chosen.read(run_dir.model)
     if chosen is not None and (not len(front) or chosen.solution != front.ids[position]):
-        chosen = None  # of an earlier front, or choice
+        chosen = None  # the model is that of an earlier front or choice
     measured = run_dir.data().get("measured")
     alternatives = [
-        one
-        for one in read_alternatives(run_dir.summary())
-        if {*front.roles.names} <= one.values.keys()
+        alternative
+        for alternative in read_alternatives(run_dir.summary())
+        if {*front.roles.names} <= alternative.values.keys()
     ]
     data = RunData(
         config.name, subtitle, front, sources, position, chosen, alternatives=alternatives
@@ -226,7 +233,7 @@ def _data_text(run_dir: RunDir) -> str:
 
 
 def _spread(values: FloatArray, most: int) -> IntArray:
-    """Return positions of rows, at most so many: of those in one cell of a grid the first."""
+    """Return positions of at most ``most`` rows: the first in each cell of a grid."""
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
     shares = (values - low) / np.where(high > low, high - low, 1.0)
     cells = _FINEST
@@ -240,7 +247,7 @@ def _spread(values: FloatArray, most: int) -> IntArray:
 def _background(pieces: list[Evaluated], front: Front) -> Background:
     """Return the objectives of rows that break a constraint, and of those that are dominated.
 
-    A row with the values of a solution is neither.
+    Feasible rows with the same values as a solution are left out.
     """
     roles = front.roles
     values = {

@@ -27,7 +27,7 @@ from tracking.figures.style import (
 DOMINATED, INFEASIBLE = "evaluated, dominated", "breaks a constraint"
 
 BLACK = "#222222"
-_MARKERS = "Ds^v"  # of alternatives
+_MARKERS = "Ds^v"  # for alternatives
 
 _SERIES = {
     "hypervolume": ("hypervolume  ↑ better", BLUE),
@@ -38,9 +38,9 @@ _SERIES = {
 def front_png(data: RunData, path: Path) -> None:
     """Draw the front: the cost to the right, the next objective upwards, the third as colour.
 
-    Of two objectives the staircase they reach is drawn; where there are more than three,
-    ``explore.html`` shows the rest. Light colours are the better ones. Candidates that break a
-    constraint are crosses: none need dominate them.
+    With two objectives the attainment surface is drawn as a staircase; with more than three,
+    ``explore.html`` shows the others. Light colours are better. Candidates that break a constraint
+    are crosses.
     """
     x, y, *others = data.axes()
     figure = titled(data.title, data.subtitle, 8.4, 5.6)
@@ -67,8 +67,8 @@ def front_png(data: RunData, path: Path) -> None:
             alpha=0.6,
         )
         axes.scatter(values[x.metric], values[y.metric], s=26, color=BLUE, zorder=3, label="front")
-    alternatives = [(one, points) for one in data.alternatives if (points := data.points(one)).size]
-    for (one, points), marker in zip(alternatives, cycle(_MARKERS), strict=False):
+    alternatives = [(a.name, points) for a in data.alternatives if (points := data.points(a)).size]
+    for (name, points), marker in zip(alternatives, cycle(_MARKERS), strict=False):
         axes.scatter(
             points[0],
             points[1],
@@ -78,7 +78,7 @@ def front_png(data: RunData, path: Path) -> None:
             edgecolors=BLACK,
             linewidths=1.1,
             zorder=4,
-            label=textwrap.fill(f"without search: {one.name}", 56, max_lines=3),
+            label=textwrap.fill(f"without search: {name}", 56, max_lines=3),
         )
     mark_chosen(axes, data, "the chosen solution")
     axes.set(xscale=data.scale(x), yscale=data.scale(y))
@@ -89,7 +89,7 @@ def front_png(data: RunData, path: Path) -> None:
 
 
 def progress_png(data: RunData, path: Path) -> None:
-    """Draw hypervolume and front size by evaluations, one line per repeat."""
+    """Draw hypervolume and front size by evaluations, with a line per repeat."""
     figure = titled(data.title, data.subtitle, 8.4, 5.0)
     panels = figure.subplots(len(data.series), 1, sharex=True, squeeze=False)[:, 0]
     for axes, name in zip(panels, data.series, strict=True):
@@ -104,7 +104,7 @@ def progress_png(data: RunData, path: Path) -> None:
 
 
 def test_png(data: RunData, path: Path) -> None:
-    """Draw each objective's test value over the one the search saw, where the two can differ."""
+    """Draw the test value of each objective over that in the search, if the two differ at all."""
     test, seen = data.front.test or {}, data.front.rows.values
     tested = [o for o in data.roles.objectives if o.metric in test]
     differ = [
@@ -129,7 +129,7 @@ def test_png(data: RunData, path: Path) -> None:
 
 
 def scatter_coloured(data: RunData, figure: Figure, axes: Axes, shown: list[Objective]) -> None:
-    """Draw the front over two objectives, coloured by a third, light being better."""
+    """Draw the front over two objectives, coloured by a third; light is better."""
     x, y, colour = (data.front.rows.values[objective.metric] for objective in shown)
     points = axes.scatter(
         x,

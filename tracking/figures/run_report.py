@@ -1,4 +1,4 @@
-"""What is drawn and written of a run: its figures, and the report with them in it."""
+"""The figures of a run, and its report, which contains them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from framework.analysis.front_expectations import standing_of
 from framework.experiment.alternatives import verdict_of
 from framework.experiment.run_dir import RunDir
-from framework.front import FIRM, TIED, expected_columns
+from framework.front import FIRM, TIED, expected_columns, span
 from tracking.figures.html_page import (
     WITHOUT,
     as_table,
@@ -20,7 +20,6 @@ from tracking.figures.html_page import (
     gap,
     picture,
     section,
-    span,
     write_report_page,
 )
 from tracking.figures.run_data import RunData, read_run_data
@@ -28,7 +27,7 @@ from tracking.figures.style import display_name
 
 PAGE = "report.html"
 
-_MOST_ROWS = 60  # of the front; front.csv has all
+_MOST_ROWS = 60  # solutions in the report; front.csv has all
 _PICTURES = {
     "system": "How the chosen solution answers",
     "front": "The front",
@@ -42,8 +41,8 @@ _PICTURES = {
 def write_plots(run_dir: RunDir) -> list[Path]:
     """Write the plots of a run that has a front to ``plots/``; return their paths.
 
-    ``progress.png`` and, where there are test metrics, ``test.png``. Runs of problems with
-    reference points have ``hull.png``, those with the rates of both errors ``rates.png``.
+    They are ``progress.png`` and, if there are test metrics, ``test.png``, for problems with
+    reference points ``hull.png``, and for those with the rates of both errors ``rates.png``.
     """
     from tracking.figures import hull_figures, run_figures
 
@@ -62,11 +61,11 @@ def write_plots(run_dir: RunDir) -> list[Path]:
 
 
 def write_chosen(run_dir: RunDir) -> list[Path]:
-    """Write what shows the chosen solution to ``plots/``; return the paths.
+    """Write the figures of the chosen solution to ``plots/``; return their paths.
 
-    ``front.png`` has it marked, ``explore.html`` has the whole front and every limit and rule to
-    choose by, ``system.png`` shows what it is, where it is the run's model and has stages. A front
-    of a single objective is not drawn.
+    ``front.png`` marks it, ``explore.html`` has the whole front with limits and rules to choose by,
+    and ``system.png`` shows its stages, if it has any and is the run's model. A front of a single
+    objective is not drawn.
     """
     from tracking.figures import explore, run_figures, system_figures
 
@@ -84,7 +83,7 @@ def write_chosen(run_dir: RunDir) -> list[Path]:
 
 
 def write_front(run_dir: RunDir) -> list[Path]:
-    """Write ``front.png`` alone, of a run that is one of many; return its path."""
+    """Write only ``front.png``, for a run that is one of many; return its path."""
     from tracking.figures import run_figures
 
     data = read_run_data(run_dir)
@@ -94,7 +93,7 @@ def write_front(run_dir: RunDir) -> list[Path]:
 
 
 def _drawn(run_dir: RunDir, drawings: Mapping[str, Callable[[Path], None]]) -> list[Path]:
-    """Draw figures by name of file; return their paths."""
+    """Call the functions that draw, by name of file; return the paths."""
     run_dir.plots.mkdir(exist_ok=True)
     for name, draw in drawings.items():
         draw(run_dir.plots / name)
@@ -102,7 +101,7 @@ def _drawn(run_dir: RunDir, drawings: Mapping[str, Callable[[Path], None]]) -> l
 
 
 def write_run_page(run_dir: RunDir) -> list[Path]:
-    """Write ``report.html`` of a run that has a front, with its pictures in it; return its path."""
+    """Write ``report.html`` of a run, with its pictures; return its path, if there is a front."""
     data = read_run_data(run_dir)
     front = data.front
     if not len(front):
@@ -120,22 +119,22 @@ def write_run_page(run_dir: RunDir) -> list[Path]:
 
 
 def _alternatives(run_dir: RunDir, data: RunData) -> Iterator[str]:
-    """Yield, first of all, whether the search was worth it, and by how much."""
+    """Yield a section on whether the search was worth it, and by how much, if that is known."""
     sentence = verdict_of(run_dir, data.front)
     if sentence is None:
         return
     sentence = f"{sentence[0].upper()}{sentence[1:]}."
-    if not data.alternatives:  # of repeats, each has its own
+    if not data.alternatives:  # in a directory of repeats, where each repeat has its own
         yield section(WITHOUT, sentence, "")
         return
     rows = []
-    for one in data.alternatives:
-        for name, gain in one.gains.items():
+    for alternative in data.alternatives:
+        for name, gain in alternative.gains.items():
             rows.append(
                 [
-                    html.escape(one.name),
+                    html.escape(alternative.name),
                     html.escape(display_name(name)),
-                    f"{gain.points} of {len(one.points)}",
+                    f"{gain.points} of {len(alternative.points)}",
                     digits(gain.of),
                     gap(gain.claimed, gain.of),
                     gap(gain.expected, gain.of),
@@ -143,8 +142,9 @@ def _alternatives(run_dir: RunDir, data: RunData) -> Iterator[str]:
                     "" if gain.test is None else gap(gain.test, gain.of),
                 ]
             )
-        if not one.gains:
-            rows.append([html.escape(one.name), "", f"0 of {len(one.points)}", *[""] * 5])
+        if not alternative.gains:
+            reached = f"0 of {len(alternative.points)}"
+            rows.append([html.escape(alternative.name), "", reached, *[""] * 5])
     text = (
         f"{sentence} Of each of its points: the best in one objective "
         "that the search found, with the point's own values of the others as limits; a gain above "
@@ -156,7 +156,7 @@ def _alternatives(run_dir: RunDir, data: RunData) -> Iterator[str]:
 
 
 def _chosen(run_dir: RunDir, data: RunData) -> str:
-    """Return the metrics of the chosen solution, a line each."""
+    """Return the section on the chosen solution, with a line for each metric."""
     front, position = data.front, data.position
     test = front.test or {}
     promises = front.promises(position)
@@ -169,10 +169,10 @@ def _chosen(run_dir: RunDir, data: RunData) -> str:
         if promises:
             promise = promises.get(name)
             row.append("" if promise is None else digits(promise.expected))
-            row.append("" if promise is None else span(promise.low, promise.high))
+            row.append("" if promise is None else span(digits(promise.low), digits(promise.high)))
         if ranged:
             of_test = promise and promise.of_test(searched, tested, front.roles.metrics[name])
-            row.append(span(*of_test) if of_test else "")
+            row.append(span(*map(digits, of_test)) if of_test else "")
         rows.append([*row, digits(float(test[name][position])) if name in test else ""])
     for name, column in front.settings.items():
         if not np.isnan(column[position]):
@@ -192,12 +192,12 @@ def _chosen(run_dir: RunDir, data: RunData) -> str:
 
 
 def _pictures(run_dir: RunDir, besides: set[str]) -> Iterator[str]:
-    """Yield a section a picture: ours in the order of reading, then what a package adds."""
-    there = {path.stem: path for path in sorted(run_dir.plots.glob("*.png"))}
-    order = [*_PICTURES, *there]
-    for name in sorted(there.keys() - besides, key=order.index):
+    """Yield a section for each picture: the usual ones, then those that packages have added."""
+    paths = {path.stem: path for path in sorted(run_dir.plots.glob("*.png"))}
+    order = [*_PICTURES, *paths]
+    for name in sorted(paths.keys() - besides, key=order.index):
         title = _PICTURES.get(name, display_name(name).capitalize())
-        yield section(title, "", picture(there[name], title))
+        yield section(title, "", picture(paths[name], title))
 
 
 def _setting(value: float) -> str:
@@ -205,7 +205,7 @@ def _setting(value: float) -> str:
 
 
 def _front(data: RunData) -> str:
-    """Return the solutions by what they cost; the chosen one among them."""
+    """Return the section on the solutions, sorted by cost, with the chosen one among them."""
     front, position = data.front, data.position
     names = list(dict.fromkeys([*(o.metric for o in data.axes()), *front.roles.metrics]))
     columns = expected_columns(front.roles.metrics)

@@ -1,6 +1,6 @@
-"""How figures look: colours, fonts for names in any script, axes, and how they are saved.
+"""The style of figures: colours, fonts for names in any script, axes, and how they are saved.
 
-Matplotlib is imported where it is used: the colours are read without it.
+Matplotlib is imported in functions, since other modules only need the colours.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 BLUE, ORANGE, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#9AA0A6"
 
 _DPI = 150
-_NO_GLYPHS = "Last Resort"  # a font that has a box for everything
-_TICK = re.compile(  # what matplotlib writes itself, as a formula
+_NO_GLYPHS = "Last Resort"  # a font in which every character is a box
+_TICK = re.compile(  # texts of ticks that matplotlib itself writes as formulas
     r"\$\\mathdefault\{[-\u2212]?[0-9.]*(\\times)?(10\^\{[-\u2212]?[0-9.]+\})?\}\$"
 )
 
 
 def display_name(metric: str) -> str:
-    """Return a metric's name as it is read."""
+    """Return the name of a metric for readers."""
     return metric.replace("_", " ")
 
 
@@ -58,7 +58,7 @@ def titled(title: str, subtitle: str, width: float, height: float) -> Figure:
 
 
 def plain_axes(axes: Axes, x: str | None = None, y: str | None = None, size: float = 9) -> None:
-    """Label the axes and take away what distracts; ``size`` is that of the ticks' labels."""
+    """Label the axes and remove needless lines; ``size`` is the font size of the ticks' labels."""
     if x is not None:
         axes.set_xlabel(x)
     if y is not None:
@@ -77,7 +77,7 @@ def save(figure: Figure, path: Path) -> None:
     figure.set_dpi(_DPI)
     canvas: Any = FigureCanvasAgg(figure)  # not typed
     with readable(figure):
-        canvas.draw()  # savefig draws twice, the first time for nothing but the layout
+        canvas.draw()  # savefig would draw twice, the first time only for the layout
     content = BytesIO()
     Image.fromarray(np.asarray(canvas.buffer_rgba())).save(content, "PNG", dpi=(_DPI, _DPI))
     write_whole(path, content.getvalue())
@@ -85,15 +85,16 @@ def save(figure: Figure, path: Path) -> None:
 
 @contextmanager
 def readable(figure: Figure) -> Iterator[None]:
-    """Draw a figure's texts as they are, with further fonts where the usual one lacks a glyph.
+    """Prepare the texts of a figure, which is drawn within the block.
 
-    Dollar signs of names are no formulas. Where no font of this machine has a glyph, that is said
-    once, and a box is drawn.
+    Dollar signs in names do not start formulas. Further fonts are used for characters that the
+    usual font does not have. If no font of this machine has a character, a box is drawn, and a
+    warning is printed once.
     """
     from matplotlib import font_manager
     from matplotlib.text import Text
 
-    for axes in figure.axes:  # the texts of ticks are made when they are asked for
+    for axes in figure.axes:  # makes the texts of ticks
         axes.get_xticklabels(), axes.get_yticklabels()
     texts_of_figure = figure.findobj(Text)
     for text in texts_of_figure:
@@ -115,7 +116,7 @@ def readable(figure: Figure) -> Iterator[None]:
 
 @cache
 def _fonts_for(wanted: frozenset[str]) -> tuple[list[str], str]:
-    """Return families that have some characters, few of them, and the characters that none has."""
+    """Return a few font families that cover some characters, and the characters that none has."""
     from matplotlib import font_manager
     from matplotlib.ft2font import FT2Font
 

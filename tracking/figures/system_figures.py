@@ -1,4 +1,4 @@
-"""The chosen solution as a picture: its stages, and where records leave."""
+"""The picture of the chosen solution: its stages, and where records leave."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tracking.figures.run_data import RunData
 from tracking.figures.run_figures import mark_chosen, scatter_coloured
 from tracking.figures.style import BLUE, GREY, display_name, plain_axes, save, titled
 
-# apart for every kind of colour vision (Okabe and Ito)
+# distinguishable with every kind of colour vision (Okabe and Ito)
 ANSWERS = (BLUE, "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
-_MOST_CLASSES = 8  # of which a table of answers is drawn
-_WIDTH, _LINES = 46, 3  # of the list of a stage's features
+_MOST_CLASSES = 8  # in a table of answers
+_WIDTH, _LINES = 46, 3  # characters in a line, and lines, of a stage's features
 
 
 def system_png(data: RunData, path: Path) -> None:
-    """Draw the stages from the top, beside the front with the system marked."""
+    """Draw the stages from top to bottom, beside the front with the system marked."""
     assert data.chosen is not None
     walk = data.chosen.walk
     height = max(4.2, 1.9 + 0.82 * (len(walk.stages) + 1))
@@ -40,7 +40,7 @@ def system_png(data: RunData, path: Path) -> None:
 
 
 def _draw_confusion(axes: Axes, walk: Walk) -> None:
-    """Draw the answers by true class, of test records if there are any."""
+    """Draw the answers by true class, for test records if there are any."""
     part = "test" if "test" in walk.confusions else "validation"
     counts = np.array(walk.confusions[part])
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -57,7 +57,7 @@ def _draw_confusion(axes: Axes, walk: Walk) -> None:
 
 
 def facts(stage: StageWalk, records: int) -> str:
-    """Return in words what becomes of the records of a stage."""
+    """Return in words how many records leave at a stage, how confident, and how many rightly."""
     text = f"{stage.leaving / records:.1%} leave"
     if not stage.leaving:
         return text
