@@ -1,4 +1,4 @@
-"""Arguments that several commands have, and what all that run have in common."""
+"""Arguments that several commands have, and other helpers that commands share."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Command(Protocol):
-    """A subcommand: its arguments, and what it does; its docstring is its description.
+    """A subcommand, whose docstring is its description in the help.
 
-    One that another package registers under ``paretolab.commands`` also has a line ``help``.
+    A command that another package registers under ``paretolab.commands`` also has a line ``help``.
     """
 
     @staticmethod
@@ -41,23 +41,23 @@ class Command(Protocol):
 
     @staticmethod
     def run(args: argparse.Namespace) -> Result:
-        """Execute the command; return what it has to say."""
+        """Execute the command; return its result."""
         ...
 
 
 class HelpAll(argparse.Action):
-    """Print the help with the options that are rarely needed; see :func:`rarely`."""
+    """The option that prints the help including rare options; see :func:`rarely`."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
         super().__init__(option_strings, dest, nargs=0, help=help)
         self._rare: list[tuple[argparse.Action, str]] = []
 
     def add(self, action: argparse.Action, text: str) -> None:
-        """Take an option whose help is this text."""
+        """Register a rare option, with the text of its help."""
         self._rare.append((action, text))
 
     def reveal(self) -> None:
-        """Have help, and what completes commands, show the rare options from now on."""
+        """Make the help, and scripts of completion, show the rare options from now on."""
         for action, text in self._rare:
             action.help = text
 
@@ -84,14 +84,14 @@ def rarely(parser: argparse.ArgumentParser) -> Callable[..., None]:
 def config_argument(
     parser: argparse.ArgumentParser, *, name: str = "config", help: str = "YAML file"
 ) -> None:
-    """Add the configuration: a file, or one that is shipped, such as configs/quickstart.yaml."""
+    """Add the argument of a configuration: a file, or one that comes with paretolab."""
     parser.add_argument(name, metavar="CONFIG", type=config_path, help=help)
 
 
 def config_path(text: str) -> str:
-    """Return the path of a configuration that paretolab comes with; others as they are.
+    """Return the path of a configuration that comes with paretolab; other paths unchanged.
 
-    A file of the user's at that path goes first.
+    If the user has a file at that path, it takes precedence.
     """
     path = Path(text)
     ours = SHIPPED.parent / path
@@ -100,7 +100,7 @@ def config_path(text: str) -> str:
 
 
 def config_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the configuration and what overrides it."""
+    """Add the configuration and the options that override its keys."""
     config_argument(parser)
     set_argument(parser)
     parser.add_argument("--repeats", type=int, help="repetitions with other seeds")
@@ -131,7 +131,7 @@ def set_argument(
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what any command that runs takes: the options of a cluster, --no-mlflow, --quiet."""
+    """Add the options of commands that run searches: of the cluster, --no-mlflow, --quiet."""
     add_cluster_arguments(parser)
     parser.add_argument("--no-mlflow", action="store_true", help="do not log to MLflow")
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -141,29 +141,29 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def tracked_as_asked(config: RunConfig, args: argparse.Namespace) -> RunConfig:
-    """Return a configuration without tracking where ``--no-mlflow`` is given.
+    """Return the configuration, without tracking if ``--no-mlflow`` is given.
 
-    The directory keeps it, so that ``resume`` logs nothing either.
+    It is stored in the directory of the run, so that ``resume`` does not log either.
     """
     return config.model_copy(update={"tracking": None}) if args.no_mlflow else config
 
 
 def top_level(args: argparse.Namespace) -> dict[str, Any]:
-    """Return top-level keys of a configuration that have options of their own, None if not given.
+    """Return the values of the options for top-level keys of a configuration, None if not given.
 
-    Raises InputError.
+    Raises InputError as :func:`workers_of`.
     """
     workers = workers_of(args.workers)
     return {"repeats": args.repeats, "seed": args.seed, "workers": workers}
 
 
 def workers_of(text: str | None) -> str | int | None:
-    """Return what --workers says, a number as a number.
+    """Return the value of --workers, with a number as int.
 
     Raises
     ------
     InputError
-        It is none of them.
+        The value is not valid.
     """
     if text is None or text in ("auto", "serial", "all"):
         return text
@@ -173,7 +173,7 @@ def workers_of(text: str | None) -> str | int | None:
 
 
 def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add --address, and what may stand in the section cluster instead."""
+    """Add --address, and the options for keys of the section cluster."""
     parser.add_argument("--address", metavar="ADDR", help="Ray cluster to join: auto or host:port")
     more = rarely(parser)
     more(
@@ -228,9 +228,10 @@ def overrides(args: argparse.Namespace) -> list[str]:
 
 
 def confirm_trust(config: ClusterConfig, args: argparse.Namespace) -> None:
-    """Note whether the user vouches for what a section has run on workers.
+    """Trust the section cluster if the user has confirmed it.
 
-    What is typed is the user's own; what a file says may come from anyone.
+    That is the case with ``--trust-cluster``, or if the user typed all keys by which code may run
+    on workers: the file may come from anyone.
     """
     from framework.security import trust_cluster
 
@@ -241,23 +242,20 @@ def confirm_trust(config: ClusterConfig, args: argparse.Namespace) -> None:
 
 
 def shipped(config: ClusterConfig) -> str:
-    """Return, for the user, what travels to workers; it is checked as far as it can be here.
+    """Return a text for the user on what is sent to workers, after the checks possible here.
 
     Raises
     ------
     InputError
-        It names what is not there, or what Ray does not take.
+        The section names something that does not exist or that Ray does not accept.
     """
     from framework.parallel.shipping import user_env
 
     named = user_env(config)
     shown = {key: sorted(value) if key == "env_vars" else value for key, value in named.items()}
-    text = "; ".join(f"{key}: {_listed(value)}" for key, value in shown.items())
+    texts = {k: ", ".join(map(str, v)) if isinstance(v, list) else v for k, v in shown.items()}
+    text = "; ".join(f"{key}: {value}" for key, value in texts.items())
     return f"{text} (with --trust-cluster)" if text else ""
-
-
-def _listed(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -268,20 +266,20 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def refuses(error: OSError) -> bool:
-    """Tell whether the disk is full, or something may not be read or written."""
+    """Return whether the disk is full, or a file may not be read or written."""
     return error.errno in (*_FULL, *_CLOSED)
 
 
 @contextmanager
 def resumable(run_dir: RunDir) -> Iterator[None]:
-    """Say how to go on where Ctrl-C, or a disk, stops a run, an experiment or a sweep.
+    """Turn an interruption within the block into a sentence that says how to go on.
 
     Raises
     ------
     ParetolabError
-        The disk is full, or something cannot be written.
+        The disk is full, or a file cannot be written.
     KeyboardInterrupt
-        With one sentence for the user.
+        The user pressed Ctrl-C; its argument is the sentence.
     """
     again = f"{program()} resume {shlex.quote(str(run_dir.path))}"
     try:
@@ -309,7 +307,7 @@ def finished(directory: str) -> RunDir:
     Raises
     ------
     InputError
-        It is none of a run, or the run has not ended.
+        It is not the directory of a run, or the run has not ended.
     """
     from framework.experiment.run_dir import RunDir
 
@@ -323,7 +321,7 @@ def finished(directory: str) -> RunDir:
 
 
 def program() -> str:
-    """Return how the user can call this command: its name if it is on the path, else its path."""
+    """Return how the user can call paretolab: by name if it is on the path, or else by its path."""
     script = Path(sys.argv[0])
     installed = shutil.which("paretolab")
     if script.name != "paretolab" or (installed and Path(installed).resolve() == script.resolve()):
@@ -335,5 +333,5 @@ def short_path(path: Path) -> str:
     """Return the shorter of the path and its form relative to the current directory."""
     try:
         return str(path.absolute().relative_to(Path.cwd()))
-    except (ValueError, FileNotFoundError):  # it is elsewhere; or there is none, of a job on Ray
+    except (ValueError, FileNotFoundError):  # not below it, or there is no current directory
         return str(path)

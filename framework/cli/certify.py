@@ -1,4 +1,4 @@
-"""``paretolab certify``: which solutions meet limits, proven on records that no search has seen."""
+"""``paretolab certify``: proves on records that no search has seen which solutions meet limits."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ class Certify:
             records=proof.records,
             guarantee=guarantee,
             certified=[
-                {"solution": front.ids[one.position], "measured": one.measured, "p": one.p}
-                for one in proof.certified
+                {"solution": front.ids[test.position], "measured": test.measured, "p": test.p}
+                for test in proof.certified
             ],
             best=proof.best,
             solution=id,
@@ -102,35 +102,35 @@ class Certify:
 
 
 def _table(front: Front, proof: Certification) -> Table:
-    """Return the solutions that are certified, at most the last 14: as measured and as claimed."""
+    """Return the last 14 certified solutions, with measured and claimed values."""
     names = list(proof.certified[0].measured)
     shown = proof.certified[-MOST_ROWS:]
     part = "" if len(shown) == len(proof.certified) else f", the last {len(shown)} of them shown"
     columns = {
         "id": [
-            f"{front.ids[one.position]}{' *' if one.position == proof.chosen else ''}"
-            for one in shown
+            f"{front.ids[test.position]}{' *' if test.position == proof.chosen else ''}"
+            for test in shown
         ]
     }
     for name in dict.fromkeys([*names, proof.best]):
         if name in names:
-            columns[f"{name}\n(fresh)"] = [cell(one.measured[name]) for one in shown]
+            columns[f"{name}\n(fresh)"] = [cell(test.measured[name]) for test in shown]
         claimed = front.rows.values[name]
-        columns[f"{name}\n(claimed)"] = [cell(claimed[one.position]) for one in shown]
-    columns["p"] = [f"{one.p:.2g}" for one in shown]
+        columns[f"{name}\n(claimed)"] = [cell(claimed[test.position]) for test in shown]
+    columns["p"] = [f"{test.p:.2g}" for test in shown]
     count = len(proof.certified)
     return Table(f"Certified: {count} of the front's {len(front)} solutions{part}", columns)
 
 
 def _data(config: RunConfig) -> Mapping[str, Any]:
-    """Return the section that has ``dataset`` and ``split``: the problem's, or its library's."""
+    """Return the section with ``dataset`` and ``split``: that of the problem or of its library."""
     section = config.problem.model_dump()
     library = section.get("library") or (section.get("calls") or {}).get("library") or {}
     return library.get("build") or section
 
 
 def _group(config: RunConfig) -> str | None:
-    """Return the column by which a run keeps records together."""
+    """Return the column of the groups that a run does not split, if any."""
     return (_data(config).get("split") or {}).get("group")
 
 
@@ -141,11 +141,11 @@ def _target(config: RunConfig) -> str:
 
 def _refusal(front: Front, proof: Certification, limits: str, delta: float) -> str:
     assert proof.failed is not None
-    one = proof.failed
+    failed = proof.failed
     text = (
         f"certify: nothing is certified: {limits} is not proven of the surest one, solution "
-        f"{front.ids[one.position]}, on {proof.records:,} records ({_figures(one)}; p = "
-        f"{one.p:.3g}, above {delta:g})"
+        f"{front.ids[failed.position]}, on {proof.records:,} records ({_figures(failed)}; p = "
+        f"{failed.p:.3g}, above {delta:g})"
     )
     if proof.needed is None:
         text += "; on them it does not meet the limits, no number of such records will do"
@@ -156,17 +156,17 @@ def _refusal(front: Front, proof: Certification, limits: str, delta: float) -> s
     return text
 
 
-def _figures(one: Tested) -> str:
-    return ", ".join(f"{name} {value:.4g}" for name, value in one.measured.items())
+def _figures(test: Tested) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in test.measured.items())
 
 
 def _remarks(front: Front, proof: Certification, delta: float) -> list[str]:
     lines = []
     if proof.failed is not None:
-        one = proof.failed
+        failed = proof.failed
         lines.append(
-            f"the tests ended at solution {front.ids[one.position]} ({_figures(one)}, p = "
-            f"{one.p:.3g}, above {delta:g}); {proof.untested} behind it were not tested"
+            f"the tests ended at solution {front.ids[failed.position]} ({_figures(failed)}, p = "
+            f"{failed.p:.3g}, above {delta:g}); {proof.untested} behind it were not tested"
         )
     if not proof.compared:
         lines.append(

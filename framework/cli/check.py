@@ -26,14 +26,14 @@ from framework.experiment.estimate import built_first, candidates_of, estimate, 
 from framework.experiment.single_run import make_problem, make_roles
 from framework.problem import Problem
 
-_ROWS_A_WORKER = 4  # of max_pending, below which workers wait for each other
+_ROWS_A_WORKER = 4  # max_pending per worker, below which workers wait for each other
 _PARTS = {
     "train": "train",
     "validation": "validation",
     "out_of_fold": "out-of-fold",
     "test": "test",
 }
-_MOST_OF_BUDGET = 0.01  # the share of a budget that may be out at once
+_MOST_OF_BUDGET = 0.01  # the share of a budget that may be pending without loss of quality
 
 
 class Check:
@@ -50,20 +50,14 @@ class Check:
         effects = result_of(effects_of(Path(args.config), overrides(args)))
         try:
             summary = _checked(args)
-        except ParetolabError:  # an effect that is not granted, say
+        except ParetolabError:  # for example, an effect is not granted
             effects.show()
             raise
         return effects.add(*summary.parts, **summary.fields)
 
 
 def _checked(args: argparse.Namespace) -> Result:
-    """Return what a file would do.
-
-    Raises
-    ------
-    InputError
-        Something is wrong with it.
-    """
+    """Return what a configuration would run; raises InputError for its mistakes."""
     raw = read_yaml(Path(args.config))
     if "experiment" in raw:
         from framework.cli.experiment import Experiment
@@ -130,7 +124,7 @@ def _made(config: RunConfig) -> tuple[Problem, Algorithm]:
     Raises
     ------
     InputError
-        Whatever is wrong with the problem, the metrics and the algorithm, one line per error.
+        The problem, the metrics or the algorithm have mistakes; the message has a line for each.
     """
     kind = config.algorithm.kind
     try:
@@ -151,21 +145,22 @@ def _made(config: RunConfig) -> tuple[Problem, Algorithm]:
 
 
 def _misspelt(config: RunConfig) -> Iterator[str]:
-    """Yield what is wrong with the names of metrics, as far as can be told without the problem.
+    """Yield a message for each misspelt name of a metric, without the problem itself.
 
-    A problem may have metrics that its class does not know: a name is wrong if it is nearly one.
+    A problem may have metrics that its class does not list, so a name only counts as misspelt if it
+    is similar to a listed one.
     """
     metrics = config.problem.registered_class.known_metrics
     names = [metric.name for metric in metrics]
     for place, used in (("objectives", config.objectives), ("constraints", config.constraints)):
-        for one in used:
-            near = registry.nearest(one.metric, names)
-            if one.metric not in names and near:
-                yield f"{place}: expected a metric of the problem, found {one.metric!r}{near}"
+        for role in used:
+            near = registry.nearest(role.metric, names)
+            if role.metric not in names and near:
+                yield f"{place}: expected a metric of the problem, found {role.metric!r}{near}"
 
 
 def _max_pending_advice(config: RunConfig, rows: int | None) -> Iterator[str]:
-    """Yield what speaks against the max_pending that a configuration asks for."""
+    """Yield reasons against the max_pending of a configuration."""
     max_pending = getattr(config.algorithm, "max_pending", None)
     if not isinstance(max_pending, int):
         return
@@ -182,7 +177,7 @@ def _max_pending_advice(config: RunConfig, rows: int | None) -> Iterator[str]:
 
 
 def _number(size: int) -> str:
-    """Return a number, of a long one its order alone."""
+    """Return a number as text, or only its order of magnitude if it is large."""
     return f"{size:,}" if size < 10**15 else f"about 10^{math.log10(size):.0f}"
 
 

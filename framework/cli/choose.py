@@ -1,4 +1,4 @@
-"""``paretolab choose``: one solution of a front, or a mixture of several, and its model."""
+"""``paretolab choose``: chooses a solution of a front, or a mixture, and exports its model."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def _numbers(text: str | None, option: str, names: str) -> dict[str, float] | No
     Raises
     ------
     InputError
-        The text is not of that form.
+        The text has another form.
     """
     if text is None:
         return None
@@ -224,7 +224,7 @@ def _prior(text: str | None) -> float | dict[str, float] | None:
     Raises
     ------
     InputError
-        The text is neither.
+        The text has another form.
     """
     if text is None or "=" in text:
         return _numbers(text, "--prior", "CLASS")
@@ -239,14 +239,14 @@ def _prior(text: str | None) -> float | dict[str, float] | None:
 def _add_expectation(
     result: Result, source: RunSource, choice: Pick, *, details: bool
 ) -> Mapping[str, Promise]:
-    """Add and return what to expect of the chosen solution on new records, where it is known."""
+    """Add, and return, what to expect of the chosen solution on new records, if it is known."""
     front, position = choice.front, choice.position
     try:
         evidence = source.evidence()
         if evidence is None:
             return {}
         expectation = choice.expectation(evidence)
-    except ParetolabError as error:  # the choice stands without
+    except ParetolabError as error:  # the choice is valid without
         say(f"what to expect of this rule is not known: {error}", sys.stderr)
         result.add(*promises(front, position, {}))
         return front.promises(position)
@@ -262,7 +262,7 @@ def _add_expectation(
 
 
 def _price(choice: Pick, sure: Sure, percent: float) -> str:
-    """Return how sure the limits are, and what that costs against the rule without it."""
+    """Return how surely the limits hold, and what ``--sure`` costs in other metrics."""
     front, position, plain = choice.front, choice.position, choice.plain
     share = 100 * sure.share[int(front.ids[position])]
     text = f"its limits hold together in {share:.0f}% of the resamples"
@@ -286,23 +286,23 @@ def _keep(
     of: Mapping[str, Promise],
     directory: Path | None = None,
 ) -> list[Part]:
-    """Write the model of the solution that becomes the run's; a copy to ``directory``.
+    """Write the model of the chosen solution as the run's, and a copy to ``directory``.
 
     Returns
     -------
     list of str, Table or sequence of (label, text)
-        What it is; nothing where it is no model.
+        The description of the model; empty if the solution is no model.
 
     Raises
     ------
     InputError
-        A copy is wanted of what is no model, or where another model is.
+        There shall be a copy, but the solution is no model or ``directory`` has another model.
     """
     config = run_dir.config()
     front = run_dir.front()
     about = {"run": config.name, "seed": config.seed}
     for target in [run_dir.model] if directory is None else [directory, run_dir.model]:
-        ours = target == run_dir.model  # what was chosen last; elsewhere nothing is overwritten
+        ours = target == run_dir.model  # only the run's own model may be overwritten
         if not export(problem, front, position, target, about, of, replaces=ours):
             if directory is None:
                 return []
@@ -314,12 +314,12 @@ def _keep(
 
 
 def _trivial(args: argparse.Namespace, run_dir: RunDir, problem: Problem, choice: Pick) -> Result:
-    """Say that no solution is worth its cost, and export what is; the run's own choice stays.
+    """Return that a trivial classifier costs least, and export it; the run's choice stays.
 
     Raises
     ------
     InputError
-        It shall be registered: MLflow's versions are of solutions.
+        It shall be registered, but only solutions of a run can be.
     """
     always, front, expected = choice.always, choice.front, choice.expected
     assert always is not None
@@ -335,7 +335,7 @@ def _trivial(args: argparse.Namespace, run_dir: RunDir, problem: Problem, choice
     try:
         best = choose(front, where=args.where, within=args.within, expected=expected)
         why += f"; the best solution, {front.ids[best]}, costs {costs[best]:.6g}"
-    except InputError:  # none meets the conditions
+    except InputError:  # no solution meets the conditions
         why += "; no solution meets the conditions"
     result = Result().add(
         front_table(front, mark=best, returned=run_dir.returned()),
@@ -356,7 +356,7 @@ def _trivial(args: argparse.Namespace, run_dir: RunDir, problem: Problem, choice
 
 
 def _add_costs(result: Result, choice: Pick, expected: ExpectedCost) -> None:
-    """Add what the choice costs, and which one is best for which prior and costs."""
+    """Add the expected cost of the choice, and which solution is best for which prior and costs."""
     front, trivial = choice.candidates, choice.trivial
     cost = expected.of(front)[choice.position]
     result.add(f"expected cost of a record: {cost:.6g}", expected_cost=cost)
@@ -380,12 +380,12 @@ def _named(front: Front, position: int, trivial: Sequence[TrivialClassifier]) ->
 
 
 def _mixture(args: argparse.Namespace, run_dir: RunDir) -> Result:
-    """Return the best mixture, and export it where asked; the run's own choice stays.
+    """Return the best mixture, and export it with ``--export``; the run's choice stays.
 
     Raises
     ------
     InputError
-        Options that do not go with --mix, or no such mixture.
+        Options cannot be combined with --mix, or there is no such mixture.
     """
     for option in _NOT_WITH_MIX:
         if getattr(args, option):
@@ -397,7 +397,7 @@ def _mixture(args: argparse.Namespace, run_dir: RunDir) -> Result:
     if args.best is None:
         raise InputError("--mix: expected --best METRIC too, found none")
     front = run_dir.front()
-    mix(front, best=args.best)  # what cannot be mixed is refused before data are loaded
+    mix(front, best=args.best)  # raises for metrics that cannot be mixed, before data are loaded
     source = RunSource(run_dir)
     trivial = source.trivial()
     candidates = with_trivial(front, trivial)
@@ -428,13 +428,13 @@ def _mixture(args: argparse.Namespace, run_dir: RunDir) -> Result:
 def _mixture_expectation(
     source: RunSource, candidates: Front, mixture: Mixture, args: argparse.Namespace
 ) -> list[Part]:
-    """Return what to expect of a mixture on new records, where it is known."""
+    """Return what to expect of a mixture on new records, if it is known."""
     try:
         evidence = source.evidence()
         if evidence is None:
             return []
         of, unmet = mixture_expectation(evidence, candidates, mixture, args.best, args.where)
-    except ParetolabError as error:  # the mixture stands without
+    except ParetolabError as error:  # the mixture is valid without
         say(f"what to expect of this mixture is not known: {error}", sys.stderr)
         return []
     test = {
@@ -447,7 +447,7 @@ def _mixture_expectation(
 
 
 def _mixture_table(front: Front, mixture: Mixture, names: Sequence[str]) -> Table:
-    """Return the members with their chances, and what all claim together, as lots fall."""
+    """Return the members with their chances and claimed metrics, and those of the mixture."""
     columns = {
         "member": [*names, "together"],
         "chance": [*(f"{chance:.4f}" for chance in mixture.chances), "1"],

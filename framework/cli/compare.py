@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from framework.analysis.statistics import RankTests
 
 
-_LISTED = 12  # searches of which a line each is printed
+_LISTED = 12  # searches that have a line each
 _ARROWS = {"high": "↑", "low": "↓"}
 _SHOWN = 2  # indicators in the terminal's table; the report has all
 
@@ -93,7 +93,7 @@ class Compare:
 
 
 def result_of(comparison: Comparison, paths: Sequence[Path]) -> Result:
-    """Return the tables, what the tests say, what ended early, and where the files are."""
+    """Return the tables, the results of tests, which runs ended early, and the paths of files."""
     from framework.analysis.report import early_stops, means, ranks, verdicts, winners, worth
 
     several = len(comparison.methods) > 1
@@ -127,7 +127,7 @@ def result_of(comparison: Comparison, paths: Sequence[Path]) -> Result:
         judged=comparison.judged,
         verdict=verdict,
         methods=comparison.ordered(),
-        indicators={name: one.better for name, one in comparison.indicators.items()},
+        indicators={name: indicator.better for name, indicator in comparison.indicators.items()},
         result=sentences,
         winners=[] if best is None else best,
         means=lambda: means(comparison),
@@ -139,7 +139,7 @@ def result_of(comparison: Comparison, paths: Sequence[Path]) -> Result:
 
 
 def summary_table(comparison: Comparison) -> Table:
-    """Return mean ± standard deviation by search, the best of the first indicator first."""
+    """Return mean ± standard deviation by search, sorted by the first indicator."""
     cases = len(comparison.cases)
     on = f" on {cases} cases" if cases > 1 else ""
     names = [name for name in comparison.indicators if name != "distinct"][:_SHOWN]
@@ -163,10 +163,10 @@ def summary_table(comparison: Comparison) -> Table:
 
 
 def result_table(comparison: Comparison) -> Table:
-    """Return the table of data by methods that the report begins with: the first indicator.
+    """Return the table of the first indicator by case and method, with which the report begins.
 
-    The mean over runs, with the least and the greatest; a star marks the best of a case, ``~`` what
-    chance may explain, ``?`` what is too little to tell.
+    Cells have the mean over runs, and the least and the greatest value. A star marks the best
+    method of a case, ``~`` a gap to it that chance may explain, ``?`` too few runs to tell.
     """
     from framework.analysis.report import winners
     from framework.front import span
@@ -186,18 +186,19 @@ def result_table(comparison: Comparison) -> Table:
     methods, cases = comparison.methods, list(dict.fromkeys(map(str, best["case"])))
     if len(methods) <= len(cases):  # the fewer are the columns
         columns = {"case": cases}
-        columns |= {one: [cells.get((case, one), "-") for case in cases] for one in methods}
+        columns |= {name: [cells.get((case, name), "-") for case in cases] for name in methods}
     else:
         columns = {"method": list(methods)}
-        columns |= {case: [cells.get((case, one), "-") for one in methods] for case in cases}
+        columns |= {case: [cells.get((case, name), "-") for name in methods] for case in cases}
     return Table(f"{indicator.label} {_ARROWS[indicator.better]} by case{key}", columns)
 
 
 def test_lines(comparison: Comparison) -> list[tuple[str, str]]:
-    """Say in words what the tests found, a line an indicator."""
+    """Return the results of the tests in words, a line per indicator."""
     if not comparison.tests:
-        one = len(comparison.methods) == 1 or comparison.blocks != "cases"
-        wanted = "two searches with two seeds in common" if one else "two cases that all searched"
+        wanted = "two cases that all searched"
+        if len(comparison.methods) == 1 or comparison.blocks != "cases":
+            wanted = "two searches with two seeds in common"
         return [("tests", f"none: they need {wanted}")]
     return [
         (comparison.indicators[name].label, _verdict(tests, comparison))
@@ -206,7 +207,7 @@ def test_lines(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _new_records(comparison: Comparison) -> list[tuple[str, str]]:
-    """Say of each search what its front is worth on new records, where that is known."""
+    """Return a line per search on the indicators of its front on new records, if known."""
     from framework.analysis.indicators import ON_NEW_RECORDS
 
     if not set(ON_NEW_RECORDS) & comparison.indicators.keys():
@@ -245,11 +246,11 @@ def _verdict(tests: RankTests, comparison: Comparison) -> str:
     friedman = f"Friedman p = {tests.friedman:.2g}; " if tests.friedman >= 0 else ""
     over = f"{tests.blocks} {comparison.blocks}"
     rank = f"best mean rank {names[best]} ({tests.ranks[best]:.2f} over {over}"
-    if comparison.blocks == "seeds":  # of one case, whose pairs the result tells by intervals
+    if comparison.blocks == "seeds":  # with one case, pairs are compared by intervals elsewhere
         return f"{friedman}{rank})"
     rank += f", critical difference {tests.critical_difference:.2f}); "
     pairs = len(names) * (len(names) - 1) // 2
-    if pairs * 2.0 ** (1 - tests.blocks) > tests.alpha:  # though one wins in every block
+    if pairs * 2.0 ** (1 - tests.blocks) > tests.alpha:  # even if one method wins in every block
         return f"{friedman}{rank}{over} are too few for Wilcoxon to tell pairs apart"
     beaten = [name for i, name in enumerate(names) if tests.wilcoxon[best, i] < tests.alpha]
     return (

@@ -50,7 +50,7 @@ class Experiment:
         config_argument(parser, help="YAML file with a section experiment")
         set_argument(parser)
         parser.add_argument("--repeats", type=int, help="runs of each method on each case")
-        parser.add_argument("--seed", type=int, help="of the first repeat")
+        parser.add_argument("--seed", type=int, help="seed of the first repeat")
         parser.add_argument(
             "--out",
             metavar="DIR",
@@ -62,7 +62,7 @@ class Experiment:
 
     @staticmethod
     def run(args: argparse.Namespace) -> Result:
-        """Start an experiment, or go on with the one in ``--out``; return how they compare."""
+        """Start an experiment, or resume the one in ``--out``; return the comparison."""
         from framework.experiment.grid_load import load_grid
 
         grid = load_grid(Path(args.config), overrides(args), **top_level(args))
@@ -72,7 +72,7 @@ class Experiment:
 
     @staticmethod
     def check(args: argparse.Namespace) -> Result:
-        """Say what an experiment would do, as `paretolab check` is asked to; train nothing."""
+        """Return what an experiment would do, for `paretolab check`; nothing is trained."""
         from framework.experiment.estimate import budget_of_all, built_first
         from framework.experiment.grid_load import load_grid
         from framework.experiment.grid_run import check_runs
@@ -101,7 +101,7 @@ class Experiment:
 
     @staticmethod
     def resume(out: RunDir, args: argparse.Namespace) -> Result:
-        """Go on with an experiment, as `paretolab resume` is asked to; return how they compare."""
+        """Resume an experiment, for `paretolab resume`; return the comparison."""
         from framework.experiment.grid_load import resumed_grid
 
         workers = workers_of(args.workers)
@@ -117,7 +117,7 @@ def _tracked_as_asked(grid: Grid, args: argparse.Namespace) -> Grid:
 
 @contextmanager
 def _directory(grid: Grid, out: str | None) -> Iterator[RunDir]:
-    """Yield the directory; an experiment that is in it already is continued."""
+    """Yield a new directory, or the existing one of an experiment to resume."""
     if out is not None and RunDir(out).experiment_file.is_file():
         yield RunDir(out)
         return
@@ -143,7 +143,7 @@ def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> Result:
     if paths:
         result = result_of(compare_grid(grid, out), paths)
         more = [("go on, with more repeats", f"{again} --set experiment.repeats=N")]
-        models = tuple(str(one.model) for one in out.children() if one.model.is_dir())
+        models = tuple(str(run.model) for run in out.children() if run.model.is_dir())
         more += [("models of the best runs", some(models))] if models else []
         tracked = grid.base.tracking is not None and not args.no_mlflow
         result.add(more + ([("MLflow pages", f"{program()} ui")] if tracked else []))

@@ -1,4 +1,4 @@
-"""``paretolab init`` and ``paretolab completion``: to start with."""
+"""``paretolab init`` and ``paretolab completion``: the commands to start with."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Init:
     def run(args: argparse.Namespace) -> Result:
         kinds = _templates()
         if args.list:
-            return _known(kinds, everything=args.all)
+            return _listed(kinds, everything=args.all)
         if args.kind in kinds:
             folder = Path(args.out or args.kind)
             contents = {entry.name: entry.read_bytes() for entry in kinds[args.kind].iterdir()}
@@ -66,7 +66,7 @@ class Init:
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Yield the arguments of a parser and of all parsers below it."""
+    """Yield the arguments of a parser and of all its subparsers."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for below in action.choices.values():
@@ -76,25 +76,25 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 
 def _templates() -> dict[str, Traversable]:
-    """Return the folders that can be written, by name."""
+    """Return the folders of the templates, by name."""
     folder = files("framework.cli").joinpath("templates")
     return {entry.name: entry for entry in sorted(folder.iterdir(), key=lambda e: e.name)}
 
 
 def _configurations() -> list[Path]:
-    """Return the configurations that paretolab comes with, as commands take them."""
+    """Return the paths of the configurations that come with paretolab, for use in commands."""
     return sorted(path.relative_to(SHIPPED.parent) for path in SHIPPED.glob("**/*.yaml"))
 
 
 def _command_of(file: Path) -> str:
-    """Return the command that takes a configuration."""
+    """Return the command that runs a configuration."""
     sections = {line.partition(":")[0] for line in file.read_text(encoding="utf-8").splitlines()}
     commands = [name for name in ("experiment", "sweep") if name in sections]
     return commands[0] if commands else "library build" if "library" in sections else "run"
 
 
-def _known(templates: Iterable[str], *, everything: bool) -> Result:
-    """Return the templates, and configurations with the command that takes each."""
+def _listed(templates: Iterable[str], *, everything: bool) -> Result:
+    """Return the templates, and configurations with their commands; the first ones or all."""
     paths = _configurations()
     first = [path for path in paths if len(path.parts) == 2 or path.stem == "quickstart"]
     rest = len(paths) - len(first)
@@ -105,7 +105,7 @@ def _known(templates: Iterable[str], *, everything: bool) -> Result:
     return Result().add(
         f"To change, `{program()} init KIND`: {', '.join(templates)}",
         f"To run as they are; `{program()} init CONFIG` writes a copy:",
-        *(f"  {program()} {one['command']} {one['file']}" for one in configurations),
+        *(f"  {program()} {config['command']} {config['file']}" for config in configurations),
         "" if everything else f"and {rest} more, most of them of papers: `init --list --all`",
         kinds=list(templates),
         configurations=configurations,
@@ -113,11 +113,11 @@ def _known(templates: Iterable[str], *, everything: bool) -> Result:
 
 
 def _write(contents: Mapping[str, bytes], folder: Path) -> None:
-    """Write the files of a template; none if one of them is there."""
-    there = sorted(name for name in contents if (folder / name).exists())
-    if there:
+    """Write the files of a template, or none if one of them exists."""
+    present = sorted(name for name in contents if (folder / name).exists())
+    if present:
         raise InputError(
-            f"--out {folder}: expected a folder without {there[0]}, found one with it; choose "
+            f"--out {folder}: expected a folder without {present[0]}, found one with it; choose "
             "another folder, as nothing of yours is overwritten"
         )
     try:
@@ -144,7 +144,7 @@ class Completion:
         parser = command_parser()
         for action in parser._actions:
             if isinstance(action, argparse._SubParsersAction):
-                action.help = "command"  # else its commands are not completed
+                action.help = "command"  # shtab leaves out commands whose help is suppressed
         for action in _actions(parser):
             if isinstance(action, HelpAll):
                 action.reveal()

@@ -1,4 +1,4 @@
-"""``paretolab library``: build, import or show a library."""
+"""``paretolab library``: builds, imports or shows a library."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def _file_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read_section(path: Path, overrides: list[str], model: type[Any]) -> Any:
-    """Return the checked section ``library`` of a file, or ``problem.library.build`` of a run's.
+    """Return the checked section ``library`` of a file, or else ``problem.library.build``.
 
     Raises
     ------
     InputError
-        Whatever is wrong with it, one line per error.
+        The section has mistakes; the message has a line for each.
     """
     raw = read_yaml(path)
     for text in overrides:
@@ -151,7 +151,7 @@ def _show(args: argparse.Namespace) -> Result:
 
 
 def _fields(library: Library, folder: Path) -> dict[str, Any]:
-    """Return a library as ``--json`` has it; its models in their own order."""
+    """Return the fields of a library for ``--json``, with the models in the library's order."""
     name, best_first, scores = validation_scores(library)
     configs: Sequence[Mapping[str, Any]] = library.configs or [{}] * len(library)
     return {
@@ -194,12 +194,13 @@ def _lines(library: Library) -> list[tuple[str, str]]:
 
 
 def library_table(library: Library, by: str = "score") -> Table:
-    """Return one row per model: id, family, validation and test score, costs.
+    """Return one row per model: id, family, validation score, costs.
 
     Parameters
     ----------
+    library : Library
     by : str
-        Sorted by ``score`` (best first), ``id``, or a cost (least first).
+        The column to sort by: ``score`` (best first), ``id``, or a cost (least first).
 
     Raises
     ------
@@ -222,10 +223,10 @@ def library_table(library: Library, by: str = "score") -> Table:
 
 
 def validation_scores(library: Library) -> tuple[str, int, Any]:
-    """Return the name of a score, 1 where more is better or -1, and each model's, float64 (K,).
+    """Return the name of a score, 1 if more is better or else -1, and the models' scores, (K,).
 
-    The area under the ROC curve (of several classes the mean of one against the rest), for
-    regression the root of the mean squared error.
+    The score is the area under the ROC curve (of several classes the mean of each against the
+    rest), for regression the root of the mean squared error.
     """
     from sklearn.metrics import roc_auc_score, root_mean_squared_error
 

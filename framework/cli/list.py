@@ -1,4 +1,4 @@
-"""``paretolab list`` and ``paretolab runs``: what is registered, and which runs there are."""
+"""``paretolab list`` and ``paretolab runs``: list what is registered, and runs."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class List:
             "metrics": _metrics,
         }
         result = Result()
-        for name, of in listings.items():
+        for name, listing in listings.items():
             if args.what in (None, name):
-                lines = of()
-                fields = [{"name": one, "text": text} for one, text in lines]
+                lines = listing()
+                fields = [{"name": label, "text": text} for label, text in lines]
                 title = [f"\n{name}"] if args.what is None else []
                 result.add(*title, lines, **{name: fields})
         return result
@@ -112,7 +112,7 @@ class Runs:
 
 
 def _runs(folder: Path) -> Iterator[RunDir]:
-    """Yield the runs of a folder, the newest first; of the folder itself if it is one."""
+    """Yield the runs in a folder, the newest first, or the folder itself if it is a run."""
     if (folder / "config.yaml").is_file():
         yield RunDir(folder)
         return
@@ -122,7 +122,7 @@ def _runs(folder: Path) -> Iterator[RunDir]:
 
 
 def _row(run: Mapping[str, Any]) -> list[str]:
-    """Return the cells of a run; one that cannot be read says so."""
+    """Return the cells of a run."""
     evaluations, size = run.get("evaluations"), run.get("front_size")
     cells = [str(run.get(name, "")) for name in ("run", "state", "problem", "algorithm")]
     cells.append(f"{evaluations:,}" if isinstance(evaluations, int) else "")
@@ -138,7 +138,7 @@ def _row(run: Mapping[str, Any]) -> list[str]:
 
 
 def _fields(run_dir: RunDir) -> dict[str, Any]:
-    """Return a run as ``--json`` has it; of one that cannot be read, only that."""
+    """Return the fields of a run for ``--json``; the state of an unreadable one is damaged."""
     place: dict[str, Any] = {"run": run_dir.path.name, "directory": run_dir.path}
     try:
         config, summary = run_dir.config(), run_dir.summary()

@@ -32,7 +32,8 @@ _ALLOW = (
     "let a file do this: host=NAME (connect), variable=NAME (send it), read=PATH or write=PATH; "
     "`paretolab check FILE` lists what a file does"
 )
-# loaded when they are called; here is what help lists, in the order of a person's work
+# Name, module and class, and line of help of each command, in the order in which a user needs them.
+# Its module is only imported when it is called.
 _OWN = {
     "init": ("init:Init", "write a starting configuration to change"),
     "check": ("check:Check", "say what a configuration would run, and what is wrong with it"),
@@ -81,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from framework.run.interruption import interruptible
         from framework.security import allowing, check_working_folder, trust
 
-        check_working_folder()  # before the command imports what obeys it
+        check_working_folder()  # before the command imports libraries that read settings from it
         args = command_parser([name]).parse_args(arguments)
         with interruptible():
             trust(args.trust)
@@ -95,9 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sentence is None:
             raise
         return _refused(f"paretolab: {sentence}", sentence.exit_code)
-    except KeyboardInterrupt as error:  # with a sentence where something can be resumed
+    except KeyboardInterrupt as error:  # it has a sentence if something can be resumed
         return _refused(str(error.args[0]) if error.args else "paretolab: interrupted", 130)
-    except BrokenPipeError:  # the reader of our output has left
+    except BrokenPipeError:  # the reader of the output has ended, such as `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -118,7 +119,7 @@ def _refused(text: str, code: int) -> int:
 
 
 def _called(arguments: Sequence[str]) -> str | None:
-    """Return the command that is called; None where none is, as in ``paretolab --help``.
+    """Return the name of the command; None if there is none, as in ``paretolab --help``.
 
     Raises
     ------
@@ -140,8 +141,8 @@ def command_parser(called: Collection[str] | None = None) -> argparse.ArgumentPa
     Parameters
     ----------
     called : collection of str, optional
-        The commands whose arguments it has; of the others it knows names and help, and their
-        modules are not imported. All commands where None.
+        The commands whose arguments the parser has, by default all. If there are any, it does not
+        know other commands; if it is empty, the parser knows names and help of all commands.
     """
     usual = [name for name in _names() if name not in _RARE]
     listed = [("commands:", usual), ("more:", [name for name in _RARE if name in _names()])]
@@ -157,7 +158,7 @@ def command_parser(called: Collection[str] | None = None) -> argparse.ArgumentPa
         prog="paretolab", metavar="COMMAND", required=True, help=argparse.SUPPRESS
     )
     for name in _names():
-        if called and name not in called:  # the help of one command needs no others
+        if called and name not in called:
             continue
         sub = subparsers.add_parser(name, help=_help(name))
         if called is None or name in called:
@@ -177,7 +178,7 @@ def _names() -> list[str]:
 
 
 def _listed(title: str, names: Sequence[str]) -> str:
-    """Return a list of commands as help shows it."""
+    """Return a list of commands with their lines of help."""
     width = min(shutil.get_terminal_size().columns - 2, 100)
     lines = [
         textwrap.fill(f"  {name:12}{_help(name)}", width, subsequent_indent=" " * 14)

@@ -1,4 +1,4 @@
-"""``paretolab predict`` and ``paretolab serve``: an exported model answers records."""
+"""``paretolab predict`` and ``paretolab serve``: answer records with an exported model."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Predict:
             written = answers.map(_without_formula) if args.safe_csv else answers
             if args.out is not None or not args.json:
                 _write(written.to_csv(index=False), args.out)
-        except BrokenPipeError:  # whoever reads has enough, as `head` has
+        except BrokenPipeError:  # the reader of the output has ended, such as `head`
             raise
         except OSError as error:
             raise InputError(f"--out {args.out}: cannot be written: {error.strerror}") from error
@@ -99,7 +99,7 @@ def _without_formula(value: object) -> object:
 
 
 def _write(text: str, out: str | None) -> None:
-    """Write a table to a file, whole or not at all; to the terminal or a pipe as it comes."""
+    """Write a table to a file, whole or not at all, or to the terminal, a pipe or a device."""
     if out is None:
         sys.stdout.write(terminal_text(text) if sys.stdout.isatty() else text)
         return

@@ -1,9 +1,9 @@
-"""What a command has to say, and how it is shown: on a terminal, as JSON or in a notebook.
+"""The results of commands, and how they are shown: on a terminal, as JSON or in a notebook.
 
-A command returns a :class:`Result`: the parts that people read, in their order, and the fields that
-programs read. With ``--json``, which a command with a result declares (:func:`json_argument`),
-the fields go to standard output as one object; progress, warnings and messages go to standard
-error. ``docs/json.md`` lists the fields.
+A command returns a :class:`Result` with parts for people and fields for programs. With ``--json``,
+which a command with a result declares (:func:`json_argument`), the fields are written to standard
+output as one object; progress, warnings and messages go to standard error. ``docs/json.md`` lists
+the fields.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from framework.run.terminal import PlainConsole
 
 _NUMBER = re.compile(r"[-+]?\d[\d,.]*(e[-+]?\d+)?%?( .*)?")
-_TEXT_WIDTH = 24  # characters of a column of text below which a table is rather cut in two
+_TEXT_WIDTH = 24  # characters to which a column of text may shrink before a table is cut in two
 _FRAME = 3  # characters between two columns
 
 
@@ -40,10 +40,10 @@ class Table:
     ----------
     title : str
     columns : mapping of str to sequence of str
-        The cells of each column by its heading; where all begin with a number they stand to the
-        right. A heading may have several lines.
+        The cells of each column by its heading, which may have several lines. A column of which
+        all cells begin with a number is aligned to the right.
     dim : collection of str
-        Columns that only inform.
+        Headings of columns that are dimmed.
     """
 
     title: str
@@ -57,15 +57,15 @@ Part = str | Table | Sequence[tuple[str, str]]
 
 @dataclass
 class Result:
-    """What a command has to say.
+    """The result of a command.
 
     Attributes
     ----------
     parts : list of str, Table or sequence of (label, text)
-        What people read.
+        The parts for people, in their order.
     fields : dict
-        What programs read: numbers, texts, paths, arrays, data frames and named tuples, or a
-        function without arguments that returns such and is called for them alone.
+        The fields for programs: numbers, texts, paths, arrays, data frames and named tuples. A
+        value may also be a function without arguments, which is only called for ``--json``.
     exit_code : int
     """
 
@@ -74,13 +74,13 @@ class Result:
     exit_code: int = 0
 
     def add(self, *parts: Part | None, **fields: Any) -> Result:
-        """Add parts, but those that are empty, and fields; return the result itself."""
+        """Add the parts that are not empty, and fields; return the result itself."""
         self.parts += [part for part in parts if part]
         self.fields |= fields
         return self
 
     def show(self, out: PlainConsole | None = None) -> None:
-        """Print the parts; on standard output if no console is given."""
+        """Print the parts, by default on standard output."""
         if not self.parts:
             return
         from framework.run.terminal import console
@@ -109,7 +109,7 @@ class Result:
 
 
 def _pieces(table: Table, width: int) -> Iterator[Table]:
-    """Yield a table in pieces that are no wider, each with the first column."""
+    """Yield pieces of a table of at most ``width`` characters, each with the first column."""
     first, *others = table.columns
     left, names = width - _width(first, table), [first]
     for name in others:
@@ -164,13 +164,14 @@ def json_argument(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def answering(command: str, *, as_json: bool) -> Iterator[Callable[[Result], int]]:
-    """Yield what shows the result of a command and returns its exit code.
+    """Yield a function that shows the result of a command and returns its exit code.
 
-    With ``as_json``, what is printed meanwhile goes to standard error, and an error is an object.
+    With ``as_json``, other output within the block goes to standard error, and an error is written
+    as an object, too.
     """
     stdout, fields = sys.stdout, {"command": command}
 
-    def write(more: Mapping[str, Any]) -> None:  # ASCII, so that nothing in it is a command
+    def write(more: Mapping[str, Any]) -> None:  # in ASCII, so that a terminal obeys none of it
         print(json.dumps(fields | plain(more), allow_nan=False, indent=1), file=stdout, flush=True)
 
     def show(result: Result) -> int:
@@ -195,7 +196,7 @@ def answering(command: str, *, as_json: bool) -> Iterator[Callable[[Result], int
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: NaN and infinities become null."""
+    """Return a value of plain types for JSON; NaN and infinities become None."""
     if isinstance(value, str | bool | int | None):
         return value
     if isinstance(value, float):
@@ -216,7 +217,7 @@ def plain(value: Any) -> Any:
 
 
 def records(front: Front) -> list[dict[str, Any]]:
-    """Return a front as ``front.csv`` has it: one object per solution."""
+    """Return the rows of ``front.csv``, one mapping per solution."""
     columns = {name: column.tolist() for name, column in front.columns().items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -224,16 +225,16 @@ def records(front: Front) -> list[dict[str, Any]]:
 def solution(
     front: Front, position: int, promises: Mapping[str, Promise] | None = None
 ) -> dict[str, Any]:
-    """Return the fields of one solution: its id and, by metric, what it claims and keeps."""
+    """Return the fields of a solution: its id and, by metric, claimed, expected and test values."""
     promises = front.promises(position) if promises is None else promises
     metrics = {}
     for name, column in front.rows.values.items():
-        one = promises.get(name)
+        promise = promises.get(name)
         metrics[name] = {
             "claimed": column[position],
-            "expected": one and one.expected,
-            "low": one and one.low,
-            "high": one and one.high,
+            "expected": promise and promise.expected,
+            "low": promise and promise.low,
+            "high": promise and promise.high,
             "test": None if front.test is None else front.test[name][position],
         }
     return {"solution": front.ids[position], "metrics": metrics}

@@ -34,7 +34,7 @@ from framework.run.display import Display
 from framework.run.terminal import console
 from framework.security import keep
 
-_SUMMARY = (  # what --json has of summary.json
+_SUMMARY = (  # the keys of summary.json that --json includes
     "status", "stopped", "evaluations", "distinct_evaluations", "rows_failed", "wall_s", "seed",
     "repeats", "indicators",
 )  # fmt: skip
@@ -106,7 +106,7 @@ def _plots_argument(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def _shown(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> Iterator[Options]:
-    """Yield the options of a run that shows its progress, as the arguments say."""
+    """Yield the options of a run that shows its progress; on interruption, say how to resume."""
     confirm_trust(config.cluster, args)
     errors = console(stderr=True)
     errors.say(f"{config.name}: {run_dir.path}")
@@ -120,10 +120,10 @@ def _shown(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> Iter
 def _result(
     config: RunConfig, run_dir: RunDir, summary: dict[str, Any], options: Options
 ) -> Result:
-    """Return what a run has found, with 3 where too much failed or there is no front."""
+    """Return the result of a run, with exit code 3 if too much failed or the front is empty."""
     tracked = config.tracking is not None and options.track
     result = result_of(run_dir, tracked=tracked)
-    if options.display.quiet and "stopped" in summary:  # it shows no last line of progress
+    if options.display.quiet and "stopped" in summary:  # otherwise the progress has shown it
         options.report(f"ended by {summary['stopped']}")
     if summary["rows_failed"]:
         options.report(f"{summary['rows_failed']:,} of {summary['evaluations']:,} rows failed")
@@ -132,7 +132,7 @@ def _result(
 
 
 def result_of(run_dir: RunDir, *, tracked: bool = False) -> Result:
-    """Return what a run has found: its front, the recommended solution and the next steps."""
+    """Return the result of a run: its front, the recommended solution and the next steps."""
     config, front, summary = run_dir.config(), run_dir.front(), run_dir.summary()
     result = Result(
         fields={
@@ -161,14 +161,14 @@ def result_of(run_dir: RunDir, *, tracked: bool = False) -> Result:
 
 
 def _add_repeats(result: Result, run_dir: RunDir) -> None:
-    """Add what the repeats found, as `paretolab compare` does, and which of them ended early."""
+    """Add a table of the repeats, as `paretolab compare` does, and which of them ended early."""
     from framework.analysis.report import early_stops
     from framework.cli.compare import result_table
     from framework.experiment.comparison import compare
 
     try:
         comparison = compare([run_dir.path])
-    except ParetolabError:  # nothing that is measured has a meaning for these objectives
+    except ParetolabError:  # no indicator is defined for these objectives
         return
     stops = early_stops(comparison)
     result.add(

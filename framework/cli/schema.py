@@ -1,4 +1,4 @@
-"""``paretolab schema``: the JSON schema of configurations, by which editors complete keys."""
+"""``paretolab schema``: prints the JSON schema of configurations, for editors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from framework.experiment.config import RunConfig
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PLACE = "#/$defs/{model}"
-_NO_RUN = ("experiment", "sweep", "library")  # files with one of these may leave keys of a run out
+_NO_RUN = ("experiment", "sweep", "library")  # with one of these, keys of a run may be missing
 
 
 class Schema:
@@ -56,9 +56,9 @@ def strict_schema() -> tuple[dict[str, Any], dict[str, Any]]:
 def schema() -> dict[str, Any]:
     """Return the JSON schema of runs, experiments, sweeps and libraries.
 
-    It has every key with its type, default, bounds and meaning, and for each ``kind`` the keys
-    that this one takes. It knows less than ``paretolab check``: neither what is missing, since a
-    case of an experiment may set it, nor what keys mean together.
+    It has every key with its type, default, bounds and meaning, and for each ``kind`` the keys of
+    that kind. It finds fewer mistakes than ``paretolab check``: neither missing keys, since a case
+    of an experiment may set them, nor combinations of keys that are not allowed.
     """
     whole, definitions = strict_schema()
     return {
@@ -74,7 +74,7 @@ def schema() -> dict[str, Any]:
 
 
 def _eased(node: Any) -> Any:
-    """Return a schema that requires no key, and takes a text where a list of texts is asked for."""
+    """Return a schema that requires no key, and accepts a single text for a list of texts."""
     if isinstance(node, list):
         return [_eased(item) for item in node]
     if not isinstance(node, dict):

@@ -1,4 +1,4 @@
-"""What commands show of fronts, solutions and models, and what a user can do next."""
+"""Tables and texts of fronts, solutions and models for commands, and the user's next steps."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from framework.models.walk import Chosen, Walk
 
 MOST_ROWS = 14
 _MOST_FEATURES = 12
-_MOST_CLASSES = 12  # the 3 largest and the 9 smallest ones
+_MOST_CLASSES = 12  # in a table: the 3 largest and the 9 smallest ones
 
 
 def front_table(
     front: Front, *, mark: int | None = None, returned: IntArray | None = None
 ) -> Table:
-    """Return the front as a table, at most 14 rows spread over the order of the first amount.
+    """Return the front as a table with at most 14 rows, spread evenly in the order of cost.
 
     Parameters
     ----------
     front : Front
     mark : int, optional
-        Position of a solution to show in any case, with a star.
+        Position of a solution that is always shown, with a star.
     returned : numpy.ndarray, shape (r,), optional
-        Ids of what the method returns by its own definition: a column says which are.
+        Ids of the solutions that the method returns by its own definition; a column marks them.
     """
     names = _shown(front)
     order = np.argsort(front.rows.values[_ordering(front)], kind="stable")
@@ -59,10 +59,10 @@ def front_table(
 def expectation_table(
     front: Front, position: int, of: Mapping[str, Promise], sizes: Mapping[str, int]
 ) -> Table:
-    """Return what the metrics of a solution claim, what to expect of them, and how they came out.
+    """Return a solution's metrics as claimed, as expected, and on test records.
 
-    ``of`` has them by name; ``sizes`` says how many records were ``searched`` and ``tested``. The
-    last columns, the test records and their range, only inform: no choice may depend on them.
+    ``of`` has the promises by metric; ``sizes`` says how many records were ``searched`` and
+    ``tested``. The columns on test records are dimmed: no choice may depend on them.
     """
     names = [n for n in _shown(front) if n in of and not front.roles.metrics[n].size]
     test = None if front.test is None else {n: float(front.test[n][position]) for n in names}
@@ -81,16 +81,16 @@ def promises_table(
     test: Mapping[str, float] | None,
     ranges: tuple[int, Mapping[str, tuple[float, float]]] | None = None,
 ) -> Table:
-    """Return what is claimed, what to expect of it, and how it came out on the test records.
+    """Return metrics as claimed, as expected, and on test records.
 
-    ``ranges`` are of the figures on so many test records.
+    ``ranges`` are the number of test records and, by metric, the 95% range on as many records.
     """
     columns = {
         "metric": list(of),
-        "claimed": [cell(one.claimed) for one in of.values()],
-        "expected": [cell(one.expected) for one in of.values()],
+        "claimed": [cell(promise.claimed) for promise in of.values()],
+        "expected": [cell(promise.expected) for promise in of.values()],
         "95% range of\nthe expectation": [
-            span(cell(one.low), cell(one.high)) for one in of.values()
+            span(cell(promise.low), cell(promise.high)) for promise in of.values()
         ],
     }
     before = set(columns)
@@ -106,9 +106,10 @@ def promises_table(
 def promises(
     front: Front, position: int, expected: Mapping[str, Any], *, details: bool = False
 ) -> list[Part]:
-    """Return what to expect of a solution as a front has it, or why it is not known.
+    """Return what to expect of a solution of a front, or why that is not known.
 
-    ``expected`` is what the run's summary says of it; ``details`` are how firm it is.
+    ``expected`` is the entry of the run's summary; with ``details``, how firm the choice is
+    follows.
     """
     of_metrics = front.promises(position)
     if of_metrics:
@@ -121,26 +122,26 @@ def promises(
 
 
 def remains(expected: Mapping[str, Any]) -> list[str]:
-    """Return how what to expect is known to be wrong, as the run's summary says."""
+    """Return the known errors of the expectation, from the run's summary."""
     lines = expected.get("remains")
     return [str(line) for line in lines] if isinstance(lines, list) else []
 
 
 def sentence_of(expectation: Expectation) -> str:
-    """Return how firm a rule's pick is, in words."""
-    one = expectation
-    others = f"{one.others} other{'' if one.others == 1 else 's'}"
-    turns = f", {others} take{'s' if one.others == 1 else ''} turns" if one.others else ""
-    text = f"the rule picks this solution in {100 * one.again:.0f}% of resamples{turns}"
-    if one.unmet:
-        text += f"; in {100 * one.unmet:.1f}% no candidate meets the conditions"
-    part = "" if one.whole else f", of which the {one.resampled:,} likeliest were resampled"
-    beside = f" and {one.beside:,} of their neighbours" if one.beside else ""
-    return f"{text} ({one.designs - one.beside:,} candidates evaluated{beside}{part})"
+    """Return how firm the choice of a rule is, in words."""
+    e, single = expectation, expectation.others == 1
+    others = f"{e.others} other{'' if single else 's'} take{'s' if single else ''} turns"
+    text = f"the rule picks this solution in {100 * e.again:.0f}% of resamples"
+    text += f", {others}" if e.others else ""
+    if e.unmet:
+        text += f"; in {100 * e.unmet:.1f}% no candidate meets the conditions"
+    part = "" if e.whole else f", of which the {e.resampled:,} likeliest were resampled"
+    beside = f" and {e.beside:,} of their neighbours" if e.beside else ""
+    return f"{text} ({e.designs - e.beside:,} candidates evaluated{beside}{part})"
 
 
 def walk_table(chosen: Chosen) -> Table:
-    """Return where the records of a search leave a system, and whether its confidences hold."""
+    """Return the table of a system's stages: where records leave, how confident and how right."""
     walk = chosen.walk
     rows = [
         (
@@ -164,7 +165,7 @@ def walk_table(chosen: Chosen) -> Table:
 
 
 def class_table(walk: Walk) -> Table:
-    """Return how many records of each class get an answer and the right one, most records first."""
+    """Return how many records of each class get an answer, and the right one; largest first."""
     order = sorted(range(len(walk.classes)), key=lambda k: -sum(walk.confusions["validation"][k]))
     shown = order if len(order) <= _MOST_CLASSES else [*order[:3], *order[3 - _MOST_CLASSES :]]
     columns = {"class": [walk.classes[k] for k in shown]}
@@ -182,7 +183,7 @@ def class_table(walk: Walk) -> Table:
 
 
 def walk(chosen: Chosen | None) -> list[Part]:
-    """Return the table of a chosen system, and a line for each stage not to be believed."""
+    """Return the tables of a system with stages, and its warnings; nothing for None."""
     if chosen is None:
         return []
     tables = [walk_table(chosen), *([class_table(chosen.walk)] if chosen.walk.confusions else [])]
@@ -190,7 +191,7 @@ def walk(chosen: Chosen | None) -> list[Part]:
 
 
 def model(directory: Path) -> list[Part]:
-    """Return how records go through a model; its card where it has no stages (its members, say)."""
+    """Return the walk of records through a model or, if it has no stages, its description."""
     chosen = Chosen.read(directory)
     if chosen is not None or not (directory / "model.json").is_file():
         return walk(chosen)
@@ -201,7 +202,7 @@ def model(directory: Path) -> list[Part]:
 
 
 def some(names: tuple[str, ...]) -> str:
-    """Return the first names of many in a line, and how many more there are."""
+    """Return the first few names in a line, and how many more there are."""
     shown = ", ".join(names[:_MOST_FEATURES])
     more = len(names) - _MOST_FEATURES
     return f"{shown}, and {more} more" if more > 0 else shown
@@ -233,7 +234,7 @@ def next_steps(run_dir: RunDir, front: Front, *, tracked: bool) -> list[tuple[st
 
 
 def checked(lines: list[tuple[str, str]], verdict: str = "nothing is wrong with it") -> Result:
-    """Return what a check found out: facts by label, of which one may have several lines."""
+    """Return the result of a check: facts, by labels that may occur several times."""
     facts: dict[str, list[str]] = {}
     for label, text in lines:
         facts.setdefault(label.replace(", ", "_").replace(" ", "_"), []).append(text)
@@ -247,7 +248,7 @@ def checked(lines: list[tuple[str, str]], verdict: str = "nothing is wrong with 
 
 
 def written(directory: str | None) -> list[Part]:
-    """Return where a model was written, and how to try it; nothing where none was."""
+    """Return where a model was written, and how to try it; nothing for None."""
     if directory is None:
         return []
     from framework.models.store import EXAMPLE_FILE
@@ -259,7 +260,7 @@ def written(directory: str | None) -> list[Part]:
 
 
 def _example(front: Front, name: str) -> str:
-    """Return options of `choose` that leave something of this front, and a place for its model."""
+    """Return example options of `choose` that suit this front, with a new folder for the model."""
     path = Path("models", name)
     numbers = count(2)
     while path.exists():
@@ -276,14 +277,14 @@ def _example(front: Front, name: str) -> str:
 
 
 def _shown(front: Front) -> list[str]:
-    """Objectives first, then constrained metrics, then how large a solution is."""
+    """Return the metrics to show: objectives, then constraints, then sizes of a solution."""
     names = [*front.roles.names, *(c.metric for c in front.roles.constraints)]
     names += [name for name, metric in front.roles.metrics.items() if metric.size]
     return list(dict.fromkeys(names))
 
 
 def _differs_on_test(front: Front, name: str) -> bool:
-    """Tell whether test records say something that validation does not (a cost may not)."""
+    """Return whether any value differs on test records; a cost may not."""
     if front.test is None:
         return False
     return not np.array_equal(front.test[name], front.rows.values[name], equal_nan=True)
@@ -310,7 +311,7 @@ def _heading(front: Front, name: str) -> str:
 
 
 def cell(value: Any) -> str:
-    """Return a number as tables have it."""
+    """Return a number as text for a table."""
     number = float(value) + 0.0  # -0.0 is 0
     if number == int(number) and abs(number) < 1e6:
         return f"{int(number)}" if number > 1 else f"{number:.3f}".rstrip("0").rstrip(".")

@@ -1,4 +1,4 @@
-"""``paretolab trust``: what files may do beyond their own folders, granted until they change."""
+"""``paretolab trust``: grants files what they do beyond their own folders, until they change."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Trust:
         ]
         if args.list:
             lines = [
-                f"{one['file']}{'' if one['unchanged'] else ': changed since, trusted no longer'}"
-                for one in trusted
+                f"{item['file']}{'' if item['unchanged'] else ': changed since, trusted no longer'}"
+                for item in trusted
             ]
         return Result().add(*(lines or ["nothing is trusted"]), trusted=trusted)
 
@@ -72,15 +72,15 @@ class Trust:
 def effects_of(
     path: Path, overrides: list[str] | None = None, *, trusting: bool = False
 ) -> Received:
-    """Return what a configuration, or the directory of a run, would do; nothing of it is done.
+    """Return the effects that a configuration, or the directory of a run, would have.
 
-    A configuration that it names elsewhere, as an experiment's case may be, is read only where
-    that was granted, or where the user trusts the file: what is in it counts as well.
+    They include those of other configurations that it names, as a case of an experiment may. These
+    are only read if that was granted, or if the user is about to trust the file (``trusting``).
 
     Raises
     ------
     InputError
-        It cannot be read, or something is wrong with it.
+        It cannot be read, or has mistakes.
     """
     directory = path.is_dir()
     file = RunDir.existing(path).config_file if directory else path
@@ -108,7 +108,7 @@ def effects_of(
 
 
 def result_of(file: Received) -> Result:
-    """Return what a file would do, one effect a line, and whether it may."""
+    """Return the effects of a file, a line each, and whether they are granted."""
     missing = file.missing()
     lines, effects = [], []
     for effect in file.distinct():
@@ -133,21 +133,21 @@ def _look_at_library(file: Path, raw: dict[str, object], overrides: list[str]) -
 
 
 def _trusted(names: Sequence[str]) -> list[str]:
-    """Let files do what they do, all of them or none; return a line for each thing."""
+    """Trust files, all of them or none; return a line for each effect."""
     try:
         files = [(name, effects_of(Path(name), trusting=True)) for name in names]
     except InputError as error:
         none = "" if len(names) == 1 else f"\nnone of them is trusted: {', '.join(names)}"
         raise InputError(f"{error}{none}") from error
-    lines, wanting = [], []
+    lines, with_effects = [], []
     for name, file in files:
-        wanted = [effect for effect in file.distinct() if not file.is_free(effect)]
-        wanting += [file] if wanted else []
-        for effect in wanted:
+        effects = [effect for effect in file.distinct() if not file.is_free(effect)]
+        with_effects += [file] if effects else []
+        for effect in effects:
             how = "with --trust-cluster alone" if effect.kind == "cluster" else "trusted"
             lines.append(f"{name}: {text_of(effect)}: {how}")
-        lines += [] if wanted else [f"{name}: does nothing that needs trust"]
-    trust_files(wanting)
+        lines += [] if effects else [f"{name}: does nothing that needs trust"]
+    trust_files(with_effects)
     return lines
 
 
