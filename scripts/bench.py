@@ -2,21 +2,21 @@
 
     python scripts/bench.py NAME
 
-``emsco``: generations of EMSCO a second, beside a loop that trains with scikit-learn.
-``multistage``: exact fronts, beside a loop over candidates in numpy on the same bits.
-``ensembling``: ROC AUC of ensembles and HAPEns, beside numpy and scikit-learn.
-``pruning``: gap and bound of the strong form, beside the program as printed, on the same pools.
-``nsga2``: what searches take beside the evaluations, beside pymoo's own NSGA-II.
-``defaults``: how good our default search is, beside pymoo's own NSGA-II and Optuna's.
-``hull``: convex-hull evolution on ZED1, beside the paper's times.
-``resampling``: what to expect of many designs, beside every design in every resample.
-``complexity``: exponents of time by population, beside Table 6 of the 3DFCH-EMOA paper.
-``start``: commands from their start to their end, beside ``python -c pass``.
+``emsco``: generations of EMSCO per second; the baseline is a loop that trains with scikit-learn.
+``multistage``: exact fronts; the baseline is a loop over candidates in numpy on the same bits.
+``ensembling``: ROC AUC of ensembles, and HAPEns; the baselines are numpy and scikit-learn.
+``pruning``: gap and bound of the strong form; the baseline is the program printed in the paper.
+``nsga2``: searches without their evaluations; the baseline is pymoo's own NSGA-II.
+``defaults``: hypervolume of our default search; the baselines are pymoo's NSGA-II and Optuna's.
+``hull``: convex-hull evolution on ZED1; the baseline are the paper's times.
+``resampling``: what to expect of many designs; the baseline is every design in every resample.
+``complexity``: exponents of time by population, and those in Table 6 of the 3DFCH-EMOA paper.
+``start``: whole commands; the baseline is ``python -c pass``.
 
 The multi-stage data are the Australian credit data of the EMSCO paper (14 features, 690 records,
-k = 4), taken from PARETOLAB_DATA; without them a synthetic set of the same shape stands in, and the
-table says so. Libraries of models are made up. Everything is timed by the CPU of this process, with
-numerical libraries on one thread, so that ratios hold on a busy machine too.
+k = 4) from PARETOLAB_DATA. Without them, synthetic data of the same shape are used, and the table
+says so. Libraries of models are synthetic. Times are CPU times of this process, with numerical
+libraries on one thread, so that ratios are valid on a busy machine, too.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ OBJECTIVES = [Objective("coverage", "max"), Objective("accuracy", "max"), Object
 
 
 def source(name: str, samples: int, features: int, informative: int) -> dict[str, Any]:
-    """Return the data set: the real one where it is there, else one of its shape."""
+    """Return the data set if it is in PARETOLAB_DATA, or else a synthetic one of its shape."""
     folder = os.environ.get("PARETOLAB_DATA")
     if folder and (Path(folder) / f"{name}.csv").is_file():
         return {"name": name}
@@ -76,14 +76,14 @@ def source(name: str, samples: int, features: int, informative: int) -> dict[str
 
 
 def credit() -> dict[str, Any]:
-    """Return the credit data of the paper, or their like."""
+    """Return the credit data of the paper, or synthetic ones."""
     return source("australian", 690, 14, 8)
 
 
 def stages(
     dataset: dict[str, Any], costs: list[int], most: int, seed: int = 0
 ) -> MultiStageProblem:
-    """Return the problem of a data set as in the paper, with so many stages at most."""
+    """Return the problem of a data set as in the paper, with at most ``most`` stages."""
     section = {
         "dataset": dataset,
         "split": {"seed": seed},
@@ -96,7 +96,7 @@ def stages(
 
 
 def bench_emsco(args: argparse.Namespace) -> None:
-    """Print generations of EMSCO a second."""
+    """Print the generations of EMSCO per second."""
     os.environ["PARETOLAB_CACHE"] = "off"
     n = args.generations
     make = partial(stages, credit(), COSTS, 4)
@@ -117,7 +117,7 @@ def bench_emsco(args: argparse.Namespace) -> None:
 
 
 def generations(problem: MultiStageProblem, n: int) -> float:
-    """Return the CPU seconds of so many generations of EMSCO."""
+    """Return the CPU seconds of ``n`` generations of EMSCO."""
     roles = Roles(problem.metrics, OBJECTIVES)
     algorithm = EMSCO(problem, roles, seed=0, population=POPULATION, beta=2.5)
     start = time.process_time()
@@ -128,9 +128,9 @@ def generations(problem: MultiStageProblem, n: int) -> float:
 def plain_loop(problem: MultiStageProblem, chromosomes: int = 60) -> float:
     """Return the generations per second of the obvious program, with scikit-learn's defaults.
 
-    For each child it trains a LogisticRegression a stage and passes the validation records on.
-    Only evaluation is timed (a generation is 240 children at the least elite share), on children
-    of a real run, so the figure flatters the loop.
+    For each child it trains a LogisticRegression per stage and passes the validation records on.
+    The children are those of a real run, and a generation has 240 of them at the least elite share.
+    Only their evaluation is timed, which favours the loop.
     """
     children = late_children(problem, chromosomes)
     start = time.process_time()
@@ -141,7 +141,7 @@ def plain_loop(problem: MultiStageProblem, chromosomes: int = 60) -> float:
 
 
 def late_children(problem: MultiStageProblem, n: int) -> Array:
-    """Return children that EMSCO asks for after 20 generations."""
+    """Return ``n`` children that EMSCO proposes after 20 generations."""
     algorithm = EMSCO(problem, Roles(problem.metrics, OBJECTIVES), seed=0, beta=2.5)
     first, X = 0, np.zeros((0, 0), dtype=np.int8)
     for _ in range(21):
@@ -152,7 +152,7 @@ def late_children(problem: MultiStageProblem, n: int) -> Array:
 
 
 def plain_evaluation(problem: MultiStageProblem, x: Array) -> tuple[float, float, float]:
-    """Return coverage, accuracy and cost of one chromosome, as the paper describes it."""
+    """Return coverage, accuracy and cost of a chromosome, computed as the paper describes."""
     data = problem.data
     n = data.n_validation
     X_train, X = data.design.T, data.held.T[:n]
@@ -171,7 +171,7 @@ def plain_evaluation(problem: MultiStageProblem, x: Array) -> tuple[float, float
 
 
 def bench_multistage(args: argparse.Namespace) -> None:
-    """Print what exact fronts take, beside a loop over candidates in numpy on the same bits."""
+    """Print the time of exact fronts, and of a loop over candidates in numpy on the same bits."""
     os.environ["PARETOLAB_CACHE"] = "off"
     heart, rows = source("heart_failure", 299, 12, 6), []
     for name, data, costs, sizes in (
@@ -194,14 +194,14 @@ def bench_multistage(args: argparse.Namespace) -> None:
 def exact_front(problem: MultiStageProblem) -> tuple[float, tuple[str, int]]:
     """Return the CPU seconds of an exact front, its method and its size."""
     algorithm = Exact(problem, Roles(problem.metrics, OBJECTIVES), seed=0)
-    pickle.dumps(algorithm)  # makes it look at the sub-classifiers
+    pickle.dumps(algorithm)  # makes it read the sub-classifiers
     start = time.process_time()
     X = asked(algorithm)
     return time.process_time() - start, (algorithm.method, len(X))
 
 
 def numpy_loop(problem: MultiStageProblem, candidates: int = 1000) -> float:
-    """Return the nanoseconds a candidate of a loop over candidates with boolean vectors."""
+    """Return the nanoseconds per candidate of a loop over candidates with boolean vectors."""
     tables, weights = problem.stage_tables(), 1 << np.arange(problem.space.n)
     sure, right = (
         np.unpackbits(rows.view(np.uint8), axis=1, count=tables.records, bitorder="little") == 1
@@ -222,7 +222,7 @@ def numpy_loop(problem: MultiStageProblem, candidates: int = 1000) -> float:
 
 
 def bench_resampling(args: argparse.Namespace) -> None:
-    """Print what resamples of many designs take, beside every design in every resample."""
+    """Print the speed of resampling many designs, and of every design in every resample."""
     made = {"samples": 900, "features": 9, "informative": 6, "class_sep": 1.5, "seed": 1}
     section = {
         "dataset": {"synthetic": made},
@@ -239,7 +239,7 @@ def bench_resampling(args: argparse.Namespace) -> None:
     outcomes, where = problem.outcomes(X), ["coverage>=0.8"]
     assert outcomes is not None
     resamples = Resamples(outcomes, 0)
-    at = int(front.ids[choose(front, where=where, best="accuracy")])
+    chosen = int(front.ids[choose(front, where=where, best="accuracy")])
     rule = Rule(front, where=where, best="accuracy")
     whole = partial(expect_front, resamples, roles, values, front.ids, front.ids)
 
@@ -249,7 +249,7 @@ def bench_resampling(args: argparse.Namespace) -> None:
 
     works: list[tuple[str, Callable[[], object]]] = [
         ("every design in every resample", everything),
-        ("what to expect of a rule's pick", lambda: expect(resamples, rule, at)),
+        ("what to expect of a rule's pick", lambda: expect(resamples, rule, chosen)),
         (f"what to expect of all {len(front)} solutions", whole),
     ]
     title = f"{len(X):,} designs, {outcomes.records} records, {resamples.count} resamples"
@@ -259,15 +259,15 @@ def bench_resampling(args: argparse.Namespace) -> None:
 # --- searches ---------------------------------------------------------------------------------
 
 DEFAULT = {"kind": "local_search", "neighbours": 10, "batch": 100}
-"""The search of template, quickstart and ``ParetoMultiStage``, in batches for few evaluations."""
+"""The search of template, quickstart and ``ParetoMultiStage``, in batches."""
 
 TEN = ["breast_w", "german", "heart_statlog", "liver_bupa", "parkinsons", "ionosphere", "vote"]
 TEN += ["breast_cancer", "wine", "heart_failure"]
-"""Data sets of problems as the template has them."""
+"""Data sets of problems like that of the template."""
 
 
 def bench_nsga2(args: argparse.Namespace) -> None:
-    """Print CPU microseconds of searches a candidate, evaluation left out, and hypervolumes."""
+    """Print CPU microseconds of searches per candidate, without evaluations, and hypervolumes."""
     problem = stages(source("heart_failure", 299, 12, 6), HEART_COSTS, 4)
     roles = Roles(problem.metrics, OBJECTIVES)
     works: list[tuple[str, Callable[..., peers.Searched]]] = [
@@ -289,7 +289,7 @@ def bench_nsga2(args: argparse.Namespace) -> None:
 
 
 def bench_defaults(args: argparse.Namespace) -> None:
-    """Print hypervolumes at equal evaluations, Optuna's at the first number alone."""
+    """Print hypervolumes at equal evaluations; those of Optuna only at the first number."""
     heads = "problem,evaluations,default,pymoo,lead,Optuna,lead"
     rows = []
     for name, problem in problems_of_defaults(args.only):
@@ -315,7 +315,7 @@ def bench_defaults(args: argparse.Namespace) -> None:
 
 
 def beside(default: FloatArray, peer: FloatArray | None, best: float) -> list[str]:
-    """Return a peer's mean, and by how much the default leads, with a 95% margin over seeds."""
+    """Return the mean of a peer, and the lead of the default with a 95% margin over seeds."""
     if peer is None or not len(peer):
         return ["", ""]
     lead = (default[: len(peer)] - peer) / best
@@ -324,7 +324,7 @@ def beside(default: FloatArray, peer: FloatArray | None, best: float) -> list[st
 
 
 def problems_of_defaults(only: Sequence[str]) -> Iterable[tuple[str, MultiStageProblem]]:
-    """Yield nine problems with exact fronts, and ten as the template has them, holdout."""
+    """Yield nine problems with exact fronts, and ten like that of the template, with holdout."""
     exact = {"heart_failure": HEART_COSTS, "pima": PIMA_COSTS, "australian": COSTS}
     for name, costs in exact.items():
         for seed in (10, 11, 12):
@@ -346,7 +346,7 @@ def problems_of_defaults(only: Sequence[str]) -> Iterable[tuple[str, MultiStageP
 
 
 def exact_volume(problem: MultiStageProblem, roles: Roles) -> float:
-    """Return the hypervolume of the exact front; 0 where designs have further genes."""
+    """Return the hypervolume of the exact front; 0 if designs have further genes."""
     if problem.space.levels or problem.space.removal:
         return 0.0
     X = asked(Exact(problem, roles, seed=0))
@@ -357,7 +357,7 @@ def exact_volume(problem: MultiStageProblem, roles: Roles) -> float:
 
 
 def bench_start(args: argparse.Namespace) -> None:
-    """Print CPU seconds of whole commands: on a new machine, and later."""
+    """Print CPU seconds of whole commands, the first time on a machine and later."""
     command = str(Path(sys.executable).parent / "paretolab")
     few = [
         "--set",
@@ -388,7 +388,7 @@ def bench_start(args: argparse.Namespace) -> None:
 
 
 def seconds_of(words: list[str], room: Path, variables: dict[str, str]) -> float:
-    """Return the CPU seconds of a command in a folder, with no fit known from before."""
+    """Return the CPU seconds of a command in a folder, without the cache of fitted models."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = os.environ | {"PARETOLAB_CACHE": "off"} | variables
     subprocess.run(words, cwd=room, env=environment, capture_output=True, check=True)
@@ -427,7 +427,7 @@ def main() -> int:
     of["pruning"].add_argument("--seconds", type=float, default=20.0, help="that HiGHS may take")
     of["pruning"].add_argument("--weights", default="accuracy")
     args = parser.parse_args()
-    with threadpool_limits(1):  # scikit-learn's best here, and of what is loaded by now alone
+    with threadpool_limits(1):  # for libraries that are loaded; it is best for scikit-learn here
         args.bench(args)
     return 0
 

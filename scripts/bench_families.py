@@ -1,4 +1,4 @@
-"""Benchmarks of ensembles, pruned ensembles and convex hulls; ``bench.py`` runs them."""
+"""Benchmarks of ensembles, pruned ensembles and convex hulls, which ``bench.py`` runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MODELS, BATCH, PICKS, EVALUATIONS = 60, 40, 5, 3000
 
 
 def bench_ensembling(args: argparse.Namespace) -> None:
-    """Print evaluations of ensembles a second, and those of HAPEns from end to end."""
+    """Print the evaluations of ensembles per second, also of HAPEns from end to end."""
     for records in (1000, 10_000):
         library = made_up(records)
         problem, X = EnsembleProblem(library), random_rows(BATCH)
@@ -60,7 +60,7 @@ def bench_ensembling(args: argparse.Namespace) -> None:
 
 
 def made_up(records: int) -> Library:
-    """Return predictions that know the truth by noise, and costs."""
+    """Return a synthetic library: noisy predictions of models of different skill, and costs."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, records)
     skill = rng.uniform(0.2, 0.7, (MODELS, 1, 1))
@@ -76,7 +76,7 @@ def made_up(records: int) -> Library:
 
 
 def random_rows(n: int, picks: int = PICKS) -> Array:
-    """Return so many ensembles of ``picks`` drawn models, (n, models)."""
+    """Return ``n`` ensembles of ``picks`` drawn models each, (n, models)."""
     draws = np.random.default_rng(1).integers(0, MODELS, (n, picks))
     return np.stack([np.bincount(row, minlength=MODELS) for row in draws]).astype(np.int32)
 
@@ -88,7 +88,7 @@ def one_at_a_time(library: Library, X: Array) -> FloatArray:
 
 
 def numpy_auc(library: Library, X: Array) -> FloatArray:
-    """Return the ROC AUC of all ensembles by sorting means of 31 bits, each before its label."""
+    """Return the ROC AUC of all ensembles by sorting integers: 31 bits of a mean, then a label."""
     y, P = np.asarray(library.y_validation), np.asarray(library.validation, dtype=np.float64)
     means = X / X.sum(axis=1, keepdims=True) @ P
     labels = np.sort((means * (2**31 - 1)).astype(np.uint32) << 1 | y.astype(np.uint32)) & 1
@@ -103,7 +103,7 @@ def by_keys(table: RankTable, X: Array) -> FloatArray:
 
 
 def hapens(problem: EnsembleProblem) -> float:
-    """Return the evaluations a second of HAPEns: asking, evaluating and telling."""
+    """Return the evaluations per second of HAPEns, including asking and telling."""
     roles = Roles(problem.metrics, [Objective("roc_auc", "max"), Objective("memory", "min")])
     algorithm = registry.load("algorithms", "hapens")(problem, roles, seed=0)
     start, rows = time.process_time(), 0
@@ -115,19 +115,19 @@ def hapens(problem: EnsembleProblem) -> float:
 
 # --- pruned ensembles -------------------------------------------------------------------------
 
-# gaps of the paper (K = 100, CPLEX 12.8, 8 cores, 300 s), by what a library's name holds
+# gaps in the paper (K = 100, CPLEX 12.8, 8 cores, 300 s), by a part of the library's name
 GAPS = {"messidor": 4.3, "spambase": 0.0, "default_credit": 6.7, "bank_marketing": 5.4}
 GAPS |= dict.fromkeys(("breast_cancer", "parkinsons", "musk", "qsar"), 0.0)
 
 
 def bench_pruning(args: argparse.Namespace) -> None:
-    """Print value, bound and gap of both forms, with the CPU that HiGHS took for each."""
+    """Print value, bound and gap of both forms; the second one has the CPU time of the first."""
     rows = []
     for library in [load_library(path) for path in args.libraries] or [made_up_pool()]:
         problem = PruningProblem(library)
         strong(problem, args.weights, 0.0)  # compiles
         paper = next((f"{gap:.1f}%" for name, gap in GAPS.items() if name in library.name), "")
-        seconds = args.seconds
+        seconds = args.seconds  # of HiGHS; the strong form has as many as HiGHS took
         for form, solve in (("as printed, HiGHS", printed), ("strong", strong)):
             value, bound, seconds = solve(problem, args.weights, seconds)
             gap = share_of_gap(bound, value) if np.isfinite(value) else float("inf")
@@ -137,7 +137,7 @@ def bench_pruning(args: argparse.Namespace) -> None:
 
 
 def made_up_pool(k: int = 40, n: int = 600) -> Library:
-    """Return a pool whose members fail together on some records."""
+    """Return a synthetic pool whose members fail together on some records."""
     rng = np.random.default_rng(0)
     y, hard = rng.random(n) < 0.4, rng.random(n)
     right = rng.random((k, n)) < np.where(hard < 0.3, 0.45, rng.uniform(0.7, 0.9, (k, 1)))
@@ -147,7 +147,7 @@ def made_up_pool(k: int = 40, n: int = 600) -> Library:
 
 
 def strong(problem: PruningProblem, weights: str, seconds: float) -> tuple[float, float, float]:
-    """Return value, bound and processor seconds of the strong form."""
+    """Return value, bound and CPU seconds of the strong form."""
     start = time.process_time()
     solver = BranchAndBound(Instance.of(problem.votes, weights_of(weights, *problem.votes.totals)))
     while not solver.done and time.process_time() - start < seconds:
@@ -157,7 +157,7 @@ def strong(problem: PruningProblem, weights: str, seconds: float) -> tuple[float
 
 
 def printed(problem: PruningProblem, weights: str, seconds: float) -> tuple[float, float, float]:
-    """Return value, bound and processor seconds of the program as printed, by HiGHS."""
+    """Return value, bound and CPU seconds of the program as printed in the paper, by HiGHS."""
     start = time.process_time()
     P, y = np.asarray(problem.library.validation), np.asarray(problem.library.y_validation)
     votes = P > 0.5 if problem.positive == 1 else P < 0.5
@@ -172,11 +172,11 @@ PAPER = {100: (360, 2640), 300: (553, 19300), 1000: (1100, 272000)}  # seconds: 
 
 
 def bench_hull(args: argparse.Namespace) -> None:
-    """Print CPU seconds of searches on ZED1 beside the paper's."""
+    """Print CPU seconds of searches on ZED1 beside those in the paper."""
     rows, whole = [], args.evaluations
     for n in args.populations:
         fast, slow = (f"{t:,}" for t in PAPER[n]) if n in PAPER else ("", "")
-        few = whole if n <= 1000 else min(whole, n + 500)  # a sample, where it is slow
+        few = whole if n <= 1000 else min(whole, n + 500)  # a slow search is extrapolated
         for name, (vas, seconds), scale, paper in (
             ("3DFCH-EMOA", searched(FCHEMOA, n, whole), 1.0, fast),
             (f"3DCH-EMOA (of {few:,})", searched(CHEMOA, n, few), whole / few, slow),
@@ -197,7 +197,7 @@ def bench_hull(args: argparse.Namespace) -> None:
 
 
 class Sphere(Problem):
-    """Losses on a sphere around the worst point, so that nearly every child is a vertex."""
+    """A problem with losses on a sphere around the worst point: nearly every child is a vertex."""
 
     def __init__(self, m: int) -> None:
         self.space = Box(np.zeros(m), np.ones(m))
@@ -210,7 +210,7 @@ class Sphere(Problem):
         return np.asarray(1.0 - X / np.sqrt((X**2).sum(axis=1, keepdims=True)))
 
     def evaluate(self, X: Array, streams: object) -> dict[str, FloatArray]:
-        """Return them by name."""
+        """Return the losses by name."""
         return dict(zip(self.metric_names, self.losses(X).T, strict=True))
 
 
@@ -220,7 +220,7 @@ def searched(
     evaluations: int,
     problem: Problem | None = None,
 ) -> tuple[float, float]:
-    """Return VAS and the CPU seconds of a search through ask and tell, evaluation left out."""
+    """Return the VAS and the CPU seconds of a search by ask and tell, without evaluations."""
     problem = problem or FunctionProblem("zed1")
     roles = Roles(problem.metrics, [Objective(name, "min") for name in problem.metric_names])
     vas = seconds = 0.0
@@ -255,13 +255,13 @@ TABLE_6: tuple[tuple[str, dict[str, int], str], ...] = (
     ("ar_moea", {}, "-"),
     ("mpso_d", {"horizon": 10_000}, "-"),
 )
-"""Of the 3DFCH-EMOA paper: the time of searches by the size of the population."""
+"""Searches with their options, and their time by population in the 3DFCH-EMOA paper."""
 
 GENERATIONS = 15
 
 
 def bench_complexity(args: argparse.Namespace) -> None:
-    """Print exponents of CPU time by population on ZED1, beside the paper's."""
+    """Print exponents of CPU time by population on ZED1, beside those in the paper."""
     rows = by_population(args.sizes)
     print_table(
         "A generation, or one step of a hull search, by the size of the population", HEADS, rows
@@ -274,7 +274,7 @@ def bench_complexity(args: argparse.Namespace) -> None:
 def grown(
     search: str, sizes: Sequence[int], seconds: Sequence[float], paper: str
 ) -> tuple[str, ...]:
-    """Return a row: the slope of log seconds over log sizes, and that of the paper's term."""
+    """Return a row with the slope of log seconds over log sizes, and that of the paper's term."""
     n = np.array(sizes, dtype=float)
     theirs = f"{slope(n, TERMS[paper](n)):.2f}" if paper in TERMS else ""
     ends = f"{sizes[0]:,}", f"{sizes[-1]:,}", f"{seconds[0] * 1e3:.3g}", f"{seconds[-1] * 1e3:.3g}"
@@ -282,12 +282,12 @@ def grown(
 
 
 def slope(sizes: np.ndarray, seconds: np.ndarray) -> float:
-    """Return the exponent of a power of the sizes that comes nearest to the seconds."""
+    """Return the exponent of the power of the sizes that fits the seconds best."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
 def by_population(sizes: Sequence[int]) -> list[tuple[str, ...]]:
-    """Return rows of searches on ZED1, evaluation left out."""
+    """Return the rows of searches on ZED1, without the time of evaluations."""
     problem: Problem = FunctionProblem("zed1")
     roles = Roles(problem.metrics, [Objective(name, "min") for name in problem.metric_names])
     rows = []

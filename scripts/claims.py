@@ -1,13 +1,13 @@
-"""What the four papers claim, and what came out here: one table of the experiments that were run.
+"""Collects the claims of the four papers, with the results of the experiments that tested them.
 
     python scripts/claims.py DIR... [--out claims.csv]
 
 Each DIR is searched for the ``claims.csv`` of experiments (``paretolab experiment``, ``make
-emsco-paper`` ...) and of figures (``scripts/figures.py``). A line is a claim: the paper, what it
-says and has, the command that put it to the test, how much of the paper's protocol that was, what
-came out, and whether it holds. Nothing is computed here: what is not there was not run. Of the
-table that is replaced, lines of experiments that are not below DIR stay, and so does what a person
-has written into the column ``reason``, with its claim.
+emsco-paper`` ...) and of figures (``scripts/figures.py``). The table has a line per claim: the
+paper, its statement and its value, the command that tested it, the size of that test as a part of
+the paper's protocol, the value here, and whether the claim holds. Nothing is computed here, so
+experiments that were not run are missing. If the table exists, its lines of experiments that are
+not below DIR stay, and so do the texts that a person has written into the column ``reason``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COLUMNS = ["paper", "statement", "in the paper", "command", "size", "here", "hol
 
 
 def shipped() -> dict[str, Path]:
-    """Return the configurations of experiments, by the names that they give."""
+    """Return the paths of the shipped experiments, by their names."""
     by_name = {}
     for path in sorted((ROOT / "configs").rglob("*.yaml")):
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -39,9 +39,9 @@ def shipped() -> dict[str, Path]:
 
 
 def origin(file: Path, configs: dict[str, Path]) -> tuple[str, str, str]:
-    """Return the paper, the command and the size that a file of claims is of; "" for unknown."""
+    """Return the paper, the command and the size of a file of claims; "" if unknown."""
     page = file.parent / "report.md"
-    if page.is_file():  # a figure says its own command
+    if page.is_file():  # the page of a figure contains its command
         lines = page.read_text(encoding="utf-8").splitlines()
         command = next((x.strip() for x in lines if x.startswith("    python")), "")
         return PAPERS["emsco"], command.partition(" --out ")[0], "as shipped"
@@ -58,7 +58,7 @@ def origin(file: Path, configs: dict[str, Path]) -> tuple[str, str, str]:
 
 
 def scale(stored: dict[str, Any], path: Path) -> tuple[list[str], str]:
-    """Return the options of an experiment that was run, and its part of the paper's protocol."""
+    """Return the options with which an experiment was run, and its size beside the paper's."""
     grid = load_grid(path)
     protocol = ["experiment.protocol=paper"] if "paper" in grid.section.protocols else []
     shipped = yaml.safe_load(grid.dump())
@@ -85,12 +85,12 @@ def scale(stored: dict[str, Any], path: Path) -> tuple[list[str], str]:
 
 
 def runs(experiment: dict[str, Any]) -> int:
-    """Return how often each method runs."""
+    """Return the number of runs of each method."""
     return len(experiment["experiment"]["cases"]) * int(experiment["experiment"]["repeats"])
 
 
 def claims_of(directories: list[Path]) -> pd.DataFrame:
-    """Return the claims that are recorded below directories, in order of papers and commands."""
+    """Return the claims below directories, sorted by paper and command."""
     configs, tables = shipped(), []
     for file in sorted({path for place in directories for path in place.rglob("claims.csv")}):
         paper, command, size = origin(file, configs)
@@ -105,7 +105,7 @@ def claims_of(directories: list[Path]) -> pd.DataFrame:
 
 
 def with_before(table: pd.DataFrame, file: Path) -> pd.DataFrame:
-    """Return a table with the reasons and the other experiments' lines of one before it."""
+    """Return a table with the reasons of an earlier file, and its lines of other experiments."""
     if not file.is_file():
         return table
     before = pd.read_csv(file, keep_default_na=False).reindex(columns=COLUMNS, fill_value="")

@@ -1,24 +1,23 @@
-"""Figures 2, 3, 6 and 7 of the EMSCO paper: each a table and a picture.
+"""Figures 2, 3, 6 and 7 of the EMSCO paper, each with a table and its claims.
 
     python scripts/figures.py threshold|landscape|neighbours|elites [--config CONFIG]
                               [--set KEY=VALUE] [--out DIR]
 
 threshold (Figure 2)
-    Coverage, conclusive accuracy and cost of a cost-ordered two-stage classifier against p_hat. The
-    paper reads: the higher p_hat, the greater the accuracy and the cost, the lower the coverage.
+    Coverage, conclusive accuracy and cost of a cost-ordered two-stage classifier by p_hat. The
+    paper's claim: the higher p_hat, the greater the accuracy and the cost, the lower the coverage.
 landscape (Figure 3)
-    Designs of the heart data with at most three stages, each as likely as any other. The paper
-    reads: conclusive accuracy and inverse cost g3 are traded off. One split is drawn, the rank
-    correlation is that of several.
+    Random designs of the heart data with at most three stages, all equally likely. The paper's
+    claim: conclusive accuracy and inverse cost g3 are traded off. The figure shows one split, the
+    rank correlation is that of several.
 neighbours (Figure 6)
     All designs one step (a gene plus or minus 1) from a member of the exact front of the credit
-    data with at most four stages. The paper reads: a single step may change much.
-
+    data with at most four stages. The paper's claim: a single step may change much.
 elites (Figure 7)
     How many vectors of the exact front are in EMSCO's generations on the heart data, k = 2 to 4:
-    the mean of 20 runs (the paper: 100) with its 95% interval. The paper reads: all curves rise.
+    the mean of 20 runs (the paper: 100) with its 95% interval. The paper's claim: all curves rise.
 
-The first three take seconds, the last a minute or two: none keeps anything to go on from.
+The first three take seconds, the last a minute or two; none can be resumed.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
 
 REPORT = "report.md"
 THRESHOLDS = np.arange(0.5, 1.0, 0.02)
-SPLITS = 30  # over which the threshold sweep is averaged
+SPLITS = 30  # over which the curves of Figure 2 are averaged
 RUNS, GENERATIONS = 20, 500  # of Figure 7
 SAMPLE = 5000  # designs of Figure 3
 LANDSCAPES = 6  # splits of Figure 3
@@ -73,7 +72,7 @@ NAMES = {
 
 
 def threshold(options: argparse.Namespace) -> Page:
-    """Sweep p_hat (Figure 2), on test records, the mean over splits."""
+    """Vary p_hat (Figure 2), on test records, with means over splits."""
     config = _config(options, "threshold")
     rows = []
     for split in range(SPLITS):
@@ -163,7 +162,7 @@ def landscape(options: argparse.Namespace) -> Page:
 
 
 def _rank_correlations(config: RunConfig) -> pd.DataFrame:
-    """Return how each two objectives of random designs go together, a row a split."""
+    """Return the rank correlations of pairs of objectives of random designs, a row per split."""
     rows = []
     for split in range(LANDSCAPES):
         stages = _sections(config, split)[0]
@@ -180,7 +179,7 @@ def _rank_correlations(config: RunConfig) -> pd.DataFrame:
 
 
 def neighbours(options: argparse.Namespace) -> Page:
-    """Draw what is one step from the exact front's member nearest to the ideal (Figure 6)."""
+    """Draw the designs one step from the exact front's member nearest to the ideal (Figure 6)."""
     config = _config(options, "credit", "problem.max_stages=4")
     problem = make_problem(config)
     front = _exact_front(config, problem)
@@ -227,7 +226,7 @@ def neighbours(options: argparse.Namespace) -> Page:
 
 
 def elites(options: argparse.Namespace) -> Page:
-    """Count what a generation has of the exact front (Figure 7)."""
+    """Count the vectors of the exact front in each generation (Figure 7)."""
     figure, axes = _panels(1, 6.8, 4.4)
     columns: dict[str, FloatArray] = {}
     claims = []
@@ -271,7 +270,7 @@ def elites(options: argparse.Namespace) -> Page:
 
 
 def elite_counts(config: RunConfig, problem: Any, best: set[Any], run: int) -> FloatArray:
-    """Return how many of the vectors ``best`` each generation of a run has, shape (n,)."""
+    """Return how many of the vectors ``best`` are in each generation of a run, shape (n,)."""
     roles, seed = make_roles(config, problem), config.seed + run
     algorithm = config.algorithm.make(problem, roles, seed)
     assert isinstance(algorithm, EMSCO)
@@ -293,7 +292,7 @@ def elite_counts(config: RunConfig, problem: Any, best: set[Any], run: int) -> F
 def one_step(genome: Array, highest: int) -> tuple[Array, list[tuple[int, int]]]:
     """Return the designs one step from ``genome``, (m, n), and the gene and step (+1, -1) of each.
 
-    Steps out of range are left out; gaps are closed, as after every operator of the paper.
+    Steps out of range are left out. Gaps are closed, as after every operator in the paper.
     """
     neighbours, steps = [], []
     for i in range(len(genome)):
@@ -307,7 +306,7 @@ def one_step(genome: Array, highest: int) -> tuple[Array, list[tuple[int, int]]]
 
 
 def _sections(config: RunConfig, split: int) -> tuple[MultiStageConfig, BaselineConfig]:
-    """Return the problems of a split: the same data, the seed of its own."""
+    """Return the two problems of a split, which differ from the configuration by the seed."""
     stages = MultiStageConfig.model_validate(config.problem.as_arguments())
     shares = stages.split.model_copy(update={"seed": stages.split.seed + split})
     divided = stages.model_copy(update={"split": shares})
@@ -362,7 +361,7 @@ def _page(
 
 
 def write(page: Page, name: str, out: Path) -> None:
-    """Write table and claims as CSV, the figure as PNG, and ``report.md`` of all, into ``out``."""
+    """Write the table and the claims as CSV, the figure as PNG, and ``report.md`` with all."""
     table, claims = page.tables["table"], claims_table(page.claims)
     table.to_csv(out / f"{name}.csv", index=False)
     claims.to_csv(out / "claims.csv", index=False)
@@ -381,7 +380,7 @@ def write(page: Page, name: str, out: Path) -> None:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """Return a table in Markdown, numbers to four digits."""
+    """Return a table in Markdown, with four digits of numbers."""
     rows = [[str(name) for name in table.columns], ["---"] * table.shape[1]]
     rows += [[_cell(value) for value in row] for row in table.itertuples(index=False)]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
@@ -399,10 +398,9 @@ def log(
     name: str,
     arguments: argparse.Namespace,
 ) -> None:
-    """Log the page, tables and figures in ``out`` as one MLflow run, where there is a store.
+    """Log the page, tables and figures in ``out`` as one MLflow run, if there is a store.
 
-    What was logged as it is now is not logged again. A store that cannot be reached costs a line,
-    not the figure.
+    An unchanged page is not logged again. If the store cannot be reached, a line says so.
     """
     mark, page = out / ".logged", hashlib.sha256((out / REPORT).read_bytes()).hexdigest()
     if mark.is_file() and mark.read_text(encoding="utf-8") == page:

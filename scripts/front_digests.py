@@ -1,15 +1,15 @@
-"""Digests of the fronts of the shipped configurations: what a change of the code must not change.
+"""Digests of the fronts of the shipped configurations, to check that a change does not alter them.
 
-Run it before a change, on one checkout, and after it, on another; in the second call ``--against``
-names what the first one wrote, and every front that differs is named::
+Run it before the change in one checkout and after it in another. In the second call, ``--against``
+is the file that the first one wrote, and every front that differs is named::
 
     python scripts/front_digests.py before.json --room /tmp/room
     python scripts/front_digests.py after.json --room /tmp/room --against before.json
 
-A front is the same if every gene and metric that it had is there, the same to the byte; metrics
-that are new add columns, and what to expect on new records is not compared. Both calls must be
-given the same room: libraries of models are built there once, because what a model costs is
-measured and comes out otherwise when it is built again.
+A front is the same if the columns of all genes and metrics that it had before are the same to the
+byte. New metrics may add columns, and columns on what to expect on new records are not compared.
+Both calls need the same room: libraries of models are built there only once, because the costs of
+models are measured and differ each time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import yaml
 from framework.front import FIRM, TIED, expected_columns
 
 ROOT = Path(__file__).resolve().parents[1]
-SHORTENED = {"large": ["budget.generations=1"]}  # hours otherwise
+SHORTENED = {"large": ["budget.generations=1"]}  # otherwise it takes hours
 
 
 def shipped() -> list[Path]:

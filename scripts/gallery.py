@@ -1,10 +1,10 @@
-"""Run the notebooks of ``docs/gallery`` and keep what they print and draw.
+"""Run the notebooks of ``docs/gallery`` and store their outputs.
 
     python scripts/gallery.py             # all of them
     python scripts/gallery.py cascade     # one
 
-Needs the extra ``test``. The documentation shows the outputs; ``tests/test_gallery.py`` runs the
-cells again and compares what they print, but for cells that have the tag ``machine``.
+Needs the extra ``test``. The documentation shows the outputs; ``tests/scripts/test_gallery.py``
+runs the cells again and compares what they print, except for cells with the tag ``machine``.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ GALLERY = Path(__file__).parents[1] / "docs" / "gallery"
 
 
 def executed(path: Path, folder: str | Path) -> nbformat.NotebookNode:
-    """Return a notebook with new outputs, its cells run in a folder.
+    """Return a notebook with new outputs; its cells run in a folder.
 
-    They find the command of this environment.
+    They can call the command ``paretolab`` of this environment.
     """
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     notebook = nbformat.read(path, 4)
@@ -34,7 +34,7 @@ def executed(path: Path, folder: str | Path) -> nbformat.NotebookNode:
 
 
 def main() -> None:
-    """Run the notebooks that are named, or all."""
+    """Run the named notebooks, or all."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help="without .ipynb (default: all)")
     names = parser.parse_args().names or sorted(path.stem for path in GALLERY.glob("*.ipynb"))

@@ -1,13 +1,14 @@
-"""Compiles what a first search calls, so that no user waits for it.
+"""Compiles the kernels of a first search, so that no user has to wait for that.
 
-The machine code goes where :mod:`framework.machine_code` looks for it, with a manifest of its
-digests: of the package that this Python imports, or into a wheel::
+The machine code is written to the folder in which :mod:`framework.machine_code` looks for it, with
+a manifest of digests. The folder is that of the package that this Python imports, or in a wheel::
 
     python scripts/kernels.py
     python scripts/kernels.py --wheel dist/paretolab-0.3.0-py3-none-any.whl
 
-It is for this system, this version of Python and of Numba, and a processor like this one or, with
-AVX2 and FMA, any that has them. Elsewhere it is left alone and kernels are compiled as ever.
+The code is valid for this system, this version of Python and of Numba, and a processor like this
+one or, if this one has AVX2 and FMA, any other with these. Elsewhere it is ignored, and kernels are
+compiled when they are called.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ print(f"{{len(listed)}} files of machine code in {{FOLDER}}")
 
 
 def fill(package: str, below: Path | None = None) -> None:
-    """Compile in processes of their own; put the machine code beside the package.
+    """Compile in other processes, and write the machine code into the package.
 
     Parameters
     ----------
     package : str
         ``paretolab.`` for an installed wheel, empty for a clone.
     below : Path, optional
-        Where the package lies that is to be imported.
+        The folder from which to import the package, if it is not installed.
     """
     with TemporaryDirectory(prefix="paretolab-kernels-") as name:
         room = Path(name)
@@ -64,7 +65,7 @@ def _python(code: str, words: list[str], environment: dict[str, str], room: Path
 
 
 def into_wheel(wheel: Path) -> None:
-    """Add the machine code of its kernels to a wheel."""
+    """Add the machine code of a wheel's kernels to the wheel."""
     with TemporaryDirectory(prefix="paretolab-kernels-") as name:
         room = Path(name)
         with zipfile.ZipFile(wheel) as archive:

@@ -1,15 +1,14 @@
 """The build backend: setuptools, and a wheel that installs one package, ``paretolab``.
 
-In the repository ``framework``, ``algorithms`` and ``tracking`` are packages of their own, so that
-editors, type checkers and drawings of the structure follow the imports to the files. Installed
-under these names they would hide the packages of users who call theirs the same. In the wheel they
-therefore lie below ``paretolab``, and whatever names one of their modules is rewritten: imports,
-entry points, and module paths in strings and docstrings. Editable installs are left as setuptools
-makes them.
+In the repository, ``framework``, ``algorithms`` and ``tracking`` are separate packages, so that
+editors and type checkers can follow imports to the files. Installed under these names they would
+hide packages of the same names of a user. In the wheel they are therefore below ``paretolab``, and
+all names of their modules are rewritten: in imports, entry points, strings and docstrings. Editable
+installs are not changed.
 
-Of a clone, wheels and source archives hold what git tracks and nothing else: no run, table,
-notebook or scratch file that somebody left in a folder of ours. Of an unpacked source archive a
-wheel holds what the archive brought.
+From a clone, wheels and source archives contain only files that git tracks: no runs, tables or
+scratch files that somebody left in the folders. From an unpacked source archive, a wheel contains
+the files of the archive.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ __all__ = [
 
 PACKAGE = "paretolab"
 FOLDERS = ("framework", "algorithms", "tracking")
-SOURCES = Path("paretolab.egg-info/SOURCES.txt")  # of a source archive: what it holds
+SOURCES = Path("paretolab.egg-info/SOURCES.txt")  # the list of files in a source archive
 
 _NAMES = "|".join(FOLDERS)
 _IMPORT = re.compile(rf"^([ \t]*(?:>>> |\.\.\. )?(?:from|import) )(?=(?:{_NAMES})[ .])", re.M)
 _MODULE = re.compile(rf"(?<![\w./])(?=({_NAMES})\.([A-Za-z_]\w*))")
 
 
-# pip asks for no metadata beforehand where this hook is missing: it reads those of the wheel
+# There is no hook for the metadata of a wheel, so that pip reads them from the wheel itself.
 def build_wheel(
     wheel_directory: str,
     config_settings: Any = None,
@@ -77,7 +76,7 @@ def build_wheel(
 
 
 def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:
-    """Build the source archive with setuptools and take out what is not ours (PEP 517).
+    """Build the source archive with setuptools and remove files that git does not track (PEP 517).
 
     Returns
     -------
@@ -126,15 +125,15 @@ def _take_out(source: Path, target: Path, ours: frozenset[str] | None) -> None:
 
 
 def rewritten(text: str, modules: Iterable[str]) -> str:
-    """Return a text in which every module of ours is named below the one package.
+    """Return a text in which all names of our modules begin with the name of the one package.
 
     Parameters
     ----------
     text : str
         The source of a module, or the entry points.
     modules : iterable of str
-        Dotted names of our packages and modules, as in the repository. A dotted word that is none
-        of them, such as the key ``tracking.uri`` of a configuration, stays.
+        Dotted names of our packages and modules in the repository. Other dotted words, such as the
+        key ``tracking.uri`` of a configuration, are not changed.
     """
     names = set(modules)
 
@@ -142,12 +141,12 @@ def rewritten(text: str, modules: Iterable[str]) -> str:
         return f"{PACKAGE}." if f"{match[1]}.{match[2]}" in names else ""
 
     text = _MODULE.sub(placed, text)
-    # what is left: `from framework import registry` (a module's import was rewritten above)
+    # imports from a package itself, such as `from framework import registry`, are still left
     return _IMPORT.sub(rf"\1{PACKAGE}.", text)
 
 
 def _configurations() -> list[Path]:
-    """Return the configurations, which are no package in the repository."""
+    """Return the configurations, which are not part of a package in the repository."""
     return sorted(Path("configs").glob("**/*.yaml"))
 
 
@@ -157,9 +156,9 @@ def _move_below_one_package(
     more: Mapping[str, bytes],
     ours: frozenset[str] | None,
 ) -> None:
-    """Write a wheel again, its packages below one, its names rewritten, its record made anew.
+    """Write a wheel again, with its packages below one, names rewritten, and a new record.
 
-    ``more`` has further files, by their places in the wheel.
+    ``more`` has the contents of further files, by their places in the wheel.
     """
     with zipfile.ZipFile(source) as wheel:
         content = {
@@ -190,7 +189,7 @@ def _move_below_one_package(
 
 
 def with_files(wheel: Path, more: Mapping[str, bytes]) -> None:
-    """Write a wheel again, in its place, with further files by their places in it."""
+    """Add files to a wheel; ``more`` has their contents by their places in it."""
     with zipfile.ZipFile(wheel) as archive:
         content = {info.filename: archive.read(info) for info in archive.infolist()}
     record = next(place for place in content if place.endswith(".dist-info/RECORD"))
@@ -199,7 +198,7 @@ def with_files(wheel: Path, more: Mapping[str, bytes]) -> None:
 
 
 def _write_wheel(target: Path, content: Mapping[str, bytes], record: str) -> None:
-    """Write the files of a wheel, and their digests into ``record``."""
+    """Write a wheel with the contents of files by place, and their digests in ``record``."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as wheel:
         lines = []
         for place, data in content.items():
@@ -210,7 +209,7 @@ def _write_wheel(target: Path, content: Mapping[str, bytes], record: str) -> Non
 
 
 def _info(name: str) -> zipfile.ZipInfo:
-    """Return the entry of a file; one date for all, so that a wheel can be built again."""
+    """Return the entry of a file; all have the same date, so that builds are reproducible."""
     info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
     info.compress_type = zipfile.ZIP_DEFLATED
     info.external_attr = 0o644 << 16

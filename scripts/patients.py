@@ -1,4 +1,4 @@
-"""Writes the made-up patients of ``configs/multistage/risk.yaml``.
+"""Writes the synthetic patients of ``configs/multistage/risk.yaml``.
 
 python scripts/patients.py configs/multistage/patients.csv
 """
@@ -14,7 +14,7 @@ from framework.arrays import FloatArray
 
 
 def patients(records: int = 20_000, seed: int = 0) -> pd.DataFrame:
-    """Return made-up patients: 3% have a septic shock, 12% a sepsis."""
+    """Return synthetic patients, of whom 3% have a septic shock and 12% a sepsis."""
     rng = np.random.default_rng(seed)
     severity = rng.normal(size=records)
     ranks = severity.argsort().argsort() / records

@@ -1,7 +1,7 @@
 """Searches of other packages on our problems: pymoo's own NSGA-II and Optuna's NSGAIISampler.
 
-Both see genes as whole numbers, as a user of these packages would write them down, with the closest
-thing to a valid design for a genome that is none.
+For both, genes are whole numbers, as a user of these packages would define them. An invalid genome
+is repaired to a similar valid one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from framework.space import Partition, Space, compress
 
 
 class Searched(NamedTuple):
-    """What a search did: losses (n, m) in the order of evaluation, and CPU seconds it took itself.
+    """The losses (n, m) of a search in the order of evaluation, and its CPU seconds.
 
-    The seconds are without those of the evaluations.
+    The seconds do not include those of the evaluations.
     """
 
     losses: FloatArray
@@ -33,7 +33,7 @@ class Searched(NamedTuple):
 
 
 class Scorer(SerialEvaluator):
-    """Evaluates at once, and counts the CPU seconds and keeps what it evaluated."""
+    """Evaluates in this process; counts the CPU seconds and stores the losses."""
 
     def __init__(self, problem: Problem, roles: Roles) -> None:
         super().__init__(problem)
@@ -65,14 +65,14 @@ class Scorer(SerialEvaluator):
         return self.losses[-1] if pieces else np.zeros((0, 0))
 
     def searched(self, since: float) -> Searched:
-        """Return what was done since a time of the process's clock."""
+        """Return the losses, and the CPU seconds since a time of the process's clock."""
         return Searched(np.concatenate(self.losses), time.process_time() - since - self.cpu)
 
 
 def ours(
     options: dict[str, Any], problem: Problem, roles: Roles, seed: int, evaluations: int
 ) -> Searched:
-    """Return what one of our searches does through the driver, without a journal."""
+    """Return the result of one of our searches, run by the driver without a journal."""
     options = dict(options)
     cls = registry.load("algorithms", options.pop("kind"))
     scorer, since = Scorer(problem, roles), time.process_time()
@@ -84,7 +84,7 @@ def ours(
 def pymoo_nsga2(
     problem: Problem, roles: Roles, seed: int, evaluations: int, population: int = 100
 ) -> Searched:
-    """Return what pymoo's NSGA-II does with its operators for whole numbers."""
+    """Return the result of pymoo's NSGA-II with its operators for whole numbers."""
     from pymoo.algorithms.moo.nsga2 import NSGA2
     from pymoo.core.problem import Problem as PymooProblem
     from pymoo.core.repair import Repair
@@ -123,7 +123,7 @@ def pymoo_nsga2(
 
 
 def optuna_nsga2(problem: Problem, roles: Roles, seed: int, evaluations: int) -> Searched:
-    """Return what Optuna's NSGAIISampler does with its defaults, one trial after the other."""
+    """Return the result of Optuna's NSGAIISampler with its defaults, one trial after the other."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -143,7 +143,7 @@ def optuna_nsga2(problem: Problem, roles: Roles, seed: int, evaluations: int) ->
 
 
 def repaired(space: Space, X: Array) -> Array:
-    """Return valid designs: a first item where all are left out, no gaps, no unused levels."""
+    """Return valid genomes: at least one item is in a stage, without gaps or unused levels."""
     assert isinstance(space, Partition)
     X = X.copy()
     X[(X[:, : space.n] < 0).all(axis=1), 0] = 0

@@ -1,12 +1,12 @@
 """Do fronts keep their promises? ``make promises``, or ``python scripts/promises.py --seeds 12``.
 
-Of each data set, classifier and seed one search is run on a few hundred records. The models of some
-of the front's members, and of what two rules pick, then answer thousands of fresh records: is their
-coverage, cost and accuracy within the 95% range, how far is it from what was expected? A share of
-less than ``FEWEST`` fresh answers has no truth, and is left out.
+For each data set, classifier and seed, a search is run on a few hundred records. The models of some
+solutions, and of those that rules choose, then answer thousands of fresh records: are their
+coverage, cost and accuracy within the 95% range, and how far are they from the expected values? An
+accuracy on less than ``FEWEST`` answers is left out.
 
-``rows.jsonl`` gets a line per search; what is there is not measured again, so that a call that was
-stopped goes on. The tables are printed at the end, and of what is there by ``--show``.
+``rows.jsonl`` gets a line per search. Searches in it are not repeated, so that a call that was
+stopped can be continued. The tables are printed at the end; ``--show`` only prints them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def rings(rng: np.random.Generator, n: int) -> Records:
 
 
 def digits(rng: np.random.Generator, n: int) -> Records:
-    """Return all scanned digits in another order, odd or even, by six pixels."""
+    """Return all scanned digits in another order: odd or even, with five pixels as features."""
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
@@ -91,7 +91,7 @@ THRESHOLDS = {"noise": 0.6, "rare": 0.9}
 
 
 def measured(data: str, classifier: str, seed: int, evaluations: int, one_threshold: bool) -> Row:
-    """Search once, and look at what members and picks promise and are worth."""
+    """Search once; return the promised and true metrics of some solutions and of choices."""
     rng = np.random.default_rng([seed, list(DATA).index(data)])
     X, y = DATA[data](rng, RECORDS + FRESH)
     frame = pd.DataFrame(X, columns=list("abcde"))
@@ -127,7 +127,7 @@ def measured(data: str, classifier: str, seed: int, evaluations: int, one_thresh
 def worth(
     search: ParetoMultiStage, fresh: tuple[pd.DataFrame, IntArray], **rule: Any
 ) -> dict[str, list[float]] | None:
-    """Return claimed, expected, low, high and true of each metric; None where nothing is picked."""
+    """Return claimed, expected, low, high and true value of each metric; None without a choice."""
     try:
         promises, model = search.expected(**rule), search.choose(**rule)
     except InputError:
@@ -156,29 +156,30 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
             if not chosen:
                 continue
             cells = [data, classifier, str(len(chosen))]
-            members = [one for row in chosen for one in row["members"]]
+            members = [member for row in chosen for member in row["members"]]
             rules = ("best accuracy", "least cost")
             picks = [row["picks"][rule] for row in chosen for rule in rules if row["picks"][rule]]
-            for of in (members, picks):
+            for group in (members, picks):
                 cells += [
-                    _cell(np.array([one[name] for one in of]).reshape(-1, 5)) for name in METRICS
+                    _cell(np.array([each[name] for each in group]).reshape(-1, 5))
+                    for name in METRICS
                 ]
             yield f"| {' | '.join(cells)} |"
     yield "holds % (expected - true, its root mean square; mean width), in hundredths"
     for guard in ("picks", "sure"):
         broken = [
-            not all(_held(one, limit) for limit in row["limits"][rule])
+            not all(_held(choice, limit) for limit in row["limits"][rule])
             for row in rows
-            for rule, one in row[guard].items()
-            if one
+            for rule, choice in row[guard].items()
+            if choice
         ]
         edge = [row[guard]["edge"] for row in rows if row[guard]["edge"]]
         yield f"{guard}: {sum(broken)} of {len(broken)} break a limit; {len(edge)} are at the edge"
 
 
-def _held(one: Mapping[str, Sequence[float]], limit: str) -> bool:
+def _held(choice: Mapping[str, Sequence[float]], limit: str) -> bool:
     metric, _, value = limit.partition(">=")
-    return not one[metric][4] < float(value)
+    return not choice[metric][4] < float(value)
 
 
 def _cell(values: FloatArray) -> str:
@@ -195,7 +196,7 @@ def _cell(values: FloatArray) -> str:
 
 
 def read_rows(path: Path, evaluations: int, one_threshold: bool) -> list[Row]:
-    """Return the rows of a file that are whole and were measured in the same way."""
+    """Return the complete rows of a file that were measured with the same options."""
     rows = []
     for line in path.read_text("utf-8").splitlines() if path.is_file() else ():
         try:

@@ -1,11 +1,11 @@
-"""What fronts over a pool of models promise, and what new records say: holdout and out-of-fold.
+"""Do fronts over a pool of models keep their promises, with holdout and out-of-fold measures?
 
     python scripts/promises_libraries.py --splits 12
 
-needs the data that PARETOLAB_DATA names. Of each data set so many splits are made. In each, the
-same small pool is trained twice: measured on a third of the records, and out-of-fold on all of
-them. Then both families are searched and a rule picks; the test records say what its pick is worth.
-Pools are kept in the cache, so that a second call only searches.
+This needs the data in PARETOLAB_DATA. In each of several splits of a data set, the same small pool
+is trained twice: measured on a third of the records, and out-of-fold on all of them. Then both
+families are searched and a rule chooses a solution, whose true value is that on the test records.
+Pools are stored in the cache, so that a second call only searches.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from framework.streams import CandidateStreams
 FAMILIES = (
     "logistic_regression", "lda", "naive_bayes", "knn", "decision_tree", "random_forest",
 )  # fmt: skip
-DATA: Mapping[str, float] = {  # and the share of records for testing
+DATA: Mapping[str, float] = {  # data sets, and the share of records for the test
     "pima": 0.25,
     "heart_failure": 0.25,
     "german": 0.25,
@@ -45,7 +45,7 @@ MEASURES = {"holdout": MeasureConfig(kind="holdout"), "out-of-fold": None}
 
 
 class Case(NamedTuple):
-    """A family, the rule that picks, and how it is searched."""
+    """A family of problems, its search, and the rule that chooses a solution."""
 
     title: str
     problem: type[EnsembleProblem] | type[PruningProblem]
@@ -60,8 +60,8 @@ CASES = (
 )
 
 
-class Found(NamedTuple):
-    """What the pick of one search claims, what is expected of it, and what is true."""
+class Chosen(NamedTuple):
+    """The claimed, expected and true value of a chosen solution, with the range expected."""
 
     claimed: float
     expected: float
@@ -87,8 +87,8 @@ def pool(name: str, seed: int, measure: MeasureConfig | None, models: int) -> Li
     return build_library(section.build, workers="serial", display=Display(quiet=True))
 
 
-def measured(library: Library, case: Case, evaluations: int, seed: int) -> Found:
-    """Search, let the rule pick, and look at what it promises and at the test records."""
+def measured(library: Library, case: Case, evaluations: int, seed: int) -> Chosen:
+    """Search, choose by the rule, and return the values of the chosen solution."""
     problem: Problem = case.problem(library)
     seen: list[Array] = []
     evaluate = problem.evaluate
@@ -110,15 +110,15 @@ def measured(library: Library, case: Case, evaluations: int, seed: int) -> Found
     one = np.zeros(1, dtype=np.int64)
     tested = problem.evaluate_test(X[position : position + 1], CandidateStreams(seed, one))
     assert tested is not None
-    return Found(*promise[:2], float(tested[case.best][0]), promise.low, promise.high)
+    return Chosen(*promise[:2], float(tested[case.best][0]), promise.low, promise.high)
 
 
 def shown(gaps: FloatArray) -> str:
     return f"{100 * gaps.mean():+.1f} ({100 * np.sqrt(np.mean(gaps**2)):.1f})"
 
 
-def row(case: Case, name: str, by_kind: Mapping[str, Sequence[Found]]) -> str:
-    """Return a line of the table: figures in points, root mean squares in brackets."""
+def row(case: Case, name: str, by_kind: Mapping[str, Sequence[Chosen]]) -> str:
+    """Return a line of the table: differences in hundredths, root mean squares in brackets."""
     cells = [case.title, name.replace("_", " ")]
     tables = {key: np.array(values) for key, values in by_kind.items()}
     for table in tables.values():
@@ -145,7 +145,7 @@ def main() -> None:
     print(f"| family | data | {' | '.join(heads)} | true, holdout -> out-of-fold |")
     print("| --- " * (len(heads) + 3) + "|")
     for name in args.data:
-        by_case: dict[str, dict[str, list[Found]]] = {
+        by_case: dict[str, dict[str, list[Chosen]]] = {
             c.title: {m: [] for m in MEASURES} for c in CASES
         }
         for seed in range(args.splits):

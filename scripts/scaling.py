@@ -2,10 +2,10 @@
 
     python scripts/scaling.py --csv docs/results/scaling.csv
 
-Each row is a process of its own, which makes a table of two classes, compiles with a small one,
-fits ``ParetoMultiStage`` with its defaults, five folds among them, and then reads ``front_``.
-Seconds are of the processor, memory is the most that the process had. An exponent is that of the
-time of the fit between a row and the one before it on the same axis.
+Each row is measured in a separate process. It compiles kernels with a small table, makes a table of
+two classes, fits ``ParetoMultiStage`` with its defaults, which include five folds, and then reads
+``front_``. The table has CPU seconds and peak memory. The exponent is that of the time of the fit
+between a row and the one before it on the same axis.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ AXES = {
 
 
 def table(records: int, features: int) -> tuple[FloatArray, IntArray]:
-    """Return columns of which two in five tell of the class, and the classes."""
+    """Return features, of which about two in five depend on the class, and the classes."""
     random = np.random.default_rng(0)
     X = random.normal(size=(records, features))
     weights = random.normal(size=features) * (random.random(features) < 0.4)
@@ -46,7 +46,7 @@ def table(records: int, features: int) -> tuple[FloatArray, IntArray]:
 
 
 def measured(records: int, features: int, evaluations: int) -> dict[str, float]:
-    """Return seconds of the fit and of its front, and megabytes, of this process."""
+    """Return CPU seconds of the fit and of its front, and the peak memory of this process in MB."""
     from paretolab import ParetoMultiStage
 
     ParetoMultiStage(budget=200).fit(*table(300, 16)).front_  # noqa: B018
@@ -63,7 +63,7 @@ def measured(records: int, features: int, evaluations: int) -> dict[str, float]:
 
 
 def row(axis: str, size: dict[str, int], limit: float) -> dict[str, Any]:
-    """Measure one row in a process of its own; without figures where that takes too long."""
+    """Measure a row in another process; the row has no figures if that takes too long."""
     command = [sys.executable, __file__, "--one", *map(str, size.values())]
     figures: dict[str, float] = {}
     try:
@@ -75,23 +75,18 @@ def row(axis: str, size: dict[str, int], limit: float) -> dict[str, Any]:
 
 
 def shown(rows: Sequence[dict[str, Any]], limit: float) -> list[list[str]]:
-    """Return the cells of rows, each axis from its least size on."""
+    """Return the cells of rows, in which each axis ascends."""
     cells = []
-    for before, one in zip([None, *rows], rows, strict=False):
-        slope = ""
-        if (
-            before is not None
-            and before["axis"] == one["axis"]
-            and "fit" in before
-            and "fit" in one
-        ):
-            growth = one[one["axis"]] / before[one["axis"]]
-            slope = f"{log(one['fit'] / before['fit']) / log(growth):.2f}"
-        sizes = [str(one[name]) for name in BASE]
+    for before, now in zip([{}, *rows], rows, strict=False):
+        axis, slope = now["axis"], ""
+        if before.get("axis") == axis and "fit" in before and "fit" in now:
+            growth = now[axis] / before[axis]
+            slope = f"{log(now['fit'] / before['fit']) / log(growth):.2f}"
+        sizes = [str(now[name]) for name in BASE]
         figures = [f"over {limit:g}", "", "", ""]
-        if "fit" in one:
-            figures = [f"{one['fit']:.2f}", slope, f"{one['front']:.2f}", f"{one['MB']:.0f}"]
-        cells.append([one["axis"], *sizes, *figures])
+        if "fit" in now:
+            figures = [f"{now['fit']:.2f}", slope, f"{now['front']:.2f}", f"{now['MB']:.0f}"]
+        cells.append([axis, *sizes, *figures])
     return cells
 
 

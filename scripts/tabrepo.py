@@ -3,11 +3,12 @@
     python scripts/tabrepo.py CONTEXT --costs costs.csv --configs configs.json --out tabrepo
     paretolab experiment tabrepo/ensembling.yaml --set experiment.protocol=paper
 
-CONTEXT is a folder in TabRepo's layout, such as D244_F3_C1530_100: the paper has the 83 data sets
-for classification among its 100. Each is imported as a library, and is a case of EXP1 to EXP4 with
-the paper's budget, 3 evaluations a model, greedy searches 100 steps. TabRepo has times of inference
-alone: a table with the columns ``id``, ``memory`` and ``disk`` brings the paper's other costs, and
-TabRepo's JSON of hyperparameters by model what QDO-ES compares models by.
+CONTEXT is a folder in TabRepo's layout, such as D244_F3_C1530_100: the paper uses the 83 data sets
+for classification among its 100. Each is imported as a library and becomes a case of EXP1 to EXP4
+with the paper's budget: 3 evaluations per model, or 100 steps of greedy searches. The only costs in
+TabRepo are times of inference. The paper's other costs are read from a table with the columns
+``id``, ``memory`` and ``disk``, and the configurations by which QDO-ES compares models from
+TabRepo's JSON of hyperparameters by model.
 """
 
 from __future__ import annotations
@@ -24,16 +25,13 @@ from framework.libraries.importing import import_library
 from framework.libraries.library import Library, load_library
 
 SHIPPED = Path(__file__).resolve().parents[1] / "configs" / "experiments" / "ensembling.yaml"
-PER_MODEL, STEPS = 3, 100  # evaluations of a search by model, and steps of a greedy one
+PER_MODEL, STEPS = 3, 100  # evaluations of a search per model, and steps of a greedy one
 
 
 def libraries_of(
     context: Path, out: Path, fold: int, costs: Path, configs: Path
 ) -> dict[str, tuple[Path, Library]]:
-    """Import the data sets for classification of a context; return each library and its folder.
-
-    What is there already is not imported again.
-    """
+    """Return the libraries of a context's classification data, imported unless they exist."""
     by_name = {}
     for place in sorted(context.glob(f"model_predictions/*/{fold}")):
         name = place.parent.name
@@ -55,7 +53,7 @@ def libraries_of(
 
 
 def experiment(libraries: dict[str, tuple[Path, Library]]) -> dict[str, object]:
-    """Return the shipped experiment with libraries as its cases."""
+    """Return the shipped experiment, with the libraries as its cases."""
     raw: dict[str, object] = yaml.safe_load(SHIPPED.read_text(encoding="utf-8"))
     models = max(len(library.ids) for _, library in libraries.values())
     section = raw["experiment"]

@@ -1,4 +1,4 @@
-"""How benchmarks time and print: CPU seconds of this process, tables of ratios."""
+"""Helpers of benchmarks: CPU time of this process, and tables of ratios."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rich.table import Table
 from framework.algorithm import Algorithm
 from framework.arrays import Array
 
-_LEAST_SECONDS = 0.3  # of one measurement, so that the clock's resolution does not matter
+_LEAST_SECONDS = 0.3  # in a measurement, so that the clock's resolution does not matter
 
 
 def rate(work: Callable[[], object], n: int, repeats: int = 1) -> float:
-    """Return how many of the ``n`` things that ``work`` does are done in a second, at best."""
+    """Return the best rate per second of ``work``, which does ``n`` things per call."""
     work()  # compile, fill caches
     best = 0.0
     for _ in range(repeats):
@@ -34,7 +34,7 @@ def fastest(repeats: int, measure: Callable[[], tuple[float, Any]]) -> tuple[flo
 
 
 def print_table(title: str, heads: str, rows: Iterable[Sequence[str]], words: int = 1) -> None:
-    """Print a table, its first columns of words, the others of numbers."""
+    """Print a table; the first ``words`` columns are texts, the others numbers."""
     table = Table(title=title, title_justify="left")
     for i, name in enumerate(heads.split(",")):
         table.add_column(name, justify="left" if i < words else "right")
@@ -44,14 +44,14 @@ def print_table(title: str, heads: str, rows: Iterable[Sequence[str]], words: in
 
 
 def print_rates(title: str, rates: Sequence[tuple[str, float]]) -> None:
-    """Print what is done in a second; the first row is what the others are compared with."""
+    """Print rates per second, and their ratios to that of the first row."""
     first = rates[0][1]
     rows = ((name, f"{value:,.3g}", f"{value / first:,.1f}") for name, value in rates)
     print_table(title, ",a second,times the first", rows)
 
 
 def asked(algorithm: Algorithm) -> Array:
-    """Return what a search that goes on asks for."""
+    """Return the candidates that a search proposes, which must not have ended."""
     X = algorithm.ask()
     assert X is not None
     return X

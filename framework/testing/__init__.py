@@ -1,11 +1,11 @@
-"""The laws that algorithms, problems, evaluators and models keep, as functions to run on your own.
+"""The laws of algorithms, problems, evaluators and models, as functions to run on your own classes.
 
 Each law is a small function that raises AssertionError with what it expected and what it found.
-``check_algorithm``, ``check_problem``, ``check_evaluator`` and ``check_model`` run all of theirs;
-to see each law as a test of its own, parametrise over ``ALGORITHM_LAWS``, ``MAX_PENDING_LAWS``,
-``PROBLEM_LAWS``, ``EVALUATOR_LAWS``, ``MODEL_LAWS``.
-``check_elastic`` takes from you what happens to the workers of an evaluator: nodes that join,
-workers that die. What needs another process (a run that is killed) is not checked here.
+``check_algorithm``, ``check_problem``, ``check_evaluator`` and ``check_model`` run all laws of one
+kind; to run each law as a separate test, parametrise over ``ALGORITHM_LAWS``,
+``MAX_PENDING_LAWS``, ``PROBLEM_LAWS``, ``EVALUATOR_LAWS``, ``MODEL_LAWS``. ``check_elastic`` checks
+an evaluator while events that you supply happen to its workers, such as nodes that join and workers
+that die. Laws that need another process, such as a run that is killed, are not checked here.
 
 Examples
 --------
@@ -58,7 +58,7 @@ def check_algorithm(
         ``make(problem, roles, seed=seed)`` returns a fresh algorithm: its class, or a partial
         of it with small parameters.
     problem : Problem
-        One it can search and that is quick to evaluate.
+        A problem that the algorithm can search and that is quick to evaluate.
     roles : Roles
     **options
         ``seed``, ``generations``, ``deterministic`` of :class:`AlgorithmCase`.
@@ -80,7 +80,7 @@ def check_problem(problem: Problem, seed: int = 0, n: int = 24) -> None:
     Parameters
     ----------
     problem : Problem
-        One that is quick to evaluate.
+        A problem that is quick to evaluate.
     seed : int
         Seed of the genomes and of the streams that stochastic problems draw from.
     n : int

@@ -1,4 +1,4 @@
-"""The laws of algorithms; each takes a case and raises AssertionError where it is broken."""
+"""The laws of algorithms; each takes a case and raises AssertionError if it is broken."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ CERTIFICATES = "certificates"
 """Table of the outcome; columns ``metric``, ``bound``, ``at_most_NAME``, ``at_least_NAME``."""
 
 _TOLERANCE = 1e-9
-_ENUMERABLE = 5000  # genomes of a space up to which all are evaluated
+_ENUMERABLE = 5000  # genomes in a space, up to which all are evaluated
 
 
 def same_seed_same_run(case: AlgorithmCase) -> None:
-    """Law 1: the same seed proposes the same genomes, to the bit; another seed others."""
+    """Law 1: the same seed proposes the same genomes, to the bit; another seed proposes others."""
     batches, front = case.serial_run
     again, front_again = case.trace()
     same_batches(batches, again, "law 1: the same seed, the same run")
@@ -70,7 +70,7 @@ def front_ignores_completion_order(case: AlgorithmCase) -> None:
 
 
 def resumed_after_every_batch(case: AlgorithmCase) -> None:
-    """Law 3: stopped after any of its batches and resumed, a run ends in the same front."""
+    """Law 3: a run that is stopped after any of its batches and resumed ends in the same front."""
     batches, front = case.serial_run
     for size in range(len(batches) + 1):
         counting = CountingProblem(case.problem)
@@ -87,7 +87,7 @@ def resumed_after_every_batch(case: AlgorithmCase) -> None:
 
 
 def resumed_after_interrupts(case: AlgorithmCase) -> None:
-    """Law 3: the same, interrupted at random moments until it gets through."""
+    """Law 3: so does a run that is interrupted at random moments, again and again."""
     batches, front = case.serial_run
     for order in range(3):
         with tempfile.TemporaryDirectory() as folder:
@@ -98,7 +98,7 @@ def resumed_after_interrupts(case: AlgorithmCase) -> None:
 
 
 def resumed_with_more_budget(case: AlgorithmCase) -> None:
-    """Law 3: the same, stopped amid a batch by its budget, which is then extended."""
+    """Law 3: so does a run whose budget ends within a batch and is then extended."""
     batches, front = case.serial_run
     total = sum(map(len, batches))
     counting = CountingProblem(case.problem)
@@ -113,7 +113,7 @@ def resumed_with_more_budget(case: AlgorithmCase) -> None:
 
 
 def failures_are_evaluations(case: AlgorithmCase) -> None:
-    """Law 4: some evaluations fail, then all of them; the run goes on without them."""
+    """Law 4: a run goes on if some of its evaluations fail, or all of them."""
     first = case.serial_run[0][0]
     genomes = list(dict.fromkeys(x.tobytes() for x in first.X))
     failing = FailingProblem(case.problem, raising=genomes[::3], nan=genomes[1::3])
@@ -137,7 +137,7 @@ def failures_are_evaluations(case: AlgorithmCase) -> None:
 
 
 def tell_refuses_before_it_changes(case: AlgorithmCase) -> None:
-    """Law 5: an answer that is unknown, incomplete, reordered or repeated changes nothing."""
+    """Law 5: ``tell`` refuses unknown, incomplete, reordered or repeated batches, unchanged."""
     algorithm = case.fresh()
     unasked = case.problem.space.sample(np.random.default_rng(case.seed), 3)
     _refuses(algorithm, _answer(case, 0, unasked), "a batch before any ask")
@@ -155,11 +155,7 @@ def inputs_are_frozen(case: AlgorithmCase) -> None:
         expect(not batch.X.flags.writeable, "law 6: ask: expected a read-only array")
         before = _copied(batch)
         algorithm.tell(batch)
-        same_rows(
-            before,
-            batch,
-            "law 6: expected tell to leave the batch as it was, found it changed",
-        )
+        same_rows(before, batch, "law 6: a batch after tell")
 
 
 def global_random_state_untouched(case: AlgorithmCase) -> None:
@@ -169,7 +165,7 @@ def global_random_state_untouched(case: AlgorithmCase) -> None:
 
 
 def pickles_without_problem(case: AlgorithmCase) -> None:
-    """Law 6: a copy, pickled after every ask, goes on as the original does."""
+    """Law 6: a copy, pickled after every ask, continues as the original does."""
     original = case.on(UnpicklableProblem(case.problem)).fresh()
     copy: Algorithm = pickle.loads(pickle.dumps(original))
     for batch in _session(original, case):
@@ -184,7 +180,7 @@ def pickles_without_problem(case: AlgorithmCase) -> None:
 
 
 def flipped_signs_change_nothing(case: AlgorithmCase) -> None:
-    """Law 7: a metric with its sign and its sense flipped leaves genomes and front as they are."""
+    """Law 7: flipping a metric's sign and its sense does not change genomes and front."""
     batches, front = case.serial_run
     for metric in case.roles.names:
         flipped = FlippedProblem(case.problem, metric)
@@ -218,7 +214,7 @@ def journal_gives_the_front(case: AlgorithmCase) -> None:
 
 
 def returned_candidates_are_the_runs(case: AlgorithmCase) -> None:
-    """What a method returns are feasible candidates of its run, also after a resume."""
+    """A method returns feasible candidates of its run, the same after a resume."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal.bin"
         returned = _returned(case, path)
@@ -259,7 +255,7 @@ def _answer(case: AlgorithmCase, first: int, X: Array) -> Evaluated:
 
 
 def _session(algorithm: Algorithm, case: AlgorithmCase) -> Iterator[Evaluated]:
-    """Ask, batch by batch, and yield the answer, which the caller must tell."""
+    """Ask for batches and yield each with its values, which the caller must tell."""
     first = 0
     for _ in range(case.generations + 1):
         X = algorithm.ask()
@@ -270,7 +266,7 @@ def _session(algorithm: Algorithm, case: AlgorithmCase) -> Iterator[Evaluated]:
 
 
 def _bad_answers(case: AlgorithmCase, good: Evaluated) -> Iterator[tuple[str, Evaluated]]:
-    """Yield answers that must be refused, each with what is wrong with it."""
+    """Yield batches that must be refused, each with its fault."""
     n, metric = len(good), case.problem.metric_names[0]
     yield "unknown rows", replace(good, ids=good.ids + n)
     yield "a missing row", good.take(np.arange(n - 1))
@@ -308,7 +304,7 @@ def _refuses(algorithm: Algorithm, bad: Evaluated, what: str) -> None:
 
 
 def _run_with_interrupts(case: AlgorithmCase, path: Path, order: int) -> Front:
-    """Interrupt and resume, each time a little later; no row of the journal is evaluated again."""
+    """Interrupt, each time later, and resume; no candidate in the journal is evaluated again."""
     for after in count():
         written = case.batches(path) if path.exists() else []
         journalled = {id for batch in written for id in batch.ids.tolist()}
@@ -338,7 +334,7 @@ def _once_each(counting: CountingProblem, rows: range, where: str) -> None:
 
 
 def _inside(case: AlgorithmCase, batches: list[Evaluated], where: str) -> None:
-    """Expect batches of genomes of the space, at least one each."""
+    """Expect batches of at least one genome each, all within the space."""
     space = case.problem.space
     for i, batch in enumerate(batches):
         expect(
@@ -372,7 +368,7 @@ ALGORITHM_LAWS: tuple[Callable[[AlgorithmCase], None], ...] = (
 
 
 def arrival_changes_nothing(case: AlgorithmCase) -> None:
-    """Law 2: any pieces in any order of arrival give the same candidates and Pareto front."""
+    """Law 2: the order in which results arrive does not change candidates and Pareto front."""
     rows, front = _traced(case)
     for order in range(4):
         evaluator = ShuffledEvaluator(case.problem, case.seed, order)
@@ -384,8 +380,8 @@ def arrival_changes_nothing(case: AlgorithmCase) -> None:
 def candidates_depend_on_earlier_ones(case: AlgorithmCase) -> None:
     """Law 2: a candidate depends only on evaluations at least ``max_pending`` before it.
 
-    All evaluations from some candidate on are replaced by failures. What is proposed while that
-    candidate may be pending must stay the same.
+    All evaluations from some candidate on are replaced by failures. Candidates that may be proposed
+    while that one is pending must stay the same.
     """
     algorithm = case.fresh()
     rows = _proposed(case, None)
@@ -401,7 +397,7 @@ def candidates_depend_on_earlier_ones(case: AlgorithmCase) -> None:
 
 
 def _proposed(case: AlgorithmCase, spoilt: int | None) -> Array:
-    """Return the genomes proposed where candidates from ``spoilt`` on fail."""
+    """Return the proposed genomes if all candidates from ``spoilt`` on fail."""
     algorithm, pending = case.fresh(), deque[tuple[int, Array]]()
     pieces: list[Array] = []
     n = 0
@@ -422,7 +418,7 @@ def _proposed(case: AlgorithmCase, spoilt: int | None) -> Array:
 
 
 def resumed_from_any_evaluations(case: AlgorithmCase) -> None:
-    """Law 3: whatever a journal contains, in any order, only the rest is evaluated."""
+    """Law 3: if a journal contains any candidates in any order, only the others are evaluated."""
     rows, front = _traced(case)
     rng = np.random.default_rng(case.seed)
     for share in (0.1, 0.5, 0.9):
@@ -473,12 +469,13 @@ def certificates_hold(case: AlgorithmCase, genomes: int = 2000) -> Mapping[str, 
     """Law 9: check each certificate of a finished run against evaluated candidates.
 
     A certificate states that no candidate that meets its conditions has its metric above its
-    bound. All genomes of a small space are evaluated; else a sample and what the run proposed.
+    bound. It is checked against all genomes of a small space or else a random sample, and against
+    the candidates of the run.
 
     Parameters
     ----------
     case : AlgorithmCase
-        Of an algorithm that lists certificates.
+        A case with an algorithm that returns certificates.
     genomes : int
         Size of the sample.
 

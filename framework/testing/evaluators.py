@@ -22,7 +22,7 @@ PATIENCE = 120.0  # seconds without a result before an evaluator counts as stuck
 
 
 def returns_each_row_once(make: MakeEvaluator, problem: Problem) -> None:
-    """Candidates of several pending batches return, each once, with the right values."""
+    """Each candidate of several pending batches returns once, with the right values."""
     evaluator = make(problem, SEED)
     try:
         X = genomes(problem, 61)
@@ -35,7 +35,7 @@ def returns_each_row_once(make: MakeEvaluator, problem: Problem) -> None:
 
 
 def serves_batch_after_batch(make: MakeEvaluator, problem: Problem) -> None:
-    """It continues after its queue was empty, and returns an empty list then."""
+    """An evaluator returns an empty list when its queue is empty, and continues afterwards."""
     evaluator = make(problem, SEED)
     try:
         X = genomes(problem, 12)
@@ -52,7 +52,7 @@ def serves_batch_after_batch(make: MakeEvaluator, problem: Problem) -> None:
 
 
 def failures_are_returned(make: MakeEvaluator, problem: Problem) -> None:
-    """Law 4: genomes that raise, or score NaN, make no other evaluation fail."""
+    """Law 4: genomes that raise, or score NaN, do not make other evaluations fail."""
     X = genomes(problem, 20)
     keys = [x.tobytes() for x in X]
     failing = FailingProblem(problem, raising=keys[::5], nan=keys[1::5])
@@ -66,7 +66,7 @@ def failures_are_returned(make: MakeEvaluator, problem: Problem) -> None:
 
 
 def survives_total_failure(make: MakeEvaluator, problem: Problem) -> None:
-    """Law 4: where every evaluation fails, each returns with its error."""
+    """Law 4: if every evaluation fails, each returns with its error."""
     evaluator = make(BrokenProblem(problem), SEED)
     try:
         evaluator.submit(np.arange(9), genomes(problem, 9))
@@ -80,7 +80,7 @@ def survives_total_failure(make: MakeEvaluator, problem: Problem) -> None:
 
 
 def closes_with_pending_evaluations(make: MakeEvaluator, problem: Problem) -> None:
-    """Closing drops evaluations that were not collected, and may be repeated."""
+    """An evaluator can be closed, even twice, while evaluations are pending."""
     evaluator = make(problem, SEED)
     evaluator.submit(np.arange(30), genomes(problem, 30))
     evaluator.close()
@@ -88,7 +88,7 @@ def closes_with_pending_evaluations(make: MakeEvaluator, problem: Problem) -> No
 
 
 def works_as_this_process_does(make: MakeEvaluator, problem: Problem) -> None:
-    """Law 2: pieces of a search come back in order, with the same results."""
+    """Law 2: ``map`` yields the same results as in this process, in order."""
     evaluator = make(problem, SEED)
     try:
         pieces = list(range(40))
@@ -110,7 +110,7 @@ EVALUATOR_LAWS: tuple[EvaluatorLaw, ...] = (
 
 
 def genomes(problem: Problem, n: int) -> Array:
-    """Return genomes to score, distinct where the space allows."""
+    """Return random genomes to evaluate."""
     return frozen(problem.space.sample(np.random.default_rng(SEED), n))
 
 
@@ -139,24 +139,25 @@ def check_elastic(
     *,
     rows: int = 120,
 ) -> None:
-    """Law 2, elastic: workers that come and go; each candidate returns once, with its values.
+    """Law 2: while workers come and go, each candidate returns once, with the right values.
 
     Parameters
     ----------
     make : callable
         ``make(problem, seed)`` returns a fresh evaluator.
     problem : Problem
-        Slow enough that evaluations are under way at each event.
+        A problem slow enough that evaluations are pending at each event.
     events : sequence of callable
-        What happens to the workers: each is called with the evaluator, in order, spread over the
-        run. It adds a node or a worker, kills one, stops one, fills its disk.
+        Functions that are called with the evaluator, in order and spread over the run. Each changes
+        something for the workers: it adds a node or a worker, kills or stops one, or fills its
+        disk.
     rows : int
-        Candidates, in two batches that are pending together.
+        Number of candidates, in two batches that are pending together.
 
     Raises
     ------
     AssertionError
-        The law is broken, or no row came for two minutes.
+        The law is broken, or no result arrived for two minutes.
     """
     X = genomes(problem, rows)
     expected = evaluate_candidates(problem, SEED, np.arange(rows), X)

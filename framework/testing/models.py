@@ -1,4 +1,4 @@
-"""Laws of deployable models: what is saved is what answers, and nothing forged gets through."""
+"""Laws of deployable models: loaded ones answer as before, and forged ones are refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORGED: tuple[Any, ...] = (None, True, -1, 2.5, 10**30, "x", "../x", [], [None]
 
 
 def answers_survive_saving(model: DeployableModel, frame: pd.DataFrame, folder: Path) -> None:
-    """A loaded model answers as the saved one, to the bit: one row per record, same index."""
+    """A loaded model answers to the bit as the saved one: a row per record, with the same index."""
     before = model.predict_table(frame)
     expect(before.index.equals(frame.index), "expected answers indexed as the table, found others")
     again, _ = _round_trip(model, folder)
@@ -28,7 +28,7 @@ def answers_survive_saving(model: DeployableModel, frame: pd.DataFrame, folder: 
 
 
 def cards_are_texts(model: DeployableModel, frame: pd.DataFrame, folder: Path) -> None:
-    """The card is made of texts, its title of one line."""
+    """The card consists of texts, and its title is a single line."""
     card = model.card()
     expect(all(isinstance(text, str) and text for text in card), "expected texts in the card")
     expect("\n" not in card.title, f"expected a title of one line, found {card.title!r}")
@@ -37,7 +37,7 @@ def cards_are_texts(model: DeployableModel, frame: pd.DataFrame, folder: Path) -
 def forged_descriptions_end_in_a_sentence(
     model: DeployableModel, frame: pd.DataFrame, folder: Path
 ) -> None:
-    """Whatever the description says, loading and asking give a model, or an error of its kinds."""
+    """A forged description ends in a model that answers, or in one of the expected errors."""
     _, description = _round_trip(model, folder)
     files = ModelFiles(folder, read_digests(folder))
     for place, forged in _forgeries(description):
@@ -86,7 +86,7 @@ def _round_trip(model: DeployableModel, folder: Path) -> tuple[DeployableModel, 
 
 
 def _forgeries(plain: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield descriptions with one value replaced, and with one left out, to two levels."""
+    """Yield descriptions with one value replaced or left out, also within nested mappings."""
     for key, value in plain.items():
         yield key, {k: v for k, v in plain.items() if k != key}
         for forged in _FORGED:

@@ -1,4 +1,4 @@
-"""The laws of problems; each takes one, a seed and a number of genomes."""
+"""The laws of problems; each takes a problem, a seed and a number of genomes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def describes_itself(problem: Problem, seed: int, n: int) -> None:
 
 
 def values_are_numbers_within_bounds(problem: Problem, seed: int, n: int) -> None:
-    """Every declared metric comes as (n,) numbers between its bounds."""
+    """Every declared metric is returned as numbers of shape (n,) between its bounds."""
     X = _genomes(problem, seed, n)
     values = problem.evaluate(X, CandidateStreams(seed, np.arange(n)))
     for metric in problem.metrics:
@@ -65,7 +65,7 @@ def values_are_numbers_within_bounds(problem: Problem, seed: int, n: int) -> Non
 
 
 def rows_do_not_depend_on_the_batch(problem: Problem, seed: int, n: int) -> None:
-    """Law 2: chunks, order and repetition change no bit of a row."""
+    """Law 2: chunks, order and repetition do not change any bit of a row."""
     whole = _scored(problem, seed, _genomes(problem, seed, n))
     order = np.random.default_rng(seed).permutation(n)
     for size in (1, 2, 7):
@@ -78,7 +78,7 @@ def rows_do_not_depend_on_the_batch(problem: Problem, seed: int, n: int) -> None
 
 
 def draws_from_the_streams_alone(problem: Problem, seed: int, n: int) -> None:
-    """Laws 1 and 6: another seed changes the values just where ``stochastic`` says so."""
+    """Laws 1 and 6: another seed changes the values if and only if ``stochastic`` is true."""
     X = _genomes(problem, seed, n)
     with same_global_random_state("evaluate"):
         a, b = _scored(problem, seed, X), _scored(problem, seed + 1, X)
@@ -91,7 +91,7 @@ def draws_from_the_streams_alone(problem: Problem, seed: int, n: int) -> None:
 
 
 def takes_frozen_genomes(problem: Problem, seed: int, n: int) -> None:
-    """Law 6: read-only input is enough and stays as it is."""
+    """Law 6: evaluation works with read-only input and does not change it."""
     X = _genomes(problem, seed, n)
     before = X.copy()
     problem.evaluate(X, CandidateStreams(seed, np.arange(n)))
@@ -99,7 +99,7 @@ def takes_frozen_genomes(problem: Problem, seed: int, n: int) -> None:
 
 
 def pickled_copy_scores_the_same(problem: Problem, seed: int, n: int) -> None:
-    """Law 2: a copy that travelled to a worker gives the same values."""
+    """Law 2: a pickled copy, such as one in a worker, gives the same values."""
     X = _genomes(problem, seed, n)
     copy = _copy(problem)
     same_rows(_scored(problem, seed, X), _scored(copy, seed, X), "law 2: a pickled copy")
@@ -110,7 +110,7 @@ def pickled_copy_scores_the_same(problem: Problem, seed: int, n: int) -> None:
 
 
 def parts_may_come_in_any_order(problem: Problem, seed: int, n: int) -> None:
-    """Law 2, for shared parts: who builds them, and in which order, changes no bit."""
+    """Law 2, for shared components: who builds them, and in which order, does not change a bit."""
     if not problem.has_components:
         return
     X = _genomes(problem, seed, n)
@@ -132,7 +132,7 @@ def parts_may_come_in_any_order(problem: Problem, seed: int, n: int) -> None:
 
 
 def counted_once_outcomes_are_evaluate(problem: Problem, seed: int, n: int) -> None:
-    """Metrics under weights of one are those of ``evaluate``, to the bit, of any candidates."""
+    """The metrics of outcomes with weights of one are those of ``evaluate``, to the bit."""
     X = _genomes(problem, seed, n)
     if len(missing := problem.missing_components(X)):
         problem.add_components(problem.build_components(missing))
@@ -146,18 +146,18 @@ def counted_once_outcomes_are_evaluate(problem: Problem, seed: int, n: int) -> N
     resampled = outcomes.metrics(ones)
     for column in range(2):
         _same(values, {name: of[:, column] for name, of in resampled.items()}, "weights of one")
-    some = np.array([n - 1, 0])
+    subset = np.array([n - 1, 0])
     for names in (outcomes.names, outcomes.names[-1:]):
-        few = outcomes.metrics(ones[:, :1], some, names)
-        expected = {name: values[name][some] for name in names}
+        few = outcomes.metrics(ones[:, :1], subset, names)
+        expected = {name: values[name][subset] for name in names}
         _same(expected, {name: of[:, 0] for name, of in few.items()}, "some candidates")
 
 
 def evaluates_its_answers(problem: Problem, seed: int, n: int) -> None:
-    """Where candidates answer records, metrics are what follows from the answers, to the bit.
+    """If candidates answer records, metrics are those computed from the answers, to the bit.
 
-    In blocks of any size; a weight of a record is its repetition, and the order of records is
-    nothing.
+    This holds for blocks of any size. A whole weight of a record has the same effect as repeating
+    the record, and the order of records has none.
     """
     if not isinstance(problem, AnsweringProblem):
         return
@@ -176,14 +176,14 @@ def evaluates_its_answers(problem: Problem, seed: int, n: int) -> None:
             blocks = [problem.slowly(X[i : i + size], part) for i in range(0, n, size)]
             slow = {k: np.concatenate([block[k] for block in blocks]) for k in blocks[0]}
             _same(slow, values, f"{part} records, in blocks of {size}")
-    if problem.outcomes(X) is None:  # scores that know no weights
+    if problem.outcomes(X) is None:  # its metrics do not support weights of records
         return
     answers = problem.answers(X)
     records = len(answers.records)
     weights, order = rng.integers(0, 4, records), rng.permutation(records)
     following = [m for m in problem.measures if getattr(m, "follows_weights", True)]
     labels = answers.records.labels
-    without = weights * (labels != labels[0])  # a class
+    without = weights * (labels != labels[0])  # one class has no weight
     for counts in (weights, without) if without.any() else (weights,):
         weighted = measured(answers, following, counts[:, np.newaxis])
         repeated = answers.of_records(np.repeat(np.arange(records), counts))
@@ -216,7 +216,7 @@ PROBLEM_LAWS: tuple[ProblemLaw, ...] = (
 )
 
 OUTCOME_LAWS = (counted_once_outcomes_are_evaluate, evaluates_its_answers)
-"""Those on how candidates do on each record, for instances that are of interest to them alone."""
+"""The laws on outcomes by record, for tests of instances that only matter for these."""
 
 
 def _genomes(problem: Problem, seed: int, n: int) -> Array:

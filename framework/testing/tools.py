@@ -1,4 +1,4 @@
-"""Tools of the laws: comparisons, cases to run, problems and evaluators that misbehave."""
+"""Tools of the laws: comparisons, cases to run, and faulty problems and evaluators."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def expect(holds: object, message: str) -> None:
 
 
 def shortened(items: Sequence[object]) -> str:
-    """Return a text of the first items of a long list."""
+    """Return the first items of a list as text, and their number if there are more."""
     shown = ", ".join(map(str, items[:12]))
     return f"[{shown}]" if len(items) <= 12 else f"[{shown}, ...] ({len(items)} in all)"
 
@@ -46,7 +46,7 @@ _ROUNDING = (
 
 
 def same_rows(a: Evaluated, b: Evaluated, where: str) -> None:
-    """Expect two batches to be equal to the bit, NaN included."""
+    """Expect two batches to be equal to the bit; NaN equals NaN."""
     expect(np.array_equal(a.ids, b.ids), f"{where}: expected rows {a.ids}, found {b.ids}")
     expect(np.array_equal(a.X, b.X), f"{where}: expected the same genomes, found others")
     expect(
@@ -69,7 +69,7 @@ def same_rows(a: Evaluated, b: Evaluated, where: str) -> None:
 
 
 def same_batches(a: Sequence[Evaluated], b: Sequence[Evaluated], where: str) -> None:
-    """Expect two runs to have had the same batches: ids, genomes, values and errors."""
+    """Expect two runs to have the same batches: ids, genomes, values and errors."""
     expect(len(a) == len(b), f"{where}: expected {len(a)} batches, found {len(b)}")
     for i, (left, right) in enumerate(zip(a, b, strict=True)):
         same_rows(left, right, f"{where}, batch {i}")
@@ -98,7 +98,7 @@ def _numpy_state() -> tuple[object, ...]:
 
 @dataclass(frozen=True)
 class AlgorithmCase:
-    """An algorithm on a problem, to be run as often as a law needs.
+    """An algorithm on a problem, which laws run as often as they need.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class AlgorithmCase:
     roles : Roles
     seed : int
     generations : int
-        How long the runs are.
+        Length of the runs.
     deterministic : bool
         Whether the algorithm draws nothing, so that all seeds propose the same.
     """
@@ -130,7 +130,7 @@ class AlgorithmCase:
         return self.make(self.problem, self.roles, seed=self.seed)
 
     def serial(self) -> SerialEvaluator:
-        """Return the evaluator that all others must agree with."""
+        """Return the serial evaluator, with which all others must agree."""
         return SerialEvaluator(self.problem, self.seed)
 
     def on(self, problem: Problem) -> AlgorithmCase:
@@ -342,7 +342,7 @@ class ShuffledEvaluator(Evaluator):
 
 
 class InterruptedEvaluator(ShuffledEvaluator):
-    """Raises KeyboardInterrupt after so many calls of ``collect``."""
+    """Raises KeyboardInterrupt after ``after`` calls of ``collect``."""
 
     def __init__(self, problem: Problem, seed: int, order: int, after: int) -> None:
         super().__init__(problem, seed, order)
