@@ -102,8 +102,8 @@ def test_ray_evaluator(ray_evaluator, law):
 
 def test_workers_may_come_and_go(ray_evaluator):
     def kill(evaluator):
-        for pid in evaluator.pids()[:1]:
-            os.kill(pid, signal.SIGKILL)
+        for slot in evaluator.pool.ready[:1]:
+            os.kill(slot.pid, signal.SIGKILL)
 
     check_elastic(ray_evaluator, Sphere(seconds=0.01, noise=0.1), [kill, kill], rows=100)
 

@@ -21,7 +21,7 @@ from framework.problem import Problem
 from framework.run.evaluator import SerialEvaluator
 from framework.testing import check_elastic
 from tests.clusters.machines import Machines
-from tests.parallel.asking import assert_same, genomes, score
+from tests.parallel.asking import assert_same, genomes, score, wait_for_pids
 from tests.ray_toys import Reader, Sphere
 
 pytestmark = pytest.mark.slow
@@ -120,7 +120,7 @@ def test_a_worker_that_stands_still_holds_nobody_up(
         evaluator.submit(np.arange(60), X)
         pieces: list[Evaluated] = []
         collect_until(evaluator, pieces, 2)
-        os.kill(evaluator.pids()[0], signal.SIGSTOP)
+        os.kill(wait_for_pids(evaluator, 1)[0], signal.SIGSTOP)
         batch = rest(evaluator, pieces, 60)
         assert evaluator.incidents()["copies"] >= 1
     assert_same(batch, score(SerialEvaluator(Sphere(), 7), X))
