@@ -113,7 +113,7 @@ def workers_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers",
         metavar="auto|serial|all|N",
-        help="who works: whichever pays, this process, Ray on all cores or on N",
+        help="where work is done: where it is faster, in this process, on Ray with all cores or N",
     )
 
 

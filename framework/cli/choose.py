@@ -53,7 +53,7 @@ class Choose:
             "--sure",
             type=float,
             metavar="PERCENT",
-            help="only solutions whose limits (--where) all hold so surely on new records",
+            help="only solutions whose limits (--where) hold on new records with this probability",
         )
         parser.add_argument(
             "--costs",
@@ -85,7 +85,7 @@ class Choose:
         more(
             "--prior",
             metavar="P|CLASS=P,...",
-            help="share of positive records to come; or of each class, for all figures",
+            help="share of positives among future records; or of each class, then for all figures",
         )
         more("--per-unit", metavar="M=C,M=C", help="cost of a unit of other metrics, with --costs")
         more(
@@ -96,10 +96,12 @@ class Choose:
         more(
             "--mix",
             action="store_true",
-            help="lots drawn between solutions: --where and --best are of expected values",
+            help="draw lots between solutions: --where and --best apply to expected values",
         )
-        more("--details", action="store_true", help="how firm the choice is, in resamples")
-        more("--register", metavar="NAME", help="in MLflow, as the next version of this model")
+        more("--details", action="store_true", help="show how firm the choice is, in resamples")
+        more(
+            "--register", metavar="NAME", help="register it in MLflow, as a new version of NAME"
+        )
         more("--no-mlflow", action="store_true", help="do not log the chosen model")
 
     @staticmethod

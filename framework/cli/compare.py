@@ -67,7 +67,7 @@ class Compare:
         parser.add_argument(
             "--log",
             action="store_true",
-            help="have MLflow hold the report too, in the experiment of the first run",
+            help="log the report to MLflow, too, in the experiment of the first run",
         )
         json_argument(parser)
 

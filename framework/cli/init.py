@@ -31,7 +31,7 @@ class Init:
             help=f"one of {kinds}; or a configuration that --list names",
         )
         parser.add_argument("--out", metavar="DIR", help="folder to write to (default: KIND)")
-        parser.add_argument("--list", action="store_true", help="say what there is to start with")
+        parser.add_argument("--list", action="store_true", help="list templates and configurations")
         parser.add_argument("--all", action="store_true", help="with --list: all configurations")
         json_argument(parser)
 

@@ -230,7 +230,8 @@ def card_text(card: Card, about: Mapping[str, Any], walk: Walk | None = None) ->
     if walk is not None:
         text += _walk(walk)
     if about:
-        measured = _measured(about)
+        data = about.get("data")
+        measured = str(data.get("measured", "")) if isinstance(data, Mapping) else ""
         if walk is not None:
             about = {walk.part_name(key): value for key, value in about.items()}
         elif measured.startswith("out-of-fold"):
@@ -239,12 +240,6 @@ def card_text(card: Card, about: Mapping[str, Any], walk: Walk | None = None) ->
         rows = "\n".join(f"| {cell(key)} | {cell(value)} |" for key, value in _flat(about))
         text += f"\n## About\n\n| what | value |\n| --- | --- |\n{rows}\n"
     return text
-
-
-def _measured(about: Mapping[str, Any]) -> str:
-    """Return on which records the values of a model were measured; empty if unknown."""
-    data = about.get("data")
-    return str(data.get("measured", "")) if isinstance(data, Mapping) else ""
 
 
 def cell(value: object) -> str:

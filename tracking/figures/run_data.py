@@ -21,7 +21,6 @@ from framework.models.walk import Chosen
 from framework.roles import Objective, Roles
 from tracking.figures.style import axis_label
 
-_SERIES = ("hypervolume", "front_size")
 _POINTS, _FEWEST = 120, 30  # on a line of progress at most, and at least
 _SORTED = 600_000  # solutions of fronts that are sorted for a line of progress, about
 _DRAWN = 2500  # solutions of the front that are drawn, at most
@@ -123,11 +122,6 @@ class RunData:
             position=int(np.searchsorted(drawn, self.position)),
             subtitle=f"{self.subtitle}, {len(drawn):,} drawn",
         )
-
-    @property
-    def series(self) -> list[str]:
-        """Return the names in ``progress`` that are drawn against evaluations."""
-        return [name for name in self.progress[0] if name in _SERIES]
 
     @property
     def roles(self) -> Roles:

@@ -91,8 +91,9 @@ def front_png(data: RunData, path: Path) -> None:
 def progress_png(data: RunData, path: Path) -> None:
     """Draw hypervolume and front size by evaluations, with a line per repeat."""
     figure = titled(data.title, data.subtitle, 8.4, 5.0)
-    panels = figure.subplots(len(data.series), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, name in zip(panels, data.series, strict=True):
+    names = [name for name in data.progress[0] if name in _SERIES]
+    panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, name in zip(panels, names, strict=True):
         text, colour = _SERIES[name]
         for repeat in data.progress:
             single = len(data.progress) == 1

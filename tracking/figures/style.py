@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette: distinguishable with every kind of colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 BLUE, ORANGE, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#9AA0A6"
+ARROWS = {"min": "↓", "max": "↑"}  # by sense: the direction of better values
 
 _DPI = 150
 _NO_GLYPHS = "Last Resort"  # a font in which every character is a box
@@ -43,8 +44,8 @@ def display_name(metric: str) -> str:
 def axis_label(roles: Roles, objective: Objective) -> str:
     """Return an axis label: the objective's name, its unit, and which way is better."""
     unit = roles.metrics[objective.metric].unit
-    better = "↑ better" if objective.sense == "max" else "↓ better"
-    return f"{display_name(objective.metric)}{f' ({unit})' if unit else ''}  {better}"
+    name = f"{display_name(objective.metric)}{f' ({unit})' if unit else ''}"
+    return f"{name}  {ARROWS[objective.sense]} better"
 
 
 def titled(title: str, subtitle: str, width: float, height: float) -> Figure:

@@ -26,8 +26,8 @@ class Sync:
         parser.add_argument(
             "--register",
             metavar="NAME",
-            help="its model becomes the next version of this one; of an experiment the model of "
-            "each case's best run becomes that of NAME-CASE, its champion",
+            help="register the run's model as the next version of this one; of an experiment the "
+            "model of each case's best run as NAME-CASE, with the alias champion",
         )
         json_argument(parser)
 

@@ -25,6 +25,7 @@ from framework.experiment.run_dir import RunDir, slug
 from framework.front import Front, expected_columns
 from framework.models.walk import Chosen
 from framework.security import TABLE_BYTES, read_bytes
+from tracking.figures.style import ARROWS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -350,7 +351,7 @@ class FrontResults:
 
     def table(self) -> str:
         """Return a table in Markdown with the metrics of the chosen solution."""
-        senses = {o.metric: _ARROWS[o.sense] for o in self.front.roles.objectives}
+        senses = {o.metric: ARROWS[o.sense] for o in self.front.roles.objectives}
         names = [*senses, *(name for name in self.front.roles.metrics if name not in senses)]
         parts = {"validation": self.front.rows.values, **self._expected()}
         parts["test"] = self.front.test or {}
@@ -384,9 +385,6 @@ def description(run_dir: RunDir, results: FrontResults | None, kind: str, run_id
     return "\n\n".join(parts)
 
 
-_ARROWS = {"max": "↑", "min": "↓"}
-
-
 def _search_text(run_dir: RunDir, kind: str) -> str:
     """Return a sentence about the search, its data and its objectives."""
     config = run_dir.config()
@@ -394,7 +392,7 @@ def _search_text(run_dir: RunDir, kind: str) -> str:
     sizes = [f"{data[k]:,} {k}" for k in ("records", "features", "models") if data.get(k)]
     on = _plain(str(data.get("name") or config.problem.kind))
     on += f" ({', '.join(sizes)})" if sizes else ""
-    goals = ", ".join(f"{_plain(o.metric)} {_ARROWS[o.sense]}" for o in config.objectives)
+    goals = ", ".join(f"{_plain(o.metric)} {ARROWS[o.sense]}" for o in config.objectives)
     method = _plain(config.algorithm.kind)
     if kind == "experiment":
         grid = _grid(run_dir)

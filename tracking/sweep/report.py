@@ -18,6 +18,7 @@ from framework.experiment.single_run import versions
 from framework.files import write_whole
 from framework.pareto import nondominated
 from framework.security import public_uri
+from tracking.figures.style import ARROWS
 from tracking.sweep.config import SweepPlan
 from tracking.sweep.study import (
     BOUNDED,
@@ -163,7 +164,6 @@ def top_table(plan: SweepPlan, study: SweepStudy) -> Table:
     kind = f"{n_best} not dominated" if several and n_best else f"best {len(shown)}"
     pruned = f"; {len(study.pruned())} pruned" if study.pruned() else ""
     title = f"Trials: {kind} of {len(complete)}{pruned}"
-    arrows = {"max": "↑", "min": "↓"}
     configured = plan.configured()
 
     def row(trial: FrozenTrial) -> list[str]:
@@ -177,7 +177,7 @@ def top_table(plan: SweepPlan, study: SweepStudy) -> Table:
     bounded = [constraint.metric for constraint in plan.sweep.constraint_roles()]
     headings = [
         "trial",
-        *(f"{direction.metric} {arrows[direction.sense]}" for direction in plan.sweep.directions),
+        *(f"{direction.metric} {ARROWS[direction.sense]}" for direction in plan.sweep.directions),
         *bounded,
         *("\n".join(key.rsplit(".", 1)) for key in plan.space),
     ]

@@ -25,7 +25,7 @@ from plotly.subplots import make_subplots
 from framework.arrays import FloatArray
 from framework.experiment.run_dir import RunDir
 from tracking.figures.html_page import write_figures_page
-from tracking.figures.style import BLUE, GREY, ORANGE, display_name
+from tracking.figures.style import ARROWS, BLUE, GREY, ORANGE, display_name
 from tracking.sweep.config import SweepPlan
 from tracking.sweep.report import PAGE, ranked, short, shown_value, violation
 from tracking.sweep.study import INTERVALS, SweepStudy, importances
@@ -105,8 +105,8 @@ class SweepData:
 
     def labels(self) -> list[str]:
         """Return one axis label per direction."""
-        arrows = {"max": "↑ better", "min": "↓ better"}
-        return [f"{display_name(d.metric)}  {arrows[d.sense]}" for d in self.plan.sweep.directions]
+        directions = self.plan.sweep.directions
+        return [f"{display_name(d.metric)}  {ARROWS[d.sense]} better" for d in directions]
 
     def values(self, i: int) -> FloatArray:
         """Return the trials' values by a direction, shape (trials,)."""
@@ -238,8 +238,7 @@ def _parallel_html(data: SweepData) -> Any:
     first = data.plan.sweep.directions[0]
     dimensions = []
     for i, direction in enumerate(data.plan.sweep.directions):
-        arrow = "↑" if direction.sense == "max" else "↓"
-        label = f"{display_name(direction.metric)} {arrow}"
+        label = f"{display_name(direction.metric)} {ARROWS[direction.sense]}"
         dimensions.append({"label": label, "values": data.values(i)})
     dimensions += [_vertical_axis(key, data.axis(key)) for key in data.plan.space]
     line = {
