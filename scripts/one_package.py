@@ -91,12 +91,10 @@ def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:
 
 
 def own_files() -> frozenset[str] | None:
-    """Return the files of this folder that are part of the package; None where nothing tells.
+    """Return the files of this folder that are part of the package.
 
-    Returns
-    -------
-    frozenset of str, or None
-        What git tracks, else what the source archive lists that was unpacked here.
+    They are those that git tracks or, in an unpacked source archive, those that it lists; None if
+    there is neither.
     """
     if Path(".git").exists():
         listed = subprocess.run(["git", "ls-files", "-z"], capture_output=True, check=True).stdout
@@ -107,7 +105,7 @@ def own_files() -> frozenset[str] | None:
 
 
 def _take_out(source: Path, target: Path, ours: frozenset[str] | None) -> None:
-    """Write a source archive again, without files that are neither ours nor made by setuptools."""
+    """Write a source archive again, with only our files and those that setuptools has made."""
     made = ("PKG-INFO", "setup.cfg")
     with tarfile.open(source) as archive, tarfile.open(target, "w:gz") as rest:
         for member in archive.getmembers():

@@ -1,1 +1,1 @@
-"""What follows runs and reads their directories: MLflow, figures, sweeps."""
+"""MLflow, figures and sweeps: packages that follow runs and read their directories."""

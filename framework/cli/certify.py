@@ -20,8 +20,8 @@ from framework.front import Front
 class Certify:
     """Certify on fresh labelled records which solutions of a run meet limits.
 
-    With a probability of at least 1 - delta over the draw of these records, none of those that are
-    certified breaks a limit.
+    With a probability of at least 1 - delta over the draw of these records, no certified solution
+    breaks a limit.
     """
 
     @staticmethod

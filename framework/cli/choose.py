@@ -99,9 +99,7 @@ class Choose:
             help="draw lots between solutions: --where and --best apply to expected values",
         )
         more("--details", action="store_true", help="show how firm the choice is, in resamples")
-        more(
-            "--register", metavar="NAME", help="register it in MLflow, as a new version of NAME"
-        )
+        more("--register", metavar="NAME", help="register it in MLflow, as a new version of NAME")
         more("--no-mlflow", action="store_true", help="do not log the chosen model")
 
     @staticmethod
@@ -172,7 +170,7 @@ class Choose:
             result.add(*promises(front, position, expected, details=args.details))
         if choice.expected is not None:
             _add_costs(result, choice, choice.expected)
-        if rescoring.words:  # the run, and what was chosen of it, stay as they are
+        if rescoring.words:  # the run and its choice are not changed
             if args.export:
                 about = {"run": config.name, "seed": config.seed, **rescoring.words}
                 target = Path(args.export)

@@ -27,10 +27,10 @@ from framework.security import (
 
 
 class Trust:
-    """Let files do what they do beyond their own folders, until one of them changes.
+    """Grant files the effects that they have beyond their own folders, until they change.
 
-    What is granted is what `check` lists. The configurations that an experiment names count as
-    parts of it. A change of a file, or of one that it names, ends it; a run may go on as it began.
+    `check` lists these effects. The configurations that an experiment names count as parts of it: a
+    change of one of them ends the grant, too. A run that has begun keeps what it was granted.
     """
 
     @staticmethod

@@ -76,7 +76,7 @@ class ClassifierConfig(SectionOfKind):
     kind : a known classifier, such as ``random_forest`` or ``xgboost``, or the dotted path of one
         (``sklearn.svm.SVC``); all further keys are its parameters.
 
-    ``kind`` is ``logistic_regression`` (l2, our own solver), a name of ``PATHS``, one registered
+    ``kind`` is ``logistic_regression`` (l2, our solver), a key of ``PATHS``, a name registered
     under ``paretolab.classifiers``, or the dotted path of a class that the user trusts
     (``--trust``); the other keys are that class's parameters: numbers, words, lists of them. A
     ``random_state`` is 0 unless given, so that training is a function of the records and the

@@ -129,7 +129,7 @@ class ModelFiles:
             raise InputError(f"{name}: expected JSON, found: {error}") from error
 
     def read_array(self, name: str) -> Array:
-        """Return an array; raises as :meth:`read`, and where it is damaged or holds objects."""
+        """Return an array; raises as :meth:`read`, or if it is damaged or holds objects."""
         content = self.read(name)
         try:
             return array_of(content)

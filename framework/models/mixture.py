@@ -151,7 +151,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         )
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
-        """Write each member into a folder of its own."""
+        """Write each member into a separate folder; return the rest."""
         members = []
         for number, member in enumerate(self.members_):
             description = member.save_into(SubFolder(files, f"members/{number}"))

@@ -24,7 +24,7 @@ class Card(NamedTuple):
     title : str
         One line, such as ``A weighted mean of 3 models``.
     text : str
-        Markdown below the title: what it is, what it costs; tables welcome.
+        Markdown below the title, with what the model is and what it costs.
     answers : str
         The columns that :meth:`DeployableModel.predict_table` returns; follows "written out with".
     methods : str

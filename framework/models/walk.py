@@ -20,7 +20,7 @@ _MANY = 1000  # records from which isotonic calibration is safe (Niculescu-Mizil
 
 @dataclass(frozen=True)
 class StageWalk:
-    """What happens at one stage.
+    """The walk of records through one stage.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ class AutoEvaluator(Evaluator):
         Returns an evaluator on Ray; called at most once. Where it raises ``ClusterError``, the
         run stays in this process.
     remaining : callable
-        Returns the share of the budget that is left, 0 to 1; None where it is unknown.
+        Returns the share of the budget that is left, 0 to 1; None if it is unknown.
     report : callable
         Takes one sentence, once: where candidates are evaluated, and why.
     """

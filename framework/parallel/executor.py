@@ -29,7 +29,7 @@ class Ended(NamedTuple):
     key : object
         The key with which it was submitted.
     answer : object
-        What the function returned; None where there is an error.
+        What the function returned; None if there is an error.
     error : Exception or None
         What it raised: an EnvironmentFailure if no node can do the task, a ClusterError if workers
         and then a child of this process died of it.
@@ -135,7 +135,7 @@ class Executor:
                 under_way += 1
                 try:
                     arguments = prepare(key)
-                except Exception as error:  # of this task alone, whatever it is
+                except Exception as error:  # whatever it is, only this task fails
                     self._end((key, attempt), None, error)
                 else:
                     self.submit((key, attempt), *arguments)

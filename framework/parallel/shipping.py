@@ -1,4 +1,4 @@
-"""What travels to the nodes of a cluster: our packages, plug-ins, and what the user names.
+"""The code that is sent to the nodes of a cluster: our packages, plug-ins, and the user's modules.
 
 A node needs the dependencies of paretolab but not paretolab itself: its packages are sent along
 with their metadata, whose entry points register problems and searches. Installed plug-ins are sent

@@ -57,7 +57,7 @@ class Worker:
         node, error = ray.get_runtime_context().get_node_id(), ""
         try:
             self._object = ray.get(self._box[0])
-        except Exception as failure:  # code or data that this node lacks, whatever it raises
+        except Exception as failure:  # whatever is raised if this node lacks code or data
             error = reason_of(failure)
         return WorkerStarted(node, os.getpid(), getattr(self._object, "n_components", 0), error)
 
@@ -121,7 +121,7 @@ def build_each(problem: SharedComponents, keys: WordArray) -> Iterator[Component
     """Build components together or, if that raises, one by one, so that only faulty ones fail."""
     try:
         yield problem.build_components(keys)
-    except Exception as error:  # whatever user code raises is the component's error, not ours
+    except Exception as error:  # user code may raise anything: it becomes the component's error
         if is_machine_failure(error):
             raise
         if len(keys) == 1:

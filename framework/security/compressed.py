@@ -77,7 +77,7 @@ def check_members(file: ZipFile, packed: int, most: int) -> None:
     ------
     TooLarge
     BadZipFile
-        Two members have the same name, or one is compressed by another method than deflate.
+        Two members have the same name, or one is neither stored nor compressed by deflate.
     """
     allowed = most_unpacked(packed, most)
     if sum(info.file_size for info in file.infolist()) > allowed:

@@ -1,4 +1,4 @@
-"""How much is read of any input: far above what anyone needs, far below what breaks a machine."""
+"""Limits of the size of any input: far above what anyone needs, far below what a machine has."""
 
 from __future__ import annotations
 

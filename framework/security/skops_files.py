@@ -1,8 +1,8 @@
 """Write and read fitted estimators in skops's format, without trusting who wrote the file.
 
 A ``.skops`` file is a zip of arrays and of ``schema.json``: a tree of nodes, each of which names a
-type and how to make an object of it. skops imports and calls what the nodes name, if told to trust
-it. Here every node must be of a kind that makes plain data or an object of the fixed list in
+type and how to make an object of it. skops imports and calls what the nodes name, if it is trusted.
+Here every node must be of a kind that makes plain data or an object of the fixed list in
 :mod:`framework.security.allowed_types`; all others are refused. The file that is passed to skops is
 written anew from the checked nodes, so that skops cannot read anything that was not checked.
 """

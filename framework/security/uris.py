@@ -76,7 +76,7 @@ def address_of(uri: str, kinds: Collection[str] = TRACKING) -> Address:
     Raises
     ------
     ValueError
-        It is of none of these kinds, or is not unambiguous.
+        It is of none of these kinds, or is ambiguous.
     """
     scheme = _SCHEME.match(uri)  # without one, libraries differ in how they read an address
     name = scheme[1] if scheme else uri
