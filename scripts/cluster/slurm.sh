@@ -49,7 +49,7 @@ if ((${#nodes[@]} > 1)); then
     steps+=($!)
 fi
 
-# nodes that come late, or go, are no matter: workers are asked for, not counted
+# all workers are requested, even if nodes come late or go
 workers=$((${#nodes[@]} * cpus))
 if [ -f "$out/config.yaml" ]; then
     paretolab resume "$out" --address "$head:$port" --workers "$workers" "$@"
