@@ -26,7 +26,7 @@ class Card(NamedTuple):
     text : str
         Markdown below the title, with what the model is and what it costs.
     answers : str
-        The columns that :meth:`DeployableModel.predict_table` returns; follows "written out with".
+        The columns that :meth:`DeployableModel.predict_table` returns; follows "the answers have".
     methods : str
         The methods that the object has in Python; follows "`model` is".
     """

@@ -39,7 +39,7 @@ _TEXT = """\
 ## Use
 
 From the command line, on a table with the features' columns (order and further columns do not
-matter), written out with {card.answers}:
+matter); the answers have {card.answers}:
 
 ```
 paretolab predict DIR data.csv
@@ -56,7 +56,7 @@ print(model.predict_table(pd.read_csv("data.csv")))
 ```
 
 `model` is {card.methods}. Loading unpickles nothing: `*.json` are JSON, `*.npy` plain arrays,
-`*.skops` are read with known classes of scikit-learn and LightGBM alone, and `SHA256SUMS` holds the
+`*.skops` are read only with known classes of scikit-learn and LightGBM, and `SHA256SUMS` holds the
 digest of every file.
 """
 
@@ -64,8 +64,8 @@ _WALK = """
 ## Where records leave
 
 Of {records} {kind}, which the search has seen, {rejected} leave without an answer.{fitted}
-Where the mean confidence of a stage's answers is far from the share that is right, its confidences
-do not mean what they say; p is of the binomial test that they do. Calibration: {calibration}.
+If the mean confidence of a stage's answers is far from the share that is right, its confidences are
+wrong; p is the p-value of the binomial test that they are right. Calibration: {calibration}.
 
 | stage | records that reach it | answered | mean confidence | share right | calibration error | p |
 | --- | --- | --- | --- | --- | --- | --- |
@@ -76,8 +76,8 @@ _FITTED = """
 Each was answered by classifiers fitted without it; the model was then fitted on all of them."""
 
 _REFITTED = """
-Its figures are {measured}: each was answered by models fitted without it; what
-is handed out was then fitted on all of them.
+Its figures are {measured}: each was answered by models fitted without it. This
+model was then fitted on all of them.
 """
 
 _CONFUSION = """
