@@ -126,6 +126,7 @@ def from_models(
         None if X_test is None else predicted(X_test),
     ]
     y_validation, units = _as_listed(y_validation, classes), groups
+    records = len(y_validation) if copies is None else np.count_nonzero(copies)
     if copies is not None:
         check_consistent_length(tables[0][0], copies)
         tables[0] = np.repeat(tables[0], copies, axis=1)
@@ -143,7 +144,8 @@ def from_models(
         name=name,
         units=units,
     )
-    return library if out_of_fold is None else replace(library, folds=out_of_fold.folds)
+    folds = 0 if out_of_fold is None else out_of_fold.folds
+    return replace(library, folds=folds, records=int(records))
 
 
 class OutOfFold(NamedTuple):

@@ -107,6 +107,10 @@ class Library:
     folds : int
         Number of folds of the cross-validation whose out-of-fold predictions are the validation
         table; 0 for predictions of held-out records, or where it is not known.
+    repeats : int
+        How often the cross-validation was done: each record has so many rows.
+    records : int
+        Number of different validation records; fewer than rows with repeats or copies.
     models : mapping of str to fitted estimator, or None
         The fitted models, by id, where they are in memory.
     """
@@ -124,6 +128,8 @@ class Library:
     folder: Path | None = None
     units: IntArray | None = None
     folds: int = 0
+    repeats: int = 1
+    records: int = 0
     models: Mapping[str, Any] | None = None
 
     def __len__(self) -> int:
@@ -316,7 +322,7 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
             plain["configs"],
             plain["name"],
             folder=path.absolute(),
-            folds=_folds_of(path),
+            measured=_measured(path),
         )
     except InputError as error:
         raise InputError(f"{path}: {error}; restore it or make the library again") from error
@@ -345,10 +351,11 @@ def _checked(
     *,
     normalise: bool = False,
     folder: Path | None = None,
-    folds: int = 0,
+    measured: tuple[int, int] = (0, 1),
 ) -> Library:
-    """Check predictions, costs and configs; ``arrays`` in the order of ``ARRAYS``."""
+    """Check predictions, costs and configs; ``arrays`` are in the order of ``ARRAYS``."""
     validation, y, test, y_test, units = arrays
+    folds, repeats = measured
 
     def predictions(key: str, values: Any, labels: Array) -> Array:
         return checked_predictions(
@@ -372,6 +379,8 @@ def _checked(
         folder=folder,
         units=units,
         folds=folds,
+        repeats=repeats,
+        records=len(y) // repeats,
     )
     text = json.dumps(_about(library), sort_keys=True, allow_nan=False)
     object.__setattr__(library, "fingerprint", hashlib.sha256(text.encode()).hexdigest())
@@ -390,14 +399,15 @@ def _unit_codes(units: Any, records: int) -> IntArray | None:
     return np.asarray(frozen(np.unique(codes, return_inverse=True)[1].ravel().astype(np.int64)))
 
 
-def _folds_of(folder: Path) -> int:
-    """Return how many folds the build of a library has; 0 where nothing says so."""
+def _measured(folder: Path) -> tuple[int, int]:
+    """Return the folds and repeats of the build of a library; 0 and 1 where nothing says so."""
     try:
         build = read_object(folder / BUILD_FILE, "a build")["build"]
-        folds = 0 if build["split"].get("validation") is not None else build["folds"]
+        folds, repeats = int(build["folds"]), int(build.get("repeats", 1))
+        crossed = build["split"].get("validation") is None and folds > 1 and repeats > 0
     except (InputError, OSError, *DAMAGED):  # it was imported, say
-        return 0
-    return folds if isinstance(folds, int) and folds > 1 else 0
+        return 0, 1
+    return (folds, repeats) if crossed else (0, 1)
 
 
 def _about(library: Library) -> dict[str, Any]:

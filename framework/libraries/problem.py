@@ -114,15 +114,15 @@ class LibraryProblem(AnsweringProblem, Deployable):
         subgroups: Sequence[Subgroups] = (),
     ) -> None:
         self.library = library
-        self.positive = positive_code(library, positive)
-        self.costs = reported_costs(library, costs)
+        self.positive = _positive_code(library, positive)
+        self.costs = _reported_costs(library, costs)
         code = self.positive if len(library.classes or ()) == 2 else -1
         names = subgroups[0].names if subgroups else ()
         self.cost_table: FloatArray = np.zeros((len(library), len(self.costs)))
         for c, name in enumerate(self.costs):
             self.cost_table[:, c] = library.costs[name].values
-        self._records = answered_records(library, code, subgroups)
-        self.rates = rates_of(library, rates, code, names)
+        self._records = _answered_records(library, code, subgroups)
+        self.rates = _rates_of(library, rates, code, names)
         self.asked: list[Any] = [list(rates)]
         self.asked += [[*of.names, of.codes.tolist()] for of in subgroups]
 
@@ -151,7 +151,7 @@ class LibraryProblem(AnsweringProblem, Deployable):
             library = library.first(models)
         problem = cls(
             library,
-            positive=positive_label(config.library, library, config.positive),
+            positive=_positive_label(config.library, library, config.positive),
             costs=config.costs,
             rates=config.rates,
             subgroups=subgroups_of(section, config.subgroup),
@@ -212,14 +212,8 @@ class LibraryProblem(AnsweringProblem, Deployable):
         return known_records(self.built, self.library, frame, codes)
 
 
-def reported_costs(library: Library, costs: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the costs that a problem reports: those that are named, else all.
-
-    Raises
-    ------
-    InputError
-        The library has no such cost.
-    """
+def _reported_costs(library: Library, costs: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the costs that a problem reports: those that are named, else all."""
     if costs is None:
         return tuple(library.costs)
     for name in costs:
@@ -232,21 +226,10 @@ def reported_costs(library: Library, costs: Sequence[str] | None) -> tuple[str, 
     return tuple(costs)
 
 
-def answered_records(
+def _answered_records(
     library: Library, positive: int, subgroups: Sequence[Subgroups]
 ) -> dict[Part, Records | None]:
-    """Return the records of a library that candidates answer, by part.
-
-    Records of a library for regression have no classes.
-
-    Parameters
-    ----------
-    library : Library
-    positive : int
-        Code of the positive class; -1 for none.
-    subgroups : sequence of Subgroups
-        Of the validation records and of the test records, or empty.
-    """
+    """Return the records of a library that candidates answer, by part; ``positive`` may be -1."""
     codes: list[IntArray | None] = [of.codes for of in subgroups] or [None, None]
     classes, names = tuple(library.classes or ()), subgroups[0].names if subgroups else ()
     searched = Records(
@@ -271,16 +254,10 @@ def answered_records(
     return {"search": searched, "test": test}
 
 
-def rates_of(
+def _rates_of(
     library: Library, asked: Sequence[str], positive: int, subgroups: Sequence[str]
 ) -> tuple[Measure, ...]:
-    """Return the measures of the rates asked for, and those that compare subgroups.
-
-    Raises
-    ------
-    InputError
-        The library is for regression, or there is no such rate.
-    """
+    """Return the measures of the rates asked for, and those that compare subgroups."""
     if not asked and not subgroups:
         return ()
     if library.classes is None:
@@ -353,11 +330,10 @@ def each_name_once(metrics: Sequence[Metric], where: str = "library") -> tuple[M
 def describe(library: Library, fingerprint: str) -> Mapping[str, Any]:
     """Return name, size and classes of a library, as :class:`framework.problem.Described` says."""
     tested = 0 if library.y_test is None else len(library.y_test)
-    rows = len(library.y_validation)
-    records = rows if library.units is None else int(library.units.max()) + 1
+    records = library.records
     seen: dict[str, Any] = {"validation": records}
     if library.folds:
-        times = f", {rows // records} times" if rows > records else ""
+        times = f", {library.repeats} times" if library.repeats > 1 else ""
         seen = {
             "out_of_fold": records,
             "measured": f"out-of-fold on {records:,} records",
@@ -375,21 +351,15 @@ def describe(library: Library, fingerprint: str) -> Mapping[str, Any]:
     }
 
 
-def positive_label(section: LibrarySection, library: Library, named: Any) -> Any:
+def _positive_label(section: LibrarySection, library: Library, named: Any) -> Any:
     """Return the label of the positive class: the one named, else that of the built data set."""
     if named is None and section.build is not None and len(library.classes or ()) == 2:
         return section.build.dataset.positive
     return named
 
 
-def positive_code(library: Library, label: Any) -> int:
-    """Return the position of the positive class; 1 if no label is given.
-
-    Raises
-    ------
-    InputError
-        A label is given, and the library has not two classes, or none with this label.
-    """
+def _positive_code(library: Library, label: Any) -> int:
+    """Return the position of the positive class; 1 if no label is given."""
     if label is None:
         return 1
     labels = [str(name) for name in library.classes or ()]

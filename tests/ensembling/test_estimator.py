@@ -202,7 +202,8 @@ def test_models_that_are_not_fitted_are_measured_out_of_fold(copies, frame):
             expected[k, rows[fold]] = twin.predict_proba(values[rows[fold]])[:, 1]
     assert np.array_equal(found.library_.validation, np.repeat(expected, times, axis=1))
     assert found.library_.folds == 3
-    assert found.problem_.describe()["out_of_fold"] == len(rows)
+    about = found.problem_.describe()
+    assert (about["out_of_fold"], about["measure"]) == (len(rows), "cross-validation, 3 folds")
     every = np.repeat(rows, times[rows])
     whole = GaussianNB().fit(values[every], np.asarray(y)[every])
     assert np.array_equal(found.models_["bayes"].theta_, whole.theta_)

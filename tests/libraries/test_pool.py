@@ -15,9 +15,11 @@ from sklearn.naive_bayes import GaussianNB
 
 from framework.data.splits import MeasureConfig, fold_records
 from framework.errors import InputError
+from framework.libraries.build import build_library
 from framework.libraries.config import BuildConfig, LibrarySection, measured_as
 from framework.libraries.members import predictions
 from framework.libraries.pool import FAMILIES, plans
+from framework.libraries.problem import describe
 from framework.libraries.training import prepare, train
 from framework.security import load_estimator
 from tests.libraries.builds import SYNTHETIC, config
@@ -48,8 +50,7 @@ def test_data_too_small_for_the_folds() -> None:
 def test_folds_are_a_partition_that_keeps_every_class(
     strata: list[int], count: int, seed: int
 ) -> None:
-    codes = np.array(strata)
-    classes = (0, 1, 2, 3)
+    codes, classes = np.array(strata), (0, 1, 2, 3)
     if min(np.bincount(codes)[np.unique(codes)]) < 2:
         with pytest.raises(InputError, match="two training records or more of each class"):
             fold_records(codes, count, seed, "f", classes)
@@ -88,8 +89,7 @@ def test_every_family_trains_and_loads(task: str, tmp_path: Path) -> None:
     classes = task == "classification"
     frame["target"] = np.arange(60) % 3 if classes else 100 + 10 * frame["a"] + frame["b"] ** 2
     frame.to_csv(tmp_path / "data.csv", index=False)
-    dataset = {"path": tmp_path / "data.csv"}
-    section = config(dataset=dataset, task=task, families=None, folds=2)
+    section = config(dataset={"path": tmp_path / "data.csv"}, task=task, families=None, folds=2)
     data = prepare(section, "library").data
     codes = range(3) if classes else None
     drawn = plans(None, 2 * len(FAMILIES), 3, task, len(data.y))
@@ -148,8 +148,7 @@ def test_each_repeat_predicts_every_record_by_models_that_have_not_seen_it() -> 
         its = [fold.held_out for fold in data.folds[3 * repeat : 3 * repeat + 3]]
         assert np.array_equal(np.sort(np.concatenate(its)), np.arange(n))
     assert not np.array_equal(data.folds[0].held_out, data.folds[3].held_out)
-    plan = plans(["naive_bayes"], 1, 0, "classification", n)[0]
-    predicted = train(plan, data).validation
+    predicted = train(plans(["naive_bayes"], 1, 0, "classification", n)[0], data).validation
     fold = data.folds[4]
     others = np.setdiff1d(np.arange(n), fold.held_out)
     model = GaussianNB(var_smoothing=1e-9).fit(fold.design[others], data.y[others])
@@ -166,7 +165,7 @@ def visits(tmp_path: Path, **split: object) -> BuildConfig:
     frame.to_csv(tmp_path / "visits.csv", index=False)
     dataset = {"path": str(tmp_path / "visits.csv"), "target": "ill"}
     build = {"name": "visits", "dataset": dataset, "folds": 4, "repeats": 1, "split": split}
-    families = {"families": ["naive_bayes"], "models": 1}
+    families = {"families": ["naive_bayes"], "models": 1, "measured": False}
     return BuildConfig.model_validate(build | families)
 
 
@@ -183,11 +182,12 @@ def test_records_of_a_group_are_in_one_part_one_fold_and_one_unit(tmp_path, vali
     for fold in data.folds:
         assert not set(data.units[fold.held_out]) & set(data.units[fold.fitted])
         assert np.array_equal(fold.rows, fold.held_out)
-    predicted = train(plans(["naive_bayes"], 1, 0, "classification", 150)[0], data).validation
-    assert predicted.shape == (150,)
+    library = build_library(built, tmp_path / "library", workers="serial")
+    about = describe(library, "")
+    assert (library.validation.shape, about["out_of_fold"]) == ((1, 150), 150)
+    assert about["measure"] == "cross-validation, 4 folds"
     by_chance = prepare(visits(tmp_path), "library")
-    assert "division" in prepared.about
-    assert "division" not in by_chance.about
+    assert ["division" in of.about for of in (prepared, by_chance)] == [True, False]
     assert by_chance.data.design.shape[1] == 4
 
 
@@ -224,10 +224,9 @@ def test_problems_say_what_a_pool_is_measured_on() -> None:
         return found
 
     crossed = {"kind": "cross_validation", "folds": 4, "repeats": 2}
-    held_out = config(split={"validation": 0.4})
     assert measured(None) == config()
     assert measured(crossed, split={"validation": 0.4}) == config(folds=4, repeats=2)
-    assert measured({"kind": "holdout"}, split={"validation": 0.4}) == held_out
+    assert measured({"kind": "holdout"}, split={"validation": 0.4}).split.validation == 0.4
     assert measured({"kind": "holdout"}).split.validation == pytest.approx(1 / 3)
     with pytest.raises(InputError, match=r"problem\.measure: expected together with"):
         measured_as(LibrarySection(path=Path("there")), MeasureConfig(kind="holdout"))
