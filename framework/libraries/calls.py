@@ -47,7 +47,7 @@ def whole_cost(cost: float, times: int, where: str) -> int:
 
 
 def _rounded(costs: FloatArray, where: str) -> IntArray:
-    """Return costs (K, N) as whole multiples of 1e-9; refuse those that lose a thousandth by it."""
+    """Return costs (K, N) as whole multiples of 1e-9; refuse a change by over a thousandth."""
     units = np.rint(costs * UNIT)
     off = np.abs(units.sum(axis=1) / UNIT - costs.sum(axis=1)) > costs.sum(axis=1) / 1000
     if off.any():
@@ -169,7 +169,7 @@ class CallTable:
         ----------
         ids : sequence of str, length K
         right : array_like, shape (K, N), or None
-            1 for a right answer, 0 for a wrong one. If None, an answer is right that is the truth.
+            1 for a right answer, 0 for a wrong one. If None, an answer is right if it is the truth.
         confidence : array_like, shape (K, N)
         costs : mapping of str to array_like, shape (K, N) or (K,)
             In their unit. With one value for each model, that is the price of each of its calls.

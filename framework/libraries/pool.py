@@ -49,7 +49,7 @@ class Family:
     seeded : whether the estimator takes a ``random_state``.
     most : number of models after which those of other families are taken first, as this family has
         few different ones.
-    records : number of training records above which it is too slow, unless it is asked for.
+    records : number of training records above which it is too slow to be used unless it is named.
     """
 
     classifier: str | None

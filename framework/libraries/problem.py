@@ -99,7 +99,7 @@ class LibraryProblem(AnsweringProblem, Deployable):
     Raises
     ------
     InputError
-        A label or a cost that the library lacks, or rates of regression.
+        The library lacks a label or a cost, or is for regression, which has no rates.
     """
 
     built: BuildConfig | None = None
@@ -143,7 +143,7 @@ class LibraryProblem(AnsweringProblem, Deployable):
         InputError
             Something is wrong with the library or with another key.
         """
-        from framework.libraries.build import obtain_library  # workers do without it
+        from framework.libraries.build import obtain_library  # not needed by workers
 
         section = measured_as(config.library, config.measure)
         library = obtain_library(section)
@@ -283,7 +283,7 @@ def subgroups_of(section: LibrarySection, column: str | None) -> tuple[Subgroups
             "problem.subgroup: expected together with problem.library.build, found a library that "
             "is read, which has no columns; give build beside path"
         )
-    from framework.libraries.training import record_subgroups  # workers do without it
+    from framework.libraries.training import record_subgroups  # not needed by workers
 
     return record_subgroups(section.build, column, "problem.library.build")
 
@@ -299,7 +299,7 @@ def known_records(
     encoder = None if library.folder is None else load_encoder(library.folder)
     if built is None or encoder is None:
         return None
-    from framework.libraries.training import searched_records  # workers do without it
+    from framework.libraries.training import searched_records  # not needed by workers
 
     searched, labels = searched_records(built, "problem.library.build")
 
@@ -310,13 +310,7 @@ def known_records(
 
 
 def each_name_once(metrics: Sequence[Metric], where: str = "library") -> tuple[Metric, ...]:
-    """Return the metrics of a problem.
-
-    Raises
-    ------
-    InputError
-        A cost of the library has the name of another metric.
-    """
+    """Return the metrics of a problem; refuse a cost with the name of another metric."""
     names = [metric.name for metric in metrics]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

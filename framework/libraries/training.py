@@ -334,7 +334,7 @@ Outcome = tuple[PoolPlan, Trained | str]  # a text is the error of a model that 
 
 
 def train(plan: PoolPlan, data: PoolData) -> Trained:
-    """Train a model on all training records, and before, for each fold, without that fold.
+    """For each fold, train a model without it to predict it; then train one on all records.
 
     It runs on one thread, so that the result does not depend on the number of cores.
 
