@@ -204,12 +204,12 @@ class Reading:
 
 def unusable(values: pd.Series[Any], name: str, wanted: str) -> CellsError:
     """Return the error for values of a feature that cannot be used, with a message per record."""
-    said = f"feature {name!r}: expected {wanted}, found "
+    start = f"feature {name!r}: expected {wanted}, found "
 
     def place(record: Any) -> str:
         return f" in record {record + 1}" if isinstance(record, int) else ""
 
-    return CellsError({i: f"{said}{value!r}{place(i)}" for i, value in values.items()})
+    return CellsError({i: f"{start}{value!r}{place(i)}" for i, value in values.items()})
 
 
 def stripped(column: pd.Series[Any], gaps: Sequence[str] = ()) -> pd.Series[Any]:
@@ -540,9 +540,9 @@ def _left_out(kind: str, advice: str, name: str) -> ColumnInference:
 def describe_columns(inferred: Mapping[str, ColumnInference]) -> tuple[str, ...]:
     """Return one sentence for each doubtful column; more than six of one kind share one."""
     by_kind: dict[str, list[str]] = {}
-    for name, what in inferred.items():
-        if what.kind:
-            kind = what.action.split(";")[0] + what.kind.split(",")[0].split(" such")[0]
+    for name, inference in inferred.items():
+        if inference.kind:
+            kind = inference.action.split(";")[0] + inference.kind.split(",")[0].split(" such")[0]
             by_kind.setdefault(kind, []).append(name)
     notes = []
     for names in by_kind.values():

@@ -184,8 +184,9 @@ def _costs(
         costs = _scale(in_order(config.classes, f"{where}.classes"), config)
     else:
         costs = np.full(len(names), np.nan)
-    usual = np.array([float(name not in shared) for name in names])
-    return np.where(np.isnan(costs), usual if config.default is None else config.default, costs)
+    if config.default is not None:
+        return np.where(np.isnan(costs), config.default, costs)
+    return np.where(np.isnan(costs), [float(name not in shared) for name in names], costs)
 
 
 def _in_order(
@@ -340,7 +341,7 @@ def exact_costs(costs: FloatArray, records: int = 1) -> tuple[IntArray, int]:
     Raises
     ------
     InputError
-        ``sum(units) * records`` or ``scale * records`` would reach 2**62.
+        A sum over so many records might reach 2**62.
     """
     exact = [Fraction(repr(float(cost))) for cost in costs]
     scale = math.lcm(*(cost.denominator for cost in exact))
@@ -465,9 +466,9 @@ def panels_of(
     of = panels.of.copy()
     for number, (name, panel) in enumerate(config.panels.items()):
         place = f"{where}.panels.{name}"
-        taken = [feature for feature in panel.features if feature not in left_out]
-        check_features(taken, names, place)
-        for feature in taken:
+        features = [feature for feature in panel.features if feature not in left_out]
+        check_features(features, names, place)
+        for feature in features:
             i = list(names).index(feature)
             if of[i] >= 0:
                 raise InputError(

@@ -202,11 +202,11 @@ def _units(
         return units, ()
     notes: tuple[str, ...] = ()
     if config.copies is None:
-        said = f"{copies:,} of {n:,} records have the features of another one and "
+        start = f"{copies:,} of {n:,} records have the features of another one and "
         if 2 * copies > n:  # features of few values: equal records are other individuals
             why = "are divided as they fall; split.copies: together where they are copies"
-            return units, (said + why,)
-        notes = (f"{said}stay together with it in folds; split.copies: apart divides them",)
+            return units, (start + why,)
+        notes = (f"{start}stay together with it in folds; split.copies: apart divides them",)
     if group is None:
         return rows, notes
     from scipy.sparse import coo_array
@@ -214,8 +214,8 @@ def _units(
 
     # groups that have equal records are one unit: rows are linked if one group has both of them
     links = coo_array((np.ones(n), (units, rows)), shape=(n, n)).tocsr()
-    both = connected_components(links.T @ links, directed=False)[1]
-    return pd.factorize(both[rows])[0].astype(np.int64), notes
+    component_of = connected_components(links.T @ links, directed=False)[1]
+    return pd.factorize(component_of[rows])[0].astype(np.int64), notes
 
 
 def _times(column: pd.Series[Any], where: str) -> FloatArray:
@@ -262,8 +262,8 @@ def _cuts(times: FloatArray, shares: FloatArray, wanted: str, where: str) -> Int
     start = 0
     for part, share in enumerate(np.cumsum(shares)):
         last = len(values) - (parts - part)  # leave a time for each part to come
-        near = np.abs(ends[start : last + 1] - round(share * len(times), 9))
-        stop = len(values) if part == parts - 1 else start + int(near.argmin()) + 1
+        distances = np.abs(ends[start : last + 1] - round(share * len(times), 9))
+        stop = len(values) if part == parts - 1 else start + int(distances.argmin()) + 1
         part_of_value[start:stop] = part
         start = stop
     return part_of_value[number.ravel()]

@@ -311,7 +311,7 @@ class Encoder:
         """Return a number for each feature of each record, float64 (n, features).
 
         Values that are encoded alike have equal numbers, to the bit: 4 and 4.0, a missing value and
-        its median. The numbers depend on no other record, and not on the order of columns.
+        the median. The numbers depend on no other record, and not on the order of columns.
 
         Raises
         ------

@@ -38,7 +38,7 @@ _WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
 TABLE_ENDINGS = (*CSV_ENDINGS, ".parquet")
 SEPARATORS = (",", ";", "\t", "|")
 
-_PACKED = 4  # roughly so many times as large as a gzipped file is the table in it
+_PACKED = 4  # a gzipped table is roughly so many times as large when it is unpacked
 _VALUE = 8  # bytes of a number
 
 

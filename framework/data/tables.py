@@ -250,17 +250,17 @@ def _features(
         names = [name for name in names if name in options.columns]
     inferred = {name: options.inferred(frame[name], name) for name in names}
     described = describe_columns(inferred)
-    taken = [name for name in names if not inferred[name].left_out]
-    if not taken:
+    used = [name for name in names if not inferred[name].left_out]
+    if not used:
         reasons = "".join(f"; {note}" for note in described)
         raise InputError(
             f"{place}: expected feature columns beside the target, found none{reasons}"
         )
-    readings = {name: what.reading for name, what in inferred.items() if what.reading is not None}
+    readings = {n: column.reading for n, column in inferred.items() if column.reading is not None}
     features = pd.DataFrame(
-        {n: _feature(frame[n], n, options, readings.get(n), place) for n in taken}
+        {n: _feature(frame[n], n, options, readings.get(n), place) for n in used}
     )
-    shown = [c for c in frame.columns if c in taken or c == options.identifier]
+    shown = [c for c in frame.columns if c in used or c == options.identifier]
     # examples of low and of high targets, evenly spread
     order = np.argsort(target, kind="stable")
     examples = np.linspace(0, len(order) - 1, min(_EXAMPLES, len(order))).astype(np.int64)
@@ -271,7 +271,7 @@ def _features(
         "fingerprint": _fingerprint(features, classes, target, options.max_categories),
         "readings": readings,
         "max_categories": options.max_categories,
-        "left_out": tuple(str(c) for c in frame.columns if c not in taken),
+        "left_out": tuple(str(c) for c in frame.columns if c not in used),
         "identifier": options.identifier,
         "notes": (*notes, *described),
         "example": json_columns(frame[shown].iloc[order[examples]]),

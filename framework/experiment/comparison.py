@@ -99,16 +99,16 @@ def compare(
     for name, places in zip(names, by_problem.values(), strict=True):
         runs = _unique([_run(p, labels[p.path], judge, records) for p in places])
         roles = places[0].roles()
-        wanted = None
+        reference_losses = None
         if reference is not None:
-            wanted = _losses(Front.load(reference, roles), records)
-            wanted = wanted[nondominated(wanted)]
+            reference_losses = _losses(Front.load(reference, roles), records)
+            reference_losses = reference_losses[nondominated(reference_losses)]
         cases.append(
             compare_case(
                 name,
                 runs,
                 roles,
-                reference=wanted,
+                reference=reference_losses,
                 reference_text=str(reference or ""),
                 anchors=places[0].anchors(),
                 shown=indicators,

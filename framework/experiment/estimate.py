@@ -119,10 +119,10 @@ def refuse_too_large(needed: int, limit: float | None, what: str) -> None:
     allowed = _CLEARLY * machine_memory() if limit is None else 1e9 * limit
     if needed <= allowed:
         return
-    there = "of this machine" if limit is None else "that memory_limit allows"
+    source = "of this machine" if limit is None else "that memory_limit allows"
     allowed = machine_memory() if limit is None else allowed
     raise InputError(
-        f"memory: expected a run that fits into the {allowed / 1e9:,.1f} GB {there}, found about "
+        f"memory: expected a run that fits into the {allowed / 1e9:,.1f} GB {source}, found about "
         f"{needed / 1e9:,.1f} GB {what}; take fewer columns, records or evaluations, or set "
         f"memory_limit to more GB"
     )

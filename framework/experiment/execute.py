@@ -238,9 +238,9 @@ def followed(
     returns a callback or None. With ``start`` they are started here: for an experiment or a sweep
     there is no driver to do it.
     """
-    seen = config if options.track else config.model_copy(update={"tracking": None})
-    made = [registry.load("callbacks", name)(run_dir, seen) for name in registry.names("callbacks")]
-    callbacks = [callback for callback in made if callback is not None]
+    tracked = config if options.track else config.model_copy(update={"tracking": None})
+    makers = [registry.load("callbacks", name) for name in registry.names("callbacks")]
+    callbacks = [callback for make in makers if (callback := make(run_dir, tracked)) is not None]
     for callback in callbacks if start else ():
         callback.on_start()
     try:

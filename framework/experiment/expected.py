@@ -243,18 +243,18 @@ def class_weights(
         raise InputError(
             f"prior: expected a share of each class ({', '.join(names)}), found {shown}"
         )
-    wanted = np.array([shares[name] for name in names])
-    if not (wanted > 0).all() or abs(wanted.sum() - 1) > _ROUNDED:
+    target = np.array([shares[name] for name in names])
+    if not (target > 0).all() or abs(target.sum() - 1) > _ROUNDED:
         raise InputError(f"prior: expected shares above 0 that add up to 1, found {shown}")
     counts = np.bincount(truth, outcomes.counted, minlength=len(names))
     if not counts.all():
         missing = names[int(counts.argmin())]
         raise InputError(f"prior: expected records of each class, found none of {missing!r}")
-    each = wanted / counts  # the weight of a record by class, before it is made a whole number
+    each = target / counts  # the weight of a record by class, before it is made a whole number
     together, smallest = float(each @ np.bincount(truth)), float(each.min())
     total = max(_LEAST_TOTAL, _FOR_A_RECORD * len(truth), _LEAST_UNITS * together / smallest)
     if total > _MOST_TOTAL:
-        least = wanted[each.argmin()] / smallest * together * _LEAST_UNITS / _MOST_TOTAL
+        least = target[each.argmin()] / smallest * together * _LEAST_UNITS / _MOST_TOTAL
         raise InputError(
             f"prior: expected shares of at least {least:.1g}, smaller ones cannot be counted, "
             f"found {shown}"
@@ -321,9 +321,9 @@ def with_expected(front: Front, resampled: Evidence) -> tuple[Front, dict[str, A
 def expectation(resampled: Evidence, front: Front, position: int, **rule: Any) -> Expectation:
     """Return what to expect of the solution at a position, which a rule of ``choose`` picked."""
     chosen_by = Rule(front, **rule)
-    at = int(resampled.positions(front.ids[position : position + 1])[0])
-    spread = {name: of[position] for name, of in resampled.spreads(front).items()}
-    return replace(expect(resampled.resamples, chosen_by, at, spread), beside=resampled.beside)
+    design = int(resampled.positions(front.ids[position : position + 1])[0])
+    spread = {name: column[position] for name, column in resampled.spreads(front).items()}
+    return replace(expect(resampled.resamples, chosen_by, design, spread), beside=resampled.beside)
 
 
 def mixture_expectation(
@@ -411,8 +411,8 @@ def sure_front(
             "a limit lies at the edge of what can be reached, where much of what passes is luck: "
             f"the tightest that a solution meets so surely is {' or '.join(near)}"
         )
-        some = Front(front.rows.take(passing), front.roles, front.gene_names)
-        return Sure(some, share, edge if near else "")
+        sure = Front(front.rows.take(passing), front.roles, front.gene_names)
+        return Sure(sure, share, edge if near else "")
     text = ", ".join(map(str, conditions))
     best = int(np.argmax(np.where(claimed, met, -1.0)))
     surest = (

@@ -90,8 +90,8 @@ def _moments(journal: Journal, roles: Roles) -> Iterator[Moment]:
     ends: IntArray = np.cumsum([len(batch) for batch, _ in journal.batches()])
     if not len(ends):
         return
-    wanted = np.geomspace(ends[0], ends[-1], _MOMENTS)
-    stops = set((np.searchsorted(ends, wanted + 0.5, side="left") - 1).clip(0).tolist())
+    evaluations = np.geomspace(ends[0], ends[-1], _MOMENTS)
+    stops = set((np.searchsorted(ends, evaluations + 0.5, side="left") - 1).clip(0).tolist())
     stops.add(len(ends) - 1)
     archive = Archive(roles)
     waiting: list[Evaluated] = []
@@ -156,6 +156,6 @@ def read_progress_log(file: Path) -> list[Point]:
     with suppress(OSError):
         for line in read_text(file, JSON_BYTES).splitlines():
             with suppress(ValueError, TypeError):
-                done, at, values = parse_json(line)
-                points.append(Point(int(done), float(at), dict(values)))
+                done, moment, values = parse_json(line)
+                points.append(Point(int(done), float(moment), dict(values)))
     return points

@@ -197,8 +197,8 @@ def run_many(
                 with suppress(OSError):  # its directory may be what is wrong
                     cut_off = {"status": INTERRUPTED, "error": reason}
                     run_dir.write_summary(run_dir.summary() | cut_off)
-            left = executor.seconds_left(total - done - len(failed))
-            ended(Ended(run, run_dir.summary(), error, done, total, left))
+            seconds_left = executor.seconds_left(total - done - len(failed))
+            ended(Ended(run, run_dir.summary(), error, done, total, seconds_left))
         return failed, executor.incidents()
 
 

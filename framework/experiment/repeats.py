@@ -51,7 +51,7 @@ def run_repeats(
         elif not no_result(ended.error):
             raise ended.error
 
-    left, incidents = run_many(
+    failed, incidents = run_many(
         todo,
         run_dir,
         config.model_copy(update={"workers": workers}),
@@ -60,11 +60,12 @@ def run_repeats(
         report=report,
         ended=tell,
     )
-    if left:
-        run_dir.write_summary({"status": INTERRUPTED, "left": left, "incidents": dict(incidents)})
+    if failed:
+        run_dir.write_summary({"status": INTERRUPTED, "left": failed, "incidents": dict(incidents)})
         raise ClusterError(
-            f"{len(left)} of {config.repeats} repeats could not be run ({next(iter(left.values()))}"
-            f"); the others are kept: `paretolab resume {run_dir.path}` tries these again"
+            f"{len(failed)} of {config.repeats} repeats could not be run "
+            f"({next(iter(failed.values()))}); the others are kept: `paretolab resume "
+            f"{run_dir.path}` tries these again"
         )
     seconds = round(time.perf_counter() - started, 3)
     return conclude_repeats(config, problem, run_dir, incidents=dict(incidents), wall_s=seconds)

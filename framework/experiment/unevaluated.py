@@ -97,10 +97,10 @@ def searched_again(
     designs, most = [spots], min(len(X), int(_AGAIN / (_SEARCHES * outcomes.records)))
     for weights in Resamples(outcomes, seed, _SEARCHES).weights.T:
         search, count = made(), 0
-        while count < most and (asked := search.ask()) is not None:
-            search.tell(_evaluated(problem, asked, count, weights[:, np.newaxis], seed))
-            designs.append(asked)
-            count += len(asked)
+        while count < most and (proposed := search.ask()) is not None:
+            search.tell(_evaluated(problem, proposed, count, weights[:, np.newaxis], seed))
+            designs.append(proposed)
+            count += len(proposed)
     others = _without(np.concatenate(designs), np.concatenate([spots, X]))
     looked = np.concatenate([spots, others])
     return others[_best(problem, front, looked, len(spots), seed)[len(spots) :]]
@@ -112,8 +112,8 @@ def _evaluated(problem: Problem, X: Array, first: int, weights: Array, seed: int
     outcomes = problem.outcomes(X)
     assert outcomes is not None
     values = dict(batch.values)
-    for name, of in outcomes.metrics(weights).items():
-        values[name] = np.where(batch.ok, of[:, 0], np.nan)
+    for name, column in outcomes.metrics(weights).items():
+        values[name] = np.where(batch.ok, column[:, 0], np.nan)
     return replace(batch, values=values)
 
 

@@ -128,20 +128,20 @@ def build_library(
     identity = _identity(config, prepared.about)
     target = folder or _cache_folder(config.name, identity, where)
     if not (target / LIBRARY_FILE).is_file():
-        what = f"the library {config.name} ({config.models} models)"
-        if is_put_off(what):
-            raise NotBuiltError(f"{where}: {what} is not built yet")
+        description = f"the library {config.name} ({config.models} models)"
+        if is_put_off(description):
+            raise NotBuiltError(f"{where}: {description} is not built yet")
     with closing(display or Display(transient=True)) as display, _alone(target, identity, display):
         if (target / LIBRARY_FILE).is_file():
             return load_library(target)
-        wanted = plans(
+        planned = plans(
             config.families, config.models, config.seed, config.task, len(data.y), config.balanced
         )
         write_whole(target / ENCODER_FILE, json.dumps(prepared.encoder.to_json()))
         write_whole(target / EXAMPLE_FILE, prepared.example.to_csv(index=False))
         train = partial(train_all, workers=workers, address=address, config=cluster)
-        _train(wanted, data, target, train, display)
-        ready = [plan for plan in wanted if (target / MODELS / plan.id).is_dir()]
+        _train(planned, data, target, train, display)
+        ready = [plan for plan in planned if (target / MODELS / plan.id).is_dir()]
         if not ready:
             raise InputError(
                 f"{where}: expected a model that can be trained, found none: {_first_error(target)}"
@@ -156,7 +156,7 @@ def build_library(
         for plan in ready if config.keep_models else ():  # the table has them now
             for part in _PARTS:
                 (target / MODELS / plan.id / f"{part}.npy").unlink(missing_ok=True)
-    failed = len(wanted) - len(ready)
+    failed = len(planned) - len(ready)
     hint = f"; {failed} could not be trained, see {target / FAILED}" if failed else ""
     display.message(f"library: {len(ready)} models in {target}{hint}")
     return library
@@ -239,7 +239,7 @@ def _difference(present: Any, identity: Mapping[str, Any]) -> str:
 
 
 def _train(
-    wanted: Sequence[PoolPlan],
+    planned: Sequence[PoolPlan],
     data: PoolData,
     target: Path,
     train: Callable[..., Iterator[Outcome]],
@@ -247,14 +247,14 @@ def _train(
 ) -> None:
     for folder in (MODELS, FAILED):
         (target / folder).mkdir(exist_ok=True)
-    left = [
+    remaining = [
         plan
-        for plan in wanted
+        for plan in planned
         if not (target / MODELS / plan.id).is_dir()
         and not (target / FAILED / f"{plan.id}.json").is_file()
     ]
-    done = len(wanted) - len(left)
-    for plan, outcome in train(left, data, report=display.message):
+    done = len(planned) - len(remaining)
+    for plan, outcome in train(remaining, data, report=display.message):
         if isinstance(outcome, str):
             note = {"id": plan.id, **plan.config, "error": outcome}
             write_whole(target / FAILED / f"{plan.id}.json", json.dumps(note, indent=1))
@@ -262,7 +262,7 @@ def _train(
         else:
             _keep(plan, outcome, target / MODELS / plan.id)
         done += 1
-        _show(display, "trained", done, len(wanted), plan.id)
+        _show(display, "trained", done, len(planned), plan.id)
 
 
 def _show(display: Display, what: str, done: int, total: int, name: str) -> None:
@@ -300,15 +300,15 @@ def _measured(
     by_model = {
         plan.id: read_object(about_file(plan.id), "what is known of a model") for plan in ready
     }
-    left = {
+    unmeasured = {
         name: target / MODELS / name / MODEL_FILE
         for name, about in by_model.items()
         if "costs" not in about
     }
     records = data.test if len(data.test) else data.design
-    measured = measure(left, records, values=data.classes is None, latency=latency)
-    for i, (name, costs) in enumerate(measured, start=len(ready) - len(left) + 1):
-        by_model[name]["costs"] = {**costs, "disk": left[name].stat().st_size / 1e6}
+    measured = measure(unmeasured, records, values=data.classes is None, latency=latency)
+    for i, (name, costs) in enumerate(measured, start=len(ready) - len(unmeasured) + 1):
+        by_model[name]["costs"] = {**costs, "disk": unmeasured[name].stat().st_size / 1e6}
         write_whole(about_file(name), json.dumps(by_model[name], indent=1))
         _show(display, "measured", i, len(ready), name)
     return {

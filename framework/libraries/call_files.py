@@ -90,8 +90,8 @@ def calls_of(
     has_confidence = any(_SURE in parts[m] for m in models)
     if has_confidence:
         _all_have(parts, _SURE, where)
-    named = dict.fromkeys(what for m in models for what in parts[m])
-    kinds = [what for what in named if what not in (_RIGHT, _SURE, _ANSWER)]
+    named = dict.fromkeys(field for m in models for field in parts[m])
+    kinds = [field for field in named if field not in (_RIGHT, _SURE, _ANSWER)]
     kinds.sort(key=lambda kind: kind != "cost")  # models are ordered by the first cost
     costs: dict[str, Any] = {}
     for kind in kinds:
@@ -122,24 +122,24 @@ def _columns(frame: pd.DataFrame) -> dict[str, dict[str, str]]:
     """Return the columns of each model by what they hold, ``{MODEL: {"cost": "MODEL:cost"}}``."""
     parts: dict[str, dict[str, str]] = {}
     for column in map(str, frame.columns):
-        model, mark, what = column.rpartition(":")
+        model, mark, field = column.rpartition(":")
         if mark and model:
-            parts.setdefault(model, {})[what] = column
+            parts.setdefault(model, {})[field] = column
     return parts
 
 
-def _all_have(parts: Mapping[str, Mapping[str, str]], what: str, where: str) -> None:
+def _all_have(parts: Mapping[str, Mapping[str, str]], field: str, where: str) -> None:
     columns = [column for columns in parts.values() for column in columns.values()]
-    require_columns([f"{model}:{what}" for model in parts], columns, where)
+    require_columns([f"{model}:{field}" for model in parts], columns, where)
 
 
 def _stacked(
     frame: pd.DataFrame,
     parts: Mapping[str, Mapping[str, str]],
-    what: str,
+    field: str,
     turned: Callable[[pd.Series[Any]], pd.Series[Any]] | None = None,
 ) -> Any:
-    columns = [frame[columns_of[what]] for columns_of in parts.values()]
+    columns = [frame[columns_of[field]] for columns_of in parts.values()]
     return np.stack([(turned(c) if turned else c).to_numpy() for c in columns])
 
 

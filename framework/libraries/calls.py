@@ -376,12 +376,12 @@ class CallTable:
                 raise InputError(
                     f"{other.name}: expected the costs of {self.name}, found no {name!r}"
                 )
-        both = set(self.records or ()) & set(other.records or ())
-        if both:
+        shared = set(self.records or ()) & set(other.records or ())
+        if shared:
             raise InputError(
                 f"{other.name}: expected records that are not in {self.name}, found "
-                f"{len(both)} in both ({min(both)!r}, say); a promise on records that a search has "
-                "seen is none"
+                f"{len(shared)} in both ({min(shared)!r}, say); a promise on records that a search "
+                "has seen is none"
             )
         same = other.only(self.ids)
         if self.records is None or other.records is None:
@@ -392,9 +392,9 @@ class CallTable:
             extra = [label for label in same.labels if str(label) not in places]
             labels = (*self.labels, *extra)
             places |= {str(label): len(self.labels) + i for i, label in enumerate(extra)}
-            to = np.array([places[str(label)] for label in same.labels] or [0])
-            truth = None if same.truth is None else np.where(same.truth < 0, -1, to[same.truth])
-            same = replace(same, answers=to[codes], truth=truth, labels=labels)
+            new = np.array([places[str(label)] for label in same.labels] or [0])
+            truth = None if same.truth is None else np.where(same.truth < 0, -1, new[same.truth])
+            same = replace(same, answers=new[codes], truth=truth, labels=labels)
         return same
 
     def _check_new(self, same: CallTable) -> None:
@@ -435,7 +435,7 @@ def _codes(values: Any, labels: tuple[Any, ...]) -> IntArray:
     return np.array(codes, dtype=np.int64).reshape(plain.shape)
 
 
-def _numbers(values: Any, what: str) -> FloatArray:
+def _numbers(values: Any, where: str) -> FloatArray:
     raw = np.asarray(values)
     if raw.dtype.kind in "OUS":
         for value in raw.ravel().tolist():
@@ -443,7 +443,7 @@ def _numbers(values: Any, what: str) -> FloatArray:
                 float(value)
             except (TypeError, ValueError) as error:
                 raise InputError(
-                    f"{what}: expected numbers, found the text {value!r}; write amounts without "
+                    f"{where}: expected numbers, found the text {value!r}; write amounts without "
                     "currency and thousands marks"
                 ) from error
     return np.asarray(raw, dtype=np.float64)

@@ -148,15 +148,15 @@ def checked_predictions(
 def _check_shape(
     array: Array, models: int, records: int, classes: tuple[Any, ...] | None, where: str
 ) -> None:
-    wanted: list[tuple[int, ...]] = [(models, records)]
+    shapes: list[tuple[int, ...]] = [(models, records)]
     if classes is not None and len(classes) == 2:
-        wanted.append((models, records, 2))
+        shapes.append((models, records, 2))
     elif classes is not None:
-        wanted = [(models, records, len(classes))]
-    if array.shape not in wanted:
+        shapes = [(models, records, len(classes))]
+    if array.shape not in shapes:
         meant = "models, records" + (", classes" if classes is not None else "")
         raise InputError(
-            f"{where}: expected shape {' or '.join(map(str, wanted))} ({meant}), found "
+            f"{where}: expected shape {' or '.join(map(str, shapes))} ({meant}), found "
             f"{array.shape}"
         )
 

@@ -251,7 +251,7 @@ class Library:
         target = Path(folder).absolute()
         if (target / LIBRARY_FILE).exists():
             raise InputError(f"{target}: expected a folder without a library, found one in it")
-        made = not target.exists()
+        is_new = not target.exists()
         try:
             target.mkdir(parents=True, exist_ok=True)
             with room_in(target) as room:
@@ -261,7 +261,7 @@ class Library:
                     if source.exists():
                         os.replace(source, target / source.name)
         except OSError as error:
-            if made:
+            if is_new:
                 shutil.rmtree(target, ignore_errors=True)
             raise InputError(
                 f"{target}: expected a place to write a library, found: {error.strerror or error}"

@@ -302,13 +302,13 @@ def _latencies(predict: Callable[[Any], object], records: Any) -> dict[str, floa
     """
     by_name: dict[str, list[float]] = {name: [] for name in LATENCY_UNITS}
     for size, calls in _CALLS.items():
-        asked = [records[i : i + 1] for i in range(calls)] if size == 1 else [records] * calls
-        predict(asked[0])
+        batches = [records[i : i + 1] for i in range(calls)] if size == 1 else [records] * calls
+        predict(batches[0])
         for _ in range(_ROUNDS):
             took, begin = [], time.process_time()
-            for some in asked:
+            for batch in batches:
                 start = time.perf_counter()
-                predict(some)
+                predict(batch)
                 took.append(time.perf_counter() - start)
             if size == BATCH:
                 by_name[f"cpu_time_{size}"].append((time.process_time() - begin) / calls)

@@ -230,7 +230,7 @@ def _answered_records(
     library: Library, positive: int, subgroups: Sequence[Subgroups]
 ) -> dict[Part, Records | None]:
     """Return the records of a library that candidates answer, by part; ``positive`` may be -1."""
-    codes: list[IntArray | None] = [of.codes for of in subgroups] or [None, None]
+    codes: list[IntArray | None] = [part.codes for part in subgroups] or [None, None]
     classes, names = tuple(library.classes or ()), subgroups[0].names if subgroups else ()
     searched = Records(
         library.y_validation,
@@ -325,10 +325,10 @@ def describe(library: Library, fingerprint: str) -> Mapping[str, Any]:
     """Return name, size and classes of a library, as :class:`framework.problem.Described` says."""
     tested = 0 if library.y_test is None else len(library.y_test)
     records = library.records
-    seen: dict[str, Any] = {"validation": records}
+    sizes: dict[str, Any] = {"validation": records}
     if library.folds:
         times = f", {library.repeats} times" if library.repeats > 1 else ""
-        seen = {
+        sizes = {
             "out_of_fold": records,
             "measured": f"out-of-fold on {records:,} records",
             "measure": f"cross-validation, {library.folds} folds{times}",
@@ -338,7 +338,7 @@ def describe(library: Library, fingerprint: str) -> Mapping[str, Any]:
         "source": str(library.folder or "a library in memory"),
         "fingerprint": fingerprint,
         "records": records + tested,
-        **seen,
+        **sizes,
         "test": tested,
         "models": len(library),
         "classes": [str(label) for label in library.classes or ()],
