@@ -206,7 +206,7 @@ def load_config(
     Raises
     ------
     InputError
-        Something is wrong with it, or it does what nobody granted (see
+        Something is wrong with it, or it needs a permission that it lacks (see
         :mod:`framework.security.policy`); the message has one line for each error.
     """
     path = Path(path)

@@ -152,10 +152,12 @@ def evidence_of(
     ids = np.concatenate([piece.ids for piece in pieces])
     X = np.concatenate([piece.X for piece in pieces])
     check_genomes(problem, X, "the journal")
+    # each design once, as its first candidate
     order = np.argsort(ids)
     _, first = np.unique(row_codes(X[order]), return_index=True)
     order = order[np.sort(first)]
     ids, X = ids[order], np.ascontiguousarray(X[order])
+    # designs that were not evaluated follow, with ids of their own; resamples have their metrics
     others = X[:0] if beside is None else beside(problem, X)
     X = np.concatenate([X, others])
     ids = np.concatenate([ids, ids[-1] + 1 + np.arange(len(others))])

@@ -123,7 +123,7 @@ def check_names(
     Raises
     ------
     InputError
-        A name is unknown, a line each.
+        Names are unknown; the message has a line for each.
     """
     indicators, listed = registry.names("indicators"), True
     for problem in {c.problem.kind: c.problem.registered_class for c in cases.values()}.values():
