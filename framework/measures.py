@@ -202,7 +202,7 @@ class Matthews(NamedTuple):
 
 @dataclass(frozen=True)
 class OverClasses:
-    """The mean or the least of one ratio per class, over the classes that have records.
+    """The mean or the least of one ratio per class, over the classes for which it is defined.
 
     Attributes
     ----------
@@ -216,7 +216,7 @@ class OverClasses:
     least: bool = False
 
     def of(self, sums: Sums) -> FloatArray:
-        """Return the mean or least ratio, shape (n, b); 0 where no class has records."""
+        """Return the mean or the least ratio, shape (n, b); 0 where none is defined."""
         present = np.stack([sums.present(ratio.about) for ratio in self.ratios])
         values = np.stack([ratio.of(sums) for ratio in self.ratios])
         if self.least:

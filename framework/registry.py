@@ -61,7 +61,7 @@ def load(group: Group, name: str) -> Any:
     Raises
     ------
     InputError
-        The name is unknown (the nearest one is suggested), or the class cannot be imported.
+        The name is unknown (the nearest one is suggested), or its object cannot be imported.
     """
     entries = _entries(group)
     if name not in entries:

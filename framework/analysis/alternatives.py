@@ -93,10 +93,7 @@ class Compared:
         return gain.low > 0 and 2 * gain.points >= len(self.points)
 
     def decisive(self) -> tuple[str, Gain]:
-        """Return the objective, and its gain, that best shows whether the alternative is beaten.
-
-        It is the surest gain of those that win; without any, the gain at the most points.
-        """
+        """Return an objective and its gain: the surest that wins, else that of the most points."""
 
         def key(item: tuple[str, Gain]) -> tuple[bool, float, float]:
             gain = item[1]

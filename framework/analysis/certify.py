@@ -25,9 +25,7 @@ Samples = Mapping[str, Sequence[Sample]]
 
 
 def p_value(sample: Sample, limit: Condition) -> float:
-    """Return the p-value of "the true mean breaks the limit".
-
-    It is an upper bound on the probability of so good a sample if that were so.
+    """Return the p-value of "the true mean breaks the limit", given this sample.
 
     Parameters
     ----------

@@ -514,6 +514,7 @@ def lower_envelope(starts: FloatArray, slopes: FloatArray, end: float) -> list[R
     t = 0.0
     ranges: list[Range] = []
     best = int(np.lexsort((slopes, starts))[0])
+    # from the lowest line at t go on to the line that is the first to fall below it
     while True:
         falls = slopes[best] - slopes
         with np.errstate(divide="ignore", invalid="ignore"):

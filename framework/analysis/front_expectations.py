@@ -165,14 +165,8 @@ def _leaders(losses: FloatArray, drawn: FloatArray, order: IntArray) -> IntArray
 
     Two solutions are told apart if they differ in some objective by more than 1.96 standard errors
     of the difference. The first solution in ``order`` leads all those that are not told apart from
-    it; the first of the rest leads the next group; and so on.
-
-    Parameters
-    ----------
-    losses : numpy.ndarray of float64, shape (objectives, n)
-    drawn : numpy.ndarray of float64, shape (objectives, n, resamples)
-        The same in resamples.
-    order : numpy.ndarray of int64, shape (n,)
+    it; the first of the rest leads the next group; and so on. ``losses`` are (objectives, n),
+    ``drawn`` the same in resamples (objectives, n, resamples), ``order`` positions (n,).
     """
     leaders = np.full(len(order), -1, dtype=np.int64)
     left, errors = order, drawn.std(axis=2)

@@ -148,7 +148,7 @@ def _wilcoxon(a: FloatArray, b: FloatArray) -> float:
     if difference.size > _EXACT:
         return float(stats.wilcoxon(difference, method="asymptotic").pvalue)
     doubled = np.rint(2 * stats.rankdata(np.abs(difference))).astype(np.int64)  # ties have halves
-    ways = np.zeros(doubled.sum() + 1)
+    ways = np.zeros(doubled.sum() + 1)  # number of assignments, by the sum of positive ranks
     ways[0] = 1.0
     for rank in doubled:
         ways[rank:] += ways[:-rank].copy()
