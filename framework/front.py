@@ -362,12 +362,14 @@ class Front:
         try:
             columns = columns_of(Path(path))
         except (OSError, ValueError, csv.Error, OverflowError) as error:
-            raise InputError(f"{path}: expected a front, found {error}") from error
+            raise InputError(f"{path}: expected a front, found none to read ({error})") from error
         lacking = [name for name in ("id", *roles.metrics) if name not in columns]
         if lacking:
             raise InputError(f"{path}: expected a front with a column {lacking[0]!r}, found none")
-        genes = [name for name in columns if name.startswith(GENE_PREFIX)]
         ids = columns["id"]
+        if ids.dtype != np.int64:
+            raise InputError(f"{path}: expected whole numbers in column 'id', found others")
+        genes = [name for name in columns if name.startswith(GENE_PREFIX)]
         rows = Evaluated(
             ids,
             np.column_stack([columns[name] for name in genes])
@@ -474,6 +476,8 @@ def columns_of(path: Path) -> dict[str, Array]:
         The file cannot be read, or is no table of numbers.
     """
     text = read_text(path, _MOST_BYTES)
+    if not text:
+        raise ValueError("the file is empty")
     header, *rows = csv.reader(StringIO(text, newline=""))
     if not all(len(row) == len(header) for row in rows):
         raise ValueError("rows of other lengths than the first")

@@ -183,7 +183,10 @@ def test_load_says_what_is_wrong(tmp_path):
     with pytest.raises(InputError, match=r"front\.csv: expected a front"):
         Front.load(path, roles(2))
     path.touch()
-    with pytest.raises(InputError, match=r"front\.csv: expected a front"):
+    with pytest.raises(InputError, match=r"front\.csv: expected a front, .*empty"):
+        Front.load(path, roles(2))
+    path.write_text("id,a,b,c,d\n0.5,1,1,1,1\n")
+    with pytest.raises(InputError, match="whole numbers in column 'id'"):
         Front.load(path, roles(2))
     path.write_text("id,a\n0,0.5\n")
     with pytest.raises(InputError, match="column 'b'"):
@@ -273,7 +276,7 @@ def test_numbers_come_back_exactly(tmp_path):
 def test_what_is_no_table_of_numbers_is_refused(tmp_path, text):
     path = tmp_path / "numbers.csv"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"expected|rows|convert"):
+    with pytest.raises(ValueError, match=r"empty|rows|convert"):
         columns_of(path)
 
 

@@ -54,6 +54,8 @@ def _log_p(sample: Sample, limit: Condition) -> float:
     n = sample.records
     if sample.share:
         return float(binom.logcdf(round(mean * n), n, bound))
+    # min(exp(-n h1(min(mean, bound), bound)), e P[Bin(n, bound) <= ceil(n mean)]), where
+    # h1(a, b) = a log(a / b) + (1 - a) log((1 - a) / (1 - b))
     low = min(mean, bound)
     hoeffding = -n * (
         (low * math.log(low / bound) if low > 0 else 0.0)

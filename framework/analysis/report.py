@@ -247,7 +247,7 @@ def early_stops(comparison: Comparison) -> list[str]:
     for case in comparison.cases:
         for run in case.runs:
             if run.stopped not in _BOUNDS:
-                # figures of the single run follow in brackets
+                # a reason may end with figures of one run, in brackets
                 reason = run.stopped.partition(" (")[0] if several else run.stopped
                 ended.setdefault(reason, {}).setdefault(run.method, []).append(case.name)
     sentences = []

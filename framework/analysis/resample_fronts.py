@@ -210,7 +210,7 @@ def _sort_in(
                     numbers[b, at] = numbers[b, size]
                 else:
                     at += 1
-            if beaten:
+            if beaten:  # its rejecter moves halfway to the beginning of the front
                 fore = at // 2
                 for k in range(m):
                     front[at, k], front[fore, k] = front[fore, k], front[at, k]
