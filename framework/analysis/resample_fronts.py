@@ -195,26 +195,26 @@ def _sort_in(
         for i in range(n):
             if not allowed[i, b]:
                 continue
-            at, beaten = 0, False
-            while at < size and not beaten:
+            member, beaten = 0, False
+            while member < size and not beaten:
                 worse = better = False
                 for k in range(m):
-                    worse |= losses[b, i, k] > front[at, k]
-                    better |= losses[b, i, k] < front[at, k]
+                    worse |= losses[b, i, k] > front[member, k]
+                    better |= losses[b, i, k] < front[member, k]
                 if not better:
                     beaten = True
                 elif not worse:  # the candidate dominates this member: the last one replaces it
                     size -= 1
                     for k in range(m):
-                        front[at, k] = front[size, k]
-                    numbers[b, at] = numbers[b, size]
+                        front[member, k] = front[size, k]
+                    numbers[b, member] = numbers[b, size]
                 else:
-                    at += 1
+                    member += 1
             if beaten:  # its rejecter moves halfway to the beginning of the front
-                fore = at // 2
+                middle = member // 2
                 for k in range(m):
-                    front[at, k], front[fore, k] = front[fore, k], front[at, k]
-                numbers[b, at], numbers[b, fore] = numbers[b, fore], numbers[b, at]
+                    front[member, k], front[middle, k] = front[middle, k], front[member, k]
+                numbers[b, member], numbers[b, middle] = numbers[b, middle], numbers[b, member]
                 continue
             for k in range(m):
                 front[size, k] = losses[b, i, k]
