@@ -70,7 +70,13 @@ class PymooSearch(SteadyState):
     def __init__(self, problem: Problem, roles: Roles, **options: Any) -> None:
         super().__init__(problem, roles, **options)
         self._limits = roles.limits()
-        self._search = self._make_search()
+        self._search = self._pymoo(
+            self.population,
+            sampling=_Init(self._moves),
+            crossover=_Recombine(self._moves),
+            mutation=_Mutate(self._moves),
+            eliminate_duplicates=True,
+        )
         self._search.setup(
             PymooProblem(
                 n_var=self.space.d,
@@ -92,15 +98,6 @@ class PymooSearch(SteadyState):
     @abstractmethod
     def _pymoo(self, population: int, **parts: Any) -> Any:
         """Return pymoo's algorithm with a population size and the operators ``parts``."""
-
-    def _make_search(self) -> Any:
-        return self._pymoo(
-            self.population,
-            sampling=_Init(self._moves),
-            crossover=_Recombine(self._moves),
-            mutation=_Mutate(self._moves),
-            eliminate_duplicates=True,
-        )
 
     def propose(self) -> Array | None:
         """Return the children of the next generation, (at most population, d), or of a step."""

@@ -91,10 +91,6 @@ class SteadyState(Algorithm):
         """Return ``n`` genomes without parents, shape (n, d)."""
         return self._moves.first(n, self.rng)
 
-    def scattered(self, n: int) -> Array:
-        """Return ``n`` random genomes, shape (n, d), which are used where no child is new."""
-        return self._moves.scatter(n, self.rng)
-
     def bred(self, n: int) -> Array:
         """Return ``n`` children; until a whole population was proposed, genomes without parents."""
         X = self.children(n) if self._n_bred >= self.population else None
@@ -111,8 +107,9 @@ class SteadyState(Algorithm):
         if not new.all():
             pieces, missing = [X[new]], len(X) - int(new.sum())
             for attempt in range(2 * _ATTEMPTS):
-                make = self.bred if attempt < _ATTEMPTS else self.scattered
-                X = make(missing).astype(X.dtype)
+                is_early = attempt < _ATTEMPTS
+                X = self.bred(missing) if is_early else self._moves.scatter(missing, self.rng)
+                X = X.astype(pieces[0].dtype)
                 pieces.append(X[self._seen.add(X)])
                 missing -= len(pieces[-1])
                 if not missing:

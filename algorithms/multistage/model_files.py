@@ -184,15 +184,15 @@ def _rule(model: Model) -> str:
     labels = [cell(label) for label in model.classes_.tolist()]
     costs = model.decision_
     if costs is None:
-        needed = np.atleast_2d(_alike(model.thresholds_))
-        stages = [f" at stage {j}" if len(needed) > 1 else "" for j in range(1, len(needed) + 1)]
+        limits = np.atleast_2d(_alike(model.thresholds_))
+        stages = [f" at stage {j}" if len(limits) > 1 else "" for j in range(1, len(limits) + 1)]
         heads = (f"confidence that an answer needs{stage}" for stage in stages)
         rows = [
             f"| {label} | " + " | ".join(f"{threshold:g}" for threshold in column) + " |"
-            for label, column in zip(labels, needed.T, strict=True)
+            for label, column in zip(labels, limits.T, strict=True)
         ]
         head = f"| class | {' | '.join(heads)} |"
-        return "\n".join([head, "| --- |" + " --- |" * len(needed), *rows])
+        return "\n".join([head, "| --- |" + " --- |" * len(limits), *rows])
     stops = (f"| {number} | {stop:g} |" for number, stop in enumerate(model.stops_, start=1))
     errors = (
         f"| {label} | " + " | ".join(f"{cost:g}" for cost in row) + " |"

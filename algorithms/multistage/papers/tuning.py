@@ -170,13 +170,8 @@ def measure(classifier: Any, X: pd.DataFrame | Array, y: Array) -> Measured:
     plain = float(right.mean())
     mean, total = float(classifier.acquisition_cost(X).mean()), float(classifier.costs_.sum())
     cost = min(mean, total)  # rounding may lift the mean above the cost of all features
-    saved = saved_share(cost, total)
+    saved = 1.0 - (cost / total if total else 0.0)
     return Measured(coverage, accuracy, cost, coverage + accuracy + saved, plain, plain + saved)
-
-
-def saved_share(cost: float, total: float) -> float:
-    """Return ``1 - cost / total``, the share of all costs that is not spent; 1 where all are 0."""
-    return 1.0 - (cost / total if total else 0.0)
 
 
 class Records(NamedTuple):
