@@ -68,7 +68,7 @@ class AnsweringProblem(Problem):
         step = max(1, _ANSWERS // max(len(records), 1))
         blocks = [X[start : start + step] for start in range(0, max(len(X), 1), step)]
         values = [measured(self.answers(block, part), self.measures) for block in blocks]
-        return {m.name: np.concatenate([of[m.name][:, 0] for of in values]) for m in self.metrics}
+        return {m.name: np.concatenate([v[m.name][:, 0] for v in values]) for m in self.metrics}
 
     def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
         return self.slowly(X)

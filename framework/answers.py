@@ -373,7 +373,7 @@ def _summed(
     values, about = map(_joined, zip(*pieces, strict=True))
     if answers.failed is not None and answers.failed.any():
         failed = answers.failed[:, np.newaxis]
-        values = {name: np.where(failed, np.nan, of) for name, of in values.items()}
+        values = {name: np.where(failed, np.nan, column) for name, column in values.items()}
     return values, about
 
 

@@ -190,8 +190,8 @@ def _compared(
         # records, (points, resamples)
         luck = losses[k, picked] - reached[rows, k]
         luck += points.drawn[rows, :, k] - points.taken[rows, :, k]
-        solution, at = np.unique(nearest, return_inverse=True)
-        of_nearest = loss(roles, name, drawn.metrics(solution, [name]))[at]
+        distinct, row = np.unique(nearest, return_inverse=True)
+        of_nearest = loss(roles, name, drawn.metrics(distinct, [name]))[row]
         gaps = points.values[rows, :, k] - of_nearest  # in resamples, to the same solutions
         places = np.searchsorted(positions, nearest)
         gains[name] = Gain(
@@ -255,16 +255,17 @@ def _points(roles: Roles, alternative: Alternative, resamples: Resamples) -> _Po
     on_all = loss(roles, by, outcomes.metrics(once, names=[by]))[:, 0]
     most = max(int(_WORK / (len(weights) * resamples.count)), _FEWEST)
     points = nearest_of(np.arange(len(on_all)), on_all, most).candidates  # the others are far worse
+    # the best point on all records, and that of each resample
+    first, resample = int(np.argmin(on_all[points])), np.arange(resamples.count)
     best = loss(roles, by, outcomes.metrics(weights, points, [by])).argmin(axis=0)
-    at, resample = int(np.argmin(on_all[points])), np.arange(resamples.count)
     claimed, drawn = losses(once, points), losses(weights, points)
     return _Points(
-        (names[points[at]],),
-        claimed[at],
-        drawn[[at]],
+        (names[points[first]],),
+        claimed[first],
+        drawn[[first]],
         drawn[best, resample][np.newaxis],
         claimed[best, 0][np.newaxis],
-        {name: column[points[[at]]] for name, column in test.items()},
+        {name: column[points[[first]]] for name, column in test.items()},
     )
 
 

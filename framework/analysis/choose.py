@@ -335,7 +335,7 @@ def with_trivial(front: Front, trivial: Sequence[TrivialClassifier]) -> Front:
     if front.test is not None and all(one.test is not None for one in trivial):
         tests = [trivial[i].test or {} for i in feasible.tolist()]
         test = {
-            name: np.concatenate([column, np.array([float(of[name]) for of in tests])])
+            name: np.concatenate([column, np.array([float(values[name]) for values in tests])])
             for name, column in front.test.items()
         }
     return Front(both, roles, front.gene_names, test)

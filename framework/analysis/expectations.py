@@ -81,21 +81,21 @@ def expect(
             f"where: no candidate meets the conditions in any of {resamples.count} resamples of "
             "the records; nothing can be expected of such a pick"
         )
-    outcomes, at, metrics = resamples.outcomes, np.array([position]), rule.roles.metrics
+    outcomes, chosen, metrics = resamples.outcomes, np.array([position]), rule.roles.metrics
     if spread is None:
-        alone = spreads(outcomes, resamples.units, at, resamples.metrics(at), metrics)
+        alone = spreads(outcomes, resamples.units, chosen, resamples.metrics(chosen), metrics)
         spread = {name: of_solutions[0] for name, of_solutions in alone.items()}
     # the description of a run that was received from others may lack a metric
-    claimed = {n: float(v[0]) for n, v in resamples.claimed(at).items() if n in spread}
-    more = resamples.again()
+    claimed = {n: float(v[0]) for n, v in resamples.claimed(chosen).items() if n in spread}
+    redrawn = resamples.again()
     gains = resamples.gains(picks[np.newaxis], claimed)
-    again = more.gains(more.picks(rule, pool)[np.newaxis], claimed)
-    of = {
+    again = redrawn.gains(redrawn.picks(rule, pool)[np.newaxis], claimed)
+    promises = {
         name: promised(figure, gains[name][0], metrics[name], spread[name], again[name][0])
         for name, figure in claimed.items()
     }
     return Expectation(
-        of,
+        promises,
         again=float(np.mean(picks == position)),
         others=len(np.setdiff1d(picked, [position])),
         unmet=1 - len(picked) / len(picks),

@@ -87,9 +87,9 @@ def expect_front(
 
     figures = expected_columns(roles.metrics)
     metrics = {n: roles.metrics[n] for n in figures if n in resamples.outcomes.names}
-    gains, more = resamples.gains(picks, metrics), resamples.again()
-    redrawn = ResampleFronts.of(more, roles, pool).nearest(losses[:, positions].T, span)
-    again = more.gains(redrawn, metrics)
+    gains, redrawn = resamples.gains(picks, metrics), resamples.again()
+    picks_again = ResampleFronts.of(redrawn, roles, pool).nearest(losses[:, positions].T, span)
+    again = redrawn.gains(picks_again, metrics)
     spread = spreads(resamples.outcomes, resamples.units, positions, drawn, metrics, refits)
     columns: dict[str, Array] = {}
     for name, metric in metrics.items():

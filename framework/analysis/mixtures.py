@@ -257,12 +257,12 @@ def expect_mixture(
         of_solutions = resamples.metrics(positions, names)
         spread = spreads(outcomes, resamples.units, positions, of_solutions, roles.metrics)
     of_members, gains = resamples.metrics(positions[parts], names), few.gains(members, names)
-    of = {}
+    promises = {}
     for name in names:
         metric = roles.metrics[name]
-        rest = mixture.chances[~inside] @ front.rows.values[name][mixture.positions[~inside]]
-        variance = moments(chances @ of_members[name] + rest)[1]
+        constant = mixture.chances[~inside] @ front.rows.values[name][mixture.positions[~inside]]
+        variance = moments(chances @ of_members[name] + constant)[1]
         of_mixture = mixed_spread([spread[name][i] for i in parts], chances, variance, metric)
         gained = np.where(members >= 0, shares * gains[name], 0.0).sum(axis=0)[met]
-        of[name] = promised(mixture.expected[name], gained, metric, of_mixture)
-    return of, 1 - float(met.mean())
+        promises[name] = promised(mixture.expected[name], gained, metric, of_mixture)
+    return promises, 1 - float(met.mean())
