@@ -119,12 +119,13 @@ def prepare_table(
     n = 0 if crossed else len(split.validation)
     held = split.test if crossed else np.concatenate([split.validation, split.test])
     counts = None if weights is None else whole_weights(weights)
+    # sums of costs over so many records must be exact
     most = max(len(division.repeats) * len(training) if crossed else n, len(split.test))
     if counts is not None:
         most = max(len(division.repeats), 1) * int(counts.sum())
     costs, decision = _priced(config, table, training, weights, most, where)
     rule = decisions.by_confidence(grid) if decision is None else decision.risk_rule()
-    together = None if copies is None and _codes(division.units) is None else division.units
+    copy_of = None if copies is None and _codes(division.units) is None else division.units
     weight = config.classifier.parameters.get("class_weight")
     if isinstance(weight, Mapping):
         weight = per_class(weight, table.classes, 1.0, f"{where}.classifier.class_weight")
@@ -132,16 +133,16 @@ def prepare_table(
     several = len(table.classes) > 2 and need_classes(rates)
     codes = (len(table.classes) - 1).bit_length() if several else 0
     answers = _Answers(thresholds, rule, weight, codes, weights)
-    encode = partial(_encoded, table, answers, config.calibration, together)
+    encode = partial(_encoded, table, answers, config.calibration, copy_of)
     data, encoder = encode(training, held, n)
     scored = split.validation
     if crossed:
         data, scored = _with_folds(data, training, division.repeats, table.labels, encode)
     data = replace(data, units=_codes(division.units[scored]))
-    compared: tuple[Subgroups, ...] = ()
+    by_part: tuple[Subgroups, ...] = ()  # of the scored records and of the test records
     if subgroups is not None:
         parts = scored, division.split.test
-        compared = tuple(Subgroups(subgroups.names, subgroups.codes[rows]) for rows in parts)
+        by_part = tuple(Subgroups(subgroups.names, subgroups.codes[rows]) for rows in parts)
     source = source_of(table, config.split, division)
     source = replace(source, encoder={**encoder.to_json(), "named": named})
     if crossed:
@@ -160,7 +161,7 @@ def prepare_table(
         "decision": decision,
         "confidences": Confidences(grid, config.threshold_per_stage) if len(grid) else None,
         "rates": rates,
-        "subgroups": compared,
+        "subgroups": by_part,
         "counts": () if counts is None else (counts[scored], counts[division.split.test]),
         "missing": config.missing,
         "max_stages": _max_stages(config, table.features.shape[1], f"{where}.max_stages"),

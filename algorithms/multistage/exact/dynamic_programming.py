@@ -333,7 +333,7 @@ def _follow(
     for done, here in enumerate(order.tolist()):
         if programme.steps[0] >= limits.steps:
             return states, points, done, "time"
-        while True:
+        while True:  # points that were entered stay when a set is expanded again
             end = expand(programme, here, size, states, points)
             if end == FULL_POINTS:
                 points = Points(points.size, *(longer(c, 2 * len(c)) for c in points[1:]))
