@@ -101,8 +101,8 @@ def measured(library: Library, case: Case, evaluations: int, seed: int) -> Chose
     roles = Roles(problem.metrics, [Objective(case.best, "max"), Objective("members", "min")])
     front = search(problem, roles, case.algorithm, evaluations, seed).front
     X = np.unique(np.concatenate(seen), axis=0)
-    at = choose(front, where=[case.where], best=case.best)
-    position = int(np.flatnonzero((front.X[at] == X).all(axis=1))[0])
+    chosen = choose(front, where=[case.where], best=case.best)
+    position = int(np.flatnonzero((front.X[chosen] == X).all(axis=1))[0])
     outcomes = problem.outcomes(X)
     assert outcomes is not None
     rule = Rule(front, where=[case.where], best=case.best)

@@ -367,10 +367,10 @@ def _add_costs(result: Result, choice: Pick, expected: ExpectedCost) -> None:
         ("best_by_cost_ratio", "cost ratio fn / fp", expected.by_ratio(front)),
     ):
         pieces: list[dict[str, Any]] = [
-            {"low": one.low, "high": one.high, "best": _named(front, one.position, trivial)}
-            for one in ranges
+            {"low": best.low, "high": best.high, "best": _named(front, best.position, trivial)}
+            for best in ranges
         ]
-        lines = (f"  {one['low']:.4g} to {one['high']:.4g}: {one['best']}" for one in pieces)
+        lines = (f"  {part['low']:.4g} to {part['high']:.4g}: {part['best']}" for part in pieces)
         result.add("\n".join([f"best by {what}:", *lines]), **{key: pieces})
 
 

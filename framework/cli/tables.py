@@ -129,15 +129,17 @@ def remains(expected: Mapping[str, Any]) -> list[str]:
 
 def sentence_of(expectation: Expectation) -> str:
     """Return how firm the choice of a rule is, in words."""
-    e, single = expectation, expectation.others == 1
-    others = f"{e.others} other{'' if single else 's'} take{'s' if single else ''} turns"
-    text = f"the rule picks this solution in {100 * e.again:.0f}% of resamples"
-    text += f", {others}" if e.others else ""
-    if e.unmet:
-        text += f"; in {100 * e.unmet:.1f}% no candidate meets the conditions"
-    part = "" if e.whole else f", of which the {e.resampled:,} likeliest were resampled"
-    beside = f" and {e.beside:,} of their neighbours" if e.beside else ""
-    return f"{text} ({e.designs - e.beside:,} candidates evaluated{beside}{part})"
+    others, neighbours = expectation.others, expectation.beside
+    text = f"the rule picks this solution in {100 * expectation.again:.0f}% of resamples"
+    if others:
+        text += ", 1 other takes turns" if others == 1 else f", {others} others take turns"
+    if expectation.unmet:
+        text += f"; in {100 * expectation.unmet:.1f}% no candidate meets the conditions"
+    text += f" ({expectation.designs - neighbours:,} candidates evaluated"
+    text += f" and {neighbours:,} of their neighbours" if neighbours else ""
+    if not expectation.whole:
+        text += f", of which the {expectation.resampled:,} likeliest were resampled"
+    return f"{text})"
 
 
 def walk_table(chosen: Chosen) -> Table:

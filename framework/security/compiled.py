@@ -29,7 +29,7 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 _COUNT = re.compile(r"[0-9]{1,9}")
 _WHOLE = "-?[0-9]{1,10}"
 _NUMBER = r"-?([0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?|inf|nan)"
-_WHOLES, _NUMBERS = (re.compile(f"{one}( {one})*") for one in (_WHOLE, _NUMBER))
+_WHOLES, _NUMBERS = (re.compile(f"{item}( {item})*") for item in (_WHOLE, _NUMBER))
 _PER_NODE = {
     "split_feature",
     "split_gain",

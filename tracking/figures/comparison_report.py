@@ -219,26 +219,26 @@ _SAID = "What the paper says, and what holds here"
 _NOISE = 1e-9  # share of a mean below which an interval may be the rounding error of a sum
 _MOST_PANELS = 12
 _MOST_CASES = 30  # in tables of the page; tables/means.csv has all
-_RANKS = "Methods that a bar joins are not told apart by Nemenyi's test at 5%."
+_RANKS = "Nemenyi's test at 5% finds no difference between methods that a bar joins."
 _FRONTS = (
-    "For each method the solutions of all its runs together that none of them dominates; where "
-    "there are more than two objectives, over two of them. Grey: the reference front."
+    "For each method, the non-dominated solutions of all its runs together. With more than two "
+    "objectives, two of them are drawn. Grey: the reference front."
 )
 _FOUND = (
-    "Colour: in how many of its runs a vector of the reference front is found. Crosses: "
+    "Colour: the share of a method's runs that find a vector of the reference front. Crosses: "
     "solutions of its runs that are not on the reference front."
 )
 _ATTAINMENT = (
-    "Thick: what half of the runs attain; thin: what the best and what all of them do. Where there "
-    "are more than two objectives, in the two drawn alone."
+    "Thick lines: what half of the runs attain; thin lines: what at least one run, and what all "
+    "runs attain. With more than two objectives, only the two that are drawn count."
 )
 _ANYTIME = (
-    "Of the front of everything evaluated so far, by the values that the search saw. A line is the "
-    "mean over runs, the band goes from the lower to the upper quartile."
+    "The indicator is that of the front of all evaluations so far, by the values that the search "
+    "saw. Lines are means over runs; bands go from the lower to the upper quartile."
 )
 _WINS = (
-    "In how many cases the method of the line is better than the one of the column / not told "
-    "apart / worse, by the 95% interval of the lead over its runs, not corrected for their number."
+    "The numbers of cases in which the method of the line is better / not different / worse than "
+    "that of the column, by the 95% interval of its lead over runs, not corrected for their number."
 )
 
 

@@ -146,9 +146,9 @@ def _alternatives(run_dir: RunDir, data: RunData) -> Iterator[str]:
             reached = f"0 of {len(alternative.points)}"
             rows.append([html.escape(alternative.name), "", reached, *[""] * 5])
     text = (
-        f"{sentence} Of each of its points: the best in one objective "
-        "that the search found, with the point's own values of the others as limits; a gain above "
-        "0 is the search's. Expected is claimed less the luck of choosing."
+        f"{sentence} Each point without the search is compared with the solution that is best in "
+        "one objective and at least as good in all others; the gain is above 0 if the search is "
+        "better. The expected gain is the claimed one less its optimism."
     )
     heading = ["without the search", "objective", "points reached", "its own", "gain claimed",
                "gain expected", "95% range", "on test records"]  # fmt: skip
