@@ -170,6 +170,6 @@ def _remarks(front: Front, proof: Certification, delta: float) -> list[str]:
         )
     if not proof.compared:
         lines.append(
-            "whether the search has seen these records cannot be told here: see that it has not"
+            "it is not known here whether the search has seen these records: make sure it has not"
         )
     return lines

@@ -74,7 +74,7 @@ def _checked(args: argparse.Namespace) -> Result:
         except NotBuiltError:
             return checked(
                 [("name", config.name), *built_first(put_off)],
-                "nothing is wrong with it, as far as can be told before that",
+                "nothing is wrong with it, as far as can be checked before that",
             )
     kind = config.algorithm.kind
     data = problem.describe()

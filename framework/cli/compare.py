@@ -41,7 +41,7 @@ class Compare:
         parser.add_argument(
             "--reference",
             metavar="FRONT.csv",
-            help="front to measure against, an exact one say (default: that of all runs together)",
+            help="front to compare with, such as an exact one (default: that of all runs together)",
         )
         parser.add_argument(
             "--returned",

@@ -104,7 +104,7 @@ def _listed(templates: Iterable[str], *, everything: bool) -> Result:
     ]
     return Result().add(
         f"To change, `{program()} init KIND`: {', '.join(templates)}",
-        f"To run as they are; `{program()} init CONFIG` writes a copy:",
+        f"To run without changes; `{program()} init CONFIG` writes a copy:",
         *(f"  {program()} {config['command']} {config['file']}" for config in configurations),
         "" if everything else f"and {rest} more, most of them of papers: `init --list --all`",
         kinds=list(templates),

@@ -25,8 +25,8 @@ from framework.errors import InputError, ParetolabError
 from framework.extras import missing
 
 _TRUST = (
-    "a class of yours, such as mine.model.Mine, that a configuration or a model may name: it is "
-    "imported and run, so give none that you do not know; once for each class"
+    "your class, such as mine.model.Mine, that a configuration or a model may name: it is imported "
+    "and run, so name only classes that you know; once for each class"
 )
 _ALLOW = (
     "let a file do this: host=NAME (connect), variable=NAME (send it), read=PATH or write=PATH; "
@@ -36,7 +36,7 @@ _ALLOW = (
 # Its module is only imported when it is called.
 _OWN = {
     "init": ("init:Init", "write a starting configuration to change"),
-    "check": ("check:Check", "say what a configuration would run, and what is wrong with it"),
+    "check": ("check:Check", "show what a configuration would run, and its mistakes"),
     "run": ("run:Run", "search as a configuration says"),
     "resume": (
         "run:Resume",
@@ -59,7 +59,7 @@ _OWN = {
     "list": ("list:List", "list algorithms, problems, functions, datasets or metrics"),
     "trust": (
         "trust:Trust",
-        "let a file do what it does beyond its own folder, until it changes; --list, --forget",
+        "grant a file its effects beyond its folder, until it changes; --list, --forget",
     ),
     "schema": ("schema:Schema", "print the JSON schema of configurations, for editors"),
     "completion": (

@@ -87,7 +87,7 @@ class Serve:
         model = load_model(args.model)
         service = Service(model, args.host, args.port)
         if not is_loopback(args.host):
-            print("whoever reaches this address may ask the model: there is no password")
+            print("anyone who reaches this address can use the model: there is no password")
         page = "; its page in a browser takes one record step by step" if model.has_steps else ""
         print(f"serving at {service.address}, until Ctrl-C{page}", flush=True)
         service.run()

@@ -218,7 +218,7 @@ def check_kind(kind: str) -> None:
     remark = ""
     if "." in kind and not hint:
         remark = (
-            "; a class of yours is taken if it is registered under paretolab.classifiers, or with "
+            "; your class is accepted if it is registered under paretolab.classifiers, or with "
             f"--trust {kind}, which imports and runs it"
         )
     raise InputError(

@@ -52,8 +52,8 @@ _PAGE_HEADERS = {  # the page can only talk to this service, and no other page c
     "script-src 'unsafe-inline'; frame-ancestors 'none'; form-action 'none'; base-uri 'none'"
 }
 _NULL = (
-    "null where there is none: no label for a record that is not answered yet, no confidence where "
-    "too little was known of it to compute one; an empty field in CSV"
+    "null if there is none: no label for a record that is not answered yet, no confidence if too "
+    "little was known of the record to compute it; an empty field in CSV"
 )
 
 _Cell = float | str | bool | None
@@ -306,7 +306,7 @@ def application(model: DeployableModel, host: str, threads: _Threads) -> FastAPI
 
     @app.get("/", response_model=dict[str, Any])
     async def root(request: Request) -> Any:
-        """What this is; in a browser a page to answer one record step by step, where it can."""
+        """What this service is; in a browser, a page to answer a record step by step."""
         if model.has_steps and "text/html" in request.headers.get("accept", ""):
             return HTMLResponse(_PAGE.read_text(encoding="utf-8"), headers=_PAGE_HEADERS)
         return {"model": card.title, "calls": calls()}

@@ -413,7 +413,7 @@ class WorkerPool:
 
     def _replace_misplaced(self, slot: WorkerSlot, reason: str) -> None:
         """Replace a worker whose node is at fault, if possible by one on another node."""
-        _LOG.warning("a Ray worker is of no use where it runs and is replaced: %s", reason)
+        _LOG.warning("a Ray worker cannot work on its node and is replaced: %s", reason)
         self._incidents["environment_failures"] += 1
         self._count_failure(slot, reason)
         task = self._remove(slot)

@@ -230,6 +230,6 @@ def _front(data: RunData) -> str:
     if FIRM in expected:
         text += f" {html.escape(FIRM)} is the share of resamples in which it is on the front."
     if TIED in expected:
-        text += " Solutions tied with the same one are not told apart by the records."
+        text += " The records show no difference between solutions tied with the same one."
     headings = [name.replace("_", " ") for name in ("id", *names, *front.settings, *expected)]
     return section("Solutions", text, as_table(list(map(html.escape, headings)), rows))

@@ -180,9 +180,7 @@ class _Trials:
                     try:
                         self._study.tell(outcome)
                     except (optuna.exceptions.UpdateFinishedTrialError, ValueError):
-                        self._options.report(
-                            f"trial {number}: another process has taken it over meanwhile"
-                        )
+                        self._options.report(f"trial {number}: another process has taken it over")
                         continue
             self._options.ended(EndedTrial(self._study.done(), outcome))
             if outcome.again:
