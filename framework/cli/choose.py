@@ -199,13 +199,7 @@ class Choose:
 
 
 def _numbers(text: str | None, option: str, names: str) -> dict[str, float] | None:
-    """Return ``name=number,name=number`` as a mapping; None for None.
-
-    Raises
-    ------
-    InputError
-        The text has another form.
-    """
+    """Return ``name=number,name=number`` as a mapping, None for None; raises InputError."""
     if text is None:
         return None
     numbers = {}
@@ -219,13 +213,7 @@ def _numbers(text: str | None, option: str, names: str) -> dict[str, float] | No
 
 
 def _prior(text: str | None) -> float | dict[str, float] | None:
-    """Return the share of positive records, or that of each class.
-
-    Raises
-    ------
-    InputError
-        The text has another form.
-    """
+    """Return the share of positive records, or that of each class; raises InputError."""
     if text is None or "=" in text:
         return _numbers(text, "--prior", "CLASS")
     try:
@@ -316,10 +304,7 @@ def _keep(
 def _trivial(args: argparse.Namespace, run_dir: RunDir, problem: Problem, choice: Pick) -> Result:
     """Return that a trivial classifier costs least, and export it; the run's choice stays.
 
-    Raises
-    ------
-    InputError
-        It shall be registered, but only solutions of a run can be.
+    It cannot be registered: MLflow's versions are solutions.
     """
     always, front, expected = choice.always, choice.front, choice.expected
     assert always is not None
@@ -380,13 +365,7 @@ def _named(front: Front, position: int, trivial: Sequence[TrivialClassifier]) ->
 
 
 def _mixture(args: argparse.Namespace, run_dir: RunDir) -> Result:
-    """Return the best mixture, and export it with ``--export``; the run's choice stays.
-
-    Raises
-    ------
-    InputError
-        Options cannot be combined with --mix, or there is no such mixture.
-    """
+    """Return the best mixture, and export it with ``--export``; the run's choice stays."""
     for option in _NOT_WITH_MIX:
         if getattr(args, option):
             shown = "--" + option.replace("_", "-")

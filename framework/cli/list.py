@@ -76,11 +76,11 @@ def _datasets() -> list[tuple[str, str]]:
 
 
 def _metrics() -> list[tuple[str, str]]:
-    lines = []
-    for kind in registry.names("problems"):
-        for metric in registry.load("problems", kind).known_metrics:
-            lines.append((f"{kind}.{metric.name}", f"{metric.text} ({metric.sense})"))
-    return lines
+    return [
+        (f"{kind}.{metric.name}", f"{metric.text} ({metric.sense})")
+        for kind in registry.names("problems")
+        for metric in registry.load("problems", kind).known_metrics
+    ]
 
 
 class Runs:

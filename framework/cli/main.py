@@ -119,13 +119,7 @@ def _refused(text: str, code: int) -> int:
 
 
 def _called(arguments: Sequence[str]) -> str | None:
-    """Return the name of the command; None if there is none, as in ``paretolab --help``.
-
-    Raises
-    ------
-    InputError
-        There is no such command.
-    """
+    """Return the name of the command, or None without one; raises InputError for unknown names."""
     name = next((text for text in arguments if not text.startswith("-")), None)
     if name is not None and name not in (commands := _names()):
         raise InputError(

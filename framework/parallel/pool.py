@@ -429,10 +429,7 @@ class WorkerPool:
     def _count_failure(self, slot: WorkerSlot, reason: str, *, killed: bool = False) -> None:
         """Count a failure of a node; if all workers are killed as they start, do a task alone.
 
-        Raises
-        ------
-        ClusterError
-            No worker can be started anywhere.
+        Raises ClusterError if that cannot be done either.
         """
         self._nodes.count_failure(slot.node)
         if slot.pid is not None:
