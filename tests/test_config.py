@@ -249,6 +249,7 @@ def test_several_mistakes_are_all_named(write):
         ("objectives.5.sense=max", "--set objectives.5.sense: expected a key or a list position"),
         ("objectives.x.sense=max", "--set objectives.x.sense: expected a key or a list position"),
         ("objectives.7=1", "--set objectives.7: expected a key or a list position at '7'"),
+        ("objectives.²=1", "--set objectives.²: expected a key or a list position at '²'"),
         ("name.y.z=3", "--set name.y.z: expected a key or a list position at 'y'"),
         ("name.y=3", "--set name.y: expected a section above 'y', found a plain value"),
         ("algorithm.bach=3", "try.yaml: algorithm.bach: unknown key"),

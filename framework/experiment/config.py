@@ -443,7 +443,7 @@ def put(raw: dict[str, Any], key: str, value: Any) -> None:
 def _child(node: Any, step: str, key: str) -> Any:
     if isinstance(node, dict):
         return node[step]
-    if isinstance(node, list) and step.isdigit() and int(step) < len(node):
+    if isinstance(node, list) and step.isdecimal() and int(step) < len(node):
         return node[int(step)]
     raise InputError(f"--set {key}: expected a key or a list position at {step!r}, found none")
 
