@@ -162,7 +162,7 @@ def _texts(column: pd.Series[Any]) -> Any:
 
 
 def _widened(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """Return a long table as a wide one; a missing call becomes NaN."""
+    """Return a long table as a wide one; a missing call becomes NaN, contradictions are refused."""
     require_columns([_RECORD, _MODEL], frame.columns, path)
     pairs = frame[[_RECORD, _MODEL]]
     if pairs.duplicated().any():
@@ -175,8 +175,14 @@ def _widened(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
     wide: dict[str, Any] = {_RECORD: records}
     for column in (_TRUTH, _GROUP):
         if column in frame.columns:
-            first = frame.drop_duplicates(_RECORD).set_index(_RECORD)[column]
-            wide[column] = first.reindex(records).to_numpy()
+            values = frame[[_RECORD, column]].dropna().drop_duplicates()
+            again = values[_RECORD].duplicated()
+            if again.any():
+                raise InputError(
+                    f"{path}: expected one {column} of each record, found two of "
+                    f"{values[_RECORD][again].iloc[0]!r}"
+                )
+            wide[column] = values.set_index(_RECORD)[column].reindex(records).to_numpy()
     others = [c for c in frame.columns if c not in {_MODEL, *_ABOUT_RECORDS}]
     for model in dict.fromkeys(frame[_MODEL].tolist()):
         rows = frame[frame[_MODEL] == model]

@@ -336,8 +336,10 @@ class CallTable:
         Raises
         ------
         InputError
-            There is no such model.
+            There is no such model, or one comes twice.
         """
+        if len(set(models)) < len(models):
+            raise InputError(f"{self.name}: expected each model once, found {', '.join(models)}")
         for model in models:
             if model not in self.ids:
                 raise InputError(

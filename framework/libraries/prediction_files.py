@@ -148,6 +148,9 @@ def read_costs(
     values = _numbers_of(frame, names, path)
     listed = [str(name) for name in frame[_ID]]
     places = {name: i for i, name in enumerate(listed)}
+    if len(places) < len(listed):
+        twice = next(name for name in places if listed.count(name) > 1)
+        raise InputError(f"{path}: expected each id once, found {twice!r} again; remove one")
     ids = list(ids or listed)
     by_name = {**UNITS, **units}
     return ids, {

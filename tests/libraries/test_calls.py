@@ -61,6 +61,9 @@ def test_a_long_table_is_the_same_table(tmp_path):
     pd.concat([long, long[:1]]).to_csv(tmp_path / "twice.csv", index=False)
     with pytest.raises(InputError, match="found two of 'small' to 'r1'"):
         read_calls(tmp_path / "twice.csv")
+    long.assign(group=[1, 2, 3, 1, 4, 3]).to_csv(tmp_path / "groups.csv", index=False)
+    with pytest.raises(InputError, match="expected one group of each record, found two of 'r2'"):
+        read_calls(tmp_path / "groups.csv")
 
 
 def test_answers_and_the_truth_say_what_is_right():
@@ -146,3 +149,5 @@ def test_taking_records_and_models():
     assert part.fingerprint != table.fingerprint
     with pytest.raises(InputError, match="small, large"):
         table.only(["none"])
+    with pytest.raises(InputError, match="each model once, found small, small"):
+        table.only(["small", "small"])

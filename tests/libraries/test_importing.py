@@ -115,6 +115,7 @@ def test_binary_and_regression_tables_have_a_column_a_model(tmp_path: Path) -> N
 def bad_files(place: Path) -> None:
     pd.DataFrame({"id": IDS[:2], "memory": [1, 2]}).to_csv(place / "few.csv", index=False)
     pd.DataFrame({"model": IDS}).to_csv(place / "no_id.csv", index=False)
+    pd.DataFrame({"id": [*IDS, IDS[0]], "memory": 1}).to_csv(place / "again.csv", index=False)
     pd.DataFrame({"a": Y_VAL, "b": Y_VAL}).to_csv(place / "two.csv", index=False)
     (place / "object.npy").write_bytes(b"\x93NUMPY nothing")
     (place / "bad.json").write_text("{}")
@@ -127,6 +128,7 @@ BAD = [
     ({"ids": ["forest", "network", "linea"]}, "expected a config of model 'linea'"),
     ({"costs": "few.csv"}, "cost 'memory': expected a finite value .* of 'linear'"),
     ({"costs": "no_id.csv"}, "expected a column 'id'"),
+    ({"costs": "again.csv"}, "again.csv: expected each id once, found 'forest' again"),
     ({"y_validation": "two.csv"}, "one column of labels, found 2"),
     ({"y_validation": "y_test.npy"}, "y_validation: expected records of every class"),
     ({"configs": "bad.json"}, "expected a config of model 'forest', found none"),
