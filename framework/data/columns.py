@@ -527,6 +527,7 @@ def _constant(column: pd.Series[Any], name: str, options: TableOptions) -> Colum
         constant = values.nunique() == 1
     except TypeError:  # values that cannot be compared are refused later
         return None
+    # gaps of numbers become the median, which is the constant; other gaps are told apart from it
     gaps_tell = not is_numeric(column) and len(values) < len(column)
     if not constant or gaps_tell:
         return None

@@ -343,7 +343,7 @@ def exact_costs(costs: FloatArray, records: int = 1) -> tuple[IntArray, int]:
     InputError
         A sum over so many records might reach 2**62.
     """
-    exact = [Fraction(repr(float(cost))) for cost in costs]
+    exact = [Fraction(repr(float(cost))) for cost in costs]  # of the decimals that a user writes
     scale = math.lcm(*(cost.denominator for cost in exact))
     if scale > _LONGEST_SCALE:
         scale, smallest = _BINARY_SCALE, min(cost for cost in exact if cost)

@@ -64,7 +64,7 @@ def keep_resamples(run_dir: RunDir, front: Front, resampled: Evidence) -> None:
     low = np.where(finite, values, np.inf).min(axis=(1, 2), initial=np.inf)
     high = np.where(finite, values, -np.inf).max(axis=(1, 2), initial=-np.inf)
     low, high = np.where(low <= high, low, 0.0), np.where(low <= high, high, 0.0)
-    span = np.where(high > low, high - low, 1.0)[:, None, None]
+    span = np.where(high > low, high - low, 1.0)[:, None, None]  # of a constant all steps are 0
     steps = np.full(values.shape, STEPS + 1, dtype=np.uint16)
     steps[finite] = np.rint(((values - low[:, None, None]) / span * STEPS)[finite])
     content = BytesIO()
