@@ -90,8 +90,7 @@ def test_a_library_is_a_table(classes):
     units = np.arange(len(library.y_validation)) // 2
     paired = CallTable.of(replace(library, units=units), costs=["memory"])
     assert paired.groups.tolist() == units.tolist()
-    test = table.matched(CallTable.of(library, "test", ["memory"]))
-    assert test.n == library.test.shape[1]
+    assert table.matched(CallTable.of(library, "test", ["memory"])).n == library.test.shape[1]
     with pytest.raises(InputError, match="regression"):
         CallTable.of(made_up(classes=0))
 
