@@ -82,12 +82,13 @@ def binary_newton(
         H      = C X' diag(w p (1 - p)) X + I
         theta -= H^-1 g
 
-    With ``LARGE`` records or more, only a part of them gives the first H; g always takes all.
+    With ``LARGE`` records or more, the first H that is summed over records takes only a part of
+    them; g always takes all.
     """
     d, n = len(rows), S.shape[1]
     slope, g, H = np.empty(n), np.empty(d), np.empty((d, d))
-    large, made, stays = n >= LARGE, 0, n >= LARGE or d > newton.FEW
-    rough = stays and len(products) > 0
+    large, hessians, reused = n >= LARGE, 0, n >= LARGE or d > newton.FEW
+    estimated = reused and len(products) > 0  # the first Hessian, from the products
     before, least, idle, pairs = np.inf, np.inf, 0, 0
     step, last = np.empty(d), np.empty(d)
     steps, changes = np.empty((newton.MEMORY, d)), np.empty((newton.MEMORY, d))
@@ -100,16 +101,16 @@ def binary_newton(
         idle = 0 if worst < least else idle + 1
         if worst > 2.0 * before or idle == newton.PATIENCE:
             return False
-        if newton.is_due(stays, made, worst, before):
-            if rough and not made:
+        if newton.is_due(reused, hessians, worst, before):
+            if estimated and not hessians:
                 _expected_hessian(rows, theta, weights, C, products, H)
             else:
-                every = HESSIAN_PART if large and made == (1 if rough else 0) else 1
+                every = HESSIAN_PART if large and hessians == (1 if estimated else 0) else 1
                 _hessian(S, rows, slope, C, every, H)
-            made, pairs = made + 1, 0
+            hessians, pairs = hessians + 1, 0
             if not factor(H, d):
                 return False
-        elif stays:
+        elif reused:
             pairs = newton.add(steps, changes, pairs, step, last, g)
         before, least = worst, min(worst, least)
         copy(g, last)

@@ -23,14 +23,14 @@ MEMORY = 16  # greatest number of steps that correct a Hessian
 
 
 @njit
-def is_due(stays: bool, made: int, worst: float, before: float) -> bool:
+def is_due(reused: bool, hessians: int, worst: float, before: float) -> bool:
     """Return whether the next step needs a new Hessian.
 
-    If Hessians serve several steps (``stays``), the first step does (none was ``made``), and each
-    step after one that left too much of the gradient: its largest component went from ``before``
-    to ``worst``.
+    It does unless Hessians are ``reused``. If they are, the first step does (no ``hessians`` yet),
+    and each step after one that left too much of the gradient, whose largest component went from
+    ``before`` to ``worst``.
     """
-    return not stays or made == 0 or worst > REST * before
+    return not reused or hessians == 0 or worst > REST * before
 
 
 @njit

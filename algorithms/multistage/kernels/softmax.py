@@ -195,8 +195,8 @@ def softmax_newton(
     softmax(S, rows, theta, basis, P)
     loss = _loss(P, y, weights, theta, C) if careful else 0.0
     before, least, idle = np.inf, np.inf, 0
-    made, stays, none = 0, size > newton.FEW and not careful, np.empty((0, 0))
-    rough, pairs, last = stays and len(products) > 0, 0, np.empty(size)
+    hessians, reused, none = 0, size > newton.FEW and not careful, np.empty((0, 0))
+    estimated, pairs, last = reused and len(products) > 0, 0, np.empty(size)
     steps, changes = np.empty((newton.MEMORY, size)), np.empty((newton.MEMORY, size))
     for _ in range(newton.MAX_ITERATIONS):
         worst = _gradient(S, rows, P, y, weights, basis, theta, C, g, r)
@@ -205,12 +205,13 @@ def softmax_newton(
         idle = 0 if worst < least else idle + 1
         if not careful and (worst > 2.0 * before or idle == newton.PATIENCE):
             return False
-        if newton.is_due(stays, made, worst, before):
-            _hessian(S, rows, P, weights, basis, C, products if rough and not made else none, H, T)
-            made, pairs = made + 1, 0
+        if newton.is_due(reused, hessians, worst, before):
+            from_products = products if estimated and hessians == 0 else none
+            _hessian(S, rows, P, weights, basis, C, from_products, H, T)
+            hessians, pairs = hessians + 1, 0
             if not factor(H, size):
                 return False
-        elif stays:
+        elif reused:
             pairs = newton.add(steps, changes, pairs, step, last, g)
         before, least = worst, min(worst, least)
         copy(g, step)
