@@ -129,6 +129,8 @@ class SearchHints:
     """What helps searches: designs to begin with, neighbours, reference points, further data."""
 
     space: Space
+    narrow: bool = False
+    """Whether a search evaluates but few of the designs that it could have chosen."""
 
     def starts(self) -> Array:
         """Return designs that one could have without a search, shape (n, d); none by default.

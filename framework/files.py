@@ -50,7 +50,8 @@ def check_database(path: Path) -> None:
 
     A folder from others may have links, or hard links, in the place of the database or of the files
     that SQLite writes beside it. Also, a rollback journal may end with the name of another file,
-    which SQLite then removes; paretolab never writes such journals.
+    which SQLite then removes, and SQLite merges the content of a write-ahead log into the database;
+    paretolab writes neither such journals nor such logs.
 
     Raises
     ------
@@ -62,6 +63,13 @@ def check_database(path: Path) -> None:
             raise InputError(
                 f"{file}: expected a file of the folder, found a link; put a copy in its place"
             )
+    log = path.with_name(f"{path.name}-wal")
+    if log.is_file() and log.stat().st_size:
+        raise InputError(
+            f"{log}: expected no write-ahead log, found one, which SQLite would take into "
+            f"{path.name}; remove it if the folder is from someone else, else let SQLite "
+            f"finish it, as by `sqlite3 {path.name} 'PRAGMA journal_mode=DELETE'`"
+        )
     journal = path.with_name(f"{path.name}-journal")
     if journal.is_file() and _end_of(journal, len(_NAMES_ANOTHER)) == _NAMES_ANOTHER:
         raise InputError(

@@ -39,7 +39,6 @@ _KEY = np.zeros((1, 1), dtype=np.uint64)  # of the only shared component there i
 _SHARES = (*(0.75 ** np.arange(12)), 0.0)  # of connections kept, one for each level of magnitude
 _TOGETHER = 4096  # candidates whose margins are in memory at a time
 _SHOWN = 15  # thresholds of the unpruned network beside a front
-_FINE = "masks fit the records finely: what is expected may still be 3 points too good"
 _RATES = ("false_positive_rate", "false_negative_rate", "complexity")
 
 
@@ -130,6 +129,7 @@ class NetworkProblem(AnsweringProblem, Deployable):
         self.sizes = self._sizes(design)
         self.connections = int((self.sizes[:-1] * self.sizes[1:]).sum())
         self._by_magnitude = config.gates == "magnitude"
+        self.narrow = not self._by_magnitude
         self.thresholds = Thresholds(config.thresholds, coded=not self._by_magnitude)
         more = self.thresholds.genes
         if self._by_magnitude:
@@ -246,10 +246,6 @@ class NetworkProblem(AnsweringProblem, Deployable):
             self._failed = parts.errors[0]
         elif len(parts):
             self._network = parts.bits[0, 0].view(np.float64)
-
-    @property
-    def remains(self) -> str:
-        return _FINE
 
     @property
     def gene_names(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 from framework.analysis.choose import Rule
 from framework.analysis.ranges import Spread, promised, spreads
 from framework.analysis.resamples import Resamples
+from framework.arrays import IntArray
 from framework.errors import InputError
 from framework.front import Promise
 
@@ -74,7 +75,11 @@ def expect(
     """
     pool, whole = resamples.pool(rule)
     pool = np.union1d(pool, [position])
-    picks = resamples.picks(rule, pool)
+
+    def pick(drawn: Resamples, candidates: IntArray) -> IntArray:
+        return drawn.picks(rule, candidates)[np.newaxis]
+
+    picks = pick(resamples, resamples.evaluated(pool))
     picked = picks[picks >= 0]
     if not len(picked):
         raise InputError(
@@ -87,9 +92,7 @@ def expect(
         spread = {name: of_solutions[0] for name, of_solutions in alone.items()}
     # the description of a run that was received from others may lack a metric
     claimed = {n: float(v[0]) for n, v in resamples.claimed(chosen).items() if n in spread}
-    redrawn = resamples.again()
-    gains = resamples.gains(picks[np.newaxis], claimed)
-    again = redrawn.gains(redrawn.picks(rule, pool)[np.newaxis], claimed)
+    gains, again = resamples.gains_of_rules(pick, picks, pool, claimed)
     promises = {
         name: promised(figure, gains[name][0], metrics[name], spread[name], again[name][0])
         for name, figure in claimed.items()
@@ -98,7 +101,7 @@ def expect(
         promises,
         again=float(np.mean(picks == position)),
         others=len(np.setdiff1d(picked, [position])),
-        unmet=1 - len(picked) / len(picks),
+        unmet=1 - len(picked) / picks.size,
         designs=outcomes.candidates,
         resampled=len(pool),
         whole=whole,

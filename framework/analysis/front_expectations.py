@@ -82,14 +82,15 @@ def expect_front(
     drawn_losses = losses_of(roles, drawn)
     span = spans(losses[:, positions])
     pool, whole = _pool(resamples, roles, losses, positions, span)
-    fronts = ResampleFronts.of(resamples, roles, pool)
-    picks = fronts.nearest(losses[:, positions].T, span)
+    fronts = ResampleFronts.of(resamples, roles, resamples.evaluated(pool))
+
+    def pick(drawn: Resamples, candidates: IntArray) -> IntArray:
+        there = fronts if drawn is resamples else ResampleFronts.of(drawn, roles, candidates)
+        return there.nearest(losses[:, positions].T, span)
 
     figures = expected_columns(roles.metrics)
     metrics = {n: roles.metrics[n] for n in figures if n in resamples.outcomes.names}
-    gains, redrawn = resamples.gains(picks, metrics), resamples.again()
-    picks_again = ResampleFronts.of(redrawn, roles, pool).nearest(losses[:, positions].T, span)
-    again = redrawn.gains(picks_again, metrics)
+    gains, again = resamples.gains_of_rules(pick, pick(resamples, pool), pool, metrics)
     spread = spreads(resamples.outcomes, resamples.units, positions, drawn, metrics, refits)
     columns: dict[str, Array] = {}
     for name, metric in metrics.items():

@@ -7,7 +7,7 @@ so a value is the same to the bit whatever candidates and resamples are looked a
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -25,6 +25,11 @@ _FAR = 4.0  # candidates this many standard errors behind the winners, or beyond
 _VALUES = 1 << 17  # values of a metric in memory at a time: they stay in the processor's cache
 _FEWEST = 200  # candidates that are resampled however long they take
 _WORK = 4e9  # candidates x records x resamples of one call: about a second of one core
+SEARCHES = 8  # made anew, in as many resamples: more lower expected figures by less than .5 points
+_GREATEST = 2.0  # factor by which they raise gains
+
+Pick = Callable[["Resamples", IntArray], IntArray]
+"""Takes resamples and candidates; returns which one each rule picks: (rules, resamples)."""
 
 
 class Pool(NamedTuple):
@@ -46,6 +51,9 @@ class Resamples:
     resamples : int, optional
         By default 500, but fewer for more than 50,000 records, down to 100 from 250,000 on: with so
         many records chance has little effect.
+    searched : int
+        How many of the candidates, the last ones, come from the same search made anew in the first
+        eight resamples (:func:`~framework.experiment.unevaluated.searched_again`).
 
     Attributes
     ----------
@@ -58,13 +66,19 @@ class Resamples:
         The number of units that each resample draws.
     """
 
-    def __init__(self, outcomes: RecordOutcomes, seed: int, resamples: int | None = None) -> None:
+    def __init__(
+        self,
+        outcomes: RecordOutcomes,
+        seed: int,
+        resamples: int | None = None,
+        searched: int = 0,
+    ) -> None:
         if resamples is None:
             resamples = max(min(RESAMPLES, _DRAWN // outcomes.records), FEWEST_RESAMPLES)
         self.outcomes, self.count = outcomes, resamples
         self.units = int(outcomes.units.max()) + 1
         self.weights = resample_weights(outcomes.units, resamples, resample_stream(seed))
-        self._seed = seed
+        self._seed, self._searched = seed, searched
         self._of: Array | None = None  # the weights that each resample is drawn from; None: all 1
 
     def first(self, count: int) -> Self:
@@ -174,6 +188,61 @@ class Resamples:
             gained = drawn[name] - before[name]
             gains[name][rules, resamples] = gained[row, resamples]
         return gains
+
+    def evaluated(self, candidates: IntArray) -> IntArray:
+        """Return the candidates that do not come from searches made anew."""
+        return candidates[candidates < self.outcomes.candidates - self._searched]
+
+    def gains_of_rules(
+        self, pick: Pick, picks: IntArray, pool: IntArray, names: Collection[str]
+    ) -> tuple[Values, Values]:
+        """Return the gains of what rules pick in the resamples, and in resamples of these.
+
+        A search that is made anew in a resample follows that resample, so it gains more there than
+        the candidates of the run do. Both gains are raised by the factor that the resamples with a
+        search of their own show, where picks with and without its candidates are compared.
+
+        Parameters
+        ----------
+        pick : callable
+        picks : numpy.ndarray of int64, shape (rules, resamples)
+            Picks in these resamples among the :meth:`evaluated` candidates of the pool.
+        pool : numpy.ndarray of int64, shape (n,)
+            The candidates that may be picked.
+        names : collection of str
+            Metrics.
+
+        Returns
+        -------
+        tuple of two mappings of str to numpy.ndarray of float64, shape (rules, resamples)
+            As :meth:`gains` has them.
+        """
+        twice = self.again()
+        gains = self.gains(picks, names)
+        again = twice.gains(pick(twice, self.evaluated(pool)), names)
+        if not self._searched:
+            return gains, again
+        few = self.first(SEARCHES)
+        searched = few.gains(pick(few, pool), names)
+        factor = {name: _factor(gained, searched[name]) for name, gained in gains.items()}
+        raised = ({name: factor[name] * of[name] for name in factor} for of in (gains, again))
+        return next(raised), next(raised)
+
+
+def _factor(gains: FloatArray, searched: FloatArray) -> FloatArray:
+    """Return the factors by which gains (rules, resamples) are raised, shape (rules, 1).
+
+    ``searched`` (rules, first resamples) are the gains where the search was made anew.
+    """
+    more = searched - gains[:, : searched.shape[1]]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rise = _means(more) / _means(gains)
+    return np.clip(1 + np.nan_to_num(rise), 1.0, _GREATEST)[:, np.newaxis]
+
+
+def _means(values: FloatArray) -> FloatArray:
+    """Return the means of rows without NaN, shape (n,); NaN for a row that has nothing else."""
+    return np.asarray(np.nansum(values, axis=1) / (~np.isnan(values)).sum(axis=1))
 
 
 def standard_errors(gaps: FloatArray) -> FloatArray:

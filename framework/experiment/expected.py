@@ -35,8 +35,20 @@ _LEAST_UNITS = 500  # weight of a record, so that rounding changes it by at most
 _MOST_TOTAL = 2**50  # sums of resamples, where records are drawn a few times, stay below 2^53
 _MOST_SECONDS = 30.0  # of training components again, for figures that only inform
 
-Beside = Callable[[Problem, Array], Array]
-"""Takes a problem and designs that were evaluated; returns others that could have been chosen."""
+class Beside(NamedTuple):
+    """Designs that a method could have chosen without evaluating them.
+
+    Attributes
+    ----------
+    designs : callable
+        Takes the problem and the designs that were evaluated; returns these others.
+    searched : bool
+        Whether they come from the same search made anew in resamples of the records; otherwise an
+        exact method chose among them.
+    """
+
+    designs: Callable[[Problem, Array], Array]
+    searched: bool
 
 
 class Evidence(NamedTuple):
@@ -117,7 +129,7 @@ def evidence(
     problem : Problem
     seed : int
         The run's, of the resamples.
-    beside : callable, optional
+    beside : Beside, optional
         See :func:`beside_of`.
     shares : mapping of str to float, optional
         Records are weighted so that the classes have these shares.
@@ -158,7 +170,7 @@ def evidence_of(
     order = order[np.sort(first)]
     ids, X = ids[order], np.ascontiguousarray(X[order])
     # designs that were not evaluated follow, with ids of their own; resamples have their metrics
-    others = X[:0] if beside is None else beside(problem, X)
+    others = X[:0] if beside is None else beside.designs(problem, X)
     X = np.concatenate([X, others])
     ids = np.concatenate([ids, ids[-1] + 1 + np.arange(len(others))])
     missing = problem.missing_components(X)
@@ -179,7 +191,8 @@ def evidence_of(
         name: np.concatenate([piece.values[name] for piece in pieces])[order]
         for name in pieces[0].values
     }
-    resamples = Resamples(outcomes, seed)
+    searched = len(others) if beside is not None and beside.searched else 0
+    resamples = Resamples(outcomes, seed, searched=searched)
     if len(others):
         claimed = resamples.claimed(np.arange(len(X) - len(others), len(X)))
         values = {name: np.append(column, claimed[name]) for name, column in values.items()}
@@ -206,18 +219,21 @@ def beside_of(
 
     None for most searches: what they could have chosen is among what they evaluated. This is not so
     for searches that evaluate their front alone, or little beside their path (``front_only`` and
-    ``narrow`` of :class:`~framework.algorithm.Algorithm`).
+    ``narrow`` of :class:`~framework.algorithm.Algorithm`), nor where a problem has so many designs
+    that every search evaluates but few (its ``narrow``).
     """
     # options that were read from a run's directory are as written, without the class of their kind
     written = algorithm.model_dump(mode="json") if isinstance(algorithm, Options) else algorithm
     options = check(AlgorithmOptions, written, "algorithm")
     search = options.registered_class
-    if not len(front) or not (search.front_only or search.narrow):
+    narrow = search.narrow or problem.narrow
+    if not len(front) or not (search.front_only or narrow):
         return None
     made = partial(options.make, problem, front.roles, seed)
-    if search.narrow:
-        return lambda problem, X: searched_again(problem, made, front, X, seed)
-    return (lambda problem, X: unevaluated(problem, front, X, seed)) if made().front_only else None
+    if made().front_only:
+        return Beside(lambda problem, X: unevaluated(problem, front, X, seed), searched=False)
+    again = Beside(lambda problem, X: searched_again(problem, made, front, X, seed), searched=True)
+    return again if narrow else None
 
 
 def class_weights(

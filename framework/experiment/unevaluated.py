@@ -13,7 +13,7 @@ import numpy as np
 
 from framework.algorithm import Algorithm
 from framework.analysis.choose import constraints_of, losses_of, meets
-from framework.analysis.resamples import PILOT, Resamples
+from framework.analysis.resamples import PILOT, SEARCHES, Resamples
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, row_codes
 from framework.batch import Evaluated
 from framework.front import Front
@@ -26,8 +26,8 @@ _ROUNDS = 8  # moves from the front
 _LOOKED_AT = 20_000  # designs of a round, fewer of many records:
 _WORK = 2e9  # designs x records x resamples of a round: about a second
 _AUGMENTED = 1e-3  # weight of the sum of scaled losses beside the greatest one
-_SEARCHES = 8  # in resamples; more of them lower expected figures by less than half a point
 _AGAIN = 2e7  # designs x records of all searches: some seconds
+_ASKED = 1000  # batches of a search: those that ask for single candidates are not made anew
 
 
 def unevaluated(problem: Problem, front: Front, X: Array, seed: int) -> Array:
@@ -94,10 +94,13 @@ def searched_again(
     outcomes = problem.outcomes(spots)
     if outcomes is None:
         return X[:0]
-    designs, most = [spots], min(len(X), int(_AGAIN / (_SEARCHES * outcomes.records)))
-    for weights in Resamples(outcomes, seed, _SEARCHES).weights.T:
-        search, count = made(), 0
+    designs, most = [spots], min(len(X), int(_AGAIN / (SEARCHES * outcomes.records)))
+    for weights in Resamples(outcomes, seed, SEARCHES).weights.T:
+        search, count, batches = made(), 0, 0
         while count < most and (proposed := search.ask()) is not None:
+            batches += 1
+            if batches > _ASKED:
+                return X[:0]
             search.tell(_evaluated(problem, proposed, count, weights[:, np.newaxis], seed))
             designs.append(proposed)
             count += len(proposed)

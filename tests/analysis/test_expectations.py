@@ -125,6 +125,34 @@ def test_normalised_losses_are_scaled_by_the_front_of_all_records(weights):
     assert once.picks(made, np.arange(outcomes.candidates))[0] == front.ids[whole]
 
 
+def test_gains_are_raised_by_what_searches_made_anew_gain_more():
+    outcomes, evaluated = MadeUp(), np.arange(25)
+    both = np.arange(outcomes.candidates)
+    rule = Rule(front_of(outcomes), best="accuracy")
+    resamples = Resamples(outcomes, 3, 60, searched=len(both) - len(evaluated))
+    drawn, on_all = (
+        outcomes.metrics(weights)["accuracy"]
+        for weights in (resamples.weights, np.ones((outcomes.records, 1)))
+    )
+
+    def gains(candidates):
+        picks = resamples.picks(rule, candidates)
+        return drawn[picks, np.arange(60)] - on_all[picks, 0]
+
+    alone = gains(evaluated)
+    factor = 1 + (gains(both)[:8] - alone[:8]).mean() / alone.mean()
+    assert 1.02 < factor < 2  # else nothing is shown
+
+    def pick(some, candidates):
+        return some.picks(rule, candidates)[np.newaxis]
+
+    picks = pick(resamples, evaluated)
+    raised, again = resamples.gains_of_rules(pick, picks, both, ["accuracy"])
+    assert np.allclose(raised["accuracy"][0], factor * alone)
+    plain = Resamples(outcomes, 3, 60).gains_of_rules(pick, picks, evaluated, ["accuracy"])
+    assert np.allclose(again["accuracy"], factor * plain[1]["accuracy"])
+
+
 def gains_of(outcomes, rule, resamples, drawn_from=None):
     """Return what each pick gains in accuracy, and the picks; NaN and -1 where there is none."""
     gains, picks = np.full(resamples.count, np.nan), np.full(resamples.count, -1)

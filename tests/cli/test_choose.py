@@ -63,29 +63,15 @@ FOUND_OR_NOT = "where features tell classes only together, a tree may find that 
 
 
 @pytest.mark.parametrize(
-    ("problem", "algorithm", "line"),
-    [
-        ({"classifier": {"kind": "decision_tree", "max_depth": 2}}, None, FOUND_OR_NOT),
-        ({}, None, None),
-        pytest.param(
-            {"kind": "network", "hidden": [2], "training": {"epochs": 2}},
-            "random",
-            "masks fit the records finely",
-            marks=pytest.mark.slow,
-        ),
-    ],
-    ids=["trees", "regression", "masks"],
+    ("problem", "line"),
+    [({"classifier": {"kind": "decision_tree", "max_depth": 2}}, FOUND_OR_NOT), ({}, None)],
+    ids=["trees", "regression"],
 )
-def test_what_remains_wrong_is_said_beside_what_to_expect(
-    problem, algorithm, line, place, command, request
-):
+def test_what_remains_wrong_is_said_beside_what_to_expect(problem, line, place, command, request):
     config, name = small(), request.node.callspec.id
-    kept = ("dataset",) if "kind" in problem else ("kind", "dataset", "costs", "threshold")
-    config["problem"] = {key: config["problem"][key] for key in kept} | problem
+    keys = ("kind", "dataset", "costs", "threshold")
+    config["problem"] = {key: config["problem"][key] for key in keys} | problem
     config["budget"] = {"evaluations": 40}
-    if algorithm:
-        config["algorithm"] = {"kind": algorithm}
-        config["objectives"] = [{"metric": "accuracy", "sense": "max"}]
     write(place / f"{name}.yaml", config)
     ran = command("run", f"{name}.yaml", "--out", name, "--no-plots")
     assert ran.code == 0, ran.err

@@ -60,6 +60,23 @@ def test_a_journal_that_names_a_victim_is_refused(what, tmp_path):
     assert victim.exists()
 
 
+@pytest.mark.parametrize("what", OPENING)
+def test_a_write_ahead_log_of_someone_else_is_refused(what, tmp_path):
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as db:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("CREATE TABLE planted (x)")
+        for suffix in ("", "-wal"):
+            content = (tmp_path / f"other.db{suffix}").read_bytes()
+            (tmp_path / f"x.db{suffix}").write_bytes(content)
+    before = (tmp_path / "x.db").read_bytes()
+    with pytest.raises(InputError, match="expected no write-ahead log"):
+        OPENING[what](tmp_path / "x.db")
+    assert (tmp_path / "x.db").read_bytes() == before
+    with closing(sqlite3.connect(tmp_path / "x.db")) as db:  # else nothing would be refused
+        assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("planted",)]
+
+
 @pytest.mark.parametrize("suffix", ["", "-journal", "-wal", "-shm"])
 def test_a_hard_link_to_a_victim_is_refused(suffix, tmp_path):
     victim = tmp_path / "precious"
