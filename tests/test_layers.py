@@ -308,11 +308,11 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # Lines of Python that a reader has to hold, at most: raised only with a reason in the commit.
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
-    "framework": 41_520,
+    "framework": 41_540,
     "algorithms": 32_970,
     "tracking": 7_650,
     "scripts": 2_700,
-    "tests": 46_480,
+    "tests": 46_510,
 }
 
 

@@ -35,6 +35,7 @@ _LEAST_UNITS = 500  # weight of a record, so that rounding changes it by at most
 _MOST_TOTAL = 2**50  # sums of resamples, where records are drawn a few times, stay below 2^53
 _MOST_SECONDS = 30.0  # of training components again, for figures that only inform
 
+
 class Beside(NamedTuple):
     """Designs that a method could have chosen without evaluating them.
 
