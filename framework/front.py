@@ -370,13 +370,9 @@ class Front:
         if ids.dtype != np.int64:
             raise InputError(f"{path}: expected whole numbers in column 'id', found others")
         genes = [name for name in columns if name.startswith(GENE_PREFIX)]
-        rows = Evaluated(
-            ids,
-            np.column_stack([columns[name] for name in genes])
-            if genes
-            else np.zeros((len(ids), 0)),
-            {name: columns[name].astype(np.float64) for name in roles.metrics},
-        )
+        X = np.column_stack([columns[name] for name in genes]) if genes else np.zeros((len(ids), 0))
+        values = {name: columns[name].astype(np.float64) for name in roles.metrics}
+        rows = Evaluated(ids, X, values)
         odd = [name for name, column in rows.values.items() if not are_finite(column)]
         if odd:
             raise InputError(f"{path}: expected finite values, found others in column {odd[0]!r}")

@@ -88,13 +88,10 @@ def winners(comparison: Comparison) -> pd.DataFrame:
     better = comparison.indicators[name].better
     rows: list[dict[str, Any]] = []
     for case, part in comparison.units.groupby("case", sort=False):
-        runs = {
-            str(m): scores.set_index("seed") for m, scores in part.groupby("method", sort=False)
-        }
-        values = {
-            method: scores[name].to_numpy(dtype=np.float64) for method, scores in runs.items()
-        }
-        means = {method: float(scores.mean()) for method, scores in values.items() if len(scores)}
+        by_method = part.groupby("method", sort=False)
+        runs = {str(method): scores.set_index("seed") for method, scores in by_method}
+        values = {method: scores[name].to_numpy(np.float64) for method, scores in runs.items()}
+        means = {method: float(scores.mean()) for method, scores in values.items()}
         finite = [mean for mean in means.values() if not math.isnan(mean)]
         top = (max if better == "high" else min)(finite, default=math.nan)
         first = next((method for method, mean in means.items() if mean == top), None)

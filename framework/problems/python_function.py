@@ -152,11 +152,9 @@ class PythonFunction(Problem):
         self.vectorised, self.by_name = vectorised, isinstance(space, Mapping)
         named = space if isinstance(space, Mapping) else {f"x{j}": s for j, s in enumerate(space)}
         objectives = [objectives] if isinstance(objectives, str) else objectives
-        senses: Mapping[str, Sense] = (
-            objectives
-            if isinstance(objectives, Mapping)
-            else dict.fromkeys(map(str, objectives), "min")
-        )
+        if not isinstance(objectives, Mapping):
+            objectives = dict.fromkeys(map(str, objectives), "min")
+        senses: Mapping[str, Sense] = objectives
         parameters = [Parameter.of(str(name), domain) for name, domain in named.items()]
         if not parameters or not senses:
             raise InputError(

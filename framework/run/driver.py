@@ -452,11 +452,8 @@ class Driver:
         """Return the share of the budget that is spent; None if only patience limits the run."""
         budget, shares = self.budget, []
         if budget.generations is not None:
-            done = (
-                self.generation + 1
-                if self.per_generation is None
-                else self.n_evaluated / self.per_generation
-            )
+            size = self.per_generation
+            done = self.generation + 1 if size is None else self.n_evaluated / size
             shares.append(done / (budget.generations + 1))
         if budget.evaluations is not None:
             shares.append(self.n_evaluated / budget.evaluations)
