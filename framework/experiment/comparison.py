@@ -28,7 +28,7 @@ from framework.experiment.config import flatten
 from framework.experiment.grid import Grid, Judge, PlannedRun, Records
 from framework.experiment.grid_load import load_grid
 from framework.experiment.run_dir import RunDir
-from framework.experiment.single_run import make_problem
+from framework.experiment.single_run import DONE, FAILED, make_problem
 from framework.extras import absent
 from framework.files import write_whole
 from framework.front import Front
@@ -36,7 +36,7 @@ from framework.pareto import nondominated
 from framework.problem import Problem
 from framework.roles import Roles
 
-_FINISHED = ("done", "failed")
+_FINISHED = (DONE, FAILED)
 
 
 def compare(

@@ -178,9 +178,9 @@ def evidence_of(
     cost = problem.build_cost(missing) if len(missing) else None
     if cost is not None and cost.seconds > seconds:
         raise InputError(
-            f"expected the {problem.component_name} of all {len(ids):,} candidates evaluated on "
-            f"this machine's disk, found {len(missing):,} missing, which take about "
-            f"{cost.seconds:,.0f} s to train again"
+            f"expected the {problem.component_name} of all {len(ids):,} designs on this machine's "
+            f"disk, found {len(missing):,} missing, which take about {cost.seconds:,.0f} s to "
+            "train again"
         )
     outcomes, refits = problem.outcomes(X), problem.refits
     if outcomes is None:
