@@ -175,6 +175,7 @@ def certify(
             f"{place}: expected at least {least:,} records to certify {shown} at delta {delta:g}, "
             f"even if none spoke against it; found {len(frame):,}"
         )
+    # tested in a fixed order until one fails, which keeps the chance of any error at most delta
     claims = [_claims(problem, front, int(i), drawn) for i in candidates]
     chain = candidates[order(claims, drawn, losses[candidates])]
     tested = passed(chain.tolist(), samples, drawn, delta)
