@@ -37,8 +37,8 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
         :class:`~algorithms.cascade.calling.CalledModel` and never trained.
     costs
         What a prediction of each model costs. ``'measured'``: milliseconds for 1,000 records in one
-        batch on one thread. Every record then pays each model of a cascade its share of the time of
-        a bare call, and the models that it reaches the time for a record.
+        batch on one thread. The part that does not depend on the number of records is paid by every
+        record for each model of the cascade, the rest only for the models that it reaches.
     objectives
         By default calibrated accuracy and the cost, and coverage if cascades may abstain.
     best

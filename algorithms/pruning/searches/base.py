@@ -228,13 +228,13 @@ class PruningSearch(Algorithm):
         upper = uppers.get("members", math.inf)
         if upper < (math.inf if most is None else most):
             key, most = "constraints: members: at_most", math.floor(min(max(upper, -1.0), k))
-        lower = lowers.get("members", 1.0)
+        lower = max(lowers.get("members", 1.0), 1.0)
         if lower > k:
             raise InputError(
                 f"constraints: members: at_least: expected at most the {k} classifiers that there "
                 f"are, found {lower:g}"
             )
-        fewest = max(1, math.ceil(lower))
+        fewest = math.ceil(lower)
         needed = max(fewest, 2 if diverse else 1)
         if most is not None and most < needed:
             limit = upper if key.startswith("constraints") else most

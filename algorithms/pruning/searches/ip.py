@@ -29,6 +29,7 @@ from framework.preparation import Preparation
 from framework.problem import Problem
 from framework.roles import Metric, Roles
 
+Solver = BranchAndBound | BestFraction
 _FRACTIONS = "precision", "f1"  # rates whose denominators depend on the answers
 _REPORT_EVERY, _SAVE_EVERY = 0.2, 10.0  # least seconds between reports, and between checkpoints
 _CHECKPOINT = "solve"
@@ -95,7 +96,7 @@ class IntegerProgram(ProgramSearch):
         self._instance = Instance.of(self.votes, self._weights, self._requirements)
         self._seed, self._looks, self._boxes = seed, looks, boxes
         self.iterations, self.seconds = iterations, seconds
-        self._solver: BranchAndBound | BestFraction | None = None
+        self._solver: Solver | None = None
         self._trace: list[dict[str, float]] = []
         self._spent = 0.0
         if self._fraction is None and self._weights[2:] == (0, 0) and not self._requirements.caps:
@@ -131,7 +132,7 @@ class IntegerProgram(ProgramSearch):
             self._listings(solver, solver.incumbent),
         )
 
-    def _findings(self, solver: BranchAndBound | BestFraction, best: Pruned) -> dict[str, Any]:
+    def _findings(self, solver: Solver, best: Pruned) -> dict[str, Any]:
         members = np.flatnonzero(best.x)
         demand = self._instance.requirements.demand
         return {
@@ -155,9 +156,7 @@ class IntegerProgram(ProgramSearch):
         parts = {"above": self._fraction.above, "below": self._fraction.below}
         return {name: dict(part._asdict()) for name, part in parts.items()}
 
-    def _listings(
-        self, solver: BranchAndBound | BestFraction, best: Pruned
-    ) -> dict[str, Mapping[str, Array]]:
+    def _listings(self, solver: Solver, best: Pruned) -> dict[str, Mapping[str, Array]]:
         votes = self.votes.histograms(best.x[np.newaxis])[0][:, : int(best.x.sum()) + 1]
         return {
             "certificates": self.certificate(
@@ -183,17 +182,17 @@ class IntegerProgram(ProgramSearch):
         first = next((n for n in self.roles.names if n in WEIGHTED or n in by_name), None)
         return by_name.get(str(first))
 
-    def _new_solver(self) -> BranchAndBound | BestFraction:
+    def _new_solver(self) -> Solver:
         options = {"seed": self._seed, "looks": self._looks}
         if self._fraction is None:
             return BranchAndBound(self._instance, **options)
         return BestFraction(self.votes, self._fraction, self._requirements, **options)
 
-    def _packed(self, solver: BranchAndBound | BestFraction) -> bytes:
+    def _packed(self, solver: Solver) -> bytes:
         also = [self._trace, self._spent]
         return solver.pack(also) if isinstance(solver, BestFraction) else pack(solver, also)
 
-    def _solve(self, work: Preparation) -> BranchAndBound | BestFraction:
+    def _solve(self, work: Preparation) -> Solver:
         """Take steps until the proof is complete or the budget is spent."""
         solver = self._solver or self._resumed(work)
         if solver is None:
@@ -224,19 +223,19 @@ class IntegerProgram(ProgramSearch):
             work.checkpoints[_CHECKPOINT] = self._packed(solver)
         return solver
 
-    def _report(self, work: Preparation, solver: BranchAndBound | BestFraction) -> None:
+    def _report(self, work: Preparation, solver: Solver) -> None:
         values = {"bound": solver.bound, "gap": solver.gap}
         if solver.incumbent is not None:
             values["incumbent"] = solver.incumbent.value
         done = min(solver.iterations, self.iterations)
         work.report(self._line(solver), done, self.iterations, **values)
 
-    def _resumed(self, work: Preparation) -> BranchAndBound | BestFraction | None:
+    def _resumed(self, work: Preparation) -> Solver | None:
         """Return the solver of a checkpoint; None if there is none that can be read."""
         content = work.checkpoints.get(_CHECKPOINT)
         if content is None:
             return None
-        solver: BranchAndBound | BestFraction
+        solver: Solver
         try:
             if self._fraction is None:
                 solver, also = unpack(self._instance, content)
@@ -249,20 +248,20 @@ class IntegerProgram(ProgramSearch):
             return None
         return solver
 
-    def _over(self, solver: BranchAndBound | BestFraction) -> bool:
+    def _over(self, solver: Solver) -> bool:
         if solver.done or solver.gap <= self.gap:
             return True
         if solver.iterations >= self.iterations:
             return True
         return self.seconds is not None and self._spent >= self.seconds
 
-    def _line(self, solver: BranchAndBound | BestFraction) -> str:
+    def _line(self, solver: Solver) -> str:
         if solver.incumbent is None:
             return f"bound {solver.bound:g}"
         value = solver.incumbent.value
         return f"incumbent {value:g}, bound {solver.bound:g}, gap {solver.gap:.2%}"
 
-    def _add_to_trace(self, solver: BranchAndBound | BestFraction) -> None:
+    def _add_to_trace(self, solver: Solver) -> None:
         self._trace.append(
             {
                 "iterations": solver.iterations,
@@ -274,7 +273,7 @@ class IntegerProgram(ProgramSearch):
             }
         )
 
-    def _ended(self, solver: BranchAndBound | BestFraction) -> str:
+    def _ended(self, solver: Solver) -> str:
         line = self._line(solver)
         if solver.done:
             return f"proven best ({line})"
@@ -284,7 +283,7 @@ class IntegerProgram(ProgramSearch):
             return f"algorithm.iterations: stopped before the proof was complete ({line})"
         return f"seconds: stopped before the proof was complete ({line})"
 
-    def _none_found(self, solver: BranchAndBound | BestFraction) -> str:
+    def _none_found(self, solver: Solver) -> str:
         if solver.done:
             return self.none_meets()
         return (
