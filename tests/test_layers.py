@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from functools import cache
+from graphlib import TopologicalSorter
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -97,6 +98,17 @@ def test_a_layer_imports_only_what_lies_below():
         for path, module, said in imports(FILES)
         if module.split(".")[0] in OURS - ALLOWED[layer_of(path)]
     ] == []
+
+
+def test_no_files_import_each_other_in_a_circle():
+    """Neither for types alone, nor in functions; CycleError names them."""
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in FILES}
+    TopologicalSorter(
+        {
+            name: {module for module, _ in imported(path) if module in modules}
+            for name, path in modules.items()
+        }
+    ).prepare()
 
 
 def room_of(module):

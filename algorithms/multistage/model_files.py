@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from algorithms.multistage.config import MissingPolicy
-from algorithms.multistage.routing import acquired
+from algorithms.multistage.routing import Staged, acquired
 from framework.arrays import Array, FloatArray
 from framework.data.costs import Panels
 from framework.data.encoding import Encoder
@@ -22,9 +22,6 @@ from framework.models.classifiers import LinearProbability, read_classifier, wri
 from framework.models.files import ModelFiles
 from framework.models.model import Card
 from framework.models.store import cell
-
-if TYPE_CHECKING:
-    from algorithms.multistage.model import MultiStageClassifier as Model
 
 _ROUNDING = 1e-6  # rounding of probabilities in float32 may move one below its threshold
 _TEXT = """\
@@ -50,7 +47,7 @@ No answer costs {no_answer:g}; a wrong one, by the true class (rows) and the one
 {errors}"""
 
 
-def write_model(model: Model, files: ModelFiles) -> dict[str, Any]:
+def write_model(model: Staged, files: ModelFiles) -> dict[str, Any]:
     """Write the classifiers and return the description of the rest, plain JSON values."""
     numbered = enumerate(model.classifiers_, start=1)
     names = [write_classifier(files, f"stage_{number}", c) for number, c in numbered]
@@ -74,7 +71,7 @@ def _alike(thresholds: FloatArray) -> FloatArray:
     return thresholds[0] if (thresholds == thresholds[0]).all() else thresholds
 
 
-def _decision(model: Model) -> dict[str, Any] | None:
+def _decision(model: Staged) -> dict[str, Any] | None:
     """Return the costs by which stages decide, in the order of the classes, as JSON values."""
     costs = model.decision_
     if costs is None:
@@ -147,7 +144,7 @@ def _policy(value: Any) -> MissingPolicy:
     raise InputError(f"missing: expected one of {', '.join(policies)}, found {value!r}")
 
 
-def card_of(model: Model) -> Card:
+def card_of(model: Staged) -> Card:
     """Return the stages with their features and costs, and the thresholds, as tables."""
     plain = cell(model.reject_label).replace("`", "'")
     reject = (
@@ -165,7 +162,7 @@ def card_of(model: Model) -> Card:
     )
 
 
-def _stages(model: Model) -> str:
+def _stages(model: Staged) -> str:
     names, total = model.encoder_.feature_names, model.cumulative_costs()
     panels, rows = model.panels or Panels.none(len(names)), []
     begun = panels.begun_at(model.stages_)
@@ -179,7 +176,7 @@ def _stages(model: Model) -> str:
     return "\n".join(rows)
 
 
-def _rule(model: Model) -> str:
+def _rule(model: Staged) -> str:
     """Return the condition for an answer, as tables."""
     labels = [cell(label) for label in model.classes_.tolist()]
     costs = model.decision_
@@ -207,7 +204,7 @@ def _rule(model: Model) -> str:
     )
 
 
-def write_onnx(model: Model, folder: Path) -> list[Path]:
+def write_onnx(model: Staged, folder: Path) -> list[Path]:
     """Write each stage's classifier as ONNX; see ``MultiStageClassifier.save_onnx``."""
     graphs = [
         _graph(classifier, model.classes_, number)

@@ -9,27 +9,55 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
 
 from algorithms.multistage.bit_planes import pack
+from algorithms.multistage.config import MissingPolicy
 from algorithms.multistage.records import StageData
 from algorithms.multistage.stage_classifiers import out_of_fold
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.costs import Panels
-from framework.data.encoding import Categorical
+from framework.data.encoding import Categorical, Encoder
+from framework.data.error_costs import DecisionCosts
 from framework.errors import InputError
 from framework.models.calibration import decide
 from framework.models.classifiers import CalibrationMethod
 from framework.models.walk import StageWalk, Walk
 from framework.registry import nearest
 
-if TYPE_CHECKING:
-    from algorithms.multistage.model import MultiStageClassifier as Model
-
 _BINS = 10
+
+
+class Staged(Protocol):
+    """What routing, files and cards read of a fitted multi-stage classifier.
+
+    The attributes are those of :class:`~algorithms.multistage.model.MultiStageClassifier`, which
+    imports these modules.
+    """
+
+    reject_label: Any
+    panels: Panels | None
+    stage_cost: float
+    missing: MissingPolicy
+    encoder_: Encoder
+    stages_: Sequence[IntArray]
+    classifiers_: list[Any]
+    classes_: Array
+    thresholds_: FloatArray
+    decision_: DecisionCosts | None
+    stops_: FloatArray
+    costs_: FloatArray
+
+    def stage_costs(self) -> FloatArray:
+        """Return the cost of each stage, shape (stages,)."""
+        ...
+
+    def cumulative_costs(self) -> FloatArray:
+        """Return the cost of each stage and those before it, shape (stages,)."""
+        ...
 
 
 class RoutedRecords(NamedTuple):
@@ -54,7 +82,7 @@ class RoutedRecords(NamedTuple):
         return highest
 
 
-def answer_at(model: Model, number: int, P: FloatArray) -> tuple[IntArray, BoolArray]:
+def answer_at(model: Staged, number: int, P: FloatArray) -> tuple[IntArray, BoolArray]:
     """Return the class codes that stage ``number``, from 1, picks, and which records it answers.
 
     ``P`` has the stage's probabilities for n records, shape (n, K).
@@ -65,12 +93,12 @@ def answer_at(model: Model, number: int, P: FloatArray) -> tuple[IntArray, BoolA
     return said, risk <= model.stops_[number - 1] + model.decision_.slack
 
 
-def acquired(model: Model, number: int) -> IntArray:
+def acquired(model: Staged, number: int) -> IntArray:
     """Return the features (m,) acquired by the end of a stage, from 1, in ascending order."""
     return np.sort(np.concatenate(model.stages_[:number]))
 
 
-def route(model: Model, X: pd.DataFrame | Array, *, stop: bool = False) -> RoutedRecords:
+def route(model: Staged, X: pd.DataFrame | Array, *, stop: bool = False) -> RoutedRecords:
     """Send records (n, d) through the stages, reading only the features that are acquired.
 
     The columns of a frame may be in any order, and there may be further ones. Columns of features
@@ -104,7 +132,7 @@ def route(model: Model, X: pd.DataFrame | Array, *, stop: bool = False) -> Route
     return RoutedRecords(probabilities, best, stage, conclusive)
 
 
-def next_step(model: Model, record: Mapping[str, Any]) -> dict[str, Any]:
+def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer to a record, or which features to acquire next and what they cost.
 
     Parameters
@@ -167,7 +195,7 @@ def next_step(model: Model, record: Mapping[str, Any]) -> dict[str, Any]:
     return {"status": "inconclusive", **step}
 
 
-def _cost(model: Model, features: Sequence[int]) -> float:
+def _cost(model: Staged, features: Sequence[int]) -> float:
     """Return the cost of those ``features`` that some stage acquires, with panels paid once."""
     asked = set(np.concatenate(model.stages_).tolist())
     wanted = [i for i in features if i in asked]
@@ -177,7 +205,7 @@ def _cost(model: Model, features: Sequence[int]) -> float:
 
 
 def walk_held_records(
-    model: Model,
+    model: Staged,
     data: StageData,
     kind: str,
     parameters: dict[str, Any],
@@ -219,7 +247,7 @@ Answers = Callable[[IntArray], FloatArray]
 """The probabilities (m, classes) of one stage for the records at given positions (m,)."""
 
 
-def answers_of(model: Model, encoded: FloatArray) -> list[Answers]:
+def answers_of(model: Staged, encoded: FloatArray) -> list[Answers]:
     """Return the answers of each stage of a model to ``encoded`` records (n, all columns)."""
 
     def answer(j: int, records: IntArray) -> FloatArray:
@@ -231,7 +259,7 @@ def answers_of(model: Model, encoded: FloatArray) -> list[Answers]:
 
 
 def walk_records(
-    model: Model,
+    model: Staged,
     answers: Sequence[Answers],
     truth: IntArray,
     calibration: str,
