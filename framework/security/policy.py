@@ -132,10 +132,10 @@ class Received:
 
     def missing(self) -> list[Effect]:
         """Return the effects that are neither free nor granted."""
-        asked = [e for e in self.distinct() if not self.is_free(e) and not self.is_granted(e)]
-        if asked and grants.is_trusted(self.file, self.named):
-            return [effect for effect in asked if effect.kind == "cluster"]
-        return asked
+        missing = [e for e in self.distinct() if not self.is_free(e) and not self.is_granted(e)]
+        if missing and grants.is_trusted(self.file, self.named):
+            return [effect for effect in missing if effect.kind == "cluster"]
+        return missing
 
     def distinct(self) -> list[Effect]:
         """Return the effects, each once."""
@@ -473,7 +473,7 @@ def _is_free(effect: Effect, file: Path) -> bool:
         return False
     if is_at_home(effect.target, home) or (effect.here and is_at_home(effect.target, Path.cwd())):
         return True
-    return any(_below(effect.target, place) for place in _own_folders(effect.kind))
+    return any(_below(effect.target, place) for place in _free_folders(effect.kind))
 
 
 def _folder_of(file: Path) -> Path:
@@ -481,7 +481,7 @@ def _folder_of(file: Path) -> Path:
     return file.absolute() if file.is_dir() else file.absolute().parent
 
 
-def _own_folders(kind: str) -> Iterator[Path]:
+def _free_folders(kind: str) -> Iterator[Path]:
     """Yield the user's folders that any file may use: the cache and, to read, the data sets."""
     data, cache = os.environ.get(DATA_VARIABLE), cache_dir()
     if data and kind == "read":

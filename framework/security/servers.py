@@ -44,14 +44,14 @@ def _guard_artifacts(check: Callable[[str, str], None]) -> None:
         return
     open_place = registry.get_artifact_repository
 
-    def asked(
+    def open_checked(
         artifact_uri: str, tracking_uri: str | None = None, registry_uri: str | None = None
     ) -> Any:
         if tracking_uri is not None:  # a server named the store; otherwise the user did
             check(artifact_uri, tracking_uri)
         return open_place(artifact_uri, tracking_uri, registry_uri)
 
-    registry.get_artifact_repository = asked
+    registry.get_artifact_repository = open_checked
     registry.asks_first = True
 
 
@@ -63,11 +63,11 @@ def _guard_credentials() -> None:
     if getattr(read, "asks_first", False):
         return
 
-    def asked() -> tuple[str | None, str | None]:
+    def read_if_allowed() -> tuple[str | None, str | None]:
         return (None, None) if NO_CREDENTIALS in os.environ else read()
 
-    asked.asks_first = True  # type: ignore[attr-defined]
-    credentials._read_mlflow_creds_from_file = asked
+    read_if_allowed.asks_first = True  # type: ignore[attr-defined]
+    credentials._read_mlflow_creds_from_file = read_if_allowed
 
 
 def _guard_answers() -> None:
