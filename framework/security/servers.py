@@ -98,7 +98,7 @@ def _guard_answers() -> None:
     def bounded(self: Any, *arguments: Any, **options: Any) -> Any:
         answer = send(self, *arguments, **options)
         packing = answer.headers.get("Content-Encoding", "identity").strip().lower()
-        if packing not in _PACKINGS:  # of others, a few bytes may unpack to all memory
+        if packing not in _PACKINGS:  # by other methods, a few bytes may fill all memory
             answer.close()
             raise OSError(f"an answer packed as {packing[:40]!r}")
         stream = answer.raw.stream

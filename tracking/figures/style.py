@@ -76,7 +76,7 @@ def save(figure: Figure, path: Path) -> None:
     from PIL import Image
 
     figure.set_dpi(_DPI)
-    canvas: Any = FigureCanvasAgg(figure)  # not typed
+    canvas: Any = FigureCanvasAgg(figure)  # it has no type hints
     with readable(figure):
         canvas.draw()  # savefig would draw twice, the first time only for the layout
     content = BytesIO()

@@ -217,7 +217,7 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> Result:
         steps.append((f"run the best (*{f': {how}' if how else ''})", best))
     else:
         report("no trial keeps the constraints: the table begins with those that break them least")
-    if plan.sweep.sampler != "grid":  # which is gone through
+    if plan.sweep.sampler != "grid":  # a grid has no further points
         more = f"{program()} resume {directory} --set sweep.trials={2 * summary['trials']}"
         steps.append(("more trials", more))
     if plan.sweep.storage is None:
