@@ -295,7 +295,7 @@ class WorkerPool:
                 size, seconds = cost.chunk(waiting or len(queue[0]), n), cost.per_item or 0.0
                 # no request should wait behind a long one, nor be lost to one that kills its worker
                 long = not cost.per_item or size * seconds > 2 * CHUNK_SECONDS
-                exclusive = bool(queue[0].attempts) or long
+                exclusive = long or not queue[0].is_new
                 slot = self._least_busy(exclusive, seconds)
                 if slot is None:
                     break

@@ -30,6 +30,8 @@ class Task:
         Number of workers that have been sent the task and have not answered.
     finished : bool
         Whether its result has arrived, or it was given up.
+    divided : bool
+        Whether it is a part of a task that may have killed its worker.
     """
 
     kind: str
@@ -38,6 +40,7 @@ class Task:
     failed_on: list[str] = field(default_factory=list)
     in_flight: int = 0
     finished: bool = False
+    divided: bool = False
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -45,7 +48,8 @@ class Task:
     def slice(self, start: int, stop: int) -> Task:
         """Return a task for the items from ``start`` up to ``stop``."""
         columns = tuple(column[start:stop] for column in self.columns)
-        return Task(self.kind, columns, list(self.attempts), list(self.failed_on))
+        histories = list(self.attempts), list(self.failed_on)
+        return Task(self.kind, columns, *histories, divided=self.divided)
 
     @staticmethod
     def joined(tasks: Sequence[Task]) -> Task:
@@ -55,11 +59,12 @@ class Task:
 
     @property
     def is_new(self) -> bool:
-        """Whether no worker and no node has failed at it."""
-        return not (self.attempts or self.failed_on)
+        """Whether no worker and no node has failed at it, so that it may be joined with others."""
+        return not (self.attempts or self.failed_on or self.divided)
 
     def split(self) -> list[Task]:
-        """Return tasks that have a few of the items each."""
+        """Return tasks that have a few of the items each, and are not joined again."""
+        self.divided = True
         step = ceil(len(self) / _SPLIT)
         return [self.slice(start, start + step) for start in range(0, len(self), step)]
 

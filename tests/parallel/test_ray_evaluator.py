@@ -110,6 +110,12 @@ def test_sigkill_changes_nothing(make: Make) -> None:
     assert not set(victims) & set(wait_for_pids(ray, 0))
 
 
+def test_pieces_of_a_divided_task_are_not_joined_again() -> None:
+    pieces = Task("score", (np.arange(40), np.zeros((40, 1)))).split()
+    assert sum(map(len, pieces)) == 40
+    assert not any(piece.slice(0, 1).is_new for piece in pieces)
+
+
 @pytest.mark.slow
 def test_a_row_that_kills_its_worker_fails_alone(make: Make) -> None:
     X = genomes(40)
