@@ -7,6 +7,7 @@ one column per objective, smaller is better.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -80,7 +81,8 @@ class Roles:
     Raises
     ------
     InputError
-        There is no objective, an objective is repeated, or the problem does not report a metric.
+        There is no objective, an objective is repeated, the problem does not report a metric, or a
+        limit is no finite number.
     """
 
     def __init__(
@@ -101,6 +103,12 @@ class Roles:
             f"{place}: expected a metric of the problem ({', '.join(self.metrics)}), found {name!r}"
             for place, name in used
             if name not in self.metrics
+        ]
+        wrong += [
+            f"constraints: expected a finite limit of {metric}, found {limit}; leave it out"
+            for metric, *limits in constraints
+            for limit in limits
+            if limit is not None and not math.isfinite(limit)
         ]
         if wrong:
             raise InputError("\n".join(wrong))

@@ -43,6 +43,8 @@ def test_violation_adds_up_and_bounds_are_inclusive():
         ([Objective("covrage", "max")], [], "objectives: .*coverage, cost.*'covrage'"),
         ([Objective("cost", "min"), Objective("cost", "max")], [], "each metric once"),
         ([Objective("cost", "min")], [Constraint("fpr", at_most=1)], "constraints: .*'fpr'"),
+        ([Objective("cost", "min")], [Constraint("cost", at_least=np.inf)], "limit of cost.* inf"),
+        ([Objective("cost", "min")], [Constraint("cost", 1.0, np.nan)], "limit of cost, found nan"),
     ],
 )
 def test_mistakes_are_named(objectives, constraints, message):
