@@ -7,8 +7,9 @@ report progress.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -193,3 +194,37 @@ class Preparation:
     def report(self, what: str, done: int, total: int, **values: float) -> None:
         """Report the progress of the work; raises KeyboardInterrupt where it is interrupted."""
         self.on_progress(PreparationProgress(what, done, total, values=values))
+
+    def map(
+        self,
+        what: str,
+        function: Callable[[Any, Any], Any],
+        shared: Any,
+        pieces: Sequence[Any],
+        *,
+        read: Callable[[Any], Any],
+        write: Callable[[Any], Any],
+    ) -> list[Any]:
+        """Return ``function(shared, piece)`` of each piece, those of earlier sessions as they were.
+
+        Parameters
+        ----------
+        what : str
+            The plural of a piece, in progress reports and as the name of the checkpoints.
+        function, shared, pieces
+            As for :meth:`Workforce.map`; no result is None.
+        read, write : callable
+            ``write`` makes a result JSON values, ``read`` a result of these. What ``read`` raises
+            TypeError or ValueError for is computed again.
+        """
+        results: list[Any] = [None] * len(pieces)
+        for i in range(len(pieces)):
+            with suppress(TypeError, ValueError):
+                results[i] = read(json.loads(self.checkpoints.get(f"{what} {i}", b"null")))
+        left = [i for i, result in enumerate(results) if result is None]
+        solved = self.workers.map(function, shared, [pieces[i] for i in left])
+        for done, (i, result) in enumerate(zip(left, solved, strict=True), 1):
+            self.checkpoints[f"{what} {i}"] = json.dumps(write(result)).encode()
+            results[i] = result
+            self.report(what, len(pieces) - len(left) + done, len(pieces))
+        return results

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import json
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -170,22 +170,15 @@ class ExactCascades(Algorithm):
 
     def _solve(self, work: Preparation) -> list[Point]:
         if self._points is None:
-            of_chain = {
-                i: checkpointed(work.checkpoints.get(f"chain {i}"))
-                for i in range(len(self._chains))
-            }
-            left = [i for i, points in of_chain.items() if points is None]
-            for length in range(1, self.max_models + 1):
-                batch = [i for i in left if len(self._chains[i]) == length]
-                pieces = [self._chains[i] for i in batch]
-                results = work.workers.map(solve_chain, self._task, pieces)
-                for i, points in zip(batch, results, strict=True):
-                    work.checkpoints[f"chain {i}"] = json.dumps(points).encode()
-                    of_chain[i] = points
-                    done = sum(solved is not None for solved in of_chain.values())
-                    work.report("chains of models", done, len(self._chains))
-            everything = [point for points in of_chain.values() for point in points or ()]
-            self._points = self._reduced(everything)
+            of_chains: list[list[Point]] = work.map(
+                "chains of models",
+                solve_chain,
+                self._task,
+                self._chains,
+                read=from_json,
+                write=list,
+            )
+            self._points = self._reduced([point for points in of_chains for point in points])
         return self._points
 
     def _reduced(self, points: list[Point]) -> list[Point]:
@@ -285,15 +278,9 @@ def solve_chain(task: Task, chain: tuple[int, ...]) -> list[Point]:
     return best_of(task.sweeps_of(chain), chain, task.abstain != "no")
 
 
-def checkpointed(content: bytes | None) -> list[Point] | None:
-    """Return the points of a checkpoint; None if there is none that can be read."""
-    if content is None:
-        return None
-    try:
-        rows = json.loads(content)
-        return [
-            Point(int(a), int(g), int(c), tuple(map(int, chain)), tuple(map(int, cut)))
-            for a, g, c, chain, cut in rows
-        ]
-    except (TypeError, ValueError):
-        return None
+def from_json(plain: Sequence[Any]) -> list[Point]:
+    """Return the points of a chain; TypeError or ValueError for damaged values."""
+    return [
+        Point(int(a), int(g), int(c), tuple(map(int, chain)), tuple(map(int, cut)))
+        for a, g, c, chain, cut in plain
+    ]

@@ -13,7 +13,7 @@ from algorithms.pruning.diversity import demand_of, pair_table
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.searches import ip
 from algorithms.pruning.searches.ip import IntegerProgram
-from algorithms.pruning.searches.ip_front import ExactFront, from_json, to_json
+from algorithms.pruning.searches.ip_front import ExactFront, Solved, from_json, to_json
 from algorithms.pruning.votes import VoteTable, Weights
 from framework.libraries.library import Library
 from framework.preparation import Checkpoints, Preparation
@@ -180,8 +180,15 @@ def test_cells_that_were_solved_are_not_solved_again():
     assert np.array_equal(search.ask(), X)
 
 
-def test_a_damaged_checkpoint_of_a_cell_is_none():
-    assert from_json(None) is None
-    assert from_json(b"{") is None
-    assert from_json(b'[{"at_most": 1}]') is None
-    assert from_json(to_json([])) is None
+@pytest.mark.parametrize("content", [b"{", b'[{"at_most": 1}]', b"[]", b"null", b"7"])
+def test_a_cell_with_a_damaged_checkpoint_is_solved_again(content):
+    def solved(sign, taken):
+        return [Solved(3.0, 1.0, np.array([1, 0], dtype=np.int8), 1, 0.5, sign * taken, True, 7)]
+
+    work, words = Preparation(), {"read": from_json, "write": to_json}
+    first = work.map("cells", solved, 1, [1.0, 2.0], **words)
+    assert [solves[0].taken for solves in first] == [1.0, 2.0]
+    work.checkpoints["cells 1"] = content
+    again = work.map("cells", solved, -1, [1.0, 2.0], **words)
+    assert [solves[0].taken for solves in again] == [1.0, -2.0]
+    assert again[0][0].x.dtype == np.int8

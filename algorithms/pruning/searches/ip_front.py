@@ -9,10 +9,9 @@ would find only the supported points of the front.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -182,19 +181,16 @@ class ExactFront(PruningSearch):
 
     def _solve(self, work: Preparation) -> list[Solved]:
         if self._solves is None:
-            of_cell = {
-                i: from_json(work.checkpoints.get(f"cell {i}")) for i in range(len(self._cells))
-            }
-            left = [i for i, solves in of_cell.items() if solves is None]
-            results = work.workers.map(solve_cell, self._task, [self._cells[i] for i in left])
-            for i, result in zip(left, results, strict=True):
-                work.checkpoints[f"cell {i}"] = to_json(result)
-                of_cell[i] = result
-                done = sum(solves is not None for solves in of_cell.values())
-                work.report("cells of the front", done, len(self._cells))
+            of_cells: list[list[Solved]] = work.map(
+                "cells of the front",
+                solve_cell,
+                self._task,
+                self._cells,
+                read=from_json,
+                write=to_json,
+            )
             self._solves = []
-            for i, cell in enumerate(self._cells):
-                result = of_cell[i] or []
+            for cell, result in zip(self._cells, of_cells, strict=True):
                 last = result[-1]
                 more = last.x is not None and min(last.at_most, last.taken) > cell.low
                 cut = more and len(result) == self._task.solves
@@ -384,20 +380,12 @@ def cells_between(first: float, last: float, count: int, whole: bool) -> list[Ce
     return [Cell(low, high) for low, high in zip(lows, highs, strict=True) if high > low]
 
 
-def to_json(solves: Sequence[Solved]) -> bytes:
-    """Return the solves of a cell as a checkpoint."""
-    rows = [s._replace(x=None if s.x is None else s.x.tolist())._asdict() for s in solves]
-    return json.dumps(rows).encode()
+def to_json(solves: Sequence[Solved]) -> list[dict[str, Any]]:
+    """Return the solves of a cell as JSON values."""
+    return [s._replace(x=None if s.x is None else s.x.tolist())._asdict() for s in solves]
 
 
-def from_json(content: bytes | None) -> list[Solved] | None:
-    """Return the solves of a checkpoint; None if there is none that can be read."""
-    if content is None:
-        return None
-    try:
-        rows = [Solved(**row) for row in json.loads(content)]
-        return [
-            s if s.x is None else s._replace(x=np.array(s.x, dtype=np.int8)) for s in rows
-        ] or None
-    except (TypeError, ValueError):
-        return None
+def from_json(plain: Sequence[Mapping[str, Any]]) -> list[Solved] | None:
+    """Return the solves of a cell; None if there are none, TypeError for damaged values."""
+    rows = [Solved(**row) for row in plain]
+    return [s if s.x is None else s._replace(x=np.array(s.x, dtype=np.int8)) for s in rows] or None
