@@ -198,17 +198,14 @@ class CascadeProblem(AnsweringProblem, Deployable):
 
     def describe(self) -> Mapping[str, Any]:
         tested = 0 if self.test is None else self.test.n
-        about = {} if self.library is None else describe(self.library, "")
-        return {
-            **{key: about[key] for key in ("measured", "measure") if key in about},
+        sizes = {"records": self.calls.n + tested, "validation": self.calls.n, "test": tested}
+        about = {
             "name": self.source,
             "source": self.source,
             "fingerprint": self.calls.fingerprint,
-            "records": self.calls.n + tested,
-            "validation": self.calls.n,
-            "test": tested,
             "models": self.calls.k,
         }
+        return {**(sizes if self.library is None else describe(self.library, "")), **about}
 
     def tables(self) -> CascadeProblem:
         """Return the problem itself, which is what exact methods read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from algorithms.cascade.problem import CascadeProblem
 from algorithms.cascade.stages import calibrated, consensus_of, pool_weights
 from framework.errors import InputError
 from framework.outcomes import resample_weights
+from tests import made_up_libraries
 from tests.cascade.tables import cascades, made_up
 
 ERRORS = {"a": {"b": 5.0, "c": 2.0}, "b": {"a": 1.0}}
@@ -278,3 +280,10 @@ def test_costs_of_errors_whose_sum_has_no_room_are_refused(more):
     ):
         cascades(**more)
     assert cascades(errors={"a": {"b": 5e7}}).metrics[-1].high == 5e7
+
+
+def test_records_that_a_library_repeats_are_counted_once():
+    library = replace(made_up_libraries.made_up(3), folds=5, repeats=2, records=30)
+    about = CascadeProblem(made_up(3, 60), library=library).describe()
+    assert (about["records"], about["out_of_fold"], about["models"]) == (70, 30, 3)
+    assert "2 times" in about["measure"]
