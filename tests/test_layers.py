@@ -324,7 +324,7 @@ BUDGET = {
     "algorithms": 32_970,
     "tracking": 7_650,
     "scripts": 2_700,
-    "tests": 46_550,
+    "tests": 46_570,
 }
 
 

@@ -27,7 +27,7 @@ _LOOKED_AT = 20_000  # designs of a round, fewer of many records:
 _WORK = 2e9  # designs x records x resamples of a round: about a second
 _AUGMENTED = 1e-3  # weight of the sum of scaled losses beside the greatest one
 _AGAIN = 2e7  # designs x records of all searches: some seconds
-_ASKED = 1000  # batches of a search: those that ask for single candidates are not made anew
+_ASKED = 800  # batches of a search: those that ask for few candidates at a time would take long
 
 
 def unevaluated(problem: Problem, front: Front, X: Array, seed: int) -> Array:
@@ -144,8 +144,20 @@ def _best(problem: Problem, front: Front, X: Array, spots: int, seed: int) -> Bo
         at_spot = losses[:, spot : spot + 1]
         scaled = (losses - np.where(np.isfinite(at_spot), at_spot, 0.0)) / span
         score: FloatArray = scaled.max(axis=0) + _AUGMENTED * scaled.sum(axis=0)
-        chosen[np.argsort(score, axis=0, kind="stable")[:each].ravel()] = True
+        chosen |= least(score, each).any(axis=1)
     return chosen
+
+
+def least(values: FloatArray, count: int) -> BoolArray:
+    """Return which are the least of each column, of equal ones the first, shape (n, columns).
+
+    Sorting the columns takes ten times as long.
+    """
+    count = min(count, len(values))
+    last = np.partition(values, count - 1, axis=0)[count - 1]
+    less, equal = values < last, values == last
+    first = equal & (equal.cumsum(axis=0) <= count - less.sum(axis=0))
+    return np.asarray(less | first)
 
 
 def _even(n: int, most: int) -> IntArray:

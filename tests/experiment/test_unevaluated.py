@@ -7,6 +7,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from sklearn.tree import DecisionTreeClassifier
 
 from algorithms.ensembling.problem import EnsembleProblem
@@ -15,7 +18,7 @@ from framework.estimators.search import roles_for
 from framework.estimators.search import search as search_of
 from framework.experiment.config import check
 from framework.experiment.options import AlgorithmOptions
-from framework.experiment.unevaluated import searched_again, unevaluated
+from framework.experiment.unevaluated import least, searched_again, unevaluated
 from framework.front import Front
 from paretolab import ParetoCascade, ParetoEnsemble, PrunedVoting
 from tests.made_up_libraries import made_up, repeated
@@ -84,6 +87,19 @@ def test_nothing_is_taken_off_where_nothing_is_chosen_by_its_figures(algorithm):
     search = PrunedVoting(trees(5), algorithm=algorithm, verbose=False).fit(*noise(0))
     promise = search.expected(best=BALANCED)[BALANCED]
     assert promise.expected == pytest.approx(promise.claimed, abs=0.005)
+
+
+@given(
+    arrays(
+        np.float64,
+        st.tuples(st.integers(1, 9), st.just(3)),
+        elements=st.sampled_from([0, 1, np.inf]),
+    ),
+    st.integers(1, 9),
+)
+def test_the_least_of_columns_are_those_of_a_stable_sort(values, count):
+    order = np.argsort(values, axis=0, kind="stable")[:count]
+    assert [np.flatnonzero(c).tolist() for c in least(values, count).T] == np.sort(order.T).tolist()
 
 
 def test_a_search_goes_the_ways_on_which_resamples_lead_it():
