@@ -320,10 +320,10 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # Lines of Python that a reader has to hold, at most: raised only with a reason in the commit.
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
-    "framework": 41_540,
-    "algorithms": 32_970,
-    "tracking": 7_650,
-    "scripts": 2_700,
+    "framework": 41_530,
+    "algorithms": 32_810,
+    "tracking": 7_640,
+    "scripts": 2_690,
     "tests": 46_570,
 }
 
