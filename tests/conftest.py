@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from itertools import product
+from math import isfinite
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from typing import Any
@@ -396,7 +397,8 @@ def _cases(
             metric = problem.metrics[0]
             middle = (metric.low + metric.high) / 2
             side = "at_least" if metric.sense == "max" else "at_most"  # what one would ask for
-            constraints = [Constraint(metric.name, **{side: middle})] if i == 0 else []
+            limited = i == 0 and isfinite(middle)
+            constraints = [Constraint(metric.name, **{side: middle})] if limited else []
             roles = roles_of(problem, *constraints, metrics=METRICS.get(name, ()))
             case = AlgorithmCase(make, problem, roles, deterministic=name in DETERMINISTIC)
             marks = [pytest.mark.slow] if i >= QUICK_PROBLEMS else []

@@ -190,7 +190,7 @@ def test_no_value_is_null_and_has_a_meaning(service):
     step = json.loads(ask(service, "/next", b"{}")[1])
     assert (step["status"], step["label"], step["confidence"]) == ("acquire", None, None)
     page = ask(service, "/openapi.json")[1].decode()
-    assert page.count("no confidence where too little was known") >= 2
+    assert page.count("no confidence if too little was known") >= 2
 
 
 def gone(service, request: bytes, *, reset: bool):
