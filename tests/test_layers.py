@@ -324,7 +324,7 @@ BUDGET = {
     "algorithms": 32_810,
     "tracking": 7_640,
     "scripts": 2_690,
-    "tests": 46_570,
+    "tests": 46_590,
 }
 
 

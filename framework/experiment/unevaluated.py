@@ -86,7 +86,8 @@ def searched_again(
         Not empty. Returned are designs that are among the best of one of its spots in a resample.
     X : numpy.ndarray, shape (n, d)
         Designs that were evaluated; none of them is returned. A search in a resample has as many
-        evaluations, or as many as some seconds allow.
+        evaluations, or as many as some seconds allow. No design is returned where it asks for more
+        than 800 batches.
     seed : int
         The run's, of the resamples.
     """

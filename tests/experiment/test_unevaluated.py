@@ -13,14 +13,17 @@ from hypothesis.extra.numpy import arrays
 from sklearn.tree import DecisionTreeClassifier
 
 from algorithms.ensembling.problem import EnsembleProblem
+from framework.analysis.choose import choose
 from framework.analysis.resamples import PILOT, Resamples
 from framework.estimators.search import roles_for
 from framework.estimators.search import search as search_of
 from framework.experiment.config import check
+from framework.experiment.expected import beside_of, evidence_of, expectation
 from framework.experiment.options import AlgorithmOptions
 from framework.experiment.unevaluated import least, searched_again, unevaluated
 from framework.front import Front
 from paretolab import ParetoCascade, ParetoEnsemble, PrunedVoting
+from tests.conftest import network
 from tests.made_up_libraries import made_up, repeated
 
 BALANCED = "balanced_accuracy"
@@ -122,6 +125,22 @@ def test_a_search_goes_the_ways_on_which_resamples_lead_it():
     beside = searched_again(problem, made, front, X, 0)
     assert len(beside) > 20
     assert {*map(tuple, beside)} == others - {*map(tuple, X)}
+
+
+def test_masks_of_networks_have_more_of_their_luck_taken_off():
+    problem = network()
+    done = search_of(problem, roles_for(problem, ["accuracy", "complexity"]), "nsga2", 900, 0)
+    position = choose(done.front, best="accuracy")
+    near = beside_of("nsga2", done.front, problem, 0)
+    alone, raised = (
+        expectation(
+            evidence_of(done.evaluated, problem, 0, beside), done.front, position, best="accuracy"
+        )
+        for beside in (None, near)
+    )
+    assert raised.of["accuracy"].expected < alone.of["accuracy"].expected - 0.002
+    assert raised.beside > 30
+    assert beside_of("nsga2", done.front, network(gates="magnitude"), 0) is None
 
 
 @pytest.mark.parametrize("algorithm", ["ges", "qo_es"])
