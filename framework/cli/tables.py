@@ -129,14 +129,14 @@ def remains(expected: Mapping[str, Any]) -> list[str]:
 
 def sentence_of(expectation: Expectation) -> str:
     """Return how firm the choice of a rule is, in words."""
-    others, neighbours = expectation.others, expectation.beside
+    others, unevaluated = expectation.others, expectation.beside
     text = f"the rule picks this solution in {100 * expectation.again:.0f}% of resamples"
     if others:
         text += ", 1 other takes turns" if others == 1 else f", {others} others take turns"
     if expectation.unmet:
         text += f"; in {100 * expectation.unmet:.1f}% no candidate meets the conditions"
-    text += f" ({expectation.designs - neighbours:,} candidates evaluated"
-    text += f" and {neighbours:,} of their neighbours" if neighbours else ""
+    text += f" ({expectation.designs - unevaluated:,} candidates evaluated"
+    text += f" and {unevaluated:,} that could have been chosen, too" if unevaluated else ""
     if not expectation.whole:
         text += f", of which the {expectation.resampled:,} likeliest were resampled"
     return f"{text})"
