@@ -1,4 +1,4 @@
-"""Array types for signatures, and small functions on arrays."""
+"""Array types for signatures, and small functions on arrays and their values."""
 
 from __future__ import annotations
 
@@ -22,6 +22,22 @@ def are_finite(values: FloatArray) -> bool:
     if values.size <= _FEW:
         return all(map(isfinite, values.ravel().tolist()))
     return bool(np.isfinite(values).all())
+
+
+def category_text(value: object) -> str:
+    """Return the one spelling of a category: whole numbers without a point, the rest as it is.
+
+    The same category may come as ``3``, as ``3.0`` (in a column with missing values), as ``"3"`` or
+    as an entry of a pandas categorical. A single spelling makes them equal, in training and later.
+    """
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if isinstance(value, int | np.integer):
+        return str(int(value))
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        return str(int(number)) if number.is_integer() else repr(number)
+    return str(value)
 
 
 def sum_in_order(values: Array) -> Array:

@@ -7,7 +7,7 @@ do about it. The command prints the message unchanged and ends with ``exit_code`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -131,7 +131,16 @@ def first_line(error: BaseException) -> str:
 
 def listed(labels: Iterable[Any]) -> str:
     """Return labels separated by commas; labels with blanks or commas in them are quoted."""
-    texts = map(str, labels)
-    return ", ".join(
-        repr(text) if re.search(r"[\s,]", text) or not text else text for text in texts
-    )
+    return ", ".join(map(quoted, labels))
+
+
+def quoted(label: Any) -> str:
+    """Return a label as a text, in quotes if it is empty or has blanks or commas in it."""
+    text = str(label)
+    return repr(text) if re.search(r"[\s,]", text) or not text else text
+
+
+def first_few(texts: Sequence[str], most: int = 8, between: str = ", ") -> str:
+    """Return up to ``most`` texts in a line, and the number of the others."""
+    more = f"{between}and {len(texts) - most:,} more" if len(texts) > most else ""
+    return between.join(texts[:most]) + more

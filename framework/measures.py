@@ -464,12 +464,24 @@ def need_classes(measures: Sequence[Measure]) -> bool:
     return any(isinstance(m, Matthews) or (isinstance(m, Ratio) and m.needs_classes) for m in rates)
 
 
-def each_once(measures: Sequence[Measure]) -> tuple[Measure, ...]:
-    """Return the measures without repeats: the first one of each name stays."""
-    by_name: dict[str, Measure] = {}
-    for measure in measures:
-        by_name.setdefault(measure.metric.name, measure)
-    return tuple(by_name.values())
+def each_once(
+    measures: Sequence[Measure], rates: Sequence[Measure] = (), where: str = "library"
+) -> tuple[Measure, ...]:
+    """Return a family's measures, then the rates that it lacks; refuse a cost with a name of them.
+
+    Raises
+    ------
+    InputError
+        Two measures have the same name.
+    """
+    names = [measure.metric.name for measure in measures]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"{where}: expected costs with other names than metrics have, found a cost named "
+            f"{twice!r}; rename it"
+        )
+    return *measures, *(rate for rate in rates if rate.metric.name not in names)
 
 
 def as_name(label: Any) -> str:

@@ -25,6 +25,7 @@ from pathlib import Path
 
 import yaml
 
+from framework.errors import first_few
 from framework.front import FIRM, TIED, expected_columns
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -96,8 +97,7 @@ def main() -> int:
             others = [
                 key for key, digest in before[name].items() if by_name[name].get(key) != digest
             ]
-            rest = f" and {len(others) - 3} more" if len(others) > 3 else ""
-            said = f"DIFFERS in {', '.join(others[:3])}{rest}" if others else "same"
+            said = f"DIFFERS in {first_few(others, 3)}" if others else "same"
             differ += bool(others)
         print(f"{name}  {len(by_name[name])} columns  {said}".rstrip(), flush=True)
     arguments.file.write_text(json.dumps(by_name, indent=1) + "\n", encoding="utf-8")

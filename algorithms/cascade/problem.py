@@ -42,8 +42,8 @@ from framework.libraries.calls import UNIT, CallTable, whole_cost
 from framework.libraries.config import BuildConfig, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_members
-from framework.libraries.problem import describe, each_name_once, known_records
-from framework.measures import Ratio, Tables
+from framework.libraries.problem import describe, known_records
+from framework.measures import Ratio, Tables, each_once
 from framework.problem import Deployable
 from framework.roles import Metric
 from framework.space import Integers
@@ -438,8 +438,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
         if self._error_costs is not None:
             high = float(self._error_costs.max()) / UNIT or 1.0
             measures.append(mean(_ERRORS._replace(high=high), per=UNIT))
-        each_name_once([measure.metric for measure in measures], self.source)
-        return tuple(measures)
+        return each_once(measures, where=self.source)
 
 
 def _by_price(calls: CallTable) -> CallTable:

@@ -29,7 +29,7 @@ from framework.arrays import Array, BoolArray, FloatArray
 from framework.capabilities import Alternative, TrivialClassifier
 from framework.libraries.library import Library
 from framework.libraries.members import load_members
-from framework.libraries.problem import LibraryKeys, LibraryProblem, Names, describe, each_name_once
+from framework.libraries.problem import LibraryKeys, LibraryProblem, Names, describe
 from framework.measures import Tables, each_once
 from framework.roles import Metric
 from framework.space import Counts
@@ -302,7 +302,7 @@ class EnsembleProblem(LibraryProblem):
         costs = self.cost_metrics(highs)
         sizes = [_MEMBERS._replace(high=float(k)), _PICKS._replace(high=float(k * self.max_count))]
         alike = [_CORRELATION, _SIMILARITY][: len(self._alike)]
-        return each_name_once([*self._validation.metrics(), *costs, *sizes, *alike])
+        return *self._validation.metrics(), *costs, *sizes, *alike
 
     def _measures(
         self, scores: Callable[[Part], Scores], losses: Callable[[], FloatArray]
@@ -314,7 +314,7 @@ class EnsembleProblem(LibraryProblem):
             LossCorrelation(metric, losses) if metric.name == LOSS_CORRELATION else Size(metric)
             for metric in self._own[count:]
         ]
-        return each_once([*measures, *self.rates])
+        return each_once(measures, self.rates)
 
     def direct(self, X: Array, part: Part) -> Mapping[str, FloatArray]:
         counts, empty = self._filled(X)

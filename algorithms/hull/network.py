@@ -182,8 +182,8 @@ class NetworkProblem(AnsweringProblem, Deployable):
                 Size(complexity),
                 Ratio(accuracy, wrong, tables.everyone, every, complement=True),
                 Size(connections._replace(high=float(self.connections))),
-                *rates(self.config.rates, self.about["classes"], 1, subgroups),
-            ]
+            ],
+            rates(self.config.rates, self.about["classes"], 1, subgroups),
         )
 
     @classmethod

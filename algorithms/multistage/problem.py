@@ -194,7 +194,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         self._family_names = tuple(metric.name for metric in of_family)
         k = len(self.classes)
         about = k, data.positive, self.cost_scale, self.error_costs
-        self.measures = each_once([*measures_of(of_family, *about), *rates])
+        self.measures = each_once(measures_of(of_family, *about), rates)
         self._answered = parts_of(data, self.classes, self.counts, subgroups)
         answers = [  # everything on which the answers of a sub-classifier depend
             COMPONENTS_FORMAT,

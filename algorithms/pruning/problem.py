@@ -32,7 +32,7 @@ from framework.capabilities import Alternative
 from framework.errors import InputError, listed
 from framework.libraries.library import Library
 from framework.libraries.members import load_members
-from framework.libraries.problem import LibraryKeys, LibraryProblem, describe, each_name_once
+from framework.libraries.problem import LibraryKeys, LibraryProblem, describe
 from framework.measures import Tables, each_once
 from framework.roles import Metric
 from framework.space import Counts, Integers
@@ -327,9 +327,8 @@ class PruningProblem(LibraryProblem):
             PairDiversity(mean, self, least=False),
             *map(Size, costs),
         ]
-        each_name_once([measure.metric for measure in measures])
         self._direct = len(measures)
-        return each_once([*measures, *self.rates])
+        return each_once(measures, self.rates)
 
     def direct(self, X: Array, part: Part) -> Mapping[str, FloatArray]:
         members, thresholds = self.split(X)

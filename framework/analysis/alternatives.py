@@ -25,13 +25,13 @@ from framework.analysis.resample_fronts import ResampleFronts, least_deep, spans
 from framework.analysis.resamples import Resamples, nearest_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.capabilities import Alternative
+from framework.errors import first_few
 from framework.front import Front
 from framework.roles import Roles
 
 _RESAMPLES = 200
 _WORK = 1e9  # candidates x records x resamples that are evaluated at most
 _FEWEST = 100  # candidates that are evaluated however long they take
-_LISTED = 8  # alternatives, or groups of runs, that a sentence names
 
 
 @dataclass(frozen=True)
@@ -387,7 +387,7 @@ def verdict_of_runs(runs: Sequence[tuple[str, Worth | None]]) -> str | None:
                 f"{_counted([worth for where, worth in lost if where == place])}"
                 for place, count in lost_of.most_common()
             ],
-            "; ",
+            between="; ",
         )
     if len(lost) == len(asked):
         which = f"in {len(lost):,} of {len(asked):,} runs the search does not beat"
@@ -404,12 +404,6 @@ def _counted(lost: Sequence[Worth]) -> str:
     return first_few(
         [f"{name}{'' if n == len(lost) else f' in {n:,}'}" for name, n in names.most_common()]
     )
-
-
-def first_few(texts: Sequence[str], between: str = ", ") -> str:
-    """Return up to eight texts in a line, and the number of the others."""
-    more = f"{between}and {len(texts) - _LISTED:,} more" if len(texts) > _LISTED else ""
-    return between.join(texts[:_LISTED]) + more
 
 
 def _gain_text(one: Compared, front: Front) -> str:

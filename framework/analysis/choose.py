@@ -17,7 +17,7 @@ import numpy as np
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.capabilities import TrivialClassifier
-from framework.errors import InputError
+from framework.errors import InputError, first_few
 from framework.front import Front
 from framework.registry import nearest
 from framework.roles import Roles
@@ -387,12 +387,11 @@ def _why_none(front: Front, conditions: Sequence[Condition]) -> str:
 def _by_id(front: Front, left: IntArray, id: int) -> int:
     position = np.flatnonzero(front.ids == id)
     if len(position) == 0:
-        raise InputError(f"id: expected a solution of the front ({_listed(front.ids)}), found {id}")
+        ids = first_few([*map(str, front.ids)])
+        raise InputError(f"id: expected a solution of the front ({ids}), found {id}")
     if position[0] not in left:
-        raise InputError(
-            f"id: expected a solution that meets the conditions ({_listed(front.ids[left])}), "
-            f"found {id}"
-        )
+        ids = first_few([*map(str, front.ids[left])])
+        raise InputError(f"id: expected a solution that meets the conditions ({ids}), found {id}")
     return int(position[0])
 
 
@@ -401,11 +400,6 @@ def _checked(weights: Mapping[str, float]) -> Mapping[str, float]:
         shown = ", ".join(f"{name}={weight:g}" for name, weight in weights.items()) or "none"
         raise InputError(f"weights: expected weights >= 0, one of them positive; found {shown}")
     return weights
-
-
-def _listed(ids: IntArray) -> str:
-    shown = ", ".join(str(id) for id in ids[:8])
-    return shown if len(ids) <= 8 else f"{shown}, ... {len(ids)} in all"
 
 
 def _number(text: str, place: str, whole: str) -> float:

@@ -26,10 +26,11 @@ import pandas as pd
 from pydantic import model_validator
 from scipy import stats
 
-from framework.analysis.alternatives import first_few, verdict_of_runs
+from framework.analysis.alternatives import verdict_of_runs
 from framework.analysis.compare import Claim, Comparison
 from framework.analysis.statistics import score
 from framework.arrays import FloatArray
+from framework.errors import first_few
 from framework.settings import Section
 
 LEVEL = 0.95  # confidence level of intervals

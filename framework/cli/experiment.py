@@ -28,8 +28,9 @@ from framework.cli.arguments import (
 )
 from framework.cli.compare import result_of
 from framework.cli.results import Result, json_argument
-from framework.cli.tables import checked, some
+from framework.cli.tables import checked
 from framework.components import building_nothing
+from framework.errors import first_few
 from framework.experiment.execute import Options, new_run
 from framework.experiment.run_dir import RunDir
 from framework.machine import reason_of
@@ -143,8 +144,8 @@ def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> Result:
     if paths:
         result = result_of(compare_grid(grid, out), paths)
         more = [("go on, with more repeats", f"{again} --set experiment.repeats=N")]
-        models = tuple(str(run.model) for run in out.children() if run.model.is_dir())
-        more += [("models of the best runs", some(models))] if models else []
+        models = [str(run.model) for run in out.children() if run.model.is_dir()]
+        more += [("models of the best runs", first_few(models))] if models else []
         tracked = grid.base.tracking is not None and not args.no_mlflow
         result.add(more + ([("MLflow pages", f"{program()} ui")] if tracked else []))
     failed = summary["failed_cells"]

@@ -75,8 +75,7 @@ def read_section(path: Path, overrides: list[str], model: type[Any]) -> Any:
         The section has mistakes; the message has a line for each.
     """
     raw = read_yaml(path)
-    for text in overrides:
-        override(raw, text)
+    override(raw, overrides)
     where = "library"
     section = raw.get("library")
     if section is None and isinstance(raw.get("problem"), dict):
@@ -95,8 +94,7 @@ def read_section(path: Path, overrides: list[str], model: type[Any]) -> Any:
 def cluster_section(path: Path, overrides: list[str]) -> ClusterConfig:
     """Return the checked section ``cluster`` of a file."""
     raw = read_yaml(path)
-    for text in overrides:
-        override(raw, text)
+    override(raw, overrides)
     where = f"{path}: cluster"
     with received(path, overrides, raw):
         return check(ClusterConfig, raw.get("cluster", {}), where, {"base": path.parent})

@@ -15,6 +15,7 @@ from framework.analysis.front_expectations import standing_of
 from framework.arrays import Array, IntArray
 from framework.cli.arguments import program, short_path
 from framework.cli.results import Part, Result, Table
+from framework.errors import first_few
 from framework.experiment.run_dir import RunDir
 from framework.extras import installed
 from framework.front import Front, Promise, span
@@ -148,7 +149,7 @@ def walk_table(chosen: Chosen) -> Table:
     rows = [
         (
             str(number),
-            some(stage.features),
+            first_few(stage.features, _MOST_FEATURES),
             f"{stage.cost_so_far:g}",
             f"{stage.entering:,}",
             f"{stage.leaving:,}",
@@ -201,13 +202,6 @@ def model(directory: Path) -> list[Part]:
 
     card = load_model(directory).card()
     return [card.title, card.text.strip()]
-
-
-def some(names: tuple[str, ...]) -> str:
-    """Return the first few names in a line, and how many more there are."""
-    shown = ", ".join(names[:_MOST_FEATURES])
-    more = len(names) - _MOST_FEATURES
-    return f"{shown}, and {more} more" if more > 0 else shown
 
 
 def next_steps(run_dir: RunDir, front: Front, *, tracked: bool) -> list[tuple[str, str]]:

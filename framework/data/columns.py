@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from framework.arrays import Array, BoolArray, FloatArray
-from framework.errors import CellsError
+from framework.arrays import Array, BoolArray, FloatArray, category_text
+from framework.errors import CellsError, first_few
 from framework.settings import Section
 
 ISO = "ISO8601"
@@ -133,22 +133,6 @@ def to_texts(column: pd.Series[Any]) -> tuple[Array, BoolArray]:
     texts = np.full(len(column), "", dtype=object)
     texts[~missing] = [category_text(value) for value in column.astype(object)[~missing]]
     return texts, missing
-
-
-def category_text(value: object) -> str:
-    """Return the one spelling of a category: whole numbers without a point, the rest as it is.
-
-    The same category may come as ``3``, as ``3.0`` (in a column with missing values), as ``"3"`` or
-    as an entry of a pandas categorical. A single spelling makes them equal, in training and later.
-    """
-    if isinstance(value, bool | np.bool_):
-        return str(bool(value))
-    if isinstance(value, int | np.integer):
-        return str(int(value))
-    if isinstance(value, float | np.floating):
-        number = float(value)
-        return str(int(number)) if number.is_integer() else repr(number)
-    return str(value)
 
 
 @dataclass(frozen=True)
@@ -551,11 +535,8 @@ def describe_columns(inferred: Mapping[str, ColumnInference]) -> tuple[str, ...]
             notes += [f"column {n!r}: {inferred[n].kind}; {inferred[n].action}" for n in names]
         else:
             first = inferred[names[0]]
-            listed = ", ".join(map(repr, names[:3]))
-            notes.append(
-                f"columns {listed} and {len(names) - 3} more: the first is {first.kind}; "
-                f"{first.action}"
-            )
+            shown = first_few([*map(repr, names)], 3)
+            notes.append(f"columns {shown}: the first is {first.kind}; {first.action}")
     return tuple(notes)
 
 

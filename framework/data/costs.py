@@ -19,7 +19,7 @@ from framework.arrays import Array, FloatArray, IntArray
 from framework.components import Components, ComponentStore, is_put_off
 from framework.data.encoding import Encoder
 from framework.data.table_files import read_rows
-from framework.errors import InputError, listed
+from framework.errors import InputError, first_few, listed, quoted
 from framework.machine import cache_dir
 from framework.registry import nearest
 from framework.settings import PlacedPath, Section
@@ -429,9 +429,7 @@ def cost_texts(names: Sequence[str], costs: FloatArray, panels: Panels) -> list[
     """
 
     def some(positions: Array) -> str:
-        more = len(positions) - _LISTED
-        rest = f" and {more} more" if more > 0 else ""
-        return listed(names[i] for i in positions[:_LISTED]) + rest
+        return first_few([quoted(names[i]) for i in positions])
 
     texts = [f"{price:g}: {some(np.flatnonzero(costs == price))}" for price in np.unique(costs)]
     if len(texts) > _LISTED:

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, frozen
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, category_text, frozen
 from framework.data.columns import (
     MOST_CATEGORIES,
     Reading,
-    category_text,
     is_date,
     is_numeric,
     to_numbers,

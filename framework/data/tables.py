@@ -24,7 +24,7 @@ from framework.data.columns import (
     to_times,
 )
 from framework.data.encoding import Encoder
-from framework.errors import InputError, listed
+from framework.errors import InputError, first_few, listed
 from framework.registry import require_columns, require_labels
 
 _MOSTLY = 0.5  # a text column with a larger share of numbers is a numeric one gone wrong
@@ -389,10 +389,9 @@ def _with_rare_merged(
         return column, ()
     merged = column.astype(object).where(~column.isin(rare) | column.isna(), _OTHER)
     spelling = merged.where(merged.isna(), pd.Series(to_texts(merged)[0], index=merged.index))
-    listed = ", ".join(f"{label} ({counts[label]})" for label in rare[:6])
-    more = f" and {len(rare) - 6} more" if len(rare) > 6 else ""
+    shown = first_few([f"{label} ({counts[label]})" for label in rare])
     note = (
-        f"target {options.target!r}: classes {listed}{more} have fewer than {least} records; "
+        f"target {options.target!r}: classes {shown} have fewer than {least} records; "
         f"together they are the class {_OTHER!r}"
     )
     return spelling, (note,)

@@ -10,7 +10,7 @@ import numpy as np
 
 from framework.analysis.certify import Samples, least_records, needed, order, passed
 from framework.analysis.choose import Condition, column_of, loss_of, parse_conditions
-from framework.arrays import IntArray, WordArray
+from framework.arrays import IntArray, WordArray, category_text
 from framework.errors import InputError, listed
 from framework.front import Front
 from framework.outcomes import Sample
@@ -224,8 +224,8 @@ def _codes(frame: pd.DataFrame, target: str, labels: Sequence[Any], place: str) 
     if not len(column):
         raise InputError(f"{place}: expected records, found none")
     require_labels(column.isna(), repr(target), place)
-    numbers = {_spelled(label): code for code, label in enumerate(labels)}
-    texts = [_spelled(value) for value in column.tolist()]
+    numbers = {category_text(label): code for code, label in enumerate(labels)}
+    texts = [category_text(value) for value in column.tolist()]
     for row, text in enumerate(texts):
         if text not in numbers:
             raise InputError(
@@ -245,13 +245,6 @@ def _refuse_grouped(frame: pd.DataFrame, group: str, place: str) -> None:
             f"{len(frame):,} that are further ones; records of a group are not drawn "
             "independently, so draw one of each by lot"
         )
-
-
-def _spelled(label: object) -> str:
-    """Return a label as text: 1 and 1.0 are the same."""
-    if isinstance(label, float) and label.is_integer():
-        return str(int(label))
-    return str(label)
 
 
 def _refuse_known(fresh: WordArray, searched: WordArray, place: str) -> None:

@@ -11,7 +11,7 @@ import os
 import reprlib
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union
@@ -216,8 +216,7 @@ def load_config(
             raise InputError(
                 f"{path}: expected a run, found {article} {name}; use `paretolab {name} {path}`"
             )
-    for text in overrides:
-        override(raw, text)
+    override(raw, overrides)
     raw |= {key: value for key, value in top_level.items() if value is not None}
     with received(path, overrides, raw):
         return check(RunConfig, raw, path)
@@ -404,18 +403,19 @@ def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def override(raw: dict[str, Any], assignment: str) -> None:
-    """Apply ``dotted.key=value``: see :func:`load_config`."""
-    key, equals, text = assignment.partition("=")
-    if not equals or not key:
-        raise InputError(f"--set: expected KEY=VALUE, found {_shown(assignment)}")
-    if key.count(".") > JSON_DEPTH:
-        raise InputError(f"--set: expected a key of at most {JSON_DEPTH} levels, found more")
-    try:
-        value = _parsed(text)
-    except _ODD as error:
-        raise InputError(f"--set {key}: expected a YAML value, found {_shown(text)}") from error
-    put(raw, key, value)
+def override(raw: dict[str, Any], assignments: Iterable[str]) -> None:
+    """Apply each ``dotted.key=value``: see :func:`load_config`."""
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals or not key:
+            raise InputError(f"--set: expected KEY=VALUE, found {_shown(assignment)}")
+        if key.count(".") > JSON_DEPTH:
+            raise InputError(f"--set: expected a key of at most {JSON_DEPTH} levels, found more")
+        try:
+            value = _parsed(text)
+        except _ODD as error:
+            raise InputError(f"--set {key}: expected a YAML value, found {_shown(text)}") from error
+        put(raw, key, value)
 
 
 _OF_KIND = {"problem", "algorithm", "classifier", "measure"}  # a text stands for their kind alone

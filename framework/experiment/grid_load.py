@@ -51,16 +51,14 @@ def load_grid(
         Whatever is wrong with it, one line for each error. The data are not looked at.
     """
     raw = read_yaml(path)
-    for text in overrides:
-        override(raw, text)
+    override(raw, overrides)
     if not isinstance(raw.get("experiment"), dict):
         raise InputError(
             f"{path}: experiment: expected a section (keys and values), found "
             f"{raw.get('experiment')!r}"
         )
     _follow_protocol(raw, path)
-    for text in overrides:  # again, as they count more than the protocol
-        override(raw, text)
+    override(raw, overrides)  # again, as they count more than the protocol
     with received(path, overrides, dict(raw)):
         return _checked_grid(raw, path, repeats, top_level)
 

@@ -23,8 +23,7 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 import pandas as pd
 
-from framework.arrays import Array, FloatArray
-from framework.data.columns import category_text
+from framework.arrays import Array, FloatArray, category_text
 from framework.data.table_files import FileOptions, read_frame
 from framework.errors import InputError
 from framework.libraries.config import ArraysConfig, TabRepoConfig

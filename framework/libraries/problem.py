@@ -309,18 +309,6 @@ def known_records(
     return of(frame, codes), of(searched, labels)
 
 
-def each_name_once(metrics: Sequence[Metric], where: str = "library") -> tuple[Metric, ...]:
-    """Return the metrics of a problem; refuse a cost with the name of another metric."""
-    names = [metric.name for metric in metrics]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(
-            f"{where}: expected costs with other names than metrics have, found a cost named "
-            f"{twice!r}; rename it"
-        )
-    return tuple(metrics)
-
-
 def describe(library: Library, fingerprint: str) -> Mapping[str, Any]:
     """Return name, size and classes of a library, as :class:`framework.problem.Described` says."""
     tested = 0 if library.y_test is None else len(library.y_test)

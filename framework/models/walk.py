@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from framework.errors import DAMAGED, InputError
+from framework.errors import DAMAGED, InputError, first_few
 from framework.security import read_object
 
 _ALPHA = 0.01  # probability of a false warning, over all stages of a system
@@ -144,11 +144,9 @@ class Walk:
         }
         if len(never) > _MOST_NAMED:
             total, none = sum(map(sum, never.values())), sum(row[-1] for row in never.values())
-            names = ", ".join([*never][:_MOST_NAMED])
             return [
-                f"classes {names} and {len(never) - _MOST_NAMED} more: no record is answered so; "
-                f"of their {total:,} {self.kind} {total - none:,} get another answer and "
-                f"{none:,} none"
+                f"classes {first_few([*never], _MOST_NAMED)}: no record is answered so; of their "
+                f"{total:,} {self.kind} {total - none:,} get another answer and {none:,} none"
             ]
         return [
             f"class {name}: no record is answered {name}; of its {sum(row):,} {self.kind} "

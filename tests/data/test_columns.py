@@ -112,7 +112,7 @@ def test_plain_tables_are_told_nothing(tmp_path):
 def test_many_columns_of_a_kind_share_a_sentence(tmp_path):
     frame = messy()[["age", "target"]].assign(**{f"empty{i}": np.nan for i in range(9)})
     (note,) = load(frame, tmp_path).notes
-    assert note.startswith("columns 'empty0', 'empty1', 'empty2' and 6 more: the first is empty")
+    assert note.startswith("columns 'empty0', 'empty1', 'empty2', and 6 more: the first is empty")
 
 
 def test_nothing_but_doubtful_columns_is_refused_with_the_reasons(tmp_path):

@@ -118,7 +118,7 @@ def test_classes_that_are_never_answered_are_told_in_few_sentences(never, senten
     assert len(found) == sentences
     if sentences < never:
         assert found[0] == (
-            f"classes c1, c2, c3, c4, c5 and {never - 5} more: no record is answered so; of their "
+            f"classes c1, c2, c3, c4, c5, and {never - 5} more: no record is answered so; of their "
             f"{2 * never} validation records {never} get another answer and {never} none"
         )
 

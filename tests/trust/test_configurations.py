@@ -125,12 +125,12 @@ LONG = ("keys without end", "merges without end")  # read from a file above
 def test_odd_overrides(what):
     text = ODD[what].removeprefix("name: ")
     with pytest.raises(InputError, match=r"--set x: expected a YAML value, found .{,60}$"):
-        override({}, f"x={text}")
+        override({}, [f"x={text}"])
 
 
 def test_overrides_of_more_levels_than_anyones():
     with pytest.raises(InputError, match="expected a key of at most 100 levels, found more"):
-        override({}, ".".join("a" * 30_000) + "=1")
+        override({}, [".".join("a" * 30_000) + "=1"])
 
 
 @pytest.mark.parametrize(

@@ -129,8 +129,7 @@ class Sweep:
 
         raw = read_yaml(out.config_file) | {"sweep": read_yaml(out.sweep_file)}
         words = overrides(args)
-        for text in words:
-            override(raw, text)
+        override(raw, words)
         # the directory, not config.yaml: the digest of that file does not cover sweep.yaml
         with received(out.path, words, dict(raw)):
             plan = check_plan(raw, out.config_file, words, workers=workers_of(args.workers))

@@ -364,8 +364,7 @@ def check_plan(
     join: bool | None = None,
 ) -> SweepPlan:
     """Return the checked plan of the content of a file; see :func:`load_plan`."""
-    for text in overrides:
-        override(raw, text)
+    override(raw, overrides)
     with received(path, overrides, dict(raw)):
         return _checked_plan(raw, path, workers=workers, trials=trials, join=join)
 
