@@ -10,21 +10,17 @@ import numpy as np
 from algorithms.multistage.bit_planes import pack
 from algorithms.multistage.decision import CONFIDENCES
 from algorithms.multistage.records import StageData
-from algorithms.multistage.stage_classifiers import fitted, out_of_fold
+from algorithms.multistage.stage_classifiers import Recipe, fitted, out_of_fold
 from framework.arrays import FloatArray, IntArray
 from framework.errors import InputError
 from framework.models.calibration import CONFIDENCE_SLACK
-from framework.models.classifiers import LOGISTIC_REGRESSION, CalibrationMethod
+from framework.models.classifiers import LOGISTIC_REGRESSION
 
 FEW_ANSWERS = 0.25  # a classifier that answers a smaller share of records is no alternative
 
 
 def with_thresholds(
-    data: StageData,
-    kind: str,
-    parameters: dict[str, Any],
-    calibration: CalibrationMethod,
-    classes: Sequence[Any],
+    data: StageData, recipe: Recipe, classes: Sequence[Any]
 ) -> Iterator[tuple[str, Mapping[str, IntArray]]]:
     """Yield the answers of one classifier on all features at several reject thresholds.
 
@@ -38,13 +34,13 @@ def with_thresholds(
     mapping of str to numpy.ndarray of int64, shape (scored and test records,)
         Class codes by threshold; -1 for no answer. Thresholds with few answers are left out.
     """
-    searched, plain = (kind, parameters), (LOGISTIC_REGRESSION, dict[str, Any]())
+    plain = Recipe(LOGISTIC_REGRESSION, {}, recipe.calibration)
     thresholds = sorted({*CONFIDENCES, *data.thresholds.tolist(), *data.rule.limits.tolist()})
-    for setting in (searched,) if kind == LOGISTIC_REGRESSION else (searched, plain):
-        P = on_all_features(data, *setting, calibration, classes)
+    for trained in (recipe,) if recipe.kind == plain.kind else (recipe, plain):
+        P = on_all_features(data, trained, classes)
         if P is None:
             continue
-        title = f"{setting[0].replace('_', ' ')} on all {data.n_features} features"
+        title = f"{trained.kind.replace('_', ' ')} on all {data.n_features} features"
         by_name = {f"threshold {t:g}": with_threshold(P, t) for t in thresholds}
         n = data.n_validation
         answering = {name: a for name, a in by_name.items() if (a[:n] >= 0).mean() >= FEW_ANSWERS}
@@ -52,13 +48,7 @@ def with_thresholds(
             yield f"{title} with a reject threshold", answering
 
 
-def on_all_features(
-    data: StageData,
-    kind: str,
-    parameters: dict[str, Any],
-    calibration: CalibrationMethod,
-    classes: Sequence[Any],
-) -> FloatArray | None:
+def on_all_features(data: StageData, recipe: Recipe, classes: Sequence[Any]) -> FloatArray | None:
     """Return the probabilities of one classifier on all features: (scored + test records, classes).
 
     In a cross-validation, scored records are answered out-of-fold. Returns None if a classifier
@@ -68,12 +58,12 @@ def on_all_features(
     P = np.zeros((0, len(classes)))
     if data.folds:
         try:
-            P = out_of_fold(data, kind, parameters, key, calibration, classes)
+            P = out_of_fold(data, recipe, key, classes)
         except InputError:
             return None
     if len(base.y_held):
         try:
-            classifier = fitted(base, kind, parameters, key, calibration, classes)
+            classifier = fitted(base, recipe, key, classes)
         except InputError:
             return None
         P = np.concatenate([P, classifier.predict_proba(base.held.T)])

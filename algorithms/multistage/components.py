@@ -13,12 +13,12 @@ import numpy as np
 from algorithms.multistage.bit_planes import ComponentTable, StageTables, features_of, words_for
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.records import StageData
-from algorithms.multistage.stage_classifiers import build_cost, fitted, restore, train
+from algorithms.multistage.stage_classifiers import Recipe, build_cost, fitted, restore, train
 from framework.arrays import Array, IntArray, WordArray
 from framework.components import BuildCost, Components, ComponentStore
 from framework.errors import InputError
 from framework.machine import cache_dir
-from framework.models.classifiers import LOGISTIC_REGRESSION, CalibrationMethod, Prototype
+from framework.models.classifiers import Prototype
 
 _CHUNK = 4096  # trained or read at a time when those of all feature sets are needed
 
@@ -29,8 +29,7 @@ class SubClassifiers:
     Parameters
     ----------
     data : StageData
-    kind, parameters, calibration
-        See :func:`~algorithms.multistage.stage_classifiers.train`.
+    recipe : Recipe
     feature_names : sequence of str
     stages : int
         Most stages of a candidate; with a single one, only the set of all features is needed.
@@ -50,18 +49,14 @@ class SubClassifiers:
     def __init__(
         self,
         data: StageData,
-        kind: str,
-        parameters: dict[str, Any],
-        calibration: CalibrationMethod,
+        recipe: Recipe,
         feature_names: Sequence[str],
         stages: int,
         rule: scoring.Rule,
         stored: bool = True,
     ) -> None:
         self._data, self._names, self._stages = data, feature_names, stages
-        self._stored = stored
-        self._classifier = kind, parameters
-        self._calibration: CalibrationMethod = calibration
+        self._recipe, self._stored = recipe, stored
         self.table = ComponentTable(words_for(data.n_features), data.planes, data.words, rule)
         self.store: ComponentStore | None = None
 
@@ -87,12 +82,11 @@ class SubClassifiers:
 
     def build(self, keys: WordArray) -> Components:
         """Train the sub-classifiers of keys (m, words)."""
-        setting = self._data, *self._classifier, keys, self._calibration
-        return train(*setting, stored=self._stored)
+        return train(self._data, self._recipe, keys, stored=self._stored)
 
     def build_cost(self, keys: WordArray) -> BuildCost:
         """Return what training the sub-classifiers of keys (m, words) takes."""
-        return build_cost(self._data, *self._classifier, keys, self._calibration)
+        return build_cost(self._data, self._recipe, keys)
 
     def add(self, components: Components) -> None:
         """Add sub-classifiers to the table and, if they come with models, to the disk."""
@@ -103,8 +97,7 @@ class SubClassifiers:
     @property
     def quickly_restored(self) -> bool:
         """Whether lost answers are back in little time: from the disk, or from fits in memory."""
-        are_fitted = self._classifier[0] == LOGISTIC_REGRESSION and self._calibration == "none"
-        return are_fitted or self.store is not None
+        return self._recipe.together or self.store is not None
 
     def since(self, start: int) -> Components:
         """Return the components from number ``start`` on, with the bits of validation records."""
@@ -133,22 +126,20 @@ class SubClassifiers:
             by_key = {k.tobytes(): m for k, m in zip(stored.keys, stored.models, strict=True)}
         crossed = len(self._data.folds) > 0
         data = self._data.refit if crossed else self._data
-        kind, parameters = self._classifier
         classifiers = []
         for key in keys:
             model = by_key.get(key.tobytes())
-            setting = kind, parameters, key, self._calibration
-            if isinstance(parameters, Prototype):  # an estimator of the user's is never stored
-                classifiers.append(fitted(data, *setting, classes))
+            if isinstance(self._recipe.parameters, Prototype):  # of the user's, never stored
+                classifiers.append(fitted(data, self._recipe, key, classes))
                 continue
             if not model:
-                trained = train(data, kind, parameters, key[None], self._calibration, keep_all=True)
+                trained = train(data, self._recipe, key[None], keep_all=True)
                 if trained.errors:
                     raise InputError(f"problem.classifier: {trained.errors[0]}")
                 model = trained.models[0]
                 if not crossed:  # components of a cross-validation have the answers of its folds
                     self.add(trained)
-            classifiers.append(restore(model, data, kind, self._calibration, classes, key))
+            classifiers.append(restore(model, data, self._recipe, classes, key))
         return classifiers
 
     def missing_sets(self) -> WordArray:

@@ -43,6 +43,7 @@ from algorithms.multistage.metrics import (
 from algorithms.multistage.outcomes import answers_of, parts_of
 from algorithms.multistage.records import FeatureCosts, Source, StageData
 from algorithms.multistage.refits import AllRecords
+from algorithms.multistage.stage_classifiers import Recipe
 from framework.answering import AnsweringProblem, CertifiedCosts
 from framework.answers import AnswerOutcomes, Answers, Measure, Part, Records, measured
 from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen, row_codes
@@ -170,8 +171,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         self.charges = scoring.Charges(of_feature, panel_of, of_panel, costs.stage_units)
         self.error_costs = None if error_costs is None else np.asarray(error_costs, np.float64)
         self.missing = missing
-        self.kind, self.parameters = classifier.kind, classifier.parameters
-        self.calibration = calibration
+        self.recipe = Recipe(classifier.kind, classifier.parameters, calibration)
         self.decision, self.confidences = decision, confidences
         chosen = decision or confidences
         levels = chosen.genes(max_stages) if chosen else (0, 1, False)
@@ -199,8 +199,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         answers = [  # everything on which the answers of a sub-classifier depend
             COMPONENTS_FORMAT,
             source.fingerprint,
-            self.kind,
-            self.parameters,
+            classifier.kind,
+            classifier.parameters,
             data.thresholds.tolist(),
             data.positive,
         ]
@@ -290,9 +290,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         rule, chosen = scoring.BY_CONFIDENCE, self.decision or self.confidences
         if chosen is not None:
             rule = chosen.rule(self.space.n, data.answer_planes)
-        setting = self.kind, self.parameters, self.calibration
         names, k = self.feature_names, self.space.k
-        return SubClassifiers(data, *setting, names, k, rule, stored=stored)
+        return SubClassifiers(data, self.recipe, names, k, rule, stored=stored)
 
     @property
     def gene_names(self) -> tuple[str, ...]:
@@ -405,7 +404,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
 
     @property
     def remains(self) -> str:
-        refitted = self.kind in _SPLITTING and self.data.fold_of is not None
+        refitted = self.recipe.kind in _SPLITTING and self.data.fold_of is not None
         return _FOUND_OR_NOT if refitted else ""
 
     def starts(self) -> Array:
@@ -514,12 +513,11 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         """
         if self.decision is not None:
             return []
-        setting = self.kind, self.parameters, self.calibration, self.classes
         paid = int(self.costs.sum() + self.charges.of_panel.sum()) + self.charges.of_stage
         return [
             *(
                 self._alternative(name, answers, paid)
-                for name, answers in with_thresholds(self.data, *setting)
+                for name, answers in with_thresholds(self.data, self.recipe, self.classes)
             ),
             self.largest_class(),
         ]
@@ -611,8 +609,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
     def walk(self, model: Any) -> Any:
         from algorithms.multistage.routing import walk_held_records
 
-        setting = self.data, self.kind, self.parameters, self.calibration
-        return walk_held_records(model, *setting)
+        return walk_held_records(model, self.data, self.recipe)
 
     def _keys(self, x: Array) -> list[WordArray]:
         """Return the feature set of each stage of one genome."""

@@ -17,14 +17,13 @@ import pandas as pd
 from algorithms.multistage.bit_planes import pack
 from algorithms.multistage.config import MissingPolicy
 from algorithms.multistage.records import StageData
-from algorithms.multistage.stage_classifiers import out_of_fold
+from algorithms.multistage.stage_classifiers import Recipe, out_of_fold
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.costs import Panels
 from framework.data.encoding import Categorical, Encoder
 from framework.data.error_costs import DecisionCosts
 from framework.errors import InputError
 from framework.models.calibration import decide
-from framework.models.classifiers import CalibrationMethod
 from framework.models.walk import StageWalk, Walk
 from framework.registry import nearest
 
@@ -204,13 +203,7 @@ def _cost(model: Staged, features: Sequence[int]) -> float:
     return sum(float(model.costs_[i]) for i in wanted) + float(panels.costs[begun].sum())
 
 
-def walk_held_records(
-    model: Staged,
-    data: StageData,
-    kind: str,
-    parameters: dict[str, Any],
-    calibration: CalibrationMethod,
-) -> Walk:
+def walk_held_records(model: Staged, data: StageData, recipe: Recipe) -> Walk:
     """Return how the records of the search go through a model, and its answers to the test records.
 
     In a cross-validation, the records of the search are answered by classifiers fitted on the other
@@ -220,16 +213,15 @@ def walk_held_records(
     ----------
     model : MultiStageClassifier
     data : StageData
-    kind, parameters, calibration
-        See :func:`~algorithms.multistage.stage_classifiers.train`.
+    recipe : Recipe
+        Of its classifiers.
     """
-    n, about = data.n_validation, (calibration, len(data.y))
+    n, about = data.n_validation, (recipe.calibration, len(data.y))
     answers: list[Answers]
     if data.folds:
         features = np.arange(data.n_features)
         keys = [pack(np.isin(features, acquired(model, j + 1))) for j in range(len(model.stages_))]
-        setting = calibration, model.classes_.tolist()
-        tables = [out_of_fold(data, kind, parameters, key, *setting) for key in keys]
+        tables = [out_of_fold(data, recipe, key, model.classes_.tolist()) for key in keys]
         answers = [partial(np.take, P, axis=0) for P in tables]
         walk = walk_records(model, answers, data.y_held[:n], *about)
         walk = replace(walk, out_of_fold=True)

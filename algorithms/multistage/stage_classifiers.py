@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,12 +49,33 @@ Fitted = tuple[FloatArray, FloatArray | None, Any]
 calibration needs them, else None; the classifier, or bytes from which :func:`restore` makes it."""
 
 
+class Recipe(NamedTuple):
+    """How the classifiers of stages are trained.
+
+    Attributes
+    ----------
+    kind : str
+        Of the classifiers.
+    parameters : dict
+        Those of the configuration, or a ``Prototype``, an estimator of the user's.
+    calibration : {'none', 'isotonic', 'sigmoid', 'softmax'}
+        How probabilities are calibrated, by cross-validation within the training records.
+    """
+
+    kind: str
+    parameters: dict[str, Any]
+    calibration: CalibrationMethod = "none"
+
+    @property
+    def together(self) -> bool:
+        """Whether the classifiers of many feature sets are fitted in one call."""
+        return self.kind == LOGISTIC_REGRESSION and self.calibration == "none"
+
+
 def train(
     data: StageData,
-    kind: str,
-    parameters: dict[str, Any],
+    recipe: Recipe,
     keys: WordArray,
-    calibration: CalibrationMethod = "none",
     *,
     keep_all: bool = False,
     stored: bool = True,
@@ -64,13 +85,8 @@ def train(
     Parameters
     ----------
     data : StageData
-    kind : str
-        Of the classifiers.
-    parameters : dict
-        Those of the configuration, or a ``Prototype``, an estimator of the user's.
+    recipe : Recipe
     keys : numpy.ndarray of uint64, shape (m, key words)
-    calibration : {'none', 'isotonic', 'sigmoid', 'softmax'}
-        How probabilities are calibrated, by cross-validation within the training records.
     keep_all : bool
         Whether to return large models, too.
     stored : bool
@@ -88,26 +104,19 @@ def train(
         are no test records, because it is needed only for the few designs that a user looks at.
     """
     if data.folds:
-        return _cross_fitted(data, kind, parameters, keys, calibration, keep_all)
+        return _cross_fitted(data, recipe, keys, keep_all)
     bits = np.zeros((len(keys), data.planes, data.words), dtype=np.uint64)
-    if kind == LOGISTIC_REGRESSION and calibration == "none":
-        trained = _logistic(data, float(parameters.get("C", 1.0)), keys, bits)
+    if recipe.together:
+        trained = _logistic(data, float(recipe.parameters.get("C", 1.0)), keys, bits)
     else:
-        trained = _one_by_one(data, kind, parameters, keys, bits, calibration, stored)
+        trained = _one_by_one(data, recipe, keys, bits, stored)
     if keep_all:
         return trained
     models = [model if len(model) <= LARGEST_MODEL else b"" for model in trained.models]
     return Components(trained.keys, trained.bits, models, trained.errors)
 
 
-def _cross_fitted(
-    data: StageData,
-    kind: str,
-    parameters: dict[str, Any],
-    keys: WordArray,
-    calibration: CalibrationMethod,
-    keep_all: bool,
-) -> Components:
+def _cross_fitted(data: StageData, recipe: Recipe, keys: WordArray, keep_all: bool) -> Components:
     """Train a classifier for each fold and, if there are test records, one on all records."""
     n, words = data.n_validation, data.validation_words
     bits = np.zeros((len(keys), data.planes, data.words), dtype=np.uint64)
@@ -118,14 +127,14 @@ def _cross_fitted(
         some = keys[start : start + step]
         answers = np.zeros((len(some), data.planes, 64 * words), dtype=np.uint8)
         for number, fold in enumerate(data.folds, start=1):
-            trained = train(fold.data, kind, parameters, some, calibration, stored=False)
+            trained = train(fold.data, recipe, some, stored=False)
             answers[:, :, fold.rows] = unpack(trained.bits, len(fold.rows))
             for i, error in trained.errors.items():
                 errors.setdefault(start + i, f"fold {number}: {error}")
         packed = np.packbits(answers, axis=-1, bitorder="little")
         bits[start : start + step, :, :words] = packed.view("<u8")
     if data.n_test:
-        trained = train(data.refit, kind, parameters, keys, calibration, keep_all=keep_all)
+        trained = train(data.refit, recipe, keys, keep_all=keep_all)
         bits[:, :, words:], models = trained.bits, trained.models
         errors = {**trained.errors, **errors}
     for i in errors:  # a component with an error has no answers
@@ -134,12 +143,7 @@ def _cross_fitted(
 
 
 def out_of_fold(
-    data: StageData,
-    kind: str,
-    parameters: dict[str, Any],
-    key: WordArray,
-    calibration: CalibrationMethod,
-    classes: Sequence[Any],
+    data: StageData, recipe: Recipe, key: WordArray, classes: Sequence[Any]
 ) -> FloatArray:
     """Return the out-of-fold probabilities (records, classes) of classifiers of one feature set.
 
@@ -150,20 +154,13 @@ def out_of_fold(
     """
     P = np.zeros((data.n_validation, len(classes)))
     for fold in data.folds:
-        classifier = fitted(fold.data, kind, parameters, key, calibration, classes)
+        classifier = fitted(fold.data, recipe, key, classes)
         columns = columns_of(fold.data.first, key)
         P[fold.rows] = classifier.predict_proba(fold.data.held[columns].T)
     return P
 
 
-def fitted(
-    data: StageData,
-    kind: str,
-    parameters: dict[str, Any],
-    key: WordArray,
-    calibration: CalibrationMethod,
-    classes: Sequence[Any],
-) -> Any:
+def fitted(data: StageData, recipe: Recipe, key: WordArray, classes: Sequence[Any]) -> Any:
     """Return the classifier of one feature set, trained on all training records.
 
     Raises
@@ -171,22 +168,22 @@ def fitted(
     InputError
         It cannot be trained.
     """
-    if not isinstance(parameters, Prototype):
-        trained = train(data, kind, parameters, key[None], calibration, keep_all=True)
+    if not isinstance(recipe.parameters, Prototype):
+        trained = train(data, recipe, key[None], keep_all=True)
         if trained.errors:
             raise InputError(f"problem.classifier: {trained.errors[0]}")
-        return restore(trained.models[0], data, kind, calibration, classes, key)
+        return restore(trained.models[0], data, recipe, classes, key)
     from framework.models.calibration import CalibratedProbability, fit_calibration, folds_of
 
-    folds = None if calibration == "none" else folds_of(data.y, data.copy_of)
+    folds = None if recipe.calibration == "none" else folds_of(data.y, data.copy_of)
     columns = columns_of(data.first, key)
     try:
-        _, unseen, classifier = _fit_estimator(data, kind, parameters, folds, columns)
+        _, unseen, classifier = _fit_estimator(data, recipe, folds, columns)
     except Exception as error:  # whatever an estimator raises
         raise InputError(f"classifier: {type(error).__name__}: {error}") from error
     if unseen is None:
         return classifier
-    curves = fit_calibration(calibration, unseen, data.y, data.sample_weights)
+    curves = fit_calibration(recipe.calibration, unseen, data.y, data.sample_weights)
     return CalibratedProbability(classifier, curves, np.asarray(classes))
 
 
@@ -205,26 +202,21 @@ def _logistic(data: StageData, C: float, keys: WordArray, bits: WordArray) -> Co
 
 
 def _one_by_one(
-    data: StageData,
-    kind: str,
-    parameters: dict[str, Any],
-    keys: WordArray,
-    bits: WordArray,
-    method: CalibrationMethod,
-    stored: bool,
+    data: StageData, recipe: Recipe, keys: WordArray, bits: WordArray, stored: bool
 ) -> Components:
     """Train one estimator after the other: any that :func:`_logistic` does not train."""
     from threadpoolctl import threadpool_limits
 
     from framework.models.calibration import fit_calibration, folds_of, join
 
+    kind, parameters, method = recipe
     folds = None if method == "none" else folds_of(data.y, data.copy_of)
     fit: Callable[[IntArray], Fitted]
     if kind == LOGISTIC_REGRESSION:
         fit, threads = partial(_fit_logistic, data, float(parameters.get("C", 1.0)), folds), None
     else:
         make_estimator(kind, parameters)  # load the library first, so that its threads are limited
-        fit, threads = partial(_fit_estimator, data, kind, parameters, folds), 1
+        fit, threads = partial(_fit_estimator, data, recipe, folds), 1
     stored = stored and not isinstance(parameters, Prototype)
     errors: dict[int, str] = {}
     models = [b""] * len(keys)
@@ -271,14 +263,10 @@ def _fit_logistic(data: StageData, C: float, folds: IntArray | None, columns: In
 
 
 def _fit_estimator(
-    data: StageData,
-    kind: str,
-    parameters: dict[str, Any],
-    folds: IntArray | None,
-    columns: IntArray,
+    data: StageData, recipe: Recipe, folds: IntArray | None, columns: IntArray
 ) -> Fitted:
     X = data.design[columns].T
-    each = data.sample_weights
+    kind, parameters, each = recipe.kind, recipe.parameters, data.sample_weights
     estimator = as_plain(make_estimator(kind, parameters).fit(X, data.y, **_weighted(each)))
     P = np.zeros((0, len(data.thresholds)))
     if len(data.y_held):  # estimators refuse a table without records
@@ -333,8 +321,7 @@ def columns_of(first: IntArray, key: WordArray) -> IntArray:
 def restore(
     model: bytes,
     data: StageData,
-    kind: str,
-    calibration: CalibrationMethod,
+    recipe: Recipe,
     classes: Sequence[Any],
     key: WordArray,
 ) -> Any:
@@ -345,26 +332,25 @@ def restore(
     model : bytes
         As :func:`train` returns it.
     data : StageData
-    kind, calibration
-        See :func:`train`.
+    recipe : Recipe
     classes : sequence
         Labels, by class code.
     key : numpy.ndarray of uint64, shape (words,)
         The feature set that it was trained on.
     """
     labels = np.asarray(classes)
-    if calibration != "none":
+    if recipe.calibration != "none":
         from framework.models.calibration import CalibratedProbability, split
 
         base, curves = split(model)
-        plain = restore(base, data, kind, "none", classes, key)
+        plain = restore(base, data, recipe._replace(calibration="none"), classes, key)
         return CalibratedProbability(plain, curves, labels)
-    if kind != LOGISTIC_REGRESSION:
+    if recipe.kind != LOGISTIC_REGRESSION:
         if model.startswith(_ARRAY):
             return BoostedTrees(labels, array_of(model))
         from framework.models.classifiers import load_classifier
 
-        return load_classifier(model, f"sub-classifier {kind}")
+        return load_classifier(model, f"sub-classifier {recipe.kind}")
     from framework.models.classifiers import LinearProbability
 
     basis = logistic.class_basis(len(labels))
@@ -375,24 +361,19 @@ def restore(
     return LinearProbability(labels, weights[:, columns], weights[:, -1])
 
 
-def build_cost(
-    data: StageData,
-    kind: str,
-    parameters: dict[str, Any],
-    keys: WordArray,
-    calibration: CalibrationMethod,
-) -> BuildCost:
-    """Estimate the time and memory of training sub-classifiers; see :func:`train` for arguments.
+def build_cost(data: StageData, recipe: Recipe, keys: WordArray) -> BuildCost:
+    """Estimate the time and memory of training the sub-classifiers of keys (m, words).
 
     Some features of a set of middle size, few enough for a short fit, are fitted to more and more
     of the training records, until a fit takes long enough to time. The time is then scaled by the
     :func:`work` of all fits. In a cross-validation, that of the first fold is multiplied by the
     number of folds, plus the share of a fit on all records if there are test records.
     """
+    kind = recipe.kind
     stored = 8 * (words_for(data.n_features) + data.planes * data.words)
     if data.folds:
         fold = data.folds[0].data
-        cost = build_cost(fold, kind, parameters, keys, calibration)
+        cost = build_cost(fold, recipe, keys)
         fits = len(data.folds) + (len(data.y) / len(fold.y) if data.n_test else 0.0)
         building = max(cost.bytes_building, _bytes_of_a_fit(data.refit, kind))
         return BuildCost(fits * cost.seconds, stored, building)
@@ -407,7 +388,7 @@ def build_cost(
     def seconds(step: int) -> float:
         few = _subset(data, middle, step)
         began = time.process_time()  # unlike wall time, not that of other processes
-        train(few, kind, parameters, pack(np.ones(len(middle), dtype=bool))[None], calibration)
+        train(few, recipe, pack(np.ones(len(middle), dtype=bool))[None])
         return time.process_time() - began
 
     n, step = len(data.y), max(1, len(data.y) // _RECORDS)
@@ -417,7 +398,7 @@ def build_cost(
     timed = work(data, kind, widths[middle].sum(), n / step)
     total = float(work(data, kind, columns, n).sum())
     coefficients = (len(data.thresholds) - 1) * (widths.sum() + 1)
-    if kind == LOGISTIC_REGRESSION and calibration == "none" and coefficients <= MOST_COEFFICIENTS:
+    if recipe.together and coefficients <= MOST_COEFFICIENTS:
         # fits have a start, which takes a fit on all columns; the timed fit was that fit itself
         total = _WARM * total + float(work(data, kind, widths.sum(), n))
     return BuildCost(took * total / float(timed), stored, _bytes_of_a_fit(data, kind))

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from algorithms.multistage.kernels import binary, logistic, starts, sums
 from algorithms.multistage.records import StageData
-from algorithms.multistage.stage_classifiers import train
+from algorithms.multistage.stage_classifiers import Recipe, train
 from framework.arrays import frozen
 
 
@@ -229,10 +229,10 @@ def test_a_part_does_not_depend_on_the_parts_beside_it(classes):
     X, _, y = table(7, classes, n=150)
     data = stage_data(X, y, classes)
     keys = np.arange(1, 32, dtype=np.uint64)[:, None]
-    together = train(data, "logistic_regression", {}, keys)
+    together = train(data, Recipe("logistic_regression", {}), keys)
     for i in (0, 11, 30):
         fresh = stage_data(X, y, classes)
-        alone = train(fresh, "logistic_regression", {}, keys[i : i + 1])
+        alone = train(fresh, Recipe("logistic_regression", {}), keys[i : i + 1])
         assert alone.models[0] == together.models[i]
         assert np.array_equal(alone.bits[0], together.bits[i])
 
@@ -277,6 +277,6 @@ def test_weighted_probabilities_are_scikit_learns(seed, classes):
 def test_records_without_weight_tell_nothing(classes):
     X, _, y = table(7, classes, n=150)
     data = replace(stage_data(X, y, classes), sample_weights=np.zeros(80))
-    trained = train(data, "logistic_regression", {}, np.array([[7]], dtype=np.uint64))
+    trained = train(data, Recipe("logistic_regression", {}), np.array([[7]], dtype=np.uint64))
     assert not trained.errors
     assert not np.frombuffer(trained.models[0]).any()
