@@ -10,6 +10,7 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from pathlib import Path
@@ -26,11 +27,10 @@ from framework.front import Front, expected_columns
 from framework.models.walk import Chosen
 from framework.security import TABLE_BYTES, read_bytes
 from tracking.figures.style import ARROWS
+from tracking.mlflow_log.store import PARENT
 
 if TYPE_CHECKING:
     import pandas as pd
-
-PARTS = ("repeat", "trial", "cell")  # kinds of runs that are one of many
 
 _LONGEST_VALUE = 500
 _LONGEST_KEY = 250
@@ -42,27 +42,6 @@ _DIGEST = 36  # longest digest of a data set that MLflow takes
 def legal_key(name: str) -> str:
     """Return a name in which '_' replaces the characters that MLflow refuses."""
     return re.sub(r"[^\w\-. /:]", "_", name)[:_LONGEST_KEY]
-
-
-def parameters(run_dir: RunDir) -> dict[str, str]:
-    """Return the configuration by dotted keys, with texts cut to MLflow's limit.
-
-    The section ``tracking`` is left out. A sweep has its section, too, but not the address of
-    Optuna's database. An experiment has only its section; the rest is logged for its cells.
-    """
-    tree = run_dir.config().model_dump(mode="json", exclude={"tracking"})
-    if run_dir.experiment_file.is_file():
-        tree = {"experiment": _grid(run_dir) | {"cases": None, "origins": None}}
-    if run_dir.sweep_file.is_file():
-        tree["sweep"] = read_yaml(run_dir.sweep_file) | {"storage": None}
-    flat = flatten(tree)
-    return {legal_key(key): _cut(str(value)) for key, value in flat.items() if value is not None}
-
-
-def _grid(run_dir: RunDir) -> dict[str, Any]:
-    """Return the section ``experiment`` of an experiment's directory."""
-    section: dict[str, Any] = read_yaml(run_dir.experiment_file)["experiment"]
-    return section
 
 
 def start_tags(directory: Path) -> dict[str, str]:
@@ -88,64 +67,6 @@ class Subject(NamedTuple):
         """Return the tags to sort and filter runs by."""
         fingerprint = {"data.fingerprint": self.fingerprint} if self.fingerprint else {}
         return {"method": _cut(self.method), "data": _cut(self.data)} | fingerprint
-
-
-def subject(run_dir: RunDir, data_of: RunDir, kind: str) -> Subject:
-    """Return the subject of a directory.
-
-    Parameters
-    ----------
-    run_dir : RunDir
-    data_of : RunDir
-        The directory whose ``about.json`` describes the data: the same, or the run of which
-        ``run_dir`` is a part.
-    kind : str
-        ``run``, ``sweep``, ``experiment``, or a part of one: ``repeat``, ``trial``, ``cell``.
-    """
-    config, data = run_dir.config(), data_of.data()
-    method = config.algorithm.kind
-    if kind == "experiment":
-        grid = _grid(run_dir)
-        data_sets = [child.data() for child in run_dir.children()]
-        names = list(dict.fromkeys(str(about["name"]) for about in data_sets if about.get("name")))
-        fingerprints = {str(about.get("fingerprint") or "") for about in data_sets}
-        methods = ", ".join(map(str, grid["methods"]))
-        fingerprint = fingerprints.pop() if len(fingerprints) == 1 else ""
-        return Subject(methods, ", ".join(names or map(str, grid["cases"])), fingerprint)
-    if kind == "cell":  # cells/CASE/METHOD/NNN; references/CASE has no name of a method
-        labelled = run_dir.path.parent.parent.parent.name == "cells"
-        method = run_dir.path.parent.name if labelled else method
-    name = str(data.get("name") or config.problem.kind)
-    return Subject(method, name, str(data.get("fingerprint") or ""))
-
-
-def case_of(run_dir: RunDir, kind: str) -> str | None:
-    """Return the case of a cell, if the experiment has several cases; None for other runs.
-
-    The case becomes a part of the names of metrics, so that no chart mixes different data.
-    """
-    if kind != "cell":
-        return None
-    path = run_dir.path.absolute()
-    home = path.parents[3 if path.parents[2].name == "cells" else 1]
-    if len(cases_of(RunDir(home))) < 2:
-        return None
-    return path.parents[1].name if path.parents[2].name == "cells" else path.name
-
-
-def cases_of(run_dir: RunDir) -> list[str]:
-    """Return the names of the folders of an experiment's cases; none for other runs."""
-    if not run_dir.experiment_file.is_file():
-        return []
-    return [slug(str(name)) for name in _grid(run_dir)["cases"]]
-
-
-def place_of(run_dir: RunDir, kind: str) -> dict[str, str]:
-    """Return the case and the repeat, counted from 1, of a cell; nothing for other runs."""
-    path = run_dir.path.absolute()
-    if kind != "cell" or path.parents[2].name != "cells" or not path.name.isdigit():
-        return {}
-    return {"case": _cut(path.parents[1].name), "repeat": str(int(path.name) + 1)}
 
 
 def winners_table(run_dir: RunDir) -> pd.DataFrame | None:
@@ -186,16 +107,6 @@ def winners_text(table: pd.DataFrame) -> str:
     return f"{_plain(' '.join(verdicts(table)))}\n\n{lines}"
 
 
-def run_tags(run_dir: RunDir) -> dict[str, str]:
-    """Return the tags of a run's origin."""
-    return {
-        "problem": run_dir.config().problem.kind,
-        "paretolab.dir": run_dir.path.absolute().name,
-        "mlflow.source.name": "paretolab",
-        "mlflow.source.type": "LOCAL",
-    }
-
-
 def end_tags(summary: Mapping[str, Any]) -> dict[str, str]:
     """Return the tags of a summary: versions of packages, and why a run failed."""
     error = {"error": _cut(str(summary["error"]))} if "error" in summary else {}
@@ -225,24 +136,6 @@ def rounded(metrics: Mapping[str, float]) -> dict[str, float]:
         for name, value in metrics.items()
         if math.isfinite(value)
     }
-
-
-def dataset_input(run_dir: RunDir) -> Any:
-    """Return the data set as an entity of MLflow; None if the run has none."""
-    data = run_dir.data()
-    if not {"name", "fingerprint", "source"} <= data.keys():
-        return None
-    from mlflow.entities import Dataset, DatasetInput, InputTag
-
-    shape = {"num_rows": data.get("records"), "num_features": data.get("features")}
-    dataset = Dataset(
-        name=data["name"],
-        digest=data["fingerprint"][:_DIGEST],
-        source_type="external",
-        source=json.dumps({"uri": data["source"]}),
-        profile=json.dumps(shape),
-    )
-    return DatasetInput(dataset, [InputTag("mlflow.data.context", "search")])
 
 
 def _is_number(value: object) -> TypeGuard[float]:
@@ -363,46 +256,185 @@ class FrontResults:
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def description(run_dir: RunDir, results: FrontResults | None, kind: str, run_id: str) -> str:
-    """Return the description of a run for MLflow, in Markdown."""
-    parts = [_search_text(run_dir, kind)]
-    winners = winners_table(run_dir)
-    if winners is not None:
-        parts.append(winners_text(winners))
-    summary = run_dir.summary()
-    if summary:
-        parts.append(_summary_text(summary))
-    if results is not None:
-        ours = run_dir.choice() is None
-        which = "Recommended (nearest to the ideal point)" if ours else "Chosen"
-        parts.append(f"{which}: solution {results.front.ids[results.position]}.")
-        parts.append(results.table())
-    parts += [
-        f"![{name}](get-artifact?path=plots/{name}&run_uuid={run_id})"
-        for name in PICTURES
-        if (run_dir.plots / name).is_file()
-    ]
-    return "\n\n".join(parts)
+@dataclass(frozen=True)
+class RunContent:
+    """What is logged of a directory: a whole run, or one of its repeats, trials or cells.
 
+    Attributes
+    ----------
+    run_dir : RunDir
+    home : RunDir
+        The directory of the whole run; ``run_dir`` itself if it is that.
+    """
 
-def _search_text(run_dir: RunDir, kind: str) -> str:
-    """Return a sentence about the search, its data and its objectives."""
-    config = run_dir.config()
-    data = run_dir.data()
-    sizes = [f"{data[k]:,} {k}" for k in ("records", "features", "models") if data.get(k)]
-    on = _plain(str(data.get("name") or config.problem.kind))
-    on += f" ({', '.join(sizes)})" if sizes else ""
-    goals = ", ".join(f"{_plain(o.metric)} {ARROWS[o.sense]}" for o in config.objectives)
-    method = _plain(config.algorithm.kind)
-    if kind == "experiment":
-        grid = _grid(run_dir)
-        methods = ", ".join(map(_plain, grid["methods"]))
-        return f"Compares {methods} on {', '.join(map(_plain, grid['cases']))}."
-    if kind == "sweep":
-        keys = ", ".join(f"`{key}`" for key in read_yaml(run_dir.sweep_file)["search_space"])
-        return f"Sweep of **{method}** on **{on}** over {keys}; its runs aim at {goals}."
-    several = f", {config.repeats} times with other seeds" if config.repeats > 1 else ""
-    return f"**{method}** searched **{on}** for {goals}{several}; seed {config.seed}."
+    run_dir: RunDir
+    home: RunDir
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the directory is one of many of a whole run."""
+        return self.run_dir.path != self.home.path
+
+    @cached_property
+    def kind(self) -> str:
+        """``run``, ``sweep``, ``experiment``, or a part of one: ``repeat``, ``trial``, ``cell``."""
+        if self.home.sweep_file.is_file():
+            return "trial" if self.is_part else "sweep"
+        if self.home.experiment_file.is_file():
+            return "cell" if self.is_part else "experiment"
+        return "repeat" if self.is_part else "run"
+
+    @property
+    def key(self) -> str:
+        """The directory's name in :attr:`tracking.mlflow_log.store.UploadState.runs`."""
+        return re.sub(r"^(repeats|trials|cells)/", "", "/".join(self._place)) or PARENT
+
+    @property
+    def _place(self) -> tuple[str, ...]:
+        """The folders below ``home``, such as cells/CASE/METHOD/NNN or references/CASE."""
+        return self.run_dir.path.relative_to(self.home.path).parts
+
+    def name(self) -> str:
+        """Return the name of the MLflow run; MLflow's pages show its first 20 characters."""
+        config, subject = self.run_dir.config(), self.subject()
+        if self.kind in ("sweep", "experiment"):
+            return config.name
+        if self.kind == "cell":
+            case = f" · {self.case()}" if self.case() else ""
+            repeat = self.numbered().get("repeat")
+            return f"{subject.method} {repeat}{case}" if repeat else self.key
+        part = f"{self.kind} {self.key} · " if self.is_part else ""
+        seeds = f"{config.repeats} seeds" if config.repeats > 1 else f"seed {config.seed}"
+        return f"{part}{subject.method} · {subject.data} · {seeds}"
+
+    def tags(self) -> dict[str, str]:
+        """Return the tags of a run's origin and subject."""
+        tags = {
+            "problem": self.run_dir.config().problem.kind,
+            "paretolab.dir": self.run_dir.path.absolute().name,
+            "mlflow.source.name": "paretolab",
+            "mlflow.source.type": "LOCAL",
+            "kind": self.kind,
+        }
+        if self.home.about_file.is_file() and (uid := self.home.about().get("uid")):
+            tags["paretolab.uid"] = str(uid)
+        return tags | self.subject().tags() | ({self.kind: self.key} if self.is_part else {})
+
+    def subject(self) -> Subject:
+        """Return by what this run differs from others."""
+        config, data = self.run_dir.config(), self._data()
+        method = config.algorithm.kind
+        if self.kind == "experiment":
+            grid = self._grid()
+            data_sets = [child.data() for child in self.run_dir.children()]
+            names = dict.fromkeys(str(about["name"]) for about in data_sets if about.get("name"))
+            fingerprints = {str(about.get("fingerprint") or "") for about in data_sets}
+            methods = ", ".join(map(str, grid["methods"]))
+            fingerprint = fingerprints.pop() if len(fingerprints) == 1 else ""
+            return Subject(methods, ", ".join(names or map(str, grid["cases"])), fingerprint)
+        if self._place[:1] == ("cells",):  # references/CASE has no name of a method
+            method = self._place[2]
+        name = str(data.get("name") or config.problem.kind)
+        return Subject(method, name, str(data.get("fingerprint") or ""))
+
+    def _data(self) -> Mapping[str, Any]:
+        """Return the description of the data; those of trials and repeats are the whole run's."""
+        return (self.run_dir if self.kind == "cell" else self.home).data()
+
+    def _grid(self) -> dict[str, Any]:
+        """Return the section ``experiment`` of an experiment's directory."""
+        section: dict[str, Any] = read_yaml(self.home.experiment_file)["experiment"]
+        return section
+
+    def has_cases(self) -> bool:
+        """Return whether this is an experiment with several cases, or a cell of one."""
+        return self.kind in ("experiment", "cell") and len(self._grid()["cases"]) > 1
+
+    def case(self) -> str | None:
+        """Return the case of a cell, if the experiment has several cases; None for other runs.
+
+        The case becomes a part of the names of metrics, so that no chart mixes different data.
+        """
+        return self._place[1] if self.is_part and self.has_cases() else None
+
+    def numbered(self) -> dict[str, str]:
+        """Return the case and the repeat, counted from 1, of a cell; nothing for other runs."""
+        if self._place[:1] != ("cells",) or not self._place[3].isdigit():
+            return {}
+        return {"case": _cut(self._place[1]), "repeat": str(int(self._place[3]) + 1)}
+
+    def parameters(self) -> dict[str, str]:
+        """Return method, data and configuration by dotted keys, with texts cut to MLflow's limit.
+
+        The section ``tracking`` is left out. A sweep has its section, too, but not the address of
+        Optuna's database. An experiment has only its section; the rest is logged for its cells.
+        """
+        tree = self.run_dir.config().model_dump(mode="json", exclude={"tracking"})
+        if self.kind == "experiment":
+            tree = {"experiment": self._grid() | {"cases": None, "origins": None}}
+        if self.kind == "sweep":
+            tree["sweep"] = read_yaml(self.run_dir.sweep_file) | {"storage": None}
+        flat = {key: value for key, value in flatten(tree).items() if value is not None}
+        tags = self.subject().tags()
+        named = {key: tags[key] for key in ("method", "data")} | self.numbered()
+        return named | {legal_key(key): _cut(str(value)) for key, value in flat.items()}
+
+    def dataset(self) -> Any:
+        """Return the data set as an entity of MLflow; None if the run has none."""
+        data = self._data()
+        if not {"name", "fingerprint", "source"} <= data.keys():
+            return None
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        shape = {"num_rows": data.get("records"), "num_features": data.get("features")}
+        dataset = Dataset(
+            name=data["name"],
+            digest=data["fingerprint"][:_DIGEST],
+            source_type="external",
+            source=json.dumps({"uri": data["source"]}),
+            profile=json.dumps(shape),
+        )
+        return DatasetInput(dataset, [InputTag("mlflow.data.context", "search")])
+
+    def description(self, results: FrontResults | None, run_id: str) -> str:
+        """Return the description of a run for MLflow, in Markdown."""
+        parts = [self._search_text()]
+        winners = winners_table(self.run_dir)
+        if winners is not None:
+            parts.append(winners_text(winners))
+        summary = self.run_dir.summary()
+        if summary:
+            parts.append(_summary_text(summary))
+        if results is not None:
+            ours = self.run_dir.choice() is None
+            which = "Recommended (nearest to the ideal point)" if ours else "Chosen"
+            parts.append(f"{which}: solution {results.front.ids[results.position]}.")
+            parts.append(results.table())
+        parts += [
+            f"![{name}](get-artifact?path=plots/{name}&run_uuid={run_id})"
+            for name in PICTURES
+            if (self.run_dir.plots / name).is_file()
+        ]
+        return "\n\n".join(parts)
+
+    def _search_text(self) -> str:
+        """Return a sentence about the search, its data and its objectives."""
+        config, data = self.run_dir.config(), self.run_dir.data()
+        sizes = [f"{data[k]:,} {k}" for k in ("records", "features", "models") if data.get(k)]
+        on = _plain(str(data.get("name") or config.problem.kind))
+        on += f" ({', '.join(sizes)})" if sizes else ""
+        goals = ", ".join(f"{_plain(o.metric)} {ARROWS[o.sense]}" for o in config.objectives)
+        method = _plain(config.algorithm.kind)
+        if self.kind == "experiment":
+            grid = self._grid()
+            methods = ", ".join(map(_plain, grid["methods"]))
+            return f"Compares {methods} on {', '.join(map(_plain, grid['cases']))}."
+        if self.kind == "sweep":
+            space = read_yaml(self.run_dir.sweep_file)["search_space"]
+            keys = ", ".join(f"`{key}`" for key in space)
+            return f"Sweep of **{method}** on **{on}** over {keys}; its runs aim at {goals}."
+        several = f", {config.repeats} times with other seeds" if config.repeats > 1 else ""
+        return f"**{method}** searched **{on}** for {goals}{several}; seed {config.seed}."
 
 
 def _summary_text(summary: Mapping[str, Any]) -> str:

@@ -14,17 +14,17 @@ from typing import Any
 from framework import extras
 from framework.arrays import FloatArray
 from framework.experiment.history import read_progress_log
-from framework.experiment.run_dir import RunDir
 from framework.journal import Journal
 from tracking.mlflow_log import run_content
 from tracking.mlflow_log.history import Generation, History
-from tracking.mlflow_log.run_content import FrontResults, description
+from tracking.mlflow_log.run_content import FrontResults, RunContent
 from tracking.mlflow_log.store import RunState
 
 FRONTS, COURSE = "fronts.csv", "course"
 
 _CONFIG = "config.yaml"
 _CHUNK = 1000  # metrics in a request at most: MLflow's limit
+_PARAMS = 100  # parameters in a request at most
 _SEARCH = "search/"
 _FILES = (
     "front.csv",
@@ -50,38 +50,62 @@ class RunUpload:
     Parameters
     ----------
     client : mlflow.MlflowClient
-    run_dir : RunDir
+    content : RunContent
     state : RunState
         Updated after each upload.
     started : float
         Seconds since the epoch, from which the times of generations are counted.
     save : callable
         Stores the state; called after each upload.
-    kind : str
-        See :func:`tracking.mlflow_log.run_content.subject`.
     """
 
     def __init__(
         self,
         client: Any,
-        run_dir: RunDir,
+        content: RunContent,
         state: RunState,
         started: float,
         save: Callable[[], None],
-        kind: str,
     ) -> None:
-        self.client, self.run_dir, self.state = client, run_dir, state
-        self.started, self.save, self.kind = started, save, kind
+        self.client, self.content, self.run_dir = client, content, content.run_dir
+        self.state, self.started, self.save = state, started, save
         self._ended: tuple[int, bool] | None = None
         self._history: History | None = None
         self._fronts_due = time.monotonic() + _FRONTS_EVERY
 
-    @property
-    def complete(self) -> bool:
-        """Whether this object has ended the MLflow run, and nothing was written afterwards."""
-        return self._ended is not None and self._ended == (self._end(), self.run_dir.model.is_dir())
+    def introduce(self) -> None:
+        """Send the data set and the parameters that MLflow does not have; they cannot change."""
+        from mlflow.entities import Param
 
-    def log_generations(self) -> None:
+        if "introduced" in self.state.artifacts:
+            return
+        run_id = self.state.run_id
+        present = self.client.get_run(run_id).data.params
+        wanted = self.content.parameters()
+        params = [Param(key, text) for key, text in wanted.items() if key not in present]
+        for i in range(0, len(params), _PARAMS):
+            self.client.log_batch(run_id, params=params[i : i + _PARAMS], synchronous=True)
+        dataset = self.content.dataset()
+        if dataset is not None:
+            self.client.log_inputs(run_id, [dataset])
+        self._describe(None)
+        self._arrived("introduced", True)
+
+    def upload(self, *, final: bool) -> bool:
+        """Send what MLflow does not have; see :meth:`Uploader.upload`."""
+        if self._ended is not None and self._ended == (self._end(), self.run_dir.model.is_dir()):
+            return True  # nothing was written since this object has ended the MLflow run
+        if not final:
+            self.set_status("RUNNING")
+        self._log_progress()
+        self._log_generations()
+        self._log_fronts(now=final)
+        if not final:
+            return False
+        self._log_files()
+        return self._finish()
+
+    def _log_generations(self) -> None:
         """Send the metrics of every complete generation that MLflow does not have."""
         if not self.run_dir.journal_file.exists():
             return
@@ -92,7 +116,7 @@ class RunUpload:
                     break
                 self._send(chunk)
 
-    def log_progress(self) -> None:
+    def _log_progress(self) -> None:
         """Send the progress of a search that prepares for long; the steps are pieces done."""
         from mlflow.entities import Metric
 
@@ -109,7 +133,7 @@ class RunUpload:
         if metrics:
             self._arrived(COURSE, len(points))
 
-    def log_fronts(self, *, now: bool) -> None:
+    def _log_fronts(self, *, now: bool) -> None:
         """Send ``fronts.csv`` if it has grown and is due, or if it has grown and ``now``."""
         if self.state.batches == self.state.artifacts.get(FRONTS, 0):
             return
@@ -126,7 +150,7 @@ class RunUpload:
         spent = time.monotonic() - begun
         self._fronts_due = time.monotonic() + max(_FRONTS_EVERY, spent / _FRONTS_SHARE)
 
-    def log_files(self) -> None:
+    def _log_files(self) -> None:
         """Send the files of the directory that are new or have changed, and the model."""
         self._log_config()
         self._draw_front()
@@ -142,14 +166,14 @@ class RunUpload:
     def _draw_front(self) -> None:
         """Draw the front of a repeat, trial or cell, which are not drawn when they run."""
         picture = self.run_dir.plots / "front.png"
-        if self.kind not in run_content.PARTS or picture.exists() or extras.absent("plots"):
+        if not self.content.is_part or picture.exists() or extras.absent("plots"):
             return
         if self.run_dir.front_file.is_file():
             from tracking.figures.run_report import write_front
 
             write_front(self.run_dir)
 
-    def finish(self) -> bool:
+    def _finish(self) -> bool:
         """Send the summary and end the MLflow run; return whether there is a summary."""
         ended = self._end()
         summary = self.run_dir.summary()
@@ -157,7 +181,7 @@ class RunUpload:
         if status is None:
             return False
         self._log_summary(summary, ended)
-        self.log_results(ended=status != "KILLED")
+        self._log_results(ended=status != "KILLED")
         if self.state.status != status:
             self.client.set_terminated(self.state.run_id, status, ended)
             self.state.status = status
@@ -227,10 +251,10 @@ class RunUpload:
 
         if self.state.artifacts.get("end") == ended:
             return
-        if len(run_content.cases_of(self.run_dir)) > 1:  # means over different data say nothing
+        case = self.content.case()
+        if case is None and self.content.has_cases():  # means over different data say nothing
             summary = {**summary, "indicators": {}}
         values = run_content.end_metrics(summary)
-        case = run_content.case_of(self.run_dir, self.kind)
         if case is not None and "hypervolume" in values:
             values[f"hypervolume/{case}"] = values["hypervolume"]
         if (winners := run_content.winners_table(self.run_dir)) is not None:
@@ -246,17 +270,15 @@ class RunUpload:
             self.client.log_text(self.state.run_id, text, _CONFIG)
             self._arrived(_CONFIG, zlib.crc32(text.encode()))
 
-    def log_results(self, *, ended: bool) -> None:
+    def _log_results(self, *, ended: bool) -> None:
         """Send the chosen solution, the description and, if the search has ``ended``, the front."""
         results = FrontResults.read(self.run_dir)
         front = _signature(self.run_dir.front_file) if results is not None else None
         mark = [self._end(), self.run_dir.choice(), front, self.run_dir.model.is_dir()]
         if self.state.artifacts.get("results") != mark:
-            text = description(self.run_dir, results, self.kind, self.state.run_id)
-            self.client.set_tag(self.state.run_id, "mlflow.note.content", text)
-            if self.kind == "experiment":  # its data are only known after its runs have begun
-                tags = run_content.subject(self.run_dir, self.run_dir, self.kind).tags()
-                for key, value in tags.items():
+            self._describe(results)
+            if self.content.kind == "experiment":  # its data are known once its runs have begun
+                for key, value in self.content.subject().tags().items():
                     self.client.set_tag(self.state.run_id, key, value)
             if results is not None:
                 self._log_confusions(results)
@@ -265,7 +287,7 @@ class RunUpload:
         logged, first = self.state.artifacts.get("points", [None, 0])
         if results is not None and ended and logged != front:
             points = results.points()
-            case = run_content.case_of(self.run_dir, self.kind)
+            case = self.content.case()
             if case is not None:
                 points = {
                     f"front/{case}/{name.removeprefix('front/')}": column
@@ -274,6 +296,10 @@ class RunUpload:
             n = len(next(iter(points.values())))
             self._log_points(points, first)
             self._arrived("points", [front, first + n])
+
+    def _describe(self, results: FrontResults | None) -> None:
+        text = self.content.description(results, self.state.run_id)
+        self.client.set_tag(self.state.run_id, "mlflow.note.content", text)
 
     def _log_confusions(self, results: FrontResults) -> None:
         tables = results.confusions()
@@ -294,7 +320,7 @@ class RunUpload:
         signature = [_signature(path) for path in files]
         if files and self.state.artifacts.get("model") != signature:
             run_id = self.state.run_id
-            part = self.kind in run_content.PARTS
+            part = self.content.is_part
             self.state.artifacts["model_id"] = log_model(self.client, run_id, model, part)
             self._arrived("model", signature)
         model_id, now = self.state.artifacts.get("model_id"), int(time.time() * 1000)

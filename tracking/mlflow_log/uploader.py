@@ -19,12 +19,10 @@ from framework.experiment.config import TrackingConfig
 from framework.experiment.run_dir import RunDir
 from framework.security import check_address, without_password, without_tokens
 from tracking.figures.style import COLOURS
-from tracking.mlflow_log import run_content, store
-from tracking.mlflow_log.run_content import description
+from tracking.mlflow_log import store
+from tracking.mlflow_log.run_content import RunContent
 from tracking.mlflow_log.run_upload import RunUpload
 from tracking.mlflow_log.store import PARENT, RunState, UploadState
-
-_PARAMS = 100  # in a request at most: MLflow's limit
 
 
 def begin(
@@ -85,13 +83,9 @@ class Uploader:
     ) -> None:
         self.run_dir = run_dir
         self.state = begin(run_dir, uri, experiment, tags)
-        sweeps, compares = run_dir.sweep_file.is_file(), run_dir.experiment_file.is_file()
-        self._several = sweeps or compares or run_dir.config().repeats > 1
-        self._kind = "sweep" if sweeps else "experiment" if compares else "run"
-        self._part = {"sweep": "trial", "experiment": "cell", "run": "repeat"}[self._kind]
         self._client: Any = None
         self._experiment_id = ""
-        self._members: dict[str, RunUpload] = {}
+        self._uploads: dict[str, RunUpload] = {}
         self._colours: dict[str, str] = {}  # by method, in MLflow's experiment
 
     def upload(self, *, final: bool) -> bool:
@@ -119,25 +113,13 @@ class Uploader:
 
     def _upload(self, *, final: bool) -> bool:
         self._connect()
-        parent = self._member(PARENT, self.run_dir)
-        if not self._several:
-            return self._update(parent, final=final)
+        whole = self._upload_of(self.run_dir)
         ended = True
         for directory in self.run_dir.children():
             if directory.about_file.is_file():
-                child = self._member(self._name_of(directory), directory, parent)
-                ended &= self._update(child, final=final or self._is_over(directory))
-        if not final:
-            parent.set_status("RUNNING")
-            return False
-        parent.log_files()
-        return parent.finish() and ended
-
-    def _name_of(self, directory: RunDir) -> str:
-        """Return the number of a repeat or trial, or CASE/METHOD/NNN of a cell."""
-        if self._part != "cell":
-            return directory.path.name
-        return directory.path.relative_to(self.run_dir.path).as_posix().removeprefix("cells/")
+                over = directory.summary().get("status") in ("done", "failed")  # and not resumed
+                ended &= self._upload_of(directory).upload(final=final or over)
+        return whole.upload(final=final) and ended
 
     def register(self, name: str, part: RunDir | None = None) -> str:
         """Make a model the next version of a registered model; return the end of a sentence.
@@ -156,12 +138,12 @@ class Uploader:
         """
         from tracking.mlflow_log.deploy import register
 
-        member = PARENT if part is None else self._name_of(part)
-        model_id = self.state.runs[member].artifacts.get("model_id")
+        run_dir = part or self.run_dir
+        key = RunContent(run_dir, self.run_dir).key
+        model_id = self.state.runs[key].artifacts.get("model_id")
         if model_id is None:
-            place = self.run_dir.path if part is None else part.path
             raise InputError(
-                f"--register {name}: expected a run with a model, found none in {place}"
+                f"--register {name}: expected a run with a model, found none in {run_dir.path}"
             )
         version = register(self._client, name, model_id)
         if part is not None:
@@ -170,31 +152,14 @@ class Uploader:
 
     def mark_killed(self) -> None:
         """Mark runs as killed that MLflow still has as running."""
-        for member in self._members.values():
-            if member.state.status == "RUNNING":
-                member.set_status("KILLED")
+        for upload in self._uploads.values():
+            if upload.state.status == "RUNNING":
+                upload.set_status("KILLED")
 
     @property
     def location(self) -> str:
         """The store and the experiment, for messages."""
         return store.location(self.state.uri, self.state.experiment)
-
-    def _is_over(self, trial: RunDir) -> bool:
-        """Return whether a repeat, trial or cell has ended and will not be resumed."""
-        return trial.summary().get("status") in ("done", "failed")
-
-    def _update(self, member: RunUpload, *, final: bool) -> bool:
-        if member.complete:
-            return True
-        if not final:
-            member.set_status("RUNNING")
-        member.log_progress()
-        member.log_generations()
-        member.log_fronts(now=final)
-        if not final:
-            return False
-        member.log_files()
-        return member.finish()
 
     def _connect(self) -> None:
         if self._client is None:
@@ -202,31 +167,32 @@ class Uploader:
             self._experiment_id = store.experiment_id(client, self.state.uri, self.state.experiment)
             self._client = client
 
-    def _member(self, name: str, run_dir: RunDir, parent: RunUpload | None = None) -> RunUpload:
+    def _upload_of(self, run_dir: RunDir) -> RunUpload:
         """Return the upload of a directory; its MLflow run is made if there is none."""
-        if name not in self._members:
-            run = self._run(name, run_dir, parent)
-            self.state.runs[name] = run
+        content = RunContent(run_dir, self.run_dir)
+        key = content.key
+        if key not in self._uploads:
+            run = self.state.runs[key] = self._run(content)
             self._save()
-            kind = self._kind if parent is None else self._part
-            self._introduce(run, run_dir, kind)
-            self._members[name] = RunUpload(
-                self._client, run_dir, run, self.state.started, self._save, kind
-            )
-        return self._members[name]
+            upload = RunUpload(self._client, content, run, self.state.started, self._save)
+            upload.introduce()
+            self._uploads[key] = upload
+        return self._uploads[key]
 
-    def _run(self, name: str, run_dir: RunDir, parent: RunUpload | None) -> RunState:
-        run = self.state.runs.get(name)
+    def _run(self, content: RunContent) -> RunState:
+        run = self.state.runs.get(content.key)
         if run and self._exists(run.run_id):
             return run
-        tags = self._tags(name, run_dir, parent)
+        tags = self.state.tags | content.tags() | {"mlflow.user": getpass.getuser()}
+        if content.is_part:
+            tags["mlflow.parentRunId"] = self.state.runs[PARENT].run_id
         present = self._find(tags)
         if present is not None:
-            batches = self._batches_there(present.info.run_id, run_dir)
+            batches = self._batches_there(present.info.run_id, content.run_dir)
             return RunState(present.info.run_id, present.info.status, batches)
         tags["mlflow.runColor"] = self._colour(tags["method"])
         created = self._client.create_run(
-            self._experiment_id, int(self.state.started * 1000), tags, self._name(name, run_dir)
+            self._experiment_id, int(self.state.started * 1000), tags, content.name()
         )
         return RunState(created.info.run_id)
 
@@ -267,20 +233,6 @@ class Uploader:
             )
         return True
 
-    def _tags(self, name: str, run_dir: RunDir, parent: RunUpload | None) -> dict[str, str]:
-        kind = self._kind if parent is None else self._part
-        tags = self.state.tags | run_content.run_tags(run_dir) | self._subject(run_dir, kind).tags()
-        tags |= {"mlflow.user": getpass.getuser(), "kind": kind}
-        if self.run_dir.about_file.is_file() and (uid := self.run_dir.about().get("uid")):
-            tags["paretolab.uid"] = str(uid)
-        if parent is not None:
-            tags |= {kind: name, "mlflow.parentRunId": parent.state.run_id}
-        return tags
-
-    def _subject(self, run_dir: RunDir, kind: str) -> run_content.Subject:
-        # cells may have different data; trials and repeats have those of the whole run
-        return run_content.subject(run_dir, run_dir if kind == "cell" else self.run_dir, kind)
-
     def _find(self, tags: dict[str, str]) -> Any:
         """Return the MLflow run of a directory whose tracking.json was lost, if there is one."""
         names = ("paretolab.uid", "kind", "trial", "repeat", "cell")
@@ -289,46 +241,6 @@ class Uploader:
         wanted = [f"tags.`{name}` = '{tags[name]}'" for name in names if name in tags]
         runs = self._client.search_runs([self._experiment_id], " and ".join(wanted), max_results=1)
         return runs[0] if runs else None
-
-    def _name(self, name: str, run_dir: RunDir) -> str:
-        """Return the name of an MLflow run; MLflow's pages show its first 20 characters."""
-        config = run_dir.config()
-        if name == PARENT and self._kind != "run":
-            return config.name
-        if self._part == "cell":
-            place = run_content.place_of(run_dir, "cell")
-            if not place:
-                return name
-            several = len(run_content.cases_of(self.run_dir)) > 1
-            case = f" · {place['case']}" if several else ""
-            return f"{self._subject(run_dir, 'cell').method} {place['repeat']}{case}"
-        subject = self._subject(run_dir, self._kind if name == PARENT else self._part)
-        part = "" if name == PARENT else f"{self._part} {name} · "
-        seeds = f"{config.repeats} seeds" if config.repeats > 1 else f"seed {config.seed}"
-        return f"{part}{subject.method} · {subject.data} · {seeds}"
-
-    def _introduce(self, run: RunState, run_dir: RunDir, kind: str) -> None:
-        """Send the data set and the parameters that MLflow does not have; they cannot change."""
-        from mlflow.entities import Param
-
-        if "introduced" in run.artifacts:
-            return
-        run_id = run.run_id
-        present = self._client.get_run(run_id).data.params
-        subject = self._subject(run_dir, kind)
-        named = {key: subject.tags()[key] for key in ("method", "data")}
-        wanted = named | run_content.place_of(run_dir, kind) | run_content.parameters(run_dir)
-        missing = {key: text for key, text in wanted.items() if key not in present}
-        params = [Param(key, text) for key, text in missing.items()]
-        for i in range(0, len(params), _PARAMS):
-            self._client.log_batch(run_id, params=params[i : i + _PARAMS], synchronous=True)
-        dataset = run_content.dataset_input(run_dir if kind == "cell" else self.run_dir)
-        if dataset is not None:
-            self._client.log_inputs(run_id, [dataset])
-        text = description(run_dir, None, kind, run_id)
-        self._client.set_tag(run_id, "mlflow.note.content", text)
-        run.artifacts["introduced"] = True
-        self._save()
 
     def _save(self) -> None:
         self.state.save(self.run_dir)
