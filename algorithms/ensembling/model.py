@@ -5,7 +5,7 @@ In files, each member is a ``.skops`` in a separate folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -392,13 +392,15 @@ class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ig
         }
 
     def _probabilities(self, records: Any) -> FloatArray:
-        parts = []
+        return self._mean(list(self._of_members(records)))
+
+    def _of_members(self, records: Any) -> Iterator[FloatArray]:
+        """Yield the probabilities (n, C) of each member, in the order of the classes."""
         for name, model in zip(self.names_, self.models_, strict=True):
+            probabilities = np.zeros((len(records), len(self.classes_)))
             places = places_of(model, self.classes_, name)
-            part = np.zeros((len(records), len(self.classes_)))
-            part[:, places] = model.predict_proba(records)
-            parts.append(part)
-        return self._mean(parts)
+            probabilities[:, places] = model.predict_proba(records)
+            yield probabilities
 
 
 class WeightedEnsembleRegressor(RegressorMixin, WeightedEnsemble):  # type: ignore[misc]

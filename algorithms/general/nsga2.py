@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from algorithms.moves.seen import Seen
 from algorithms.moves.steady_state import SteadyState
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
@@ -100,7 +101,7 @@ def crowding_distances(losses: FloatArray, layer: IntArray) -> FloatArray:
     numpy.ndarray of float64, shape (n,)
     """
     distance = np.zeros(len(losses))
-    first = _first_of_equal(losses, layer)
+    first = Seen().add(np.column_stack([losses, layer]))
     losses, layer = losses[first], layer[first]
     last = np.cumsum(np.bincount(layer)) - 1  # of each layer, where rows are sorted by layers
     start = np.concatenate([[0], last[:-1] + 1])
@@ -115,12 +116,3 @@ def crowding_distances(losses: FloatArray, layer: IntArray) -> FloatArray:
         total[order[start]] = total[order[last]] = np.inf
     distance[first] = total
     return distance
-
-
-def _first_of_equal(losses: FloatArray, layer: IntArray) -> IntArray:
-    """Return the positions of the rows without an equal one before them, ascending."""
-    order = np.lexsort((*losses.T, layer))
-    new = np.ones(len(order), dtype=bool)
-    new[1:] = (losses[order[1:]] != losses[order[:-1]]).any(axis=1)
-    new[1:] |= layer[order[1:]] != layer[order[:-1]]
-    return np.sort(order[new])

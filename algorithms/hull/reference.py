@@ -79,12 +79,7 @@ class ExactReference:
         steps: Sequence[int] = (0, 0, 0),
         bounds: FloatArray | None = None,
     ) -> None:
-        shares = np.asarray(points, dtype=np.float64)
-        if shares.ndim != 2 or shares.shape[1] != 3 or not ((shares >= 0) & (shares <= 1)).all():
-            raise InputError(
-                "reference: expected points of three numbers from 0 (best) to 1 (worst), found "
-                f"{[list(point) for point in points]}"
-            )
+        shares = _shares(points, 3)
         self.steps = _fitting(shares, steps)
         corners = [_whole(point) for point in np.rint(shares * self.steps).astype(np.int64)]
         caps, self._cap_volume = _caps(corners, _whole(self.steps))
@@ -157,14 +152,7 @@ class GridReference:
     def __init__(
         self, points: Sequence[Sequence[float]], losses: int, bounds: FloatArray | None = None
     ) -> None:
-        if any(len(point) != losses for point in points):
-            raise InputError(
-                f"reference: expected points of {losses} numbers, one an objective, found "
-                f"{[list(point) for point in points]}"
-            )
-        self._shares: FloatArray = np.array(points, dtype=np.float64)
-        if not ((self._shares >= 0) & (self._shares <= 1)).all():
-            raise InputError("reference: expected numbers from 0 (best) to 1 (worst), found others")
+        self._shares = _shares(points, losses)
         self.corners = len(self._shares)
         self._normal, self._offset = self._plane()
         self._low, self._span = _low_and_span(bounds, losses)
@@ -246,6 +234,22 @@ def check_bounded(roles: Roles) -> None:
             "objectives: convex-hull searches need a best and a worst value of each, found "
             f"{dict(zip(roles.names, bounds.tolist(), strict=True))}; set worst"
         )
+
+
+def _shares(points: Sequence[Sequence[float]], m: int) -> FloatArray:
+    """Return R as an array (n, m).
+
+    Raises
+    ------
+    InputError
+        A point has not m numbers from 0 to 1.
+    """
+    if any(len(point) != m or not all(0 <= x <= 1 for x in point) for point in points):
+        raise InputError(
+            f"reference: expected points of {m} numbers from 0 (best) to 1 (worst), found "
+            f"{[list(point) for point in points]}"
+        )
+    return np.array(points, dtype=np.float64)
 
 
 def _low_and_span(bounds: FloatArray | None, m: int) -> tuple[FloatArray, FloatArray]:

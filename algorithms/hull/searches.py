@@ -136,8 +136,9 @@ class HullSearch(SteadyState, Generic[R]):
             usable &= self.roles.violation(rows.values) == 0.0
         return rows, points, usable
 
+    @staticmethod
     @abstractmethod
-    def make_reference(self, roles: Roles, points: Sequence[Sequence[float]] | None) -> R:
+    def make_reference(roles: Roles, points: Sequence[Sequence[float]] | None) -> R:
         """Return the reference points R; the usual ones if ``points`` is None."""
 
     @abstractmethod
@@ -175,6 +176,8 @@ class CHEMOA(HullSearch[ExactReference]):
     A candidate costs a hull of n points for each layer, and n contributions.
     """
 
+    make_reference = staticmethod(exact_reference)
+
     def __init__(
         self, problem: Problem, roles: Roles, *, reference: Points3D | None = None, **options: Any
     ) -> None:
@@ -186,12 +189,6 @@ class CHEMOA(HullSearch[ExactReference]):
         self._usable = np.zeros(n, dtype=bool)
         self._ids = np.zeros(n, dtype=np.int64)
         self._n = 0
-
-    def make_reference(
-        self, roles: Roles, points: Sequence[Sequence[float]] | None
-    ) -> ExactReference:
-        """Return R in the cube of whole numbers."""
-        return exact_reference(roles, points)
 
     def members(self) -> IntArray:
         """Return where in ``genomes`` the members are."""
@@ -309,6 +306,8 @@ class FCHEMOA(_FastHullSearch[ExactReference]):
     A candidate costs O(n) with a small factor (is it seen from a facet?), the rest O(neighbours).
     """
 
+    make_reference = staticmethod(exact_reference)
+
     def __init__(
         self,
         problem: Problem,
@@ -322,12 +321,6 @@ class FCHEMOA(_FastHullSearch[ExactReference]):
         self._mode = _MODES[non_frontal]
         self._state = populations.empty_population(self.reference.fixed, self.population)
         self.genomes = np.zeros((len(self._state.ids), self.space.d), dtype=self.space.dtype)
-
-    def make_reference(
-        self, roles: Roles, points: Sequence[Sequence[float]] | None
-    ) -> ExactReference:
-        """Return R in the cube of whole numbers."""
-        return exact_reference(roles, points)
 
     def members(self) -> IntArray:
         """Return where in ``genomes`` the members are."""
@@ -384,6 +377,8 @@ class NDFCHEMOA(_FastHullSearch[GridReference]):
     the neighbours of each vertex whose neighbours changed.
     """
 
+    make_reference = staticmethod(grid_reference)
+
     def __init__(
         self, problem: Problem, roles: Roles, *, reference: Points | None = None, **options: Any
     ) -> None:
@@ -399,12 +394,6 @@ class NDFCHEMOA(_FastHullSearch[GridReference]):
         self._queue: deque[int] = deque()
         self._frontal: list[int] = []  # in the order in which they joined
         self._deleted = self._by_queue = 0
-
-    def make_reference(
-        self, roles: Roles, points: Sequence[Sequence[float]] | None
-    ) -> GridReference:
-        """Return R in a cube of whole numbers."""
-        return grid_reference(roles, points)
 
     def members(self) -> IntArray:
         """Return where in ``genomes`` the members are."""

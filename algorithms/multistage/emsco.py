@@ -9,9 +9,10 @@ import numpy as np
 from pydantic import Field
 
 from algorithms.moves import partitions
+from algorithms.moves.seen import Seen
 from algorithms.moves.steady_state import SHARE_OF_POOL, SteadyState
 from framework.algorithm import MaxPending, Outcome
-from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.pareto import pareto_layers
@@ -266,7 +267,7 @@ class EMSCO(SteadyState):
     ) -> IntArray:
         """Return the positions of the elite: the fittest distinct ones (Section 3.2.2)."""
         identity = losses if self.unique == "objectives" else X
-        distinct = by_fitness[_first_of_each(identity[by_fitness])]
+        distinct = by_fitness[Seen().add(identity[by_fitness])]
         best_front = int((layers[distinct] == 0).sum())
         share = math.ceil(round(self.elitism * len(distinct), 9))  # 0.07 * 100 is slightly above 7
         return distinct[: min(max(share, best_front), self.population)]
@@ -284,12 +285,3 @@ class EMSCO(SteadyState):
         elif self._elite is not None and len(self._elite) >= self.population:
             self.done = True
             self.reason = "elite fills the population; raise algorithm.population"
-
-
-def _first_of_each(rows: Array) -> BoolArray:
-    """Return a mask (n,) of the rows that equal no row before them."""
-    packed = np.ascontiguousarray(rows).view(f"V{rows.dtype.itemsize * rows.shape[1]}")
-    _, first = np.unique(packed.ravel(), return_index=True)
-    mask = np.zeros(len(rows), dtype=bool)
-    mask[first] = True
-    return mask

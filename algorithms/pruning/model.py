@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from algorithms.ensembling.model import WeightedEnsembleClassifier, places_of
+from algorithms.ensembling.model import WeightedEnsembleClassifier
 from framework.arrays import Array, FloatArray, IntArray
 from framework.data.encoding import Encoder
 from framework.errors import InputError
@@ -195,10 +195,7 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
 
     def _counted(self, records: Any) -> IntArray:
         votes = np.zeros(len(records), dtype=np.int64)
-        for name, model in zip(self.names_, self.models_, strict=True):
-            places = places_of(model, self.classes_, name)
-            both = np.zeros((len(records), 2))
-            both[:, places] = model.predict_proba(records)
+        for both in self._of_members(records):
             # as in a library: the probability of the second class in float32
             second = both[:, 1].astype(np.float32)
             votes += second > 0.5 if self.positive_ == 1 else second < 0.5
@@ -227,10 +224,5 @@ class PluralityVotingClassifier(WeightedEnsembleClassifier):
 
     def _probabilities(self, records: Any) -> FloatArray:
         """Return the shares of the votes (n, C)."""
-        parts = []
-        for name, model in zip(self.names_, self.models_, strict=True):
-            places = places_of(model, self.classes_, name)
-            probabilities = np.zeros((len(records), len(self.classes_)), dtype=np.float32)
-            probabilities[:, places] = model.predict_proba(records)
-            parts.append(np.eye(len(self.classes_))[probabilities.argmax(axis=1)])
-        return self._mean(parts)
+        members = (each.astype(np.float32) for each in self._of_members(records))
+        return self._mean([np.eye(len(self.classes_))[each.argmax(axis=1)] for each in members])

@@ -100,11 +100,8 @@ def export_mixture(
     """
     if not isinstance(problem, Deployable):
         return False
-    import pandas as pd
-
     from framework.models.mixture import MixtureClassifier
     from framework.models.model import DeployableModel
-    from framework.models.store import save_model
 
     ids = front.ids[mixture.positions].tolist()
     members = [
@@ -121,15 +118,9 @@ def export_mixture(
         for name, column in (front.test or {}).items()
         if name in mixture.expected
     }
-    noted = {
-        **about,
-        "solutions": [trivial[-1 - id].name if id < 0 else id for id in ids],
-        "validation": dict(mixture.expected),
-        "test": test,
-        "data": _data(problem),
-    }
-    _refuse_other(directory, noted)
-    save_model(model, directory, noted, None, pd.DataFrame(dict(problem.example())))
+    solutions = [trivial[-1 - id].name if id < 0 else id for id in ids]
+    noted = {**about, "solutions": solutions, "validation": dict(mixture.expected), "test": test}
+    _save(problem, model, directory, noted)
     return True
 
 
@@ -148,20 +139,21 @@ def export_trivial(
     InputError
         The directory holds something else, or cannot be written.
     """
+    solution = {"solutions": [trivial.name], "validation": dict(trivial.values)}
+    noted = {**about, **solution, "test": dict(trivial.test or {})}
+    _save(problem, _constant(trivial, note), directory, noted)
+
+
+def _save(problem: Problem, model: Any, directory: Path, noted: Mapping[str, Any]) -> None:
+    """Write a model that is of no single solution, unless the directory holds something else."""
     import pandas as pd
 
     from framework.models.store import save_model
 
-    noted = {
-        **about,
-        "solutions": [trivial.name],
-        "validation": dict(trivial.values),
-        "test": dict(trivial.test or {}),
-        "data": _data(problem),
-    }
+    noted = {**noted, "data": _data(problem)}
     _refuse_other(directory, noted)
     example = pd.DataFrame(dict(problem.example())) if isinstance(problem, Deployable) else None
-    save_model(_constant(trivial, note), directory, noted, None, example)
+    save_model(model, directory, noted, None, example)
 
 
 def _constant(trivial: TrivialClassifier, note: str = "") -> Any:

@@ -191,7 +191,7 @@ def test_what_cannot_be_searched_is_said(cls):
         ([(1, 0, 0), (1, 1, 0), (1, 0, 1), (1, 1, 1)], "no part of the cube lies beyond"),
         ([(0, 0, 0), (1, 1, 0), (1, 0, 1), (0, 1, 1)], "the ideal point lies in their hull"),
         ([(2, 1, 0), (1, 0, 1), (0, 1, 1)], "from 0 .best. to 1 .worst."),
-        ([(1, 1), (1, 0), (0, 1)], "three numbers"),
+        ([(1, 1), (1, 0), (0, 1)], "3 numbers"),
     ],
 )
 def test_what_is_no_reference_is_said(points, message):

@@ -234,24 +234,19 @@ class MPSOD(PeerSearch):
         """
         if self._empty or not len(self.X):
             places = self._random(len(self._empty) or 2 * self.population)
-            velocity = np.zeros_like(places)
+            self._waiting = places, np.zeros_like(places)
         else:
-            places, velocity = self._flown()
-        self._waiting = places, velocity
+            places = self.children()
         genomes = places >= 0.5 if self._binary else places.copy()
         return genomes.astype(self.space.dtype)
-
-    def children(self) -> Array:
-        """Return the places of a generation's children."""
-        return self._flown()[0]
 
     def _random(self, n: int) -> FloatArray:
         return np.asarray(
             self.lower + self.rng.random((n, self.space.d)) * (self.upper - self.lower)
         )
 
-    def _flown(self) -> tuple[FloatArray, FloatArray]:
-        """Return places and velocities of a child for each direction."""
+    def children(self) -> FloatArray:
+        """Return the place of a child for each direction; it waits there with its velocity."""
         n, d, rng = self.population, self.space.d, self.rng
         share = min(self._evaluated / self.horizon, 1.0)
         weight = 0.9 - 0.8 * share
@@ -271,7 +266,8 @@ class MPSOD(PeerSearch):
         reals.mutate_rows(
             places, self.lower, self.upper, self._moves.mutation_rate, rng.random((n, 2 * d))
         )
-        return places, velocity
+        self._waiting = places, velocity
+        return places
 
     def _guides(self) -> tuple[IntArray, IntArray, IntArray]:
         """Return the positions of the parent, personal best and swarm's best of each direction."""
