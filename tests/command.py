@@ -42,6 +42,15 @@ SMALL = {
     "tracking": None,
 }
 
+POINT = {
+    "name": "point",
+    "problem": {"kind": "function", "name": "zdt1", "d": 4},
+    "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
+    "workers": "serial",
+    "tracking": None,
+}
+TOY = POINT | {"algorithm": {"kind": "random", "batch": 10}, "budget": {"generations": 2}}
+
 
 def small(**changes):
     """Return the small configuration with dotted keys changed (``__`` for the dot)."""

@@ -15,7 +15,7 @@ import pytest
 
 from framework import registry
 from framework.cli.main import _OWN
-from tests.command import small, write
+from tests.command import POINT, small, write
 
 ROOT = Path(__file__).parents[1]
 OURS = {"framework", "algorithms", "tracking", "scripts", "tests", "paretolab"}
@@ -223,12 +223,10 @@ for frame in ours:
 
 def test_the_way_from_the_command_to_an_evaluation_is_short(tmp_path):
     """At most 8 frames of ours, in at most 8 files, between ``paretolab run`` and ``evaluate``."""
-    config = small(
-        problem={"kind": "function", "name": "zdt1", "d": 4},
-        objectives=[{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
-        algorithm={"kind": "nsga2", "population": 12},  # a batch is evaluated when it is proposed
-        budget={"evaluations": 24},
-    )
+    config = POINT | {
+        "algorithm": {"kind": "nsga2", "population": 12},  # evaluates a batch when it proposes it
+        "budget": {"evaluations": 24},
+    }
     path = write(tmp_path / "small.yaml", config)
     words = ["run", str(path), "--no-mlflow", "--no-plots", "--workers", "serial", "--quiet"]
     done = subprocess.run(

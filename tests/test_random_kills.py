@@ -16,18 +16,11 @@ import numpy as np
 import pytest
 
 from framework.libraries.library import Library
-from tests.command import PROGRAM, environment, small, write
+from tests.command import POINT, PROGRAM, TOY, environment, small, write
 from tests.made_up_libraries import made_up
 
 ROOT = Path(__file__).parents[1]
 SEARCH = {"algorithm": {"kind": "nsga2", "population": 30}, "budget": {"generations": 8}}
-POINT = {
-    "name": "point",
-    "problem": {"kind": "function", "name": "zdt1", "d": 4},
-    "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
-    "workers": "serial",
-    "tracking": None,
-}
 OF_LIBRARY = {"workers": "serial", "tracking": None}
 SCENARIOS = {
     "multistage": ["run", small(budget__generations=8)],
@@ -70,9 +63,8 @@ SCENARIOS = {
     ],
     "sweep": [
         "sweep",
-        POINT
+        TOY
         | {
-            "algorithm": {"kind": "random", "batch": 10},
             "budget": {"generations": 3},
             "sweep": {
                 "search_space": {"algorithm.batch": {"low": 2, "high": 60, "log": True}},

@@ -14,24 +14,18 @@ from framework.experiment.comparison import compare
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.journal import Journal
-
-CONFIG = """
-name: compared
-problem: {{kind: function, name: {function}, d: 6}}
-objectives: [{{metric: f1, sense: min}}, {{metric: f2, sense: min}}]
-algorithm: {{kind: random, batch: {batch}}}
-budget: {{evaluations: {evaluations}}}
-repeats: {repeats}
-workers: serial
-tracking: null
-"""
+from tests.command import POINT, write
 
 
 def searched(folder, name, *, batch=20, evaluations=200, repeats=4, function="zdt1"):
     file = folder / f"{name}.yaml"
-    file.write_text(
-        CONFIG.format(batch=batch, evaluations=evaluations, repeats=repeats, function=function)
-    )
+    config = POINT | {
+        "problem": {"kind": "function", "name": function, "d": 6},
+        "algorithm": {"kind": "random", "batch": batch},
+        "budget": {"evaluations": evaluations},
+        "repeats": repeats,
+    }
+    write(file, config)
     assert main(["run", str(file), "--out", str(folder / name), "--no-plots", "--quiet"]) == 0
     return folder / name
 

@@ -11,17 +11,8 @@ import pandas as pd
 import pytest
 
 from framework.cli.arguments import short_path
-from tests.command import call, small, write
+from tests.command import TOY, call, small, write
 
-TOY = {
-    "name": "toy",
-    "problem": {"kind": "function", "name": "zdt1", "d": 3},
-    "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
-    "algorithm": {"kind": "random", "batch": 10},
-    "budget": {"generations": 2},
-    "workers": "serial",
-    "tracking": None,
-}
 SWEEP = {
     "search_space": {"algorithm.batch": {"low": 5, "high": 20}},
     "directions": [{"metric": "hypervolume", "sense": "max"}],

@@ -15,16 +15,9 @@ from framework.experiment import execute
 from framework.experiment.run_dir import RunDir
 from framework.models.store import load_model
 from framework.problems.functions import FunctionProblem
-from tests.command import small, write
+from tests.command import POINT, small, write
 
-TOY = {
-    "name": "toy",
-    "problem": {"kind": "function", "name": "zdt1", "d": 4},
-    "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
-    "algorithm": {"kind": "random", "batch": 3},
-    "workers": "serial",
-    "tracking": None,
-}
+BY_THREES = POINT | {"algorithm": {"kind": "random", "batch": 3}}
 
 
 @pytest.fixture
@@ -35,7 +28,7 @@ def plain(monkeypatch):
 
 def run(folder, name, **changes):
     """Run a search on a test function; return its directory."""
-    write(folder / f"{name}.yaml", TOY | changes)
+    write(folder / f"{name}.yaml", BY_THREES | changes)
     out = folder / name
     assert (
         main(["run", str(folder / f"{name}.yaml"), "--out", str(out), "--no-plots", "--quiet"]) == 0
@@ -166,7 +159,7 @@ def test_more_failures_go_on(tmp_path, capsys, plain, monkeypatch):
         return {k: np.where(fails, np.nan, v) for k, v in honest(self, X, streams).items()}
 
     monkeypatch.setattr(FunctionProblem, "evaluate", mostly_failing)
-    write(tmp_path / "short.yaml", TOY | {"budget": {"evaluations": 150}})
+    write(tmp_path / "short.yaml", BY_THREES | {"budget": {"evaluations": 150}})
     out = str(tmp_path / "short")
     assert main(["run", str(tmp_path / "short.yaml"), "--out", out, "--no-plots", "--quiet"]) == 3
     short = RunDir(out)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.clusters.machines import Machines, lacks
-from tests.command import call, write
+from tests.command import POINT, call, write
 from tests.outside.test_package import CONFIG as VOTES
 from tests.outside.test_package import install
-from tests.parallel.test_cluster import TOY
+from tests.parallel.test_cluster import PARALLEL
 
-SWEPT = TOY | {
+SWEPT = PARALLEL | {
     "name": "swept",
     "sweep": {
         "search_space": {"algorithm.batch": {"low": 5, "high": 40}},
@@ -24,8 +24,10 @@ SWEPT = TOY | {
         "sampler": "random",
     },
 }
-COMPARED = {key: value for key, value in TOY.items() if key != "algorithm"} | {
+COMPARED = POINT | {
     "name": "compared",
+    "workers": "auto",
+    "budget": {"generations": 2},
     "experiment": {
         "methods": {"coarse": {"kind": "random", "batch": 20}, "fine": {"kind": "random"}},
         "repeats": 2,
@@ -65,8 +67,8 @@ def test_a_sweep_on_bare_nodes(machines: Machines, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "command"),
     [
-        (TOY, ["run"]),
-        (TOY, ["run", "--repeats", "3"]),
+        (PARALLEL, ["run"]),
+        (PARALLEL, ["run", "--repeats", "3"]),
         (SWEPT, ["sweep"]),
         (COMPARED, ["experiment"]),
         (POOL, ["library", "build"]),

@@ -18,7 +18,7 @@ import yaml
 from framework.experiment.config import RunConfig, check
 from tests.clusters.machines import Machines
 from tests.command import environment, write
-from tests.parallel.test_cluster import TOY, closed, free_port
+from tests.parallel.test_cluster import PARALLEL, closed, free_port
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "scripts" / "cluster"
@@ -66,7 +66,7 @@ def test_the_slurm_script_with_a_stand_in_for_srun(room: Path, tmp_path: Path) -
     (tools / "scontrol").write_text("#!/bin/bash\nprintf '%s\\n' 127.0.0.1 127.0.0.2\n")
     for tool in tools.iterdir():
         tool.chmod(0o755)
-    config = write(tmp_path / "toy.yaml", TOY)
+    config = write(tmp_path / "toy.yaml", PARALLEL)
     env = environment(
         PATH=os.pathsep.join([str(tools), str(BIN), os.environ["PATH"]]),
         SLURM_JOB_ID=str(os.getpid()),
@@ -97,7 +97,7 @@ def test_a_ray_job(room: Path, tmp_path: Path) -> None:
     """Submitted to the dashboard of a real head."""
     if importlib.util.find_spec("aiohttp_cors") is None:
         pytest.skip("ray[default] is not installed")
-    write(tmp_path / "toy.yaml", TOY)
+    write(tmp_path / "toy.yaml", PARALLEL)
     port = free_port()
     path = os.pathsep.join([str(BIN), os.environ["PATH"]])
     with Machines(room, Path(sys.executable), dashboard=port, env={"PATH": path}) as machines:

@@ -16,7 +16,7 @@ from framework.parallel.config import ClusterConfig, Resources
 from framework.parallel.shipping import runtime_env, user_env
 from framework.security import CLUSTER_VARIABLE
 from tests.command import write
-from tests.parallel.test_cluster import TOY
+from tests.parallel.test_cluster import PARALLEL
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def nobody_vouches(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_mistakes_in_the_file(tmp_path: Path, section: dict, sentence: str) -> None:
-    path = write(tmp_path / "toy.yaml", TOY | {"cluster": section})
+    path = write(tmp_path / "toy.yaml", PARALLEL | {"cluster": section})
     with pytest.raises(InputError) as raised:
         load_config(path)
     assert str(raised.value).startswith(f"{path}: cluster")
@@ -57,7 +57,7 @@ def test_mistakes_in_the_file(tmp_path: Path, section: dict, sentence: str) -> N
 def test_check_says_what_cannot_travel(
     tmp_path: Path, section: dict, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = write(tmp_path / "toy.yaml", TOY | {"cluster": section})
+    path = write(tmp_path / "toy.yaml", PARALLEL | {"cluster": section})
     assert main(["check", str(path)]) == 2
     assert sentence in capsys.readouterr().err
 
@@ -67,7 +67,7 @@ def test_paths_are_those_of_the_file_and_options_those_of_the_user(
 ) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "here").mkdir()
-    path = write(tmp_path / "toy.yaml", TOY | {"cluster": {"py_modules": ["mine"]}})
+    path = write(tmp_path / "toy.yaml", PARALLEL | {"cluster": {"py_modules": ["mine"]}})
     assert load_config(path).cluster.py_modules == [str(tmp_path / "mine")]
     monkeypatch.chdir(tmp_path / "here")
     (tmp_path / "here" / "other.py").touch()
@@ -77,7 +77,9 @@ def test_paths_are_those_of_the_file_and_options_those_of_the_user(
 
 
 def test_what_a_file_has_run_needs_a_word(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    path = write(tmp_path / "toy.yaml", TOY | {"cluster": {"env_vars": {"LD_PRELOAD": "x.so"}}})
+    path = write(
+        tmp_path / "toy.yaml", PARALLEL | {"cluster": {"env_vars": {"LD_PRELOAD": "x.so"}}}
+    )
     assert main(["run", str(path), "--out", str(tmp_path / "out"), "--workers", "1"]) == 2
     assert "cluster.env_vars: expected a configuration that runs nothing" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

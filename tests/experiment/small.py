@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import copy
 
-import yaml
+from tests import command
 
-RAW = {
+RAW = command.POINT | {
     "name": "little",
-    "problem": {"kind": "function", "name": "zdt1", "d": 4},
-    "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
     "budget": {"evaluations": 60},
-    "workers": "serial",
-    "tracking": None,
     "experiment": {
         "cases": {"convex": {"problem.name": "zdt1"}, "concave": {"problem.name": "zdt2"}},
         "methods": {
@@ -32,6 +28,4 @@ def raw(**changes):
 
 
 def write(folder, content, name="little.yaml"):
-    path = folder / name
-    path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
-    return path
+    return command.write(folder / name, content)

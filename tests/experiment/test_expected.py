@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 
@@ -26,7 +25,7 @@ from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from tests.analysis.test_expectations import MadeUp, front_of
-from tests.command import call
+from tests.command import TOY, call, small, write
 
 WHERE = ["coverage>=0.6", "cost<=5"]
 ACCURACY = "expected_accuracy"
@@ -139,19 +138,12 @@ def test_designs_stand_beside_the_front_of_an_exact_method(tmp_path):
 
 
 def test_other_shares_score_what_was_evaluated_and_keep_what_stands_beside_it(tmp_path):
-    config = {
-        "name": "exact",
-        "problem": {"kind": "multistage", **SMALL},
-        "objectives": [
-            {"metric": "coverage", "sense": "max"},
-            {"metric": "accuracy", "sense": "max"},
-            {"metric": "cost", "sense": "min"},
-        ],
-        "algorithm": {"kind": "exact"},
-        "budget": {"generations": 1},
-        "workers": "serial",
-    }
-    (tmp_path / "exact.yaml").write_text(json.dumps(config))
+    config = small(
+        problem={"kind": "multistage", **SMALL},
+        algorithm={"kind": "exact"},
+        budget={"generations": 1},
+    )
+    write(tmp_path / "exact.yaml", config)
     done = call("run", "exact.yaml", "--out", "out", "--no-mlflow", "--no-plots", cwd=tmp_path)
     assert done.code == 0, done.err
     source = RunSource(RunDir(tmp_path / "out"))
@@ -161,15 +153,7 @@ def test_other_shares_score_what_was_evaluated_and_keep_what_stands_beside_it(tm
 
 
 def test_a_problem_without_records_has_no_expectations(tmp_path):
-    config = {
-        "name": "plain",
-        "problem": {"kind": "function", "name": "zdt1", "d": 3},
-        "objectives": [{"metric": name, "sense": "min"} for name in ("f1", "f2")],
-        "algorithm": {"kind": "random"},
-        "budget": {"evaluations": 40},
-        "workers": "serial",
-    }
-    (tmp_path / "plain.yaml").write_text(json.dumps(config))
+    write(tmp_path / "plain.yaml", TOY)
     done = call("run", "plain.yaml", "--out", "out", "--no-mlflow", "--no-plots", cwd=tmp_path)
     assert done.code == 0, done.err
     assert RunDir(tmp_path / "out").summary()["expected"] == {}

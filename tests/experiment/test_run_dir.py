@@ -13,14 +13,9 @@ from framework.errors import InputError
 from framework.experiment.config import RunConfig, check
 from framework.experiment.execute import new_run
 from framework.experiment.run_dir import RunDir
-from tests.command import call, small, start, write
+from tests.command import TOY, call, start, write
 
-LONG = small(
-    problem={"kind": "function", "name": "zdt1", "d": 4},
-    objectives=[{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
-    algorithm={"kind": "random", "batch": 20},
-    budget={"seconds": 60},
-)
+LONG = TOY | {"budget": {"seconds": 60}}
 CONFIG = check(RunConfig, LONG, Path("long.yaml"))
 
 

@@ -16,6 +16,7 @@ from framework.parallel import auto_evaluator
 from framework.parallel.config import uses_ray
 from framework.problems.functions import FunctionProblem
 from framework.run.driver import Progress
+from tests.command import TOY
 from tests.experiment import small
 
 
@@ -38,15 +39,7 @@ def test_the_budget_left_is_what_is_not_spent():
 
 def config(workers):
     """Return the configuration of a run on ZDT1."""
-    raw = {
-        "name": "zdt1",
-        "problem": {"kind": "function", "name": "zdt1", "d": 3},
-        "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
-        "algorithm": {"kind": "random", "batch": 10},
-        "budget": {"evaluations": 40},
-        "workers": workers,
-        "tracking": None,
-    }
+    raw = TOY | {"budget": {"evaluations": 40}, "workers": workers}
     return check(RunConfig, raw, Path("zdt1.yaml"))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import paretolab
-from tests.command import SMALL, environment, small, write
+from tests.command import SMALL, TOY, environment, small, write
 
 
 @pytest.fixture(scope="module")
@@ -97,12 +97,7 @@ def test_conditions_that_nothing_meets(result: paretolab.RunResult) -> None:
 
 
 def test_solutions_that_are_no_models(tmp_path: Path) -> None:
-    config = small(
-        problem={"kind": "function", "name": "zdt1", "d": 4},
-        objectives=[{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
-        algorithm={"kind": "random"},
-    )
-    result = paretolab.run(config, out=tmp_path / "run", quiet=True, plots=False)
+    result = paretolab.run(TOY, out=tmp_path / "run", quiet=True, plots=False)
     with pytest.raises(paretolab.InputError, match="are models, found those of problem 'function'"):
         result.choose()
 

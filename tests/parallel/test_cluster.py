@@ -25,6 +25,7 @@ from framework.errors import ClusterError
 from framework.parallel.cluster import cluster, guarded, session_folder
 from framework.parallel.nodes import call_in_thread
 from framework.parallel.ray_evaluator import RayEvaluator
+from tests.command import TOY
 from tests.ray_toys import Sphere
 
 
@@ -90,7 +91,7 @@ sys.exit(main(["run", "toy.yaml", "--workers", "1", "--out", "out"]))
 
 @pytest.mark.slow
 def test_a_start_that_hangs_is_given_up_in_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "toy.yaml").write_text(yaml.safe_dump(TOY))
+    (tmp_path / "toy.yaml").write_text(yaml.safe_dump(PARALLEL))
     done = subprocess.run(
         [sys.executable, "-P", "-c", STUCK],
         cwd=tmp_path,
@@ -188,7 +189,7 @@ def home_with(token: str | None) -> TemporaryDirectory[str]:
 def run_at(address: str, folder: Path, home: Path, **variables: str) -> subprocess.CompletedProcess:
     """Run a search on a cluster by the installed command, as a user of that home."""
     program = Path(sys.executable).parent / "paretolab"
-    (folder / "toy.yaml").write_text(yaml.safe_dump(TOY))
+    (folder / "toy.yaml").write_text(yaml.safe_dump(PARALLEL))
     out = folder / f"out{len(list(folder.iterdir()))}"
     done = subprocess.run(
         [program, "run", "toy.yaml", "--out", out, "--address", address, "--quiet"],
@@ -205,14 +206,7 @@ def run_at(address: str, folder: Path, home: Path, **variables: str) -> subproce
     return done
 
 
-TOY = {
-    "name": "toy",
-    "problem": {"kind": "function", "name": "zdt1", "d": 4},
-    "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
-    "algorithm": {"kind": "random", "batch": 20},
-    "budget": {"generations": 2},
-    "tracking": None,
-}
+PARALLEL = TOY | {"algorithm": {"kind": "random", "batch": 20}, "workers": "auto"}
 TOKEN = "a" * 64
 
 

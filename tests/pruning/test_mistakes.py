@@ -10,7 +10,7 @@ import pytest
 
 from framework.cli.main import main
 from framework.libraries.library import Library
-from tests.command import write
+from tests.command import POINT, write
 from tests.made_up_libraries import made_up
 
 
@@ -105,13 +105,8 @@ def test_demands_that_no_ensemble_meets(command, kind):
 def test_a_page_that_cannot_be_made_is_refused_before_any_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("signal.signal", lambda *handler: None)
-    config = {
-        "name": "x",
-        "problem": {"kind": "function", "name": "zdt1", "d": 5},
-        "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
+    config = POINT | {
         "budget": {"evaluations": 10},
-        "workers": "serial",
-        "tracking": None,
         "experiment": {"methods": {"all": {"kind": "random"}}, "pages": ["pruning"]},
     }
     code = main(["experiment", str(write(tmp_path / "x.yaml", config)), "--out", "out", "--quiet"])

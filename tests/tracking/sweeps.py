@@ -6,21 +6,16 @@ import copy
 from pathlib import Path
 
 import optuna
-import yaml
 
 from framework.experiment.execute import Options
 from framework.experiment.run_dir import RunDir
+from tests import command
 from tracking.sweep.config import SweepPlan, load_plan
 from tracking.sweep.run import EndedTrial, run_sweep
 
-RAW = {
+RAW = command.TOY | {
     "name": "little",
-    "problem": {"kind": "function", "name": "zdt1", "d": 4},
-    "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
-    "algorithm": {"kind": "random", "batch": 10},
     "budget": {"generations": 3},
-    "workers": "serial",
-    "tracking": None,
     "sweep": {
         "search_space": {
             "algorithm.batch": {"low": 2, "high": 60, "log": True},
@@ -42,9 +37,7 @@ def raw(**changes: object) -> dict:
 
 
 def write(folder: Path, content: dict) -> Path:
-    path = folder / "little.yaml"
-    path.write_text(yaml.safe_dump(content), encoding="utf-8")
-    return path
+    return command.write(folder / "little.yaml", content)
 
 
 def plan_of(folder: Path, content: dict, *overrides: str) -> SweepPlan:
