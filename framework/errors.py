@@ -7,6 +7,7 @@ do about it. The command prints the message unchanged and ends with ``exit_code`
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -127,6 +128,11 @@ def first_line(error: BaseException) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def command(verb: str, place: object) -> str:
+    """Return a command on a file or a directory, in backquotes, as a shell takes it."""
+    return f"`paretolab {verb} {shlex.quote(str(place))}`"
 
 
 def listed(labels: Iterable[Any]) -> str:

@@ -185,8 +185,8 @@ def remove_directory(path: Path) -> None:
 def _remove_left_behind(folder: Path) -> None:
     for part in folder.glob(f"{_PART}*"):
         with suppress(OSError):  # another process may be removing it, too
-            if time.time() - part.stat().st_mtime < _LEFT_BEHIND:
-                continue
+            if part.is_symlink() or time.time() - part.stat().st_mtime < _LEFT_BEHIND:
+                continue  # a link may lead to any folder
             with suppress(Timeout), FileLock(part / LOCK, blocking=False):
                 shutil.rmtree(part)
 

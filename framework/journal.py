@@ -34,7 +34,7 @@ import numpy as np
 
 from framework.arrays import are_finite, row_codes
 from framework.batch import Evaluated
-from framework.errors import JournalError, damaged
+from framework.errors import JournalError, command, damaged
 from framework.files import write_whole
 from framework.reading import open_regular, open_to_append
 from framework.store import DamagedFrame, Framing, append, title_of
@@ -213,7 +213,7 @@ class Journal:
         except (OSError, ValueError) as error:
             raise JournalError(
                 f"{self.path}: cannot write the journal ({error}); earlier evaluations are kept: "
-                f"make room and run `paretolab resume {self.path.parent}`"
+                f"make room and run {command('resume', self.path.parent)}"
             ) from error
 
     def batches(self, start: int = 0) -> Iterator[tuple[Evaluated, float]]:

@@ -26,15 +26,21 @@ def cache_dir() -> Path | None:
     """Return the folder in which expensive results are kept between runs.
 
     It is ``PARETOLAB_CACHE``, by default a folder in the user's cache; None if
-    ``PARETOLAB_CACHE`` is ``off``.
+    ``PARETOLAB_CACHE`` is ``off``, or the user has no home.
     """
     folder = os.environ.get("PARETOLAB_CACHE")
     if folder == "off":
         return None
     if folder:
         return Path(folder)
-    root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(root) / "paretolab"
+    root = user_folder("XDG_CACHE_HOME", ".cache")
+    return root and root / "paretolab"
+
+
+def user_folder(variable: str, name: str) -> Path | None:
+    """Return the folder that a variable names, by default one in the home; None without a home."""
+    root = os.path.expanduser(os.environ.get(variable) or f"~/{name}")
+    return None if root.startswith("~") else Path(root)
 
 
 def child_environment(**variables: str) -> dict[str, str]:

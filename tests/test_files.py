@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from framework.files import locked, write_whole
+from framework.files import locked, room_in, write_whole
 from tests.killing import Steps
 
 
@@ -51,6 +51,16 @@ def test_a_full_disk_leaves_the_old_one(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         write_whole(path, "new")
     assert path.read_text() == "old"
+
+
+def test_what_looks_left_behind_and_is_a_link_leads_nowhere(tmp_path):
+    other, near = tmp_path / "other", tmp_path / "runs"
+    other.mkdir()
+    os.utime(other, (0, 0))
+    near.mkdir()
+    (near / ".paretolab-0").symlink_to(other)
+    with room_in(near):
+        assert list(other.iterdir()) == []
 
 
 class Busy(Exception):

@@ -297,7 +297,7 @@ def resumable(run_dir: RunDir) -> Iterator[None]:
         where = run_dir.path if error.filename is None else error.filename
         raise ParetolabError(
             f"{where}: cannot write ({error.strerror}); no evaluation that was written is lost: "
-            f"{remedy} and run `paretolab resume {run_dir.path}`"
+            f"{remedy} and run `{again}`"
         ) from error
 
 
@@ -315,7 +315,7 @@ def finished(directory: str) -> RunDir:
     if not run_dir.front_file.is_file():
         raise InputError(
             f"{directory}: expected a finished run, found no front.csv; run "
-            f"`{program()} resume {directory}` first"
+            f"`{program()} resume {shlex.quote(directory)}` first"
         )
     return run_dir
 

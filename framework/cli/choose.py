@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -110,8 +111,8 @@ class Choose:
         if args.register and (args.no_mlflow or not tracked):
             raise InputError(
                 f"--register {args.register}: expected a run that is logged to MLflow, found that "
-                f"{args.directory} is not; `{program()} sync {args.directory} --register "
-                f"{args.register}` logs it"
+                f"{args.directory} is not; `{program()} sync "
+                f"{shlex.join([args.directory, '--register', args.register])}` logs it"
             )
         if args.mix:
             return _mixture(args, run_dir)

@@ -73,6 +73,7 @@ _RARE = ("library", "certify", "list", "sync", "trust", "schema", "completion")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    _open_streams()
     try:
         name = _called(arguments)
         if name is None:  # help, or the sentence that a command is missing
@@ -109,6 +110,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "be read and written, or make room, and run the command again"
         )
         return _refused(text, 2)
+
+
+def _open_streams() -> None:
+    """Open the null device for closed streams (``>&-``), so that no file takes their place."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)
+    os.close(number)
+    sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
 
 
 def _refused(text: str, code: int) -> int:

@@ -55,7 +55,8 @@ class Predict:
         except BrokenPipeError:  # the reader of the output has ended, such as `head`
             raise
         except OSError as error:
-            raise InputError(f"--out {args.out}: cannot be written: {error.strerror}") from error
+            place = "standard output" if args.out is None else f"--out {args.out}"
+            raise InputError(f"{place}: cannot be written: {error.strerror}") from error
         if "error" in answers and (count := int((answers["error"] != "").sum())):
             verb = "has" if count == 1 else "have"
             sentence = f"{count:,} of {len(records):,} records {verb} no answer"

@@ -363,7 +363,7 @@ def _from_generator(config: SyntheticConfig, where: str) -> Raw:
 
 def _data_folder() -> Path | None:
     folder = os.environ.get(DATA_VARIABLE)
-    return Path(folder).expanduser().resolve() if folder else None
+    return Path(os.path.expanduser(folder)).resolve() if folder else None
 
 
 def _names_in(folder: Path | None) -> list[str]:

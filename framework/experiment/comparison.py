@@ -22,7 +22,7 @@ from framework.analysis.compare import (
 )
 from framework.analysis.report import claims_table, judge_claims, tables
 from framework.arrays import FloatArray
-from framework.errors import InputError, damaged
+from framework.errors import InputError, command, damaged
 from framework.experiment.alternatives import worth_of_run
 from framework.experiment.config import flatten
 from framework.experiment.grid import Grid, Judge, PlannedRun, Records
@@ -260,7 +260,7 @@ def _expanded(directory: str | Path) -> list[RunDir]:
         if str(place.summary().get("status")) not in _FINISHED:
             raise InputError(
                 f"{place.path}: expected a finished run, found one that has not ended; run "
-                f"`paretolab resume {directory}` first"
+                f"{command('resume', directory)} first"
             )
     return run_dirs
 

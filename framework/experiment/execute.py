@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from framework import extras, registry
-from framework.errors import InputError, damaged
+from framework.errors import InputError, command, damaged
 from framework.experiment.config import RunConfig, load_config
 from framework.experiment.export import export, exported_solution, marked
 from framework.experiment.run_dir import RunDir
@@ -149,7 +149,7 @@ def _begun_in(path: Path, files: Mapping[str, str]) -> Iterator[RunDir]:
 
 def _occupied(path: Path) -> InputError:
     return InputError(
-        f"--out {path}: expected a new directory, found a run in it; `paretolab resume {path}` "
+        f"--out {path}: expected a new directory, found a run in it; {command('resume', path)} "
         "goes on with that one"
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from framework.errors import ClusterError
+from framework.errors import ClusterError, command
 from framework.experiment.config import RunConfig
 from framework.experiment.grid import repeats_of
 from framework.experiment.many_runs import Ended, has_ended, run_many
@@ -64,8 +64,8 @@ def run_repeats(
         run_dir.write_summary({"status": INTERRUPTED, "left": failed, "incidents": dict(incidents)})
         raise ClusterError(
             f"{len(failed)} of {config.repeats} repeats could not be run "
-            f"({next(iter(failed.values()))}); the others are kept: `paretolab resume "
-            f"{run_dir.path}` tries these again"
+            f"({next(iter(failed.values()))}); the others are kept: "
+            f"{command('resume', run_dir.path)} tries these again"
         )
     seconds = round(time.perf_counter() - started, 3)
     return conclude_repeats(config, problem, run_dir, incidents=dict(incidents), wall_s=seconds)

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
+_IN_SUMMARY: dict[str, type] = {
+    **dict.fromkeys(("generations", "evaluations", "rows_failed", "front_size"), int),
+    **dict.fromkeys(("expected", "indicators", "findings", "versions", "rungs"), dict),
+}
 
 
 class RunDir:
@@ -317,9 +321,10 @@ class RunDir:
         if not self.summary_file.is_file():
             return {}
         summary = read_object(self.summary_file, "a summary")
-        for name in ("generations", "evaluations"):
-            if not isinstance(summary.get(name, 0), int):
-                raise InputError(f"{self.summary_file}: expected a number as {name!r}, found none")
+        for name, kind in _IN_SUMMARY.items():
+            if not isinstance(summary.get(name, kind()), kind):
+                what = "a number" if kind is int else "keys and values"
+                raise InputError(f"{self.summary_file}: expected {what} as {name!r}, found none")
         return summary
 
     def choice(self) -> int | None:

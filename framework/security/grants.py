@@ -8,6 +8,7 @@ that nobody else can write a record that counts here.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import json
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.files import locked, write_whole
+from framework.machine import user_folder
 from framework.reading import digest_of, read_bytes
 from framework.security.documents import parse_json
 from framework.security.limits import CONFIG_BYTES
@@ -32,9 +34,11 @@ Grant = tuple[str, str]
 
 
 def place() -> Path:
-    """Return the path of the user's file of trusted files; the file may be missing."""
-    home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(home).expanduser() / "paretolab" / "trusted.json"
+    """Return the path of the user's file of trusted files; raise OSError without a home."""
+    folder = user_folder("XDG_CONFIG_HOME", ".config")
+    if folder is None:
+        raise OSError(errno.ENOENT, "no home of this user; set HOME", "~/.config")
+    return folder / "paretolab" / "trusted.json"
 
 
 def listed() -> dict[str, dict[str, str]]:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.effects import KINDS, NOTED, Effect, note
-from framework.errors import InputError
+from framework.errors import InputError, command
 from framework.machine import cache_dir, child_environment, environment_restored
 from framework.security import grants
 from framework.security.escaping import terminal_text
@@ -148,8 +148,8 @@ class Received:
         """Return the sentence that refuses an effect."""
         return (
             f"{self.file}: {terminal_text(self.key_of(effect))}: {text_of(effect)}, which you have "
-            "not granted; look at the file, then say `paretolab trust "
-            f"{shlex.quote(str(self.file))}` once, or add {effect.grant}"
+            f"not granted; look at the file, then say {command('trust', self.file)} once, or add "
+            f"{effect.grant}"
         )
 
 
@@ -347,7 +347,7 @@ def parse_grant(text: str) -> tuple[str, str]:
             f"{', '.join(KINDS[:-1])} as the kind, found {text!r}"
         )
     if kind in ("read", "write"):
-        target = str(Path(target).expanduser().resolve())
+        target = str(Path(os.path.expanduser(target)).resolve())
     return kind, target
 
 
@@ -485,7 +485,7 @@ def _free_folders(kind: str) -> Iterator[Path]:
     """Yield the user's folders that any file may use: the cache and, to read, the data sets."""
     data, cache = os.environ.get(DATA_VARIABLE), cache_dir()
     if data and kind == "read":
-        yield Path(data).expanduser()
+        yield Path(os.path.expanduser(data))
     if cache is not None:
         yield cache
 

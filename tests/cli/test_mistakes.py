@@ -263,10 +263,11 @@ def test_data_folder_that_is_none(place):
 
 
 def test_directory_that_holds_a_run(place):
-    (place / "old").mkdir()
-    (place / "old" / "config.yaml").write_text("name: other")
-    said = refuse(place, "run", "small.yaml", "--out", "old")
-    assert "--out old: expected a new directory, found a run in it; `paretolab resume old`" in said
+    (place / "my old").mkdir()
+    (place / "my old" / "config.yaml").write_text("name: other")
+    said = refuse(place, "run", "small.yaml", "--out", "my old")
+    sentence = "my old: expected a new directory, found a run in it; `paretolab resume 'my old'`"
+    assert f"--out {sentence}" in said
 
 
 def test_directory_under_a_file(place):

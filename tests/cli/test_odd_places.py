@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from framework.cli.arguments import short_path
+from framework.cli.main import main
 from tests.command import TOY, call, small, write
 
 SWEEP = {
@@ -88,6 +89,30 @@ def test_names_that_look_like_markup_are_shown_as_they_are(place, command):
     shown = command("choose", "odd", "--id", str(all_four)).out
     for name in names:
         assert name in shown
+
+
+@pytest.mark.parametrize("closed", [(0, 1, 2), (0, 1), (2,)])
+def test_standard_streams_that_are_closed(tmp_path, closed):
+    """As daemons have them. No file takes their place, where libraries would write into it."""
+    write(tmp_path / "toy.yaml", TOY)
+    for code in (0, 2):  # the second time there is a run in the folder
+        arguments = ["run", "toy.yaml", "--out", "out", "--quiet"]
+        done = call(*arguments, cwd=tmp_path, preexec_fn=lambda: list(map(os.close, closed)))
+        assert (done.code, "Traceback" in done.err) == (code, False)
+        assert bool(done.out) is (1 not in closed and not code)
+
+
+def test_a_user_without_a_home(tmp_path, monkeypatch, capsys):
+    """As in containers with any number for the user. What ``~`` would be here grants nothing."""
+    for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PARETOLAB_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "toy.yaml", TOY)
+    assert main(["run", "toy.yaml", "--out", "out", "--quiet", "--allow", "read=~nobody/x"]) == 0
+    assert main(["trust", "--list"]) == 2
+    assert "no home of this user; set HOME" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "toy.yaml"]
 
 
 def test_a_current_directory_that_is_gone(tmp_path, monkeypatch):

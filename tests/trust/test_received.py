@@ -107,6 +107,17 @@ def test_parts_of_a_description_that_are_others(received, other, part, sentence)
         compare([received, other])
 
 
+@pytest.mark.parametrize("part", ["expected", "indicators", "front_size"])
+def test_parts_of_a_summary_that_are_others(received, part, capsys):
+    summary = json.loads((received / "summary.json").read_text())
+    (received / "summary.json").write_text(json.dumps({**summary, part: "x"}))
+    code, text = said(capsys, "choose", str(received), "--best", "cost")
+    assert (code, f"summary.json: expected {'a number' if '_' in part else 'keys'}" in text) == (
+        2,
+        True,
+    )
+
+
 def test_nesting_deeper_than_anyones(received, capsys):
     for name in ("about.json", "summary.json", "model/model.json"):
         (received / name).write_text('{"x": ' * 5000 + "1" + "}" * 5000)

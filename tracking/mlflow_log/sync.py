@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from framework.errors import InputError, ParetolabError
+from framework.errors import InputError, ParetolabError, command
 from framework.experiment.champions import champions, write_model
 from framework.experiment.run_dir import RunDir
 from framework.security import check_address, keep, redacted, without_tokens
@@ -72,7 +72,7 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
         return f"logged to {uploader.location}{version}"
     return (
         f"logged so far to {uploader.location}; the run has not ended "
-        f"(`paretolab resume {directory}` goes on with it)"
+        f"({command('resume', directory)} goes on with it)"
     )
 
 

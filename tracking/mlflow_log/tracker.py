@@ -27,7 +27,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from framework.errors import InputError
+from framework.errors import InputError, command
 from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
 from framework.extras import absent
@@ -92,6 +92,7 @@ class MlflowTracker(Callback):
         self.experiment = experiment
         self._process: subprocess.Popen[str] | None = None
         self._problem = ""
+        self._again = command("sync", run_dir.path)
 
     def on_start(self) -> None:
         """Start the process, once."""
@@ -101,10 +102,9 @@ class MlflowTracker(Callback):
             self._problem = str(without)
             return
         place = str(self.run_dir.path.absolute())
-        command = [sys.executable, "-m", "tracking.mlflow_log.tracker", place]
         try:
             self._process = subprocess.Popen(
-                command,
+                [sys.executable, "-m", "tracking.mlflow_log.tracker", place],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -136,8 +136,8 @@ class MlflowTracker(Callback):
         except subprocess.TimeoutExpired:
             return LoggingOutcome(
                 False,
-                f"logging to MLflow goes on by itself ({public_uri(self.uri)}); `paretolab sync "
-                f"{self.run_dir.path}` waits for it and says how it ended",
+                f"logging to MLflow goes on by itself ({public_uri(self.uri)}); {self._again} "
+                "waits for it and says how it ended",
             )
         except (OSError, ValueError, IndexError):
             return self._kept(f"the logging process ended with code {process.wait()}")
@@ -146,8 +146,7 @@ class MlflowTracker(Callback):
         return LoggingOutcome(True, f"logged to MLflow: {answer['text']}")
 
     def _kept(self, why: str) -> LoggingOutcome:
-        again = f"paretolab sync {self.run_dir.path}"
-        return LoggingOutcome(False, f"not logged to MLflow ({why}); kept for `{again}`")
+        return LoggingOutcome(False, f"not logged to MLflow ({why}); kept for {self._again}")
 
 
 def tracker_of(run_dir: RunDir, config: RunConfig) -> MlflowTracker | None:

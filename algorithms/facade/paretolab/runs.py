@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from framework.errors import InputError
+from framework.errors import InputError, command
 from framework.experiment.choice import Pick, RunSource, pick
 from framework.experiment.config import RunConfig, check, load_config
 from framework.experiment.execute import Options, execute, new_run, resumed_config
@@ -254,7 +254,7 @@ def resume(
     run_dir = RunDir.existing(directory)
     if run_dir.sweep_file.is_file():
         raise InputError(
-            f"{directory}: expected a run, found a sweep; `paretolab resume {directory}` goes on "
+            f"{directory}: expected a run, found a sweep; {command('resume', directory)} goes on "
             "with it"
         )
     options = options_of(address, track, quiet, plots)
