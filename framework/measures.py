@@ -317,7 +317,7 @@ class Tables:
         over, under, about = {
             "coverage": (self.answered, self.everyone, every),
             "accuracy": (self.right, self.answered, every),
-            "precision": (hits, called, every),
+            "precision": (hits, called, of_class),
             "recall": (hits, true, of_class),
             "f1": (2 * hits, called + true, of_class),
             "false_positive_rate": (called - hits, self.answered - true, ~of_class),

@@ -50,7 +50,7 @@ def rate(kind, of, frame):
 def about(kind, of, frame):
     """Tell whether a subgroup has records that a rate is about, answered or not."""
     frame = frame[frame["w"] > 0]
-    if kind in ("recall", "f1", "false_negative_rate"):
+    if kind in ("precision", "recall", "f1", "false_negative_rate"):
         return bool((frame["true"] == of).any())
     if kind == "false_positive_rate":
         return bool((frame["true"] != of).any())
