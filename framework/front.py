@@ -280,14 +280,14 @@ class Front:
         cls, journal: Journal, roles: Roles, gene_names: tuple[str, ...], upto: int | None = None
     ) -> Front:
         """Return the front of the first ``upto`` batches of a journal (all of them if None)."""
-        return cls.of((batch for batch, _ in islice(journal.batches(), upto)), roles, gene_names)
+        return cls.of(islice(journal.evaluations(), upto), roles, gene_names)
 
     @classmethod
     def of_rows(
         cls, journal: Journal, ids: IntArray, roles: Roles, gene_names: tuple[str, ...]
     ) -> Front:
         """Return candidates of a journal by their ids, dominated or not, ids ascending."""
-        pieces = [batch.take(np.isin(batch.ids, ids)) for batch, _ in journal.batches()]
+        pieces = [batch.take(np.isin(batch.ids, ids)) for batch in journal.evaluations()]
         return cls(Evaluated.concat(pieces), roles, gene_names)
 
     def __repr__(self) -> str:

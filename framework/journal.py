@@ -230,6 +230,10 @@ class Journal:
             for content in self._contents(start):
                 yield self._batch_of(content)
 
+    def evaluations(self) -> Iterator[Evaluated]:
+        """Yield the evaluations of each batch; see :meth:`batches`."""
+        return (batch for batch, _ in self.batches())
+
     def _contents(self, start: int = 0, *, whole: bool = True) -> Iterator[bytes]:
         """Yield the contents of batches; if not ``whole``, only rows and seconds, unchecked."""
         try:
@@ -288,8 +292,8 @@ class Journal:
 
         Two different genomes have the same code with probability 2^-64. O(n d) time, 8 n bytes.
         """
-        codes = [np.zeros(0, dtype=np.uint64), *(row_codes(batch.X) for batch, _ in self.batches())]
-        return len(np.unique(np.concatenate(codes)))
+        codes = [row_codes(batch.X) for batch in self.evaluations()]
+        return len(np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *codes])))
 
     def close(self) -> None:
         """Force everything to the disk and close the file."""

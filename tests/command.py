@@ -181,11 +181,11 @@ def _server():
 def rows(journal):
     """Return the first id and the number of rows of each batch of a journal."""
     with Journal(journal) as found:
-        return [(int(batch.ids[0]), len(batch)) for batch, _ in found.batches()]
+        return [(int(batch.ids[0]), len(batch)) for batch in found.evaluations()]
 
 
 def assert_each_row_once(journal):
     """Check that the ids of a journal are 0, 1, 2, ... without a gap or a repetition."""
     with Journal(journal) as found:
-        ids = np.concatenate([batch.ids for batch, _ in found.batches()])
+        ids = np.concatenate([batch.ids for batch in found.evaluations()])
     assert np.array_equal(ids, np.arange(len(ids)))

@@ -50,7 +50,7 @@ def batch(first, n, d=3, seed=0):
 
 def written(path):
     with Journal(path) as journal:
-        return [piece for piece, _ in journal.batches()]
+        return list(journal.evaluations())
 
 
 # --- round trip -------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ def test_a_journal_that_is_cut_anywhere_keeps_its_whole_batches(tmp_path, no_dis
             assert path.stat().st_size == cut
         with make(path) as journal:
             assert journal.salvaged == (None if cut in ends else kept)
-            same_batches(pieces[:kept], [rows for rows, _ in journal.batches()], f"cut at {cut}")
+            same_batches(pieces[:kept], list(journal.evaluations()), f"cut at {cut}")
             for number in range(kept, len(pieces)):
                 journal.append(pieces[number], float(number))
         assert path.read_bytes() == whole
@@ -317,7 +317,7 @@ def test_a_journal_with_a_flipped_byte_keeps_the_batches_before_it(tmp_path, no_
         kept = len(pieces) if place < ends[0] else sum(end <= place for end in ends[1:])
         with make(path) as journal:
             assert journal.salvaged == kept
-            same_batches(pieces[:kept], [rows for rows, _ in journal.batches()], f"{place}")
+            same_batches(pieces[:kept], list(journal.evaluations()), f"{place}")
         assert path.with_name("journal.bin.torn").read_bytes() == changed
 
 
@@ -489,7 +489,7 @@ def test_a_reader_sees_whole_batches_while_a_writer_writes(tmp_path):
     def read():
         with Journal(path) as journal:
             while not seen or seen[-1] < len(expected):
-                found = [piece for piece, _ in journal.batches()]
+                found = list(journal.evaluations())
                 same_batches(expected[: len(found)], found, "read while written")
                 seen.append(len(found))
 

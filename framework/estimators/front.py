@@ -31,7 +31,7 @@ from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.estimators.search import Searched, roles_for, search
 from framework.experiment.choice import Pick, Source, pick
-from framework.experiment.expected import Evidence, beside_of, evidence_of, with_expected
+from framework.experiment.expected import Evidence, beside_of, evidence, with_expected
 from framework.experiment.export import noted_of
 from framework.front import Front, Promise, why_empty
 from framework.models.checks import as_frame
@@ -342,7 +342,7 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         if self.algorithm_ is not None:
             algorithm, _ = self._asked(self.problem_)
             beside = beside_of(algorithm, self._front, self.problem_, seed)
-        return evidence_of(self._evaluated, problem, seed, beside, **more)
+        return evidence(self._evaluated, problem, seed, beside, **more)
 
     def _with_expected(self) -> Front:
         """Return the front, with what to expect of each solution if that is known."""

@@ -275,7 +275,7 @@ class RunSource(Source):
         if self._rescoring.errors is None:  # else they would need yet more components
             beside = beside_of(self._config.algorithm, self.front, self.base(), self.seed)
         with self._run_dir.journal() as journal:
-            return evidence(journal, problem, self.seed, beside, **more)
+            return evidence(journal.evaluations(), problem, self.seed, beside, **more)
 
     def trivial(self) -> Sequence[TrivialClassifier]:
         """Return the trivial classifiers; none, with a message, if the data cannot be loaded."""

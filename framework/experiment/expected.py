@@ -23,7 +23,6 @@ from framework.experiment.config import check
 from framework.experiment.options import AlgorithmOptions, Options
 from framework.experiment.unevaluated import searched_again, unevaluated
 from framework.front import Archive, Front, Promise, expected_columns
-from framework.journal import Journal
 from framework.outcomes import RecordOutcomes, Refits, WeightedOutcomes
 from framework.problem import Problem, check_genomes
 from framework.roles import Roles
@@ -114,7 +113,7 @@ class Evidence(NamedTuple):
 
 
 def evidence(
-    journal: Journal,
+    batches: Iterable[Evaluated],
     problem: Problem,
     seed: int,
     beside: Beside | None = None,
@@ -126,7 +125,8 @@ def evidence(
 
     Parameters
     ----------
-    journal : Journal
+    batches : iterable of Evaluated
+        All evaluations of the run.
     problem : Problem
     seed : int
         The run's, of the resamples.
@@ -143,20 +143,6 @@ def evidence(
         Components of the candidates are not on this machine's disk, and it would take longer to
         train them again.
     """
-    batches = (batch for batch, _ in journal.batches())
-    return evidence_of(batches, problem, seed, beside, shares=shares, seconds=seconds)
-
-
-def evidence_of(
-    batches: Iterable[Evaluated],
-    problem: Problem,
-    seed: int,
-    beside: Beside | None = None,
-    *,
-    shares: Mapping[str, float] | None = None,
-    seconds: float = _MOST_SECONDS,
-) -> Evidence | None:
-    """Return what resamples can tell of evaluations that are at hand; see :func:`evidence`."""
     if type(problem).outcomes is Problem.outcomes:
         return None
     pieces = [piece for batch in batches if len(piece := batch.take(batch.ok))]

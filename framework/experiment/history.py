@@ -87,7 +87,7 @@ def keep_moments(run_dir: RunDir) -> None:
 
 def _moments(journal: Journal, roles: Roles) -> Iterator[Moment]:
     """Yield the front at 40 numbers of evaluations, each after a whole batch, and at the end."""
-    ends: IntArray = np.cumsum([len(batch) for batch, _ in journal.batches()])
+    ends: IntArray = np.cumsum([len(batch) for batch in journal.evaluations()])
     if not len(ends):
         return
     evaluations = np.geomspace(ends[0], ends[-1], _MOMENTS)

@@ -270,7 +270,7 @@ class RunDir:
         with ExitStack() as stack:
             runs = [run for run in self.runs() if run.journal_file.is_file()]
             journals = [stack.enter_context(run.journal()) for run in runs]
-            batches = (batch for journal in journals for batch, _ in journal.batches())
+            batches = (batch for journal in journals for batch in journal.evaluations())
             return why_empty(batches, self.roles())
 
     def journal(self) -> Journal:

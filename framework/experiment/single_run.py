@@ -305,7 +305,8 @@ class SingleRun:
         try:
             seed, problem = self._config.seed, self._problem
             beside = beside_of(self._config.algorithm, fronts[0], problem, seed)
-            self._evidence = resampled = evidence(self._journal, problem, seed, beside)
+            batches = self._journal.evaluations()
+            self._evidence = resampled = evidence(batches, problem, seed, beside)
         except InputError as error:
             return list(fronts), {"unknown": str(error)}
         if resampled is None and not isinstance(self._problem, Deployable):

@@ -53,24 +53,12 @@ _PACKAGES = ("lightgbm", "numpy", "scikit-learn")
 _PARTS = ("validation", "test")
 
 
-def obtain_library(
-    section: LibrarySection,
-    *,
-    workers: str | int | None = None,
-    address: str | None = None,
-    display: Display | None = None,
-    where: str = "problem.library",
-) -> Library:
+def obtain_library(section: LibrarySection, where: str = "problem.library") -> Library:
     """Return the library that a section of a configuration describes; build it if it is missing.
 
     Parameters
     ----------
     section : LibrarySection
-    workers, address
-        Who trains: see :func:`framework.libraries.training.train_all`. If workers is None, the
-        workers of the run that is being set up (:mod:`framework.parallel.config`).
-    display : Display, optional
-        Shows how far a build is; on standard error by default.
     where : str
         Key of the section, for messages.
 
@@ -82,15 +70,9 @@ def obtain_library(
     if section.build is None:
         assert section.path is not None  # the section says so
         return load_library(section.path)
-    if workers is None:
-        workers, address = chosen_workers()
+    workers, address = chosen_workers()  # of the run that is being set up
     return build_library(
-        section.build,
-        section.path,
-        workers=workers,
-        address=address,
-        display=display,
-        where=f"{where}.build",
+        section.build, section.path, workers=workers, address=address, where=f"{where}.build"
     )
 
 

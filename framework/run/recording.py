@@ -34,7 +34,7 @@ class JournalReplay:
     """
 
     def __init__(self, journal: Journal | None) -> None:
-        batches = [] if journal is None else [batch for batch, _ in journal.batches()]
+        batches = [] if journal is None else list(journal.evaluations())
         self._path = "" if journal is None else journal.path
         self._rows = Evaluated.concat(batches) if batches else None
         self._taken = 0

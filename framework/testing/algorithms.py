@@ -219,7 +219,7 @@ def returned_candidates_are_the_runs(case: AlgorithmCase) -> None:
         path = Path(folder) / "journal.bin"
         returned = _returned(case, path)
         with Journal(path) as journal:
-            rows = Evaluated.concat([batch for batch, _ in journal.batches()])
+            rows = Evaluated.concat(list(journal.evaluations()))
         again = _returned(case, path)
     other = _returned(case, None, ShuffledEvaluator(case.problem, case.seed, 1))
     expect(returned == again, "returned: expected the same rows after a resume, found others")

@@ -165,7 +165,7 @@ class AlgorithmCase:
     def batches(self, path: Path) -> list[Evaluated]:
         """Return the batches of a journal, joined if they are pieces of generations."""
         with Journal(path) as journal:
-            batches = [batch for batch, _ in journal.batches()]
+            batches = list(journal.evaluations())
         pieces = self.fresh().evaluations_per_generation is not None and batches
         return [Evaluated.concat(batches)] if pieces else batches
 
@@ -174,13 +174,11 @@ class AlgorithmCase:
         """The batches and the Pareto front of a serial run, made once for all laws."""
         return self.trace()
 
-    def trace(
-        self, evaluator: Evaluator | None = None, budget: Budget | None = None
-    ) -> tuple[list[Evaluated], Front]:
+    def trace(self, evaluator: Evaluator | None = None) -> tuple[list[Evaluated], Front]:
         """Run; return the batches of the journal and the Pareto front."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "journal.bin"
-            front = self.run(path, evaluator, budget)
+            front = self.run(path, evaluator)
             return self.batches(path), front
 
 

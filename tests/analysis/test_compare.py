@@ -64,7 +64,7 @@ def test_distinct_evaluations_are_told_beside_evaluations(runs, tmp_path, capsys
     bits = searched(tmp_path, "bits", function="lotz", evaluations=600, repeats=2)
     for run in compare([bits]).frame.to_dict("records"):
         with Journal(RunDir(run["directory"]).journal_file) as journal:
-            rows = [tuple(x) for batch, _ in journal.batches() for x in batch.X.tolist()]
+            rows = [tuple(x) for batch in journal.evaluations() for x in batch.X.tolist()]
         assert len(rows) == run["evaluations"] == 600
         assert run["distinct"] == len(set(rows)) == 64
     assert main(["compare", str(bits), "--out", str(tmp_path / "page")]) == 0

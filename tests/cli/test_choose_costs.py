@@ -47,7 +47,7 @@ def test_other_prices_are_those_of_the_problem_with_these_prices(finished, comma
 
 def designs_of(run_dir):
     with run_dir.journal() as journal:
-        batches = [batch for batch, _ in journal.batches()]
+        batches = list(journal.evaluations())
     X = np.concatenate([batch.X for batch in batches])
     return X, np.concatenate([batch.ids for batch in batches])
 

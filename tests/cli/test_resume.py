@@ -39,7 +39,7 @@ def run(folder, name, **changes):
 def content(run_dir):
     """Return all rows of a journal, and the front, but for how rows were grouped."""
     with run_dir.journal() as journal:
-        batches = [batch for batch, _ in journal.batches()]
+        batches = list(journal.evaluations())
     rows = [np.concatenate([b.values[n] for b in batches]).tobytes() for n in batches[0].values]
     genomes = np.concatenate([batch.X for batch in batches]).tobytes()
     return genomes, rows, run_dir.front_file.read_bytes()

@@ -118,8 +118,9 @@ def test_designs_stand_beside_the_front_of_an_exact_method(tmp_path):
             problem, searched, SerialEvaluator(problem, 0), budget=budget, journal=journal
         )
         near = beside_of("exact", front, problem, 0)
-        alone, beside = evidence(journal, problem, 0), evidence(journal, problem, 0, near)
-        again = evidence(journal, problem, 0, near)
+        batches = list(journal.evaluations())
+    alone, beside = evidence(batches, problem, 0), evidence(batches, problem, 0, near)
+    again = evidence(batches, problem, 0, near)
     n = len(alone.ids)
     assert (alone.beside, len(front)) == (0, n)
     others = {tuple(x) for x in beside.X[n:].tolist()} - {tuple(x) for x in front.X.tolist()}

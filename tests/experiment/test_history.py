@@ -29,7 +29,7 @@ def run_dir(tmp_path_factory):
 def test_moments_are_the_fronts_of_so_many_rows(run_dir):
     with run_dir.journal() as journal:
         losses = np.concatenate(
-            [run_dir.roles().losses(batch.values) for batch, _ in journal.batches()]
+            [run_dir.roles().losses(batch.values) for batch in journal.evaluations()]
         )
     found = moments(run_dir)
     counts = [moment.evaluations for moment in found]

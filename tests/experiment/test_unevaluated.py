@@ -18,7 +18,7 @@ from framework.analysis.resamples import PILOT, Resamples
 from framework.estimators.search import roles_for
 from framework.estimators.search import search as search_of
 from framework.experiment.config import check
-from framework.experiment.expected import beside_of, evidence_of, expectation
+from framework.experiment.expected import beside_of, evidence, expectation
 from framework.experiment.options import AlgorithmOptions
 from framework.experiment.unevaluated import least, searched_again, unevaluated
 from framework.front import Front
@@ -134,7 +134,7 @@ def test_masks_of_networks_have_more_of_their_luck_taken_off():
     near = beside_of("nsga2", done.front, problem, 0)
     alone, raised = (
         expectation(
-            evidence_of(done.evaluated, problem, 0, beside), done.front, position, best="accuracy"
+            evidence(done.evaluated, problem, 0, beside), done.front, position, best="accuracy"
         )
         for beside in (None, near)
     )

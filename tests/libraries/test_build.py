@@ -276,13 +276,13 @@ def test_a_section_finds_or_makes_its_library(
     assert obtain_library(LibrarySection(path=folder_of(library))) == library
     section = LibrarySection(build=config(models=1))
     with pytest.raises(InputError, match=r"problem.library.build: .*PARETOLAB_CACHE=off"):
-        obtain_library(section, display=QUIET)
+        obtain_library(section)
     monkeypatch.setenv("PARETOLAB_CACHE", str(tmp_path))
-    made = obtain_library(section, workers="serial", display=QUIET)
+    made = obtain_library(section)
     assert made.folder is not None
     assert made.folder.is_relative_to(tmp_path / "libraries")
     monkeypatch.setattr(building, "train_all", None)  # nothing is trained twice
-    assert obtain_library(section, display=QUIET) == made
+    assert obtain_library(section) == made
     assert load_library(made.folder) == made
     assert made.folds == load_library(made.folder).folds == 3
 

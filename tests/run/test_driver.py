@@ -420,7 +420,7 @@ def test_rows_scored_at_once_are_those_that_were_waited_for(tmp_path, cls, batch
         path, evaluator = tmp_path / f"{kind.__name__}.sqlite", kind(problem)
         front, recorder = search(budget, path, problem, evaluator, cls, batch)
         with Journal(path) as journal:
-            rows = Evaluated.concat([rows for rows, _ in journal.batches()])
+            rows = Evaluated.concat(list(journal.evaluations()))
         found.append((front, rows, recorder.end.stopped, recorder.end.failed))
         if kind is AtOnce:
             assert evaluator.count > 3

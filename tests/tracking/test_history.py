@@ -75,7 +75,7 @@ def test_rows_that_all_failed_leave_an_empty_front():
 @pytest.mark.parametrize("rows", [1, 7, 50, 10**6])
 def test_pieces_of_generations_in_any_order_end_in_the_same_front(run_dir, history, rows):
     with run_dir.journal() as journal:
-        everything = Evaluated.concat([batch for batch, _ in journal.batches()])
+        everything = Evaluated.concat(list(journal.evaluations()))
         expected = Front.from_journal(journal, made_up.roles(), GENES)
     pieces = History(made_up.roles(), GENES, rows)
     order = np.random.default_rng(rows).permutation(len(everything))

@@ -110,7 +110,7 @@ def test_what_breaks_a_constraint_is_not_called_dominated(tmp_path):
     assert (data.background.infeasible["accuracy"] < 0.8).all()
     assert (data.background.dominated["accuracy"] >= 0.8).all()
     with run_dir.journal() as journal:
-        rows = sum(int(batch.ok.sum()) for batch, _ in journal.batches())
+        rows = sum(int(batch.ok.sum()) for batch in journal.evaluations())
     assert len(dominated) + len(infeasible) + len(data.front) == rows
     write_chosen(run_dir)
     assert is_a_picture(run_dir.plots / "front.png")

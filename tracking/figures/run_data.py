@@ -98,7 +98,7 @@ class RunData:
         for source in self.sources:
             with source.journal() as journal:
                 step = max(1, journal.n_rows * len(self.sources) // _BACKGROUND)
-                pieces += [b.take(b.ok & (b.ids % step == 0)) for b, _ in journal.batches()]
+                pieces += [b.take(b.ok & (b.ids % step == 0)) for b in journal.evaluations()]
         return _background(pieces, self.whole or self.front)
 
     def reduced(self, most: int | None = None) -> RunData:

@@ -203,7 +203,7 @@ class Uploader:
         if not evaluated or not run_dir.journal_file.is_file():
             return 0
         with run_dir.journal() as journal:
-            rows = np.cumsum([len(batch) for batch, _ in journal.batches()])
+            rows = np.cumsum([len(batch) for batch in journal.evaluations()])
         return int(np.searchsorted(rows, evaluated)) + 1
 
     def _colour(self, method: str) -> str:
