@@ -89,6 +89,13 @@ def start(*arguments, cwd, env=None, **more):
     )
 
 
+def run_program(command, *, check=False, **more):
+    """Run a program to its end; return what has ``returncode``, ``stdout`` and ``stderr``."""
+    return subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, check=check, **more
+    )
+
+
 def call(*arguments, cwd, env=None, timeout=300, **more):
     """Run the command to its end; return what has ``code``, ``out`` and ``err``.
 

@@ -6,7 +6,6 @@ import doctest
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -22,6 +21,7 @@ from framework.experiment.config import RunConfig, load_config
 from framework.experiment.grid_load import load_grid
 from framework.libraries.config import BuildConfig
 from tests.blocks import PAGES, ROOT, blocks, missing
+from tests.command import run_program
 from tests.reference import PAGE, reference
 from tracking.sweep.config import load_plan
 
@@ -62,9 +62,7 @@ SNIPPETS = [
 def test_python_runs(code: str, shown: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     assert main(["init", "multistage", "--out", str(tmp_path / "loans")]) == 0
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run_program([sys.executable, "-c", code], cwd=tmp_path)
     assert done.returncode == 0, f"expected the snippet to run, found:\n{done.stderr}"
     assert not (lost := missing(shown, done.stdout)), f"not printed: {lost}\n{done.stdout}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from importlib.metadata import requires
 
@@ -11,7 +10,7 @@ import pytest
 
 from framework import extras, registry
 from framework.errors import InputError
-from tests.command import small, write
+from tests.command import run_program, small, write
 
 WITHOUT = """
 import sys
@@ -43,7 +42,7 @@ def core_only(tmp_path, monkeypatch):
 
 def command(*arguments):
     program = [sys.executable, "-m", "paretolab", *map(str, arguments)]
-    return subprocess.run(program, capture_output=True, text=True, env=os.environ, check=False)
+    return run_program(program, env=os.environ)
 
 
 def test_every_extra_is_one_of_the_package():

@@ -6,7 +6,6 @@ import os
 import random
 import resource
 import signal
-import subprocess
 import sys
 import time
 
@@ -14,7 +13,16 @@ import psutil
 import pytest
 
 from framework.errors import JournalError
-from tests.command import assert_each_row_once, call, environment, rows, small, start, write
+from tests.command import (
+    assert_each_row_once,
+    call,
+    environment,
+    rows,
+    run_program,
+    small,
+    start,
+    write,
+)
 
 GENERATIONS = 25
 # every row needs sub-classifiers that were not trained before, by a slow trainer: the search takes
@@ -145,7 +153,7 @@ sys.exit(main())
 @pytest.mark.parametrize("name", ["framework.cli", "framework.security", "framework.cli.run"])
 def test_interrupted_while_modules_load(place, name):
     command = [sys.executable, "-P", "-c", LOADING.format(name=name)]
-    done = subprocess.run(command, cwd=place, env=environment(), capture_output=True, text=True)
+    done = run_program(command, cwd=place, env=environment())
     assert (done.returncode, done.stderr) == (130, "paretolab: interrupted\n")
     assert not (place / "loading").exists()
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from framework.machine_code import SHIPPED
+from tests.command import run_program
 
 ROOT = Path(__file__).parents[1]
 
@@ -46,9 +46,7 @@ def ask(tmp_path: Path):
             SHIPPED: shipped,
         }
         command = [sys.executable, "-c", _ASK]
-        return subprocess.run(
-            command, env=env, capture_output=True, text=True, check=True
-        ).stdout.strip()
+        return run_program(command, env=env, check=True).stdout.strip()
 
     return asked
 

@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import struct
-import subprocess
 import sys
 import tempfile
 import threading
@@ -31,6 +30,7 @@ from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.store import Framing
 from framework.testing.tools import CountingProblem, same_batches, same_front
+from tests.command import run_program
 from tests.conftest import roles_of
 
 METRICS = ("f1", "f2")
@@ -432,12 +432,8 @@ sys.exit("the disk never got full")
 
 def test_a_full_disk_loses_nothing_that_was_told(tmp_path):
     path = tmp_path / "journal.bin"
-    done = subprocess.run(
-        [sys.executable, "-c", FILL, str(path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=Path(__file__).parents[1],
+    done = run_program(
+        [sys.executable, "-c", FILL, str(path)], timeout=60, cwd=Path(__file__).parents[1]
     )
     assert done.returncode == 0, done.stderr
     n, message, readable = json.loads(done.stdout)

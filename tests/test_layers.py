@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 from functools import cache
 from graphlib import TopologicalSorter
@@ -15,7 +14,7 @@ import pytest
 
 from framework import registry
 from framework.cli.main import _OWN
-from tests.command import POINT, small, write
+from tests.command import POINT, run_program, small, write
 
 ROOT = Path(__file__).parents[1]
 OURS = {"framework", "algorithms", "tracking", "scripts", "tests", "paretolab"}
@@ -156,9 +155,7 @@ NEVER = {"ray", "mlflow", "matplotlib", "plotly", "optuna", "lightgbm", "cvxpy",
 def imported_by(code, heavy, folder=ROOT):
     """Return which heavy libraries a Python of its own imports while it runs some code."""
     tail = f"\nimport sys\nprint(*sorted({heavy!r} & set(sys.modules)), file=sys.stderr)"
-    done = subprocess.run(
-        [sys.executable, "-c", code + tail], cwd=folder, capture_output=True, text=True, check=False
-    )
+    done = run_program([sys.executable, "-c", code + tail], cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stderr.splitlines()[-1]
 
@@ -229,12 +226,8 @@ def test_the_way_from_the_command_to_an_evaluation_is_short(tmp_path):
     }
     path = write(tmp_path / "small.yaml", config)
     words = ["run", str(path), "--no-mlflow", "--no-plots", "--workers", "serial", "--quiet"]
-    done = subprocess.run(
-        [sys.executable, "-c", WAY_IN.format(words=words, root=str(ROOT))],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run_program(
+        [sys.executable, "-c", WAY_IN.format(words=words, root=str(ROOT))], cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from framework.compiling import SENTENCE, SOON, Compiling
 from framework.machine_code import MANIFEST, digests
+from tests.command import run_program
 
 ROOT = Path(__file__).parents[1]
 KERNEL = """
@@ -52,7 +52,7 @@ class Package:
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
         environment |= {"XDG_CACHE_HOME": str(self.room / "cache"), **variables}
         command = [sys.executable, "-c", ASK, str(self.brought)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        done = run_program(command, env=environment, check=True)
         return done.stdout.strip()
 
     def fill(self) -> None:

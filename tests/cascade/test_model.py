@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 import time
 
@@ -30,6 +29,7 @@ from framework.models.mixture import MixtureClassifier
 from framework.models.store import load_model, save_model
 from framework.testing import check_model
 from tests.cascade.tables import made_up
+from tests.command import run_program
 
 
 def fitted(classes=3, seed=0):
@@ -193,13 +193,13 @@ def test_the_exported_evaluator_runs_alone(tmp_path):
     problem = CascadeProblem(made_up(3, 60, 4))
     save_model(problem.decode(problem.genome([0, 2], [20, 1])), tmp_path / "m")
     command = [sys.executable, "-I", "-S", "cascade.py"]
-    done = subprocess.run(command, cwd=tmp_path / "m", capture_output=True, text=True, check=False)
+    done = run_program(command, cwd=tmp_path / "m")
     assert done.stdout == "all cases agree\n", done.stderr
     cases = json.loads((tmp_path / "m" / "conformance.json").read_text())
     assert len(cases) > 10
     cases[0]["expected"]["asked"] = ["nobody"]
     (tmp_path / "m" / "conformance.json").write_text(json.dumps(cases))
-    done = subprocess.run(command, cwd=tmp_path / "m", capture_output=True, text=True, check=False)
+    done = run_program(command, cwd=tmp_path / "m")
     assert done.returncode == 1
 
 

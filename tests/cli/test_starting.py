@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
 from types import SimpleNamespace
 
 import pandas as pd
@@ -12,6 +11,7 @@ import pytest
 
 from framework.cli.main import main
 from framework.experiment.config import load_config
+from tests.command import run_program
 
 
 @pytest.fixture
@@ -108,9 +108,7 @@ def test_bash_completes(command, typed, wanted):
     listed = " ".join(f"'{word}'" for word in words)
     last = len(words) - 1
     asked = f"COMP_WORDS=({listed}); COMP_CWORD={last}; _shtab_paretolab; echo ${{COMPREPLY[@]}}"
-    done = subprocess.run(
-        ["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = run_program(["bash", "-c", f"{script}\n{asked}"], check=True, timeout=60)
     assert set(done.stdout.split()) == wanted
 
 

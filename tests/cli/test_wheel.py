@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import site
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.command import PROGRAM, environment
+from tests.command import PROGRAM, environment, run_program
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +64,7 @@ def place(tmp_path_factory):
 def run(*command, cwd):
     variables = environment(PARETOLAB_CACHE="off")
     variables.pop("PYTHONPATH", None)
-    done = subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True)
+    done = run_program(command, cwd=cwd, env=variables)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

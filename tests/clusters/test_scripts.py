@@ -17,7 +17,7 @@ import yaml
 
 from framework.experiment.config import RunConfig, check
 from tests.clusters.machines import Machines
-from tests.command import environment, write
+from tests.command import environment, run_program, write
 from tests.parallel.test_cluster import PARALLEL, closed, free_port
 
 ROOT = Path(__file__).parents[2]
@@ -76,14 +76,8 @@ def test_the_slurm_script_with_a_stand_in_for_srun(room: Path, tmp_path: Path) -
         TMPDIR=str(room),
     )
     for more in ([], ["--set", "budget.generations=4"]):
-        done = subprocess.run(
-            ["bash", SCRIPTS / "slurm.sh", config, *more],
-            env=env,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=400,
+        done = run_program(
+            ["bash", SCRIPTS / "slurm.sh", config, *more], env=env, cwd=tmp_path, timeout=400
         )
         assert done.returncode == 0, done.stderr
         summary = json.loads((tmp_path / "out" / "summary.json").read_text())
@@ -106,7 +100,7 @@ def test_a_ray_job(room: Path, tmp_path: Path) -> None:
             assert machines.alive()
         deadline = time.monotonic() + 120
         while True:
-            done = subprocess.run(
+            done = run_program(
                 [
                     "bash",
                     SCRIPTS / "job.sh",
@@ -115,9 +109,6 @@ def test_a_ray_job(room: Path, tmp_path: Path) -> None:
                     tmp_path / "far",
                 ],
                 env=environment(PATH=path),
-                capture_output=True,
-                text=True,
-                check=False,
                 timeout=400,
             )
             if "No available agent" not in done.stderr or time.monotonic() > deadline:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from paretolab.hiding import PACKAGES
-from tests.command import PROGRAM, SMALL, environment, write
+from tests.command import PROGRAM, SMALL, environment, run_program, write
 
 
 @pytest.fixture(params=PACKAGES)
@@ -22,14 +21,7 @@ def hider(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def said(command: list[object], cwd: Path, **variables: str) -> tuple[int, str]:
-    done = subprocess.run(
-        list(map(str, command)),
-        cwd=cwd,
-        env=environment(**variables),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_program(command, cwd=cwd, env=environment(**variables))
     return done.returncode, done.stderr
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import paretolab
+from tests.command import run_program
 
 ROOT = Path(__file__).parents[2]
 FACE = ROOT / "algorithms" / "facade" / "paretolab" / "__init__.py"
@@ -65,7 +65,5 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_import_is_light(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LIGHT], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run_program([sys.executable, "-c", LIGHT], cwd=tmp_path)
     assert done.returncode == 0, f"import paretolab imports {done.stderr.strip()}"

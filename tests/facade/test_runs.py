@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 import paretolab
-from tests.command import SMALL, TOY, environment, small, write
+from tests.command import SMALL, TOY, environment, run_program, small, write
 
 
 @pytest.fixture(scope="module")
@@ -84,9 +83,7 @@ def test_a_result_reads_again_what_its_program_read(tmp_path: Path, way: str) ->
     if way == "checked":
         home["PARETOLAB_ALLOW"] = f"read={data}"
     command = [sys.executable, "-c", OWN_FILE, repr(config), "run", way]
-    done = subprocess.run(
-        command, cwd=work, env=environment(**home), capture_output=True, text=True, check=False
-    )
+    done = run_program(command, cwd=work, env=environment(**home))
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.split()) == 2
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.command import PROGRAM, CommandServer, environment
+from tests.command import PROGRAM, CommandServer, environment, run_program
 
 PACKAGE = Path(__file__).parent / "package"
 CONFIG = {
@@ -231,13 +231,8 @@ def test_its_classifier_is_exported_asked_and_logged(call, staged):
 @pytest.mark.slow
 def test_who_lacks_the_package_reads_one_sentence(call, staged):
     call("choose", "staged", "--best", "accuracy", "--export", "lent", "--no-mlflow")
-    done = subprocess.run(
-        [PROGRAM, "predict", "lent", "lent/example.csv"],
-        cwd=call.place,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run_program(
+        [PROGRAM, "predict", "lent", "lent/example.csv"], cwd=call.place, env=environment()
     )
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1

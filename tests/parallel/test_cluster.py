@@ -25,7 +25,7 @@ from framework.errors import ClusterError
 from framework.parallel.cluster import cluster, guarded, session_folder
 from framework.parallel.nodes import call_in_thread
 from framework.parallel.ray_evaluator import RayEvaluator
-from tests.command import TOY
+from tests.command import TOY, run_program
 from tests.ray_toys import Sphere
 
 
@@ -92,14 +92,7 @@ sys.exit(main(["run", "toy.yaml", "--workers", "1", "--out", "out"]))
 @pytest.mark.slow
 def test_a_start_that_hangs_is_given_up_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "toy.yaml").write_text(yaml.safe_dump(PARALLEL))
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", STUCK],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_program([sys.executable, "-P", "-c", STUCK], cwd=tmp_path, timeout=120)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
         "paretolab: Ray cannot start on this machine: Ray has not answered for 8 s; try again, "
@@ -191,13 +184,10 @@ def run_at(address: str, folder: Path, home: Path, **variables: str) -> subproce
     program = Path(sys.executable).parent / "paretolab"
     (folder / "toy.yaml").write_text(yaml.safe_dump(PARALLEL))
     out = folder / f"out{len(list(folder.iterdir()))}"
-    done = subprocess.run(
+    done = run_program(
         [program, "run", "toy.yaml", "--out", out, "--address", address, "--quiet"],
         cwd=folder,
         env=ray_environment(home) | variables,
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert "Traceback" not in done.stderr
     if not done.returncode:

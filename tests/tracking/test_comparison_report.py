@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from framework.analysis.alternatives import Compared, Gain
 from framework.analysis.compare import compare_case, compare_cases
 from framework.experiment.comparison import compare
+from tests.command import run_program
 from tests.tracking import made_up
 from tests.tracking.pictures import is_a_picture
 from tracking.figures.comparison_report import write_report
@@ -106,13 +106,7 @@ def test_a_click_on_a_heading_sorts(out, tmp_path):
     page = (out / "report.html").read_text(encoding="utf-8").replace("</body>", script)
     (tmp_path / "page.html").write_text(page, encoding="utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
-    done = subprocess.run(
-        [browser, *options, (tmp_path / "page.html").as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_program([browser, *options, (tmp_path / "page.html").as_uri()], timeout=60)
     up, down = json.loads(re.search(r'id="out">([^<]*)', done.stdout)[1])
     assert up == sorted(up)
     assert down == sorted(up, reverse=True)

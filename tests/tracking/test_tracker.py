@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.command import run_program
 from tests.tracking import made_up
 from tracking.mlflow_log.store import PARENT, UploadState, sqlite_file
 from tracking.mlflow_log.sync import sync
@@ -137,11 +138,5 @@ def test_importing_is_cheap():
         "import tracking.mlflow_log.tracker, tracking.mlflow_log.deploy\n"
         "print([m for m in ('mlflow', 'plotly', 'matplotlib', 'ray') if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parent,
-    )
+    done = run_program([sys.executable, "-c", program], check=True, cwd=Path(__file__).parent)
     assert done.stdout.strip() == "[]"

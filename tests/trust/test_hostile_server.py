@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from tests.command import PROGRAM
+from tests.command import PROGRAM, run_program
 from tests.trust.conftest import CONFIG
 from tracking.mlflow_log import store
 
@@ -184,14 +184,11 @@ def command(place: Path, *arguments: object, **more: str) -> subprocess.Complete
         "WATCH_SECRET": str(place / "none"),
         **more,
     }
-    return subprocess.run(
+    return run_program(
         [sys.executable, str(PROGRAM), *map(str, arguments)],
         cwd=place / "work",
         env=environment,
-        capture_output=True,
-        text=True,
         timeout=120,
-        check=False,
     )
 
 

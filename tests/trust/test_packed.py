@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import struct
-import subprocess
 import sys
 import tracemalloc
 import zipfile
@@ -31,6 +30,7 @@ from framework.security import (
     member,
     most_unpacked,
 )
+from tests.command import run_program
 from tests.libraries.test_importing import P_TEST, P_VAL, tabrepo, write_tabrepo
 from tests.trust.fitted_models import CLASSES, fitted
 from tests.trust.forging import forged
@@ -69,9 +69,7 @@ def gzipped(path: Path, size: int) -> Path:
 def test_a_real_bomb_takes_neither_time_nor_memory(tmp_path):
     bomb = gzipped(tmp_path / "bomb.csv.gz", 2 * 10**8)
     assert bomb.stat().st_size < 10**6
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURED, str(bomb)], capture_output=True, text=True, check=True
-    )
+    done = run_program([sys.executable, "-c", MEASURED, str(bomb)], check=True)
     kilobytes, seconds, text = done.stdout.split(" ", 2)
     assert int(kilobytes) < 50_000
     assert float(seconds) < 2
