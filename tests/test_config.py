@@ -164,6 +164,7 @@ MISTAKES = [
     (put("constraints", [{"metric": "f1"}]), "constraints.0: expected at_most or at_least", ""),
     # wrong type
     (put("algorithm.batch", "many"), "algorithm.batch: expected a whole number, found 'many'", ""),
+    (put("budget.evaluations", 1e308), "budget.evaluations: expected a whole number, found", ""),
     (put("algorithm.batch", 2.5), "algorithm.batch: expected a whole number, found 2.5", ""),
     (put("algorithm.batch", None), "algorithm.batch: expected a whole number, found nothing", ""),
     (put("algorithm.batch", True), "algorithm.batch: expected another value than true", "True"),

@@ -53,6 +53,7 @@ M = TypeVar("M", bound=BaseModel)
 _WANTED: dict[str, str] = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number",
     "int_from_float": "a whole number",
     "float_type": "a number",
     "float_parsing": "a number",

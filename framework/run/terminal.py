@@ -51,6 +51,6 @@ class PlainConsole(Console):
 def console(*, stderr: bool = False) -> PlainConsole:
     """Return a console as wide as the terminal, or of 160 columns if the output is no terminal."""
     made = PlainConsole(stderr=stderr)
-    if made.is_terminal or "COLUMNS" in os.environ:
+    if made.width and (made.is_terminal or "COLUMNS" in os.environ):
         return made
     return PlainConsole(stderr=stderr, width=_WIDTH)

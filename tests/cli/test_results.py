@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 
 from framework.cli.results import Result, Table
-from framework.run.terminal import PlainConsole
+from framework.run.terminal import PlainConsole, console
 
 TABLE = Table(
     "Front",
@@ -34,6 +34,11 @@ def test_a_table_keeps_every_cell_at_any_width(width):
     tables = shown.count("┏")
     assert shown.count("1 *") == tables  # each piece says of whom it is
     assert (tables == 1) == (width >= 120)
+
+
+def test_a_terminal_of_no_columns_is_none(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "0")
+    assert console().width == 160
 
 
 def test_numbers_stand_to_the_right():

@@ -16,11 +16,13 @@ from framework.cli.results import Result
 from framework.cli.tables import walk
 from framework.errors import InputError, ParetolabError
 from framework.experiment.comparison import compare
+from framework.experiment.run_dir import RunDir
 from framework.journal import Journal
 from framework.libraries.library import Cost, Library, load_library
 from framework.models.store import load_model
 from framework.models.walk import Chosen, shares
 from tests.trust.forging import seal
+from tracking.figures.run_data import read_run_data
 
 VALUES = (None, True, -1, 0, 10**30, 1e308, "x", "../../x", "[/b]", [], {}, [[]], {"x": None})
 
@@ -107,15 +109,26 @@ def test_parts_of_a_description_that_are_others(received, other, part, sentence)
         compare([received, other])
 
 
-@pytest.mark.parametrize("part", ["expected", "indicators", "front_size"])
-def test_parts_of_a_summary_that_are_others(received, part, capsys):
-    summary = json.loads((received / "summary.json").read_text())
-    (received / "summary.json").write_text(json.dumps({**summary, part: "x"}))
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        ({"expected": "x"}, "expected keys and values as 'expected', found none"),
+        ({"front_size": "x"}, "expected a number as 'front_size', found none"),
+    ],
+)
+def test_parts_of_a_summary_that_are_others(received, part, sentence, capsys):
+    path = received / "summary.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | part))
     code, text = said(capsys, "choose", str(received), "--best", "cost")
-    assert (code, f"summary.json: expected {'a number' if '_' in part else 'keys'}" in text) == (
-        2,
-        True,
-    )
+    assert (code, f"summary.json: {sentence}" in text) == (2, True)
+
+
+def test_sizes_of_the_data_that_are_no_numbers(received):
+    path = received / "about.json"
+    data = {"data": {"name": "x", "models": ["x"]}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | data))
+    with pytest.raises(InputError, match=r"about\.json: expected sizes of the data"):
+        read_run_data(RunDir(received))
 
 
 def test_nesting_deeper_than_anyones(received, capsys):

@@ -10,7 +10,9 @@ import hashlib
 import json
 import random
 import shutil
+import sqlite3
 import struct
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +112,15 @@ def test_the_database_of_a_sweep_is_no_link(made, tmp_path, capsys):
     code, text = said(capsys, "resume", str(place), "--quiet", "--set", "sweep.trials=3")
     assert (code, "optuna.db: expected the files of a run, found a link to" in text) == (2, True)
     assert other.read_bytes() == before
+
+
+@pytest.mark.parametrize("table", ["studies", "trial_values"])
+def test_a_study_without_its_rows_ends_in_a_sentence(table, made, tmp_path, capsys):
+    shutil.copytree(made["sweep"], tmp_path / "sweep")
+    with closing(sqlite3.connect(tmp_path / "sweep" / "optuna.db")) as database, database:
+        database.execute(f"delete from {table}")
+    code, text = said(capsys, "resume", str(tmp_path / "sweep"), "--quiet")
+    assert (code, "optuna.db: expected the study of a sweep, found it damaged" in text) == (2, True)
 
 
 def test_a_front_that_is_not_of_the_journal_ends_in_a_sentence(received, capsys):

@@ -12,6 +12,7 @@ import numpy as np
 from framework.analysis.alternatives import Compared
 from framework.arrays import Array, FloatArray, IntArray, row_codes
 from framework.batch import Evaluated
+from framework.errors import damaged
 from framework.experiment.alternatives import read_alternatives
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
@@ -218,11 +219,12 @@ def _data_text(run_dir: RunDir) -> str:
     about_data = run_dir.data()
     if not about_data.get("name"):
         return ""
-    sizes = ", ".join(
-        f"{about_data[key]:,} {key}"
-        for key in ("records", "features", "models")
-        if about_data.get(key)
-    )
+    with damaged(run_dir.about_file, "sizes of the data"):
+        sizes = ", ".join(
+            f"{about_data[key]:,} {key}"
+            for key in ("records", "features", "models")
+            if about_data.get(key)
+        )
     return f"{about_data['name']} ({sizes}) · " if sizes else f"{about_data['name']} · "
 
 

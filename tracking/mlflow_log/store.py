@@ -85,8 +85,8 @@ def connect(uri: str) -> Any:
     file = sqlite_file(uri)
     if file is not None and ({"'", '"'} <= set(str(file)) or not str(file).isprintable()):
         raise InputError(
-            f"tracking.uri: expected a path without line breaks and with one kind of quotation "
-            f"marks at most, as MLflow breaks at others, found {str(file)!r}; move it elsewhere"
+            f"tracking.uri: expected a path of characters that print, and of one kind of "
+            f"quotation marks, as MLflow breaks at others, found {str(file)!r}; move it elsewhere"
         )
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)

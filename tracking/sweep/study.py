@@ -24,7 +24,7 @@ from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
 from optuna.storages._heartbeat import get_heartbeat_thread, is_heartbeat_enabled
 from optuna.trial import FrozenTrial, TrialState
 
-from framework.errors import InputError, ParetolabError
+from framework.errors import InputError, ParetolabError, damaged
 from framework.files import check_database
 from framework.roles import Sense
 from framework.security import expanded, public_uri, redacted
@@ -206,7 +206,9 @@ def open_study(plan: SweepPlan, url: str, name: str) -> Iterator[SweepStudy]:
             warnings.simplefilter("ignore")
             storage = _storage(url, plan.sweep)
             try:
-                yield _open(plan, storage, name)
+                with damaged(public_uri(url), "the study of a sweep"):
+                    study = _open(plan, storage, name)
+                yield study
             except optuna.exceptions.OptunaError as error:
                 raise ParetolabError(
                     f"{public_uri(url)}: cannot use the study ({redacted(str(error), url)}); "
@@ -275,6 +277,8 @@ def _open(plan: SweepPlan, storage: optuna.storages.BaseStorage, name: str) -> S
         study.set_user_attr(_IDENTITY, identity)
     elif stored != identity:
         raise InputError(_difference(stored, identity))
+    copy = optuna.create_study(directions=directions(plan))
+    copy.add_trials(study.get_trials(deepcopy=False))  # which refuses those that are forged
     return SweepStudy(plan, study, storage)
 
 
