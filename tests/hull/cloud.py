@@ -42,6 +42,15 @@ def answered(problem, algorithm, first):
     return batch, first + len(X)
 
 
+def searched(cls, problem, evaluations, **parameters):
+    """Return a search of a problem after so many evaluations."""
+    algorithm = cls(problem, roles(problem), seed=0, **parameters)
+    first = 0
+    while first < evaluations:
+        _, first = answered(problem, algorithm, first)
+    return algorithm
+
+
 class Twin:
     """3DFCH-EMOA with lists and hulls made anew: Algorithms 1, 2, 5, 6 and 7 as they are printed.
 

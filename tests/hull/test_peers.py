@@ -17,18 +17,9 @@ from framework.experiment.config import RunConfig, check
 from framework.pareto import pareto_layers
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Objective, Roles
-from tests.hull.cloud import answered, roles
+from tests.hull.cloud import answered, roles, searched
 
 HORIZON = 6000
-
-
-def searched(cls, name, evaluations=HORIZON, **parameters):
-    problem = FunctionProblem(name)
-    algorithm = cls(problem, roles(problem), seed=0, **parameters)
-    first = 0
-    while first < evaluations:
-        _, first = answered(problem, algorithm, first)
-    return problem, algorithm
 
 
 def vas(problem, losses):
@@ -50,13 +41,15 @@ def vas(problem, losses):
 def test_vas_is_near_the_papers(cls, parameters, zed1, zejd1):
     """Table 1's means, after a fifth of the evaluations: within 2% (3% of MPSO/D)."""
     for name, expected in (("zed1", zed1), ("zejd1", zejd1)):
-        problem, algorithm = searched(cls, name, **parameters)
+        problem = FunctionProblem(name)
+        algorithm = searched(cls, problem, HORIZON, **parameters)
         found = vas(problem, algorithm.F[algorithm.returned()])
         assert found == pytest.approx(expected, rel=0.03 if cls is MPSOD else 0.02)
 
 
 def test_rvea_is_near_the_papers():
-    problem, algorithm = searched(RVEA, "zed1", population=91, horizon=HORIZON)
+    problem = FunctionProblem("zed1")
+    algorithm = searched(RVEA, problem, HORIZON, population=91, horizon=HORIZON)
     losses = algorithm._search.pop.get("F")
     assert vas(problem, losses) == pytest.approx(0.344, rel=0.02)
     assert 40 <= len(losses) <= 70  # the notes of an independent run: 55 survivors

@@ -12,7 +12,7 @@ from algorithms.hull.searches import CHEMOA, FCHEMOA
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Metric, Objective, Roles
-from tests.hull.cloud import Cloud, Twin, answered, roles
+from tests.hull.cloud import Cloud, Twin, answered, roles, searched
 from tests.toys import StagesToy
 
 
@@ -104,35 +104,26 @@ def worst(twin, members):
     return min(level, key=lost)[0]
 
 
-def searched(cls, name, evaluations, **parameters):
-    problem = FunctionProblem(name)
-    algorithm = cls(problem, roles(problem), seed=0, **parameters)
-    first = 0
-    while first < evaluations:
-        _, first = answered(problem, algorithm, first)
-    return algorithm
-
-
 def test_the_tables_of_the_paper():
     """VAS of ZED1 prints as in Table 1 after a tenth of the evaluations, to 1%; the limits hold."""
-    algorithm = searched(FCHEMOA, "zed1", 3000, population=100)
+    algorithm = searched(FCHEMOA, FunctionProblem("zed1"), 3000, population=100)
     assert algorithm.vas == pytest.approx(0.353, rel=0.01)
     assert algorithm.vas < np.pi / 6 - 1 / 6
-    algorithm = searched(FCHEMOA, "zejd1", 3000, population=100)
+    algorithm = searched(FCHEMOA, FunctionProblem("zejd1"), 3000, population=100)
     assert algorithm.vas == pytest.approx(0.465, rel=0.01)
     assert algorithm.vas < 0.4650688583
 
 
 def test_the_reference_search_comes_as_far():
-    fast = searched(FCHEMOA, "zed1", 1500, population=40)
-    slow = searched(CHEMOA, "zed1", 1500, population=40)
+    fast = searched(FCHEMOA, FunctionProblem("zed1"), 1500, population=40)
+    slow = searched(CHEMOA, FunctionProblem("zed1"), 1500, population=40)
     assert slow.outcome().findings["vas"] == pytest.approx(fast.vas, rel=0.01)
 
 
 @pytest.mark.parametrize(("name", "limit"), [("zed2", 0.20), ("zejd2", 0.1)])
 def test_dents_stay_empty(name, limit):
     """No corner of the hull lies in the dent (claim: only the hull searches keep out)."""
-    algorithm = searched(FCHEMOA, name, 4000, population=60)
+    algorithm = searched(FCHEMOA, FunctionProblem(name), 4000, population=60)
     problem = FunctionProblem(name)
     slots = algorithm.members()
     losses = np.column_stack(list(problem.evaluate(algorithm.genomes[slots], None).values()))
@@ -142,7 +133,7 @@ def test_dents_stay_empty(name, limit):
 
 
 def test_vas_is_qhulls_volume_of_corners_and_reference():
-    algorithm = searched(FCHEMOA, "zed1", 500, population=30)
+    algorithm = searched(FCHEMOA, FunctionProblem("zed1"), 500, population=30)
     problem = FunctionProblem("zed1")
     X = algorithm.genomes[algorithm.members()]
     losses = np.column_stack(list(problem.evaluate(X, None).values()))
@@ -202,7 +193,7 @@ def test_what_is_no_reference_is_said(points, message):
 def test_a_reference_with_volume_needs_no_plane():
     """All corners of the cube but the ideal one: each point's own gain is its cone."""
     cube = [(x, y, z) for x in (0, 1) for y in (0, 1) for z in (0, 1)][1:]
-    algorithm = searched(FCHEMOA, "zed1", 200, population=20, reference=cube)
+    algorithm = searched(FCHEMOA, FunctionProblem("zed1"), 200, population=20, reference=cube)
     assert algorithm.vas >= 5 / 6 - 1e-9
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.problem import MultiStageProblem
@@ -27,6 +28,14 @@ def config_of(table_file, **more):
 
 def problem_of(table_file, **more):
     return MultiStageProblem.from_config(config_of(table_file, **more))
+
+
+def patients(n=400, seed=0):
+    """Return records of three features and their classes, of which the last is rare."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
+    z = X.sum(axis=1) + rng.normal(size=n)
+    return X, np.where(z > 2.6, "shock", np.where(z > 1.2, "sepsis", "ok"))
 
 
 def genomes(problem, size=12):

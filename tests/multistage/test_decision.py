@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
@@ -20,6 +19,7 @@ from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from tests.conftest import covering
+from tests.multistage.data import patients
 
 ERRORS = {"shock": 50, "sepsis": {"ok": 5, "shock": 2.5}}
 DECISION = {"errors": ERRORS, "no_answer": 2, "thresholds": [0.3, 0.8, 1.5]}
@@ -27,16 +27,9 @@ COSTS = {"a": 0.1, "b": 2.0, "c": 12.0}
 OBJECTIVES = [["risk", "cost"], ["total_cost"], ["risk", "cost", "coverage"]]
 
 
-def table(n=400, seed=0):
-    rng = np.random.default_rng(seed)
-    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
-    z = X.sum(axis=1) + rng.normal(size=n)
-    return X, np.where(z > 2.6, "shock", np.where(z > 1.2, "sepsis", "ok"))
-
-
 @pytest.fixture(scope="module", params=[False, True], ids=["one threshold", "per stage"])
 def fitted(request):
-    X, y = table()
+    X, y = patients()
     search = ParetoMultiStage(
         costs=COSTS,
         decision=DECISION | {"per_stage": request.param},
@@ -93,7 +86,7 @@ def test_metrics_are_those_of_the_deployed_model_record_by_record(fitted):
     ],
 )
 def test_the_exact_front_is_that_of_all_designs(objectives, per_stage, stages):
-    X, y = table(240, seed=stages)
+    X, y = patients(240, seed=stages)
     decision = DECISION | {"per_stage": per_stage}
     setting = {"costs": COSTS, "decision": decision, "max_stages": stages, "calibration": "none"}
     setting["stage_cost"] = 0.5 * (stages - 1)
@@ -107,7 +100,7 @@ def test_the_exact_front_is_that_of_all_designs(objectives, per_stage, stages):
 
 
 def test_exact_says_what_it_cannot_do():
-    X, y = table(120)
+    X, y = patients(120)
     setting = {"costs": COSTS, "decision": DECISION, "budget": 10}
     with pytest.raises(InputError, match="exact knows risk, total_cost, cost, coverage"):
         ParetoMultiStage(algorithm="exact", objectives=["accuracy"], **setting).fit(X, y)
@@ -146,7 +139,7 @@ def test_a_grid_goes_through_every_threshold(fitted):
 
 
 def test_files_keep_costs_and_thresholds(fitted, tmp_path):
-    X, _ = table(50, seed=9)
+    X, _ = patients(50, seed=9)
     model = fitted.choose(best="risk")
     save_model(model, tmp_path / "model")
     again = load_model(tmp_path / "model")
@@ -189,7 +182,7 @@ def test_thresholds_halve_on_both_sides_of_the_risk_of_the_best_constant_answer(
 
 def test_of_a_stage_that_knows_nothing_all_records_leave_or_none():
     """Their risks are about that of the best constant answer, near which is no threshold."""
-    X, _ = table(1000)
+    X, _ = patients(1000)
     X["b"] = np.random.default_rng(1).permutation(X["b"])
     y = np.where(X["a"] + X["c"] > 1.5, "shock", "ok")
     decision = {"errors": {"shock": 20}, "no_answer": 100}
@@ -200,7 +193,7 @@ def test_of_a_stage_that_knows_nothing_all_records_leave_or_none():
 
 
 def test_an_estimator_of_given_stages_decides_by_costs():
-    X, y = table()
+    X, y = patients()
     decision = {"errors": ERRORS, "no_answer": 2, "thresholds": 0.5}
     model = MultiStageClassifier([["a"], ["b", "c"]], decision=decision).fit(X, y)
     plain = MultiStageClassifier([["a"], ["b", "c"]], threshold=0.5).fit(X, y)
@@ -223,13 +216,13 @@ def test_an_estimator_of_given_stages_decides_by_costs():
     ],
 )
 def test_costs_that_cannot_be_used_are_refused_in_a_sentence(change, message):
-    X, y = table(60)
+    X, y = patients(60)
     with pytest.raises(InputError, match=message):
         ParetoMultiStage(decision=DECISION | change, budget=5).fit(X, y)
 
 
 def test_two_rules_at_once_are_refused():
-    X, y = table(60)
+    X, y = patients(60)
     with pytest.raises(InputError, match="a threshold or a decision by costs, found both"):
         ParetoMultiStage(decision=DECISION, threshold=0.9, budget=5).fit(X, y)
     with pytest.raises(InputError, match="one for each stage but the last, found 2"):
@@ -241,7 +234,7 @@ def test_two_rules_at_once_are_refused():
 @pytest.mark.parametrize("weight", ["balanced", {"shock": 20, "sepsis": 5}])
 @pytest.mark.parametrize("calibration", ["none", "softmax"])
 def test_class_weights_are_those_of_scikit_learn(weight, calibration):
-    X, y = table()
+    X, y = patients()
     search = ParetoMultiStage(
         costs=COSTS,
         threshold=0.75,
@@ -271,7 +264,7 @@ def test_class_weights_are_those_of_scikit_learn(weight, calibration):
     ],
 )
 def test_class_weights_that_mean_nothing_are_refused(weight, message):
-    X, y = table(60)
+    X, y = patients(60)
     classifier = {"kind": "logistic_regression", "class_weight": weight}
     with pytest.raises(InputError, match=message):
         ParetoMultiStage(classifier=classifier, budget=5).fit(X, y)
@@ -279,7 +272,7 @@ def test_class_weights_that_mean_nothing_are_refused(weight, message):
 
 @pytest.mark.parametrize("algorithm", ["local_search", "emsco"])
 def test_a_front_is_never_worse_than_one_classifier_on_what_money_allows(algorithm):
-    X, y = table(200)
+    X, y = patients(200)
     search = ParetoMultiStage(
         costs=COSTS,
         decision=DECISION,
@@ -301,7 +294,7 @@ def test_a_front_is_never_worse_than_one_classifier_on_what_money_allows(algorit
 
 def test_an_estimator_is_chosen_from_with_other_costs_shares_and_prices(fitted):
     """As the problem that had them from the start scores the designs that were evaluated."""
-    X, y = table()
+    X, y = patients()
     errors, prices = {"shock": 80, "sepsis": 3}, {"c": 0.5}
     given = {"errors": errors, "no_answer": 2}
     twin = ParetoMultiStage(

@@ -11,22 +11,16 @@ from algorithms.multistage.estimator import ParetoMultiStage
 from algorithms.multistage.model import MultiStageClassifier
 from framework.errors import InputError
 from framework.models.store import load_model, save_model
+from tests.multistage.data import patients
 
 COSTS = {"a": 0.1, "b": 2.0, "c": 12.0}
 VALUES = [0.45, 0.6, 0.8]
 OBJECTIVES = ["coverage", "accuracy", "cost"]
 
 
-def table(n=300, seed=0):
-    rng = np.random.default_rng(seed)
-    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
-    z = X.sum(axis=1) + rng.normal(size=n)
-    return X, np.where(z > 2.6, "shock", np.where(z > 1.2, "sepsis", "ok"))
-
-
 def searched(algorithm="grid", **more):
     setting = {"costs": COSTS, "threshold": VALUES, "max_stages": 3, "budget": 100_000} | more
-    return ParetoMultiStage(algorithm=algorithm, **setting).fit(*table())
+    return ParetoMultiStage(algorithm=algorithm, **setting).fit(*patients(300))
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["one threshold", "per stage"])
@@ -94,7 +88,7 @@ def test_metrics_are_those_of_the_deployed_model(fitted):
 
 
 def test_a_model_in_files_keeps_its_thresholds(fitted, tmp_path):
-    X, _ = table(50, seed=9)
+    X, _ = patients(50, seed=9)
     model = fitted.choose(best="accuracy")
     save_model(model, tmp_path / "model")
     again = load_model(tmp_path / "model")
@@ -106,7 +100,7 @@ def test_a_model_in_files_keeps_its_thresholds(fitted, tmp_path):
 
 
 def test_readme_says_the_threshold_of_each_stage(tmp_path):
-    X, y = table(100)
+    X, y = patients(100)
     model = MultiStageClassifier([["a"], ["b", "c"]], threshold=[0.9, 0.6]).fit(X, y)
     save_model(model, tmp_path / "model")
     text = (tmp_path / "model" / "README.md").read_text()
@@ -161,7 +155,7 @@ def test_no_front_lies_behind_one_classifier_with_a_reject_threshold(algorithm):
     size = {"local_search": "batch", "emsco": "population"}[algorithm]
     search = ParetoMultiStage(
         costs=COSTS, algorithm={"kind": algorithm, size: len(CONFIDENCES)}, budget=len(CONFIDENCES)
-    ).fit(*table())
+    ).fit(*patients(300))
     rival = search.problem_.alternatives()[0].outcomes
     everyone = np.ones((len(search.problem_.data.y_held), 1))
     rows = rival.metrics(everyone)
