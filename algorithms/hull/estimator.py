@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError, RecordsError
 from framework.estimators.front import group_codes
-from framework.estimators.pool import PoolEstimator, costs_by_name, prediction_table
+from framework.estimators.pool import PoolEstimator, costs_by_name
 from framework.estimators.search import Searched
 from framework.experiment.choice import costs_asked_for
 from framework.front import Front, Promise
@@ -48,7 +48,8 @@ class ROCHull(PoolEstimator[Any]):
     ----------
     models
         Classifiers of the same two classes; with ``predict_proba``, or fitted with
-        ``decision_function``.
+        ``decision_function``. Their predictions alone may be any scores: a higher one is more
+        positive.
     costs
         What an answer of each model costs: a third objective. ``'measured'``: milliseconds for a
         batch of 1,000 records. The trivial classifiers cost 0.
@@ -88,42 +89,6 @@ class ROCHull(PoolEstimator[Any]):
     """
 
     positive: Any = None
-
-    @classmethod
-    def from_predictions(
-        cls,
-        predictions: Any,
-        y: Any,
-        *,
-        classes: Sequence[Any] | None = None,
-        sample_weight: Any = None,
-        groups: Any = None,
-        **parameters: Any,
-    ) -> Self:
-        """Return the hull of tables of scores, if the models are not available.
-
-        Parameters
-        ----------
-        predictions : mapping of str to array (n,), DataFrame (n, models), or array
-            Scores; an array has the shape (n,) or (n, models). A higher score is more positive.
-        y : (n,)
-        classes : not used
-        sample_weight, groups
-            As for ``fit``.
-        **parameters
-            Parameters of the estimator other than ``models``.
-
-        Raises
-        ------
-        InputError
-            As for ``fit``, or there is not a finite score for each record.
-        """
-        names, table = prediction_table(predictions)
-        made = cls(names, **parameters)
-        y = made._labels(y)
-        copies = copies_for(sample_weight, y, 16 * len(names))
-        units = group_codes(groups, y)
-        return made._search(made._scored(names, table, y, copies, units))
 
     def operating_point(
         self,
@@ -224,6 +189,19 @@ class ROCHull(PoolEstimator[Any]):
         if not self.__sklearn_is_fitted__():
             self._picked()  # raises that there was no fit
         return self._mixtures
+
+    def _problem_of_predictions(
+        self,
+        names: Sequence[str],
+        table: Array,
+        y: Any,
+        classes: Sequence[Any] | None,
+        sample_weight: Any,
+        groups: Any,
+    ) -> ThresholdProblem:
+        y = self._labels(y)
+        copies = copies_for(sample_weight, y, 16 * len(names))
+        return self._scored(names, table, y, copies, group_codes(groups, y))
 
     def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> ThresholdProblem:
         X, y = self._taken(X, y, sample_weight)

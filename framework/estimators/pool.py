@@ -95,6 +95,19 @@ class PoolEstimator(FrontEstimator[Model]):
         """
         names, table = prediction_table(predictions)
         made = cls(names, **parameters)
+        more = classes, sample_weight, groups
+        return made._search(made._problem_of_predictions(names, table, y, *more))
+
+    def _problem_of_predictions(
+        self,
+        names: Sequence[str],
+        table: Array,
+        y: Any,
+        classes: Sequence[Any] | None,
+        sample_weight: Any,
+        groups: Any,
+    ) -> Problem:
+        """Return the problem of predictions, (models, n) or (models, n, classes)."""
         targets = np.asarray(y)
         if classes is None and (table.ndim == 3 or len(np.unique(targets)) == 2):
             classes = plain_labels(np.unique(targets))
@@ -104,9 +117,9 @@ class PoolEstimator(FrontEstimator[Model]):
             table, targets = np.repeat(table, copies, axis=1), np.repeat(targets, copies)
             units = np.repeat(np.arange(len(copies)) if units is None else units, copies)
         library = Library.from_arrays(
-            names, table, targets, classes, costs_by_name(made._given_costs(None)), units=units
+            names, table, targets, classes, costs_by_name(self._given_costs(None)), units=units
         )
-        return made._search(made._pooled(library))
+        return self._pooled(library)
 
     def _pool(self, X: Any, y: Any) -> dict[str, Any]:
         """Return the models by name."""
