@@ -61,14 +61,19 @@ class AnsweringProblem(Problem):
     def answers(self, X: Array, part: Part = "search") -> Answers:
         """Return what genomes (n, d) answer to the records of a part."""
 
-    def slowly(self, X: Array, part: Part = "search") -> Mapping[str, Array]:
-        """Return the metrics of genomes (n, d), computed from their answers, shape (n,) each."""
+    def slowly(
+        self, X: Array, part: Part = "search", measures: Sequence[Measure] | None = None
+    ) -> Mapping[str, Array]:
+        """Return metrics (n,) of genomes (n, d) from their answers: by all measures if None."""
+        measures = self.measures if measures is None else measures
         records = self.records(part)
         assert records is not None
+        if not measures:
+            return {}
         step = max(1, _ANSWERS // max(len(records), 1))
         blocks = [X[start : start + step] for start in range(0, max(len(X), 1), step)]
-        values = [measured(self.answers(block, part), self.measures) for block in blocks]
-        return {m.name: np.concatenate([v[m.name][:, 0] for v in values]) for m in self.metrics}
+        values = [measured(self.answers(block, part), measures) for block in blocks]
+        return {name: np.concatenate([v[name][:, 0] for v in values]) for name in values[0]}
 
     def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
         return self.slowly(X)
@@ -188,10 +193,22 @@ class AnsweringProblem(Problem):
         assert answers is not None
         counts = np.bincount(records.labels, records.weights, minlength=len(records.classes))
         largest = np.array([counts.argmax()])
-        tested, test = self.constant("test"), None
-        if tested is not None:
-            values = measured(tested.take(largest), self.measures)
-            test = {name: column[:, 0] for name, column in values.items()}
-        outcomes = AnswerOutcomes.of(self.measures, answers.take(largest))
+        tested = self.constant("test")
+        tested = None if tested is None else tested.take(largest)
         label = str(records.classes[int(largest[0])])
-        return Alternative("the largest class", [label], outcomes, test)
+        searched = answers.take(largest)
+        return alternative_of("the largest class", [label], self.measures, searched, tested)
+
+
+def alternative_of(
+    name: str,
+    points: Sequence[str],
+    measures: Sequence[Measure],
+    searched: Answers,
+    tested: Answers | None,
+) -> Alternative:
+    """Return an alternative from the answers of its points; ``tested`` are to the test records."""
+    test = None
+    if tested is not None:
+        test = {name: column[:, 0] for name, column in measured(tested, measures).items()}
+    return Alternative(name, points, AnswerOutcomes.of(measures, searched), test)

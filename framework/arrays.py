@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Iterable
 from math import isfinite
 from typing import Any
 
@@ -68,6 +71,21 @@ def frozen(array: Array) -> Array:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def digest_of(plain: Any, arrays: Iterable[Array | None] = ()) -> str:
+    """Return the SHA-256 of something that JSON can write, and of those arrays that there are."""
+    digest = hashlib.sha256(json.dumps(plain).encode())
+    for array in arrays:
+        if array is not None:
+            digest.update(f"{array.dtype} {array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def record_codes(rows: Array, labels: IntArray) -> WordArray:
+    """Return a 64-bit code of each record, (n,), from its values (n, d) and label; -0.0 is 0.0."""
+    return row_codes(np.column_stack([rows, labels.astype(rows.dtype)]) + rows.dtype.type(0))
 
 
 def row_codes(X: Array) -> WordArray:

@@ -142,6 +142,13 @@ class Roles:
         losses += 0.0  # no negative zero
         return losses
 
+    def scaled_losses(self, values: Mapping[str, Array]) -> FloatArray:
+        """Return :meth:`losses`, scaled to [0, 1] where a metric has bounds."""
+        low, high = self.limits().T
+        bounded = np.isfinite(low) & np.isfinite(high) & (high > low)
+        low, high = np.where(bounded, low, 0.0), np.where(bounded, high, 1.0)
+        return np.asarray((self.losses(values) - low) / (high - low))
+
     def natural(self, losses: FloatArray) -> FloatArray:
         """Return objectives in natural sign from their losses, both shape (n, objectives)."""
         return np.asarray(losses * self._signs + 0.0)

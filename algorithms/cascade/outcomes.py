@@ -111,18 +111,18 @@ def walk(
                 for r in range(records):
                     paid[kind, c, r] += fixed[kind, models[c, j]]
         for r in range(records):
-            planes[4, c, r] = -1
+            planes[SAID, c, r] = -1
             for j in range(length):
                 m, s = models[c, j], stages[c, j]
-                planes[3, c, r] += 1
+                planes[ASKED, c, r] += 1
                 for kind in range(costs.shape[0]):
                     paid[kind, c, r] += costs[kind, m, r]
                 last = j == length - 1 and not abstains
                 if last or level[s, r] >= accept[c, j]:
-                    planes[0, c, r] = right[s, r]
-                    planes[1, c, r] = tens[s, r]
-                    planes[2, c, r] = 1
-                    planes[4, c, r] = said[s, r]
+                    planes[RIGHT, c, r] = right[s, r]
+                    planes[CALIBRATED, c, r] = tens[s, r]
+                    planes[ANSWERED, c, r] = 1
+                    planes[SAID, c, r] = said[s, r]
                     break
                 if level[s, r] <= refuse[c, j]:
                     break

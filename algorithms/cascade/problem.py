@@ -7,8 +7,6 @@ is counted from a table of calls.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -36,7 +34,7 @@ from algorithms.moves.variation import moved
 from framework.analysis.resamples import Resamples
 from framework.answering import AnsweringProblem
 from framework.answers import NO_ANSWER, Answers, Measure, Part, Records, Size
-from framework.arrays import Array, IntArray, WordArray
+from framework.arrays import Array, IntArray, WordArray, digest_of
 from framework.errors import InputError
 from framework.libraries.calls import UNIT, CallTable, whole_cost
 from framework.libraries.config import BuildConfig, measured_as
@@ -163,7 +161,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
         content = [VERSION, self.calls.fingerprint, order, answer, abstain, limit, errors]
         content += [no_answer, None if self.test is None else self.test.fingerprint]
         content += [] if calibrate == "confidences" else [calibrate]
-        self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        self.fingerprint = digest_of(content)
 
     Config = CascadeConfig
     built: BuildConfig | None = None  # how the library was built, if the configuration says so

@@ -7,8 +7,6 @@ from the predictions in the library.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,8 +22,9 @@ from algorithms.ensembling.traits import (
     loss_vectors,
     traits,
 )
-from framework.answers import NO_ANSWER, AnswerOutcomes, Answers, Measure, Part, Size, measured
-from framework.arrays import Array, BoolArray, FloatArray
+from framework.answering import alternative_of
+from framework.answers import NO_ANSWER, AnswerOutcomes, Answers, Measure, Part, Size
+from framework.arrays import Array, BoolArray, FloatArray, digest_of
 from framework.capabilities import Alternative, TrivialClassifier
 from framework.libraries.library import Library
 from framework.libraries.members import load_members
@@ -133,7 +132,7 @@ class EnsembleProblem(LibraryProblem):
         if set(self.score) & MEANS_OF_LOSSES:
             content.append("losses: in order")  # older runs may differ in the last bits
         content += self.asked
-        self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        self.fingerprint = digest_of(content)
 
     Config = EnsembleConfig
 
@@ -242,15 +241,14 @@ class EnsembleProblem(LibraryProblem):
             sizes |= dict.fromkeys((_CORRELATION.name, _SIMILARITY.name), np.ones(1))
             return scores, Answers(records, codes, sizes=sizes, X=one)
 
-        scores, answers = of("search", y)
+        scores: dict[Part, Scores] = {}
+        scores["search"], searched = of("search", y)
+        tested = None
+        if library.test is not None and library.y_test is not None:
+            scores["test"], tested = of("test", library.y_test)
         losses = loss_vectors(predicted(len(y)), y, bool(self._classes))
-        measures = self._measures(lambda part: scores, lambda: losses)
-        outcomes = AnswerOutcomes.of(measures, answers)
-        if library.test is None or library.y_test is None:
-            return Alternative(name, [point], outcomes)
-        tested, answers = of("test", library.y_test)
-        values = measured(answers, self._measures(lambda part: tested, lambda: losses))
-        return Alternative(name, [point], outcomes, {n: v[:, 0] for n, v in values.items()})
+        measures = self._measures(scores.__getitem__, lambda: losses)
+        return alternative_of(name, [point], measures, searched, tested)
 
     def explain(self, x: Array) -> str | None:
         return None if (x > 0).any() else "expected a model picked at least once, found none"
@@ -345,11 +343,6 @@ def fingerprint_of(library: Library) -> str:
     if library.fingerprint:
         return library.fingerprint
     plain = [library.ids, list(map(str, library.classes or ())), sorted(library.costs)]
-    digest = hashlib.sha256(json.dumps(plain).encode())
     arrays = [library.validation, library.y_validation, library.test, library.y_test]
     arrays += [library.costs[name].values for name in sorted(library.costs)]
-    for array in arrays:
-        if array is not None:
-            digest.update(f"{array.dtype} {array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
+    return digest_of(plain, arrays)

@@ -69,7 +69,6 @@ class PymooSearch(SteadyState):
 
     def __init__(self, problem: Problem, roles: Roles, **options: Any) -> None:
         super().__init__(problem, roles, **options)
-        self._limits = roles.limits()
         self._search = self._pymoo(
             self.population,
             sampling=_Init(self._moves),
@@ -114,7 +113,7 @@ class PymooSearch(SteadyState):
         rows = self.gathered(batch)
         if rows is None or not len(rows):
             return
-        losses = self._scaled(self.roles.losses(rows.values))
+        losses = self.roles.scaled_losses(rows.values)
         violation = self.roles.violation(rows.values)
         children = Population.new("X", rows.X) if self.is_steady else self._children[batch.ok]
         children.set("F", losses)
@@ -139,12 +138,6 @@ class PymooSearch(SteadyState):
         )
         first, second = search.pop.get("X")[np.asarray(pairs, dtype=np.int64).T]
         return self._moves.children(first, second, self.rng)
-
-    def _scaled(self, losses: FloatArray) -> FloatArray:
-        low, high = self._limits.T
-        bounded = np.isfinite(low) & np.isfinite(high) & (high > low)
-        low, high = np.where(bounded, low, 0.0), np.where(bounded, high, 1.0)
-        return np.asarray((losses - low) / (high - low))
 
 
 class _Directed(PymooSearch):

@@ -114,11 +114,7 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
 
     def predict_proba(self, X: pd.DataFrame | Array) -> FloatArray:
         """Return the sigmoids of both outputs, scaled to add up to 1 for each record, (n, 2)."""
-        values = self._outputs(self._encoded(X))
-        # sigmoid(a) / (sigmoid(a) + sigmoid(b)), without overflow
-        rises = np.logaddexp(0.0, -values)
-        positive = 1.0 / (1.0 + np.exp(np.clip(rises[:, 1] - rises[:, 0], -700, 700)))
-        return np.column_stack([1.0 - positive, positive])
+        return _shares(self._outputs(self._encoded(X)))
 
     def predict(self, X: pd.DataFrame | Array) -> Array:
         """Return the label (n,) of each record, by its outputs and the threshold.
@@ -134,9 +130,8 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         """
         check_is_fitted(self)
         self.check_columns(frame.columns)
-        records = _features(frame, self.encoder_)
-        proba = self.predict_proba(records)
-        answered = self._answered(self._outputs(self.encoder_.transform(records)))
+        outputs = self._outputs(self.encoder_.transform(_features(frame, self.encoder_)))
+        proba, answered = _shares(outputs), self._answered(outputs)
         confidence = np.where(answered, proba[:, 1], proba[:, 0])
         labels = self.classes_[answered.astype(np.int64)]
         return pd.DataFrame({"label": labels, "confidence": confidence}, index=frame.index)
@@ -221,6 +216,13 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         """Return which records (n,) are positive; the difference is rounded as in the search."""
         values = outputs.astype(np.float32)
         return np.asarray(values[:, 1] - values[:, 0] > np.float32(self.threshold_))
+
+
+def _shares(outputs: FloatArray) -> FloatArray:
+    """Return sigmoid(a) / (sigmoid(a) + sigmoid(b)) of outputs (n, 2), without overflow."""
+    rises = np.logaddexp(0.0, -outputs)
+    positive = 1.0 / (1.0 + np.exp(np.clip(rises[:, 1] - rises[:, 0], -700, 700)))
+    return np.column_stack([1.0 - positive, positive])
 
 
 def _features(frame: pd.DataFrame, encoder: Encoder) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from algorithms.hull.thresholds import Thresholds
 from framework.answering import AnsweringProblem
 from framework.answers import Answers, Measure, Part, Size
 from framework.answers import Records as AnsweredRecords
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, row_codes
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, record_codes
 from framework.capabilities import Alternative
 from framework.components import Components, ComponentStore
 from framework.data.datasets import memory_to_load
@@ -492,15 +492,10 @@ class NetworkProblem(AnsweringProblem, Deployable):
     ) -> tuple[WordArray, WordArray] | None:
         part = self.validation
         pooled = self.design, part.columns[:, : 0 if self.folds else len(part)].T
-        searched, kind = np.concatenate(pooled), self.design.dtype
+        searched = np.concatenate(pooled)
         y = np.concatenate([self.positive, part.positive[: len(searched) - len(self.design)]])
-
-        def of(records: Array, labels: Array) -> WordArray:  # -0.0 is 0.0
-            rows = np.column_stack([records.astype(kind), labels.astype(kind)]) + kind.type(0)
-            return row_codes(rows)
-
-        encoder = Encoder.from_json(self.about["encoder"])
-        return of(encoder.transform(frame), codes), of(searched, y)
+        asked = Encoder.from_json(self.about["encoder"]).transform(frame)
+        return record_codes(asked.astype(searched.dtype), codes), record_codes(searched, y)
 
     def decode(self, x: Array) -> Any:
         """Return the sparse network of a genome."""

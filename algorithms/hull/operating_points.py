@@ -155,8 +155,11 @@ class ThresholdProblem(AnsweringProblem):
         return np.searchsorted(self.numbers, np.sort(self.curves.corners(priced=priced)))[:, None]
 
     def member(self, number: int) -> tuple[str, float]:
-        """Return the model and the threshold of a number."""
-        return member_of(self.names, self.curves, number)
+        """Return the model, or the trivial classifier, and the threshold of a number."""
+        threshold = float(self.curves.thresholds[number])
+        if number in (NEVER, ALWAYS):
+            return _TRIVIAL[number], threshold
+        return self.names[int(self.curves.owners[number])], threshold
 
 
 class Mixtures:
@@ -170,7 +173,7 @@ class Mixtures:
     """
 
     def __init__(self, problem: ThresholdProblem, seed: int) -> None:
-        self.names, self.priced, self.seed = problem.names, problem.priced, seed
+        self._member, self.priced, self.seed = problem.member, problem.priced, seed
         self.curves, self._refitted = problem.curves, problem.folds > 0
         n = len(problem.curves.positive)
         self.units = np.arange(n) if problem.units is None else problem.units
@@ -221,7 +224,7 @@ class Mixtures:
             spread = Spread(moments(values)[1], about, ends, gain_share(self._refitted))
             promises[name] = promised(figure, gained, metric, spread)
         members = tuple(
-            (*member_of(self.names, self.curves, number), chance)
+            (*self._member(number), chance)
             for number, chance in zip(numbers.tolist(), chances.tolist(), strict=True)
         )
         return OperatingPoint(members, promises)
@@ -244,14 +247,6 @@ class Mixtures:
         """Return the share of the records that a metric is about."""
         positive = float(self.curves.positive.mean())
         return {FALSE_POSITIVES: 1 - positive, FALSE_NEGATIVES: positive}.get(name, 1.0)
-
-
-def member_of(names: Sequence[str], curves: Curves, number: int) -> tuple[str, float]:
-    """Return the model, or the trivial classifier, and the threshold of a number."""
-    threshold = float(curves.thresholds[number])
-    if number in (NEVER, ALWAYS):
-        return _TRIVIAL[number], threshold
-    return names[int(curves.owners[number])], threshold
 
 
 def _solved(

@@ -116,25 +116,6 @@ def longer(array: Array, rows: int) -> Array:
     return copy
 
 
-def words_for(n: int) -> int:
-    """Return how many 64-bit words hold ``n`` bits."""
-    return (n + 63) // 64
-
-
-def pack(bits: Array) -> WordArray:
-    """Pack bits (..., n) into words, bit ``i % 64`` of word ``i // 64`` for entry ``i``."""
-    octets = np.packbits(bits, axis=-1, bitorder="little")
-    padded = np.zeros((*octets.shape[:-1], 8 * words_for(bits.shape[-1])), dtype=np.uint8)
-    padded[..., : octets.shape[-1]] = octets
-    return padded.view("<u8").astype(np.uint64)
-
-
-def unpack(bits: WordArray, n: int) -> Array:
-    """Return the first ``n`` bits of words (..., words) as 0 and 1, shape (..., n)."""
-    plain = np.ascontiguousarray(bits).astype("<u8").view(np.uint8)
-    return np.unpackbits(plain, axis=-1, bitorder="little")[..., :n]
-
-
 def features_of(key: WordArray, n: int) -> Iterator[int]:
     """Yield the features in a key, ascending."""
     return (i for i in range(n) if int(key[i >> 6]) >> (i & 63) & 1)

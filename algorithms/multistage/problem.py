@@ -21,7 +21,7 @@ import numpy as np
 
 from algorithms.moves.variation import moved
 from algorithms.multistage.alternatives import with_thresholds
-from algorithms.multistage.bit_planes import StageTables, pack, words_for
+from algorithms.multistage.bit_planes import StageTables
 from algorithms.multistage.components import SubClassifiers
 from algorithms.multistage.config import MissingPolicy, MultiStageConfig
 from algorithms.multistage.data import COMPONENTS_FORMAT, INCONCLUSIVE, digest, load
@@ -44,9 +44,10 @@ from algorithms.multistage.outcomes import answers_of, parts_of
 from algorithms.multistage.records import FeatureCosts, Source, StageData
 from algorithms.multistage.refits import AllRecords
 from algorithms.multistage.stage_classifiers import Recipe
-from framework.answering import AnsweringProblem, CertifiedCosts
-from framework.answers import AnswerOutcomes, Answers, Measure, Part, Records, measured
-from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen, row_codes
+from framework.answering import AnsweringProblem, CertifiedCosts, alternative_of
+from framework.answers import AnswerOutcomes, Answers, Measure, Part, Records
+from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen, record_codes
+from framework.bits import pack, words_for
 from framework.capabilities import Alternative
 from framework.components import BuildCost, Components
 from framework.data.costs import Panels, cost_texts
@@ -532,11 +533,9 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             columns = {COST: np.full((len(said), 1), paid, dtype=np.int64)}
             return Answers(records, said, columns, {"stages": np.ones(len(said))})
 
-        outcomes = AnswerOutcomes.of(self.measures, answers("search", stacked[:, :n]))
-        if not self.data.n_test:
-            return Alternative(name, list(codes), outcomes)
-        tested = measured(answers("test", stacked[:, n:]), self.measures)
-        return Alternative(name, list(codes), outcomes, {k: v[:, 0] for k, v in tested.items()})
+        searched = answers("search", stacked[:, :n])
+        tested = answers("test", stacked[:, n:]) if self.data.n_test else None
+        return alternative_of(name, list(codes), self.measures, searched, tested)
 
     def explain(self, x: Array) -> str | None:
         return self.sub_classifiers.error_of(self._keys(x))
@@ -599,12 +598,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         held = data.held[:, : 0 if data.folds else data.n_validation]
         searched = np.concatenate([data.design, held], axis=1)
         y = np.concatenate([data.y, data.y_held[: held.shape[1]]])
-
-        def hashed(columns: Array, labels: IntArray) -> WordArray:  # adding 0.0 makes -0.0 0.0
-            return row_codes(np.column_stack([columns, labels.astype(np.float64)]) + 0.0)
-
         encoded = Encoder.from_json(self.encoder).transform(frame)
-        return hashed(encoded, codes), hashed(searched.T, y)
+        return record_codes(encoded, codes), record_codes(searched.T, y)
 
     def walk(self, model: Any) -> Any:
         from algorithms.multistage.routing import walk_held_records
@@ -632,10 +627,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         prices = self.charges, self.cost_scale, self.error_costs
         values = measure(self.space.checked(X), table, records, *prices)
         values = {name: values[name] for name in self._family_names}
-        if further := self.measures[len(self._family_names) :]:
-            rated = measured(self.answers(X, part), further)
-            values |= {name: column[:, 0] for name, column in rated.items()}
-        return values
+        return {**values, **self.slowly(X, part, self.measures[len(values) :])}
 
     def _reported(self, metric: Metric) -> bool:
         """Return whether this problem has what a metric needs."""

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from algorithms.multistage.bit_planes import features_of, pack, unpack, words_for
+from algorithms.multistage.bit_planes import features_of
 from algorithms.multistage.kernels import binary, decisions, logistic
 from algorithms.multistage.records import MOST_COEFFICIENTS, StageData, with_intercept
 from framework.arrays import FloatArray, IntArray, WordArray
+from framework.bits import pack, unpack, words_for
 from framework.components import BuildCost, Components
 from framework.errors import InputError
 from framework.models.boosted import BoostedTrees, as_plain
@@ -131,8 +132,7 @@ def _cross_fitted(data: StageData, recipe: Recipe, keys: WordArray, keep_all: bo
             answers[:, :, fold.rows] = unpack(trained.bits, len(fold.rows))
             for i, error in trained.errors.items():
                 errors.setdefault(start + i, f"fold {number}: {error}")
-        packed = np.packbits(answers, axis=-1, bitorder="little")
-        bits[start : start + step, :, :words] = packed.view("<u8")
+        bits[start : start + step, :, :words] = pack(answers)
     if data.n_test:
         trained = train(data.refit, recipe, keys, keep_all=keep_all)
         bits[:, :, words:], models = trained.bits, trained.models

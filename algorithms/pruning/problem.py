@@ -8,7 +8,6 @@ everything is counted from their votes.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -23,11 +22,11 @@ from algorithms.pruning.votes import (
     called_positive,
     confusion_rates,
     member_sums,
-    packed,
     pair_credits,
 )
 from framework.answers import Answers, Measure, Part, Size
-from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, digest_of
+from framework.bits import pack
 from framework.capabilities import Alternative
 from framework.errors import InputError, listed
 from framework.libraries.library import Library
@@ -157,7 +156,7 @@ class PruningProblem(LibraryProblem):
             content[1] = hashlib.sha256(
                 self.votes.patterns.tobytes() + self.votes.records.tobytes()
             ).hexdigest()
-        self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        self.fingerprint = digest_of(content)
 
     Config = PruningConfig
 
@@ -208,7 +207,7 @@ class PruningProblem(LibraryProblem):
         records, table = self.records(part), self._table(part)
         assert records is not None
         members, thresholds = self.split(X)
-        called = called_positive(table.patterns, packed(members > 0), thresholds)
+        called = called_positive(table.patterns, pack(members > 0), thresholds)
         codes = np.where(called, self.positive, 1 - self.positive).astype(np.int8)
         count = (members > 0).sum(axis=1)
         costs = member_sums(self.cost_table, members)

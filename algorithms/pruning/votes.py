@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
+from framework.bits import pack, popcount, unpack
 from framework.errors import InputError
 from framework.jit import njit
 
@@ -77,7 +78,7 @@ class VoteTable:
         positive : numpy.ndarray of bool, shape (N,)
             Which records are of the positive class.
         """
-        patterns, which = np.unique(packed(votes.T), axis=0, return_inverse=True)
+        patterns, which = np.unique(pack(votes.T), axis=0, return_inverse=True)
         records = np.zeros((len(patterns), 2), dtype=np.int64)
         pattern_of = which.ravel().astype(np.int64)
         np.add.at(records, (pattern_of, positive.astype(np.int64)), 1)
@@ -92,11 +93,11 @@ class VoteTable:
     @property
     def unpacked(self) -> BoolArray:
         """The patterns, one column per classifier, shape (P, K)."""
-        return unpacked(self.patterns, self.k)
+        return unpack(self.patterns, self.k).astype(bool)
 
     def histograms(self, X: Array) -> IntArray:
         """Count records by class and votes: (n, 2, K + 1) for ensembles (n, K)."""
-        counts = histograms(self.patterns, self.records, packed(X > 0))
+        counts = histograms(self.patterns, self.records, pack(X > 0))
         return np.asarray(counts[:, :, : self.k + 1])
 
     def positives(self, X: Array, thresholds: Array) -> IntArray:
@@ -148,20 +149,6 @@ def confusion_rates(fp: Array, tp: Array, n0: Any, n1: Any) -> list[FloatArray]:
     ]
 
 
-def packed(rows: BoolArray) -> WordArray:
-    """Return rows of bits as words: bit ``k % 64`` of word ``k // 64`` is column ``k``."""
-    bits = np.packbits(np.ascontiguousarray(rows, dtype=bool), axis=1, bitorder="little")
-    short = -bits.shape[1] % 8
-    whole = np.pad(bits, ((0, 0), (0, short)))
-    return np.ascontiguousarray(whole).view("<u8").astype(np.uint64)
-
-
-def unpacked(words: WordArray, k: int) -> BoolArray:
-    """Return the rows, with ``k`` columns, that :func:`packed` made these words of."""
-    as_bytes = np.ascontiguousarray(words, dtype="<u8").view(np.uint8)
-    return np.unpackbits(as_bytes, axis=1, count=k, bitorder="little").astype(bool)
-
-
 def weights_of(
     name: str | Sequence[float], n0: int, n1: int, where: str = "algorithm.weights"
 ) -> Weights:
@@ -211,17 +198,6 @@ def weights_of(
             "and wrong answers are worth the same"
         )
     return Weights(*(int(v) if v.is_integer() else v for v in numbers.tolist()))
-
-
-@njit
-def popcount(word: np.uint64) -> int:
-    """Return the number of ones in a word."""
-    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    word = (word & np.uint64(0x3333333333333333)) + (
-        (word >> np.uint64(2)) & np.uint64(0x3333333333333333)
-    )
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
 @njit

@@ -8,15 +8,13 @@ it was right: enough for language models with a price list. Costs are stored as 
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from framework.arrays import Array, FloatArray, IntArray, frozen
+from framework.arrays import Array, FloatArray, IntArray, digest_of, frozen
 from framework.errors import InputError
 from framework.libraries.checks import checked_ids, plain_labels
 from framework.libraries.library import Library
@@ -542,12 +540,7 @@ def _fingerprint(table: CallTable) -> str:
         list(map(str, table.labels)),
         [(c, table.costs[c].unit) for c in table.costs],
     ]
-    digest = hashlib.sha256(json.dumps(plain).encode())
     arrays = [table.right, table.confidence, table.answers, table.truth, table.probabilities]
     arrays += [table.groups, *(cost.values for cost in table.costs.values())]
     arrays += [cost.fixed for cost in table.costs.values()]
-    for array in arrays:
-        if array is not None:
-            digest.update(f"{array.dtype} {array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
+    return digest_of(plain, arrays)

@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import BeforeValidator
 
 from framework.answering import AnsweringProblem
-from framework.answers import Measure, Part, Records, measured
-from framework.arrays import Array, FloatArray, IntArray, WordArray, row_codes
+from framework.answers import Measure, Part, Records
+from framework.arrays import Array, FloatArray, IntArray, WordArray, record_codes
 from framework.data.columns import Label
 from framework.data.splits import MeasureConfig
 from framework.data.subgroups import Subgroups
@@ -176,11 +176,8 @@ class LibraryProblem(AnsweringProblem, Deployable):
         return None if self.records("test") is None else self._values(X, "test")
 
     def _values(self, X: Array, part: Part) -> Mapping[str, Array]:
-        values = dict(self.direct(X, part))
-        if further := self.measures[len(values) :]:
-            by_answers = measured(self.answers(X, part), further)
-            values |= {name: column[:, 0] for name, column in by_answers.items()}
-        return values
+        values = self.direct(X, part)
+        return {**values, **self.slowly(X, part, self.measures[len(values) :])}
 
     def records(self, part: Part = "search") -> Records | None:
         return self._records[part]
@@ -302,11 +299,10 @@ def known_records(
     from framework.libraries.training import searched_records  # not needed by workers
 
     searched, labels = searched_records(built, "problem.library.build")
-
-    def of(records: pd.DataFrame, y: IntArray) -> WordArray:  # -0.0 is 0.0
-        return row_codes(np.column_stack([encoder.transform(records), y.astype(np.float64)]) + 0.0)
-
-    return of(frame, codes), of(searched, labels)
+    return (
+        record_codes(encoder.transform(frame), codes),
+        record_codes(encoder.transform(searched), labels),
+    )
 
 
 def describe(library: Library, fingerprint: str) -> Mapping[str, Any]:

@@ -12,13 +12,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.multistage.bit_planes import StageTables, features_of, pack
+from algorithms.multistage.bit_planes import StageTables, features_of
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact import dynamic_programming
 from algorithms.multistage.exact.chains import ChainFront, Prices, hard_first, prices
 from algorithms.multistage.exact.dynamic_programming import Limits
 from algorithms.multistage.exact.enumeration import enumerate_chains, enumeration_of, single
 from algorithms.multistage.exact.search import METRICS, Exact
+from framework.bits import pack
 from framework.cli.main import main
 from framework.components import Components
 from framework.errors import ContractError, InputError

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.multistage import metrics
-from algorithms.multistage.bit_planes import ComponentTable, features_of, pack, words_for
+from algorithms.multistage.bit_planes import ComponentTable, features_of
 from algorithms.multistage.kernels import decisions
 from algorithms.multistage.kernels import scoring as kernels
 from framework.arrays import frozen
+from framework.bits import pack, popcount, words_for
 from framework.components import Components
 from framework.space import Partition
 from tests import oracles
@@ -182,7 +183,7 @@ def test_packing(mask):
 
 @given(st.integers(0, 2**64 - 1))
 def test_popcount(word):
-    assert kernels.popcount(np.uint64(word)) == word.bit_count()
+    assert popcount(np.uint64(word)) == word.bit_count()
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 16), st.integers(0, 2))

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from algorithms.pruning import votes as kernels
 from algorithms.pruning.diversity import NAMES, Demand, demand_of, pair_table, weighted_pair_tables
 from algorithms.pruning.problem import PruningConfig, PruningProblem
-from algorithms.pruning.votes import VoteTable, Weights, packed, unpacked, weights_of
+from algorithms.pruning.votes import VoteTable, Weights, weights_of
+from framework.bits import pack, unpack
 from framework.errors import InputError
 from framework.libraries.library import Library
 from tests.made_up_libraries import made_up
@@ -121,7 +122,7 @@ def test_a_class_missing_from_the_test_records_has_rates_of_zero():
 @given(st.integers(1, 130), st.integers(1, 20), st.integers(0, 99))
 def test_bits_are_packed_and_unpacked(k, n, seed):
     rows = np.random.default_rng(seed).random((n, k)) < 0.5
-    assert np.array_equal(unpacked(packed(rows), k), rows)
+    assert np.array_equal(unpack(pack(rows), k), rows)
 
 
 @given(st.integers(1, 70), st.integers(1, 30), st.integers(0, 99))

@@ -83,8 +83,8 @@ class Singles(CountsSearch):
     It has the parameters of :class:`CountsSearch`; nothing is random.
     """
 
-    def __init__(self, problem: Problem, roles: Roles, *, seed: int, **options: Any) -> None:
-        super().__init__(problem, roles, seed=seed, **options)
+    def __init__(self, problem: Problem, roles: Roles, **options: Any) -> None:
+        super().__init__(problem, roles, **options)
         self._returned: IntArray = np.zeros(0, dtype=np.int64)
 
     def propose(self) -> Array | None:

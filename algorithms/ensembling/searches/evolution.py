@@ -85,7 +85,7 @@ class EnsembleEvolution(CountsSearch):
         better results" and leaves open how to count a cross of a random parent and the best one.
         ``'parent'``: each parent counts, so such a cross counts for both approaches;
         ``'child'``: it counts for neither, and any other child once (the authors' code).
-    problem, roles, seed, **options
+    problem, roles, **options
         As for :class:`~.base.CountsSearch`. Infeasible rows rank below all feasible ones, in the
         archive, too.
 
@@ -122,7 +122,6 @@ class EnsembleEvolution(CountsSearch):
         problem: Problem,
         roles: Roles,
         *,
-        seed: int,
         behavior: tuple[str, str] | None = None,
         cells: Annotated[int, Field(ge=1, le=1000)] = 7,
         batch: Annotated[int, Field(ge=1)] = 40,
@@ -136,7 +135,7 @@ class EnsembleEvolution(CountsSearch):
         max_pending: MaxPending = None,
         **options: Any,
     ) -> None:
-        super().__init__(problem, roles, seed=seed, **options)
+        super().__init__(problem, roles, **options)
         self._step = batch if max_pending is None else self.make_asynchronous(max_pending, batch)
         self.batch, self.start, self.retries = batch, start, retries
         self._method, self._average = _METHODS[parents], crossover == "average"

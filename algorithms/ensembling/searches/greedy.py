@@ -31,7 +31,7 @@ class GES(CountsSearch):
     use_best : bool
         Whether the returned ensembles end with the first one of least loss; otherwise the ensemble
         of every step is returned.
-    problem, roles, seed, **options
+    problem, roles, **options
         As for :class:`~.base.CountsSearch`. Only the candidates with the least violation of the
         constraints compete.
 
@@ -54,13 +54,12 @@ class GES(CountsSearch):
         problem: Problem,
         roles: Roles,
         *,
-        seed: int,
         iterations: Annotated[int, Field(ge=1)] = 50,
         ties: Literal["random", "fewest_models"] = "random",
         use_best: bool = True,
         **options: Any,
     ) -> None:
-        super().__init__(problem, roles, seed=seed, **options)
+        super().__init__(problem, roles, **options)
         self.iterations, self.ties, self.use_best = iterations, ties, use_best
         self._ends_at_best = self.ends_at_best and bool(
             np.isfinite(roles.limits()[self._fitness, 0])
@@ -140,7 +139,7 @@ class MultiGES(GES):
     cost_charging : {'marginal', 'own'}
         The cost of a candidate: that of the whole ensemble, so that a model that is already in it
         adds nothing; or, as in the paper, that of the picked model alone, at every pick.
-    problem, roles, seed, **options
+    problem, roles, **options
         As for :class:`GES`.
 
     Raises
@@ -161,14 +160,13 @@ class MultiGES(GES):
         problem: Problem,
         roles: Roles,
         *,
-        seed: int,
         weight: Annotated[float, Field(ge=0, le=1)] = 0.68,
         final_weight: Annotated[float, Field(ge=0, le=1)] | None = None,
         cost: str | Annotated[tuple[str, ...], Field(min_length=1)] = "inference_time",
         cost_charging: Literal["marginal", "own"] = "marginal",
         **options: Any,
     ) -> None:
-        super().__init__(problem, roles, seed=seed, **options)
+        super().__init__(problem, roles, **options)
         self.weight, self.cost_charging = weight, cost_charging
         self.final_weight = weight if final_weight is None else final_weight
         self.costs = (cost,) if isinstance(cost, str) else tuple(cost)

@@ -74,10 +74,6 @@ class PeerSearch(Algorithm):
             )
         self.population = population
         self._moves = variation(self.space, mutation_rate, crossover_rate)
-        low, high = roles.limits().T
-        bounded = np.isfinite(low) & np.isfinite(high) & (high > low)
-        self._low = np.where(bounded, low, 0.0)
-        self._span = np.where(bounded, high, 1.0) - self._low
         self.X: Array = np.zeros((0, self.space.d), dtype=self._moves.dtype)
         self.F: FloatArray = np.zeros((0, self.m))
         self.ids: IntArray = np.zeros(0, dtype=np.int64)
@@ -93,7 +89,7 @@ class PeerSearch(Algorithm):
         rows = batch.take(batch.ok) if batch.errors else batch
         if not len(rows):
             return
-        losses = (self.roles.losses(rows.values) - self._low) / self._span
+        losses = self.roles.scaled_losses(rows.values)
         violation = self.roles.violation(rows.values)
         bad = violation > 0
         losses[bad] = 2.0 + np.maximum(losses.max(initial=0.0), 0.0) + violation[bad, np.newaxis]

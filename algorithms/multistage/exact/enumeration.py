@@ -15,8 +15,8 @@ import numpy as np
 
 from algorithms.multistage.bit_planes import StageTables
 from algorithms.multistage.exact.chains import ChainFront, Prices, surjections
-from algorithms.multistage.kernels.scoring import popcount
 from framework.arrays import Array, IntArray, WordArray, frozen
+from framework.bits import popcount
 from framework.jit import copy, njit
 from framework.preparation import InProcess, Workforce
 

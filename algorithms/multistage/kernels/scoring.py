@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from framework.arrays import Array, BoolArray, IntArray, WordArray, frozen
+from framework.bits import popcount
 from framework.jit import copy, njit
 
 # columns of the counts that score() returns
@@ -193,15 +194,6 @@ def missing(X: Array, slots: IntArray, keys: WordArray) -> WordArray:
             table_here[-1 - at] = count
             count += 1
     return fresh[:count].copy()
-
-
-@njit
-def popcount(v: np.uint64) -> int:
-    """Count the bits of a word; the compiler turns this idiom into the machine's instruction."""
-    v = v - ((v >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    v = (v & np.uint64(0x3333333333333333)) + ((v >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    v = (v + (v >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((v * np.uint64(0x0101010101010101)) >> np.uint64(56))  # type: ignore[return-value]
 
 
 @njit

@@ -6,9 +6,7 @@ and returns the best one.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -26,7 +24,7 @@ from algorithms.multistage.papers.cstc import CSTC
 from algorithms.multistage.papers.greedy_miser import GreedyMiser
 from algorithms.multistage.records import Source
 from framework.algorithm import Outcome
-from framework.arrays import Array, FloatArray
+from framework.arrays import Array, FloatArray, digest_of
 from framework.batch import Evaluated
 from framework.data.costs import feature_costs
 from framework.data.datasets import load_table
@@ -244,7 +242,7 @@ class BaselineProblem(Problem, Deployable):
         )
         limits = threshold if isinstance(threshold, float) else sorted(map(str, threshold.items()))
         content = [FORMAT, source.fingerprint, self.costs.tolist(), limits, self.points]
-        self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        self.fingerprint = digest_of(content)
         self._about_data, self._example = dict(source.description), dict(source.example)
         self._measurements: dict[int, Measured] = {}
 

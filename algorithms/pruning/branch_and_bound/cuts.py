@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.pruning.votes import packed, unpacked
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.bits import pack, unpack
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def conflicts(pairs: IntArray, down: int, k: int) -> Cuts:
 def counts(patterns: IntArray, negative: BoolArray, sets: BoolArray) -> Cuts:
     """Return count cuts of patterns (m,), called negative or not (m,), with sets C (m, K)."""
     codes = -1 - 2 * patterns - negative
-    return np.column_stack([codes, packed(sets).view(np.int64)])
+    return np.column_stack([codes, pack(sets).view(np.int64)])
 
 
 def is_conflict(cuts: Cuts) -> BoolArray:
@@ -116,7 +116,7 @@ def of_counts(cuts: Cuts, k: int) -> tuple[IntArray, BoolArray, BoolArray]:
     """Return the arguments of :func:`counts` that made these cuts."""
     code = -1 - cuts[:, 0]
     words = np.ascontiguousarray(cuts[:, 1:]).view(np.uint64)
-    return code // 2, code % 2 == 1, unpacked(words, k)
+    return code // 2, code % 2 == 1, unpack(words, k).astype(bool)
 
 
 def without(cuts: Cuts, held: Cuts) -> BoolArray:

@@ -107,7 +107,7 @@ class SizedRule(NamedRule):
     ----------
     sizes : two numbers
         Least and greatest share of the pool that is kept.
-    problem, roles, seed, **options
+    problem, roles, **options
         As for :class:`NamedRule`.
     """
 
@@ -116,11 +116,10 @@ class SizedRule(NamedRule):
         problem: Problem,
         roles: Roles,
         *,
-        seed: int,
         sizes: tuple[Share, Share] = (0.2, 0.8),
         **options: Any,
     ) -> None:
-        super().__init__(problem, roles, seed=seed, **options)
+        super().__init__(problem, roles, **options)
         k = self.votes.k
         least, most = max(1, ceil(sizes[0] * k - 1e-9)), max(1, floor(sizes[1] * k + 1e-9))
         self._sizes = np.arange(least, most + 1)
@@ -153,7 +152,7 @@ class KappaPruning(SizedRule):
     ----------
     reading : {'pairs', 'greedy'}
         Whether members are added by pairs of least agreement, or one by one.
-    problem, roles, seed, **options
+    problem, roles, **options
         As for :class:`SizedRule`.
     """
 
@@ -162,11 +161,10 @@ class KappaPruning(SizedRule):
         problem: Problem,
         roles: Roles,
         *,
-        seed: int,
         reading: Literal["pairs", "greedy"] = "pairs",
         **options: Any,
     ) -> None:
-        super().__init__(problem, roles, seed=seed, **options)
+        super().__init__(problem, roles, **options)
         self.reading = reading
         self.front_only = reading == "greedy"  # pairs are not chosen by the ensembles' accuracy
 
@@ -214,7 +212,7 @@ class HillClimbing(NamedRule):
         What decides which of the ensembles on the way is kept. ``fitness`` is what the paper's text
         says ("the one with best fitness"); with the measures that judge a single addition, that is
         nearly always the first ensemble.
-    problem, roles, seed, **options
+    problem, roles, **options
         As for :class:`NamedRule`.
     """
 
@@ -223,12 +221,11 @@ class HillClimbing(NamedRule):
         problem: Problem,
         roles: Roles,
         *,
-        seed: int,
         fitness: Measure = "accuracy",
         prefix: Literal["accuracy", "fitness"] = "accuracy",
         **options: Any,
     ) -> None:
-        super().__init__(problem, roles, seed=seed, **options)
+        super().__init__(problem, roles, **options)
         self.fitness, self.prefix = fitness, prefix
 
     def members(self) -> Array:

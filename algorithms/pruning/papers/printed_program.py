@@ -297,14 +297,13 @@ class PrintedProgram(ProgramSearch):
         problem: Problem,
         roles: Roles,
         *,
-        seed: int,
         solver: str = "HIGHS",
         seconds: Annotated[float, Field(gt=0)] | None = None,
         options: dict[str, Any] | None = None,
         one_sided: bool = False,
         **more: Any,
     ) -> None:
-        super().__init__(problem, roles, seed=seed, **more)
+        super().__init__(problem, roles, **more)
         check_solver(solver)
         self.solver, self.seconds = solver, seconds
         self.options, self.one_sided = options, one_sided

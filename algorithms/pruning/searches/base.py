@@ -160,9 +160,9 @@ class PruningSearch(Algorithm):
                     "leave it out, or take another search, such as nsga2"
                 )
         asked, where = self._least_diversity(asked, lowers, diversity_key)
-        sizes = self._member_limits(max_members, uppers, lowers, asked is not None)
-        if sizes.most is not None:
-            conditions["at_most_members"] = float(sizes.most)
+        fewest, most = self._member_limits(max_members, uppers, lowers, asked is not None)
+        if most is not None:
+            conditions["at_most_members"] = float(most)
         if asked is not None:
             conditions |= {  # the program's row allows for the rounding of means
                 f"at_least_{name}_min": asked.tau + 2 * TOLERANCE,
@@ -175,10 +175,10 @@ class PruningSearch(Algorithm):
                     f"{where}: expected a demand that some ensemble meets, found "
                     f"{asked.gamma:g}, above the most diverse pair's {most_diverse:.4g}; lower it"
                 )
-        if sizes.fewest > 1:
-            conditions["at_least_members"] = max(2.0, float(sizes.fewest))
+        if fewest > 1:
+            conditions["at_least_members"] = max(2.0, float(fewest))
         requirements = Requirements(
-            self.majority, sizes.most, tuple(budgets), self.credit, asked, tuple(caps), sizes.fewest
+            self.majority, most, tuple(budgets), self.credit, asked, tuple(caps), fewest
         )
         return Demands(requirements, conditions)
 
@@ -216,7 +216,7 @@ class PruningSearch(Algorithm):
         uppers: Mapping[str, float],
         lowers: Mapping[str, float],
         diverse: bool,
-    ) -> _Sizes:
+    ) -> tuple[int, int | None]:
         """Return the least and the greatest number of members.
 
         Raises
@@ -240,12 +240,7 @@ class PruningSearch(Algorithm):
             limit = upper if key.startswith("constraints") else most
             why = " (diversity is between members)" if diverse and needed == 2 else ""
             raise InputError(f"{key}: expected at least {needed}{why}, found {limit:g}")
-        return _Sizes(fewest, most)
-
-
-class _Sizes(NamedTuple):
-    fewest: int
-    most: int | None
+        return fewest, most
 
 
 def _cap(name: str, rate: Rate, limit: float, sign: int, totals: tuple[int, int]) -> Cap | None:

@@ -32,6 +32,7 @@ from framework.algorithm import Outcome
 from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated
 from framework.errors import InputError, NoneFeasible
+from framework.pareto import hypervolume
 from framework.preparation import Preparation
 from framework.problem import Problem
 from framework.registry import nearest
@@ -211,7 +212,8 @@ class ExactFront(PruningSearch):
         """Return the areas below the steps of the front and of the bounds, within 1 by 1."""
         total = max(self._task.total, 1e-300)
         attained = [(s.taken, s.value / self._multiple) for s in solves if s.x is not None]
-        lower = _area([(taken / total, value) for taken, value in attained])
+        losses = np.array([(taken / total, -value) for taken, value in attained])
+        lower = hypervolume(losses, np.array([1.0, 0.0])) if attained else 0.0
         # a bound for at most b holds for every limit below b plus the least step
         ordered = sorted(solves, key=lambda s: s.at_most)
         bounds = np.array([s.bound / self._multiple for s in ordered]).clip(0.0, 1.0)
@@ -255,15 +257,6 @@ class ExactFront(PruningSearch):
                 f"{against!r}{nearest(against, possible)}"
             )
         return metric, against
-
-
-def _area(points: list[tuple[float, float]]) -> float:
-    """Return the area that points (to minimise, to maximise) dominate in the unit square."""
-    total, best, before = 0.0, 0.0, 0.0
-    for taken, value in sorted(points):
-        total += best * (min(taken, 1.0) - before)
-        best, before = max(best, value), min(taken, 1.0)
-    return total + best * (1.0 - before)
 
 
 class Cell(NamedTuple):
