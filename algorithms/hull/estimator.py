@@ -190,17 +190,11 @@ class ROCHull(PoolEstimator[Any]):
             self._picked()  # raises that there was no fit
         return self._mixtures
 
-    def _problem_of_predictions(
-        self,
-        names: Sequence[str],
-        table: Array,
-        y: Any,
-        classes: Sequence[Any] | None,
-        sample_weight: Any,
-        groups: Any,
+    def _problem_of_table(
+        self, names: Sequence[str], table: Array, y: Any, classes: Any, weights: Any, groups: Any
     ) -> ThresholdProblem:
         y = self._labels(y)
-        copies = copies_for(sample_weight, y, 16 * len(names))
+        copies = copies_for(weights, y, 16 * len(names))
         return self._scored(names, table, y, copies, group_codes(groups, y))
 
     def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> ThresholdProblem:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from algorithms.moves.bits import pack
 from algorithms.multistage.decision import CONFIDENCES
 from algorithms.multistage.records import StageData
 from algorithms.multistage.stage_classifiers import Recipe, fitted, out_of_fold
 from framework.arrays import FloatArray, IntArray
-from framework.bits import pack
 from framework.errors import InputError
 from framework.models.calibration import CONFIDENCE_SLACK
 from framework.models.classifiers import LOGISTIC_REGRESSION

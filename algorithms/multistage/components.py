@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from algorithms.moves.bits import words_for
 from algorithms.multistage.bit_planes import ComponentTable, StageTables, features_of
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.records import StageData
 from algorithms.multistage.stage_classifiers import Recipe, build_cost, fitted, restore, train
 from framework.arrays import Array, IntArray, WordArray
-from framework.bits import words_for
 from framework.components import BuildCost, Components, ComponentStore
 from framework.errors import InputError
 from framework.machine import cache_dir

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from algorithms.moves.bits import pack
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.records import StageData
 from framework.answers import Measure, Size
 from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen, sum_in_order
-from framework.bits import pack
 from framework.measures import OverClasses, Ratio, Tables
 from framework.roles import Metric
 

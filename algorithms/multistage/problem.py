@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from algorithms.moves.bits import pack, words_for
 from algorithms.moves.variation import moved
 from algorithms.multistage.alternatives import with_thresholds
 from algorithms.multistage.bit_planes import StageTables
@@ -47,7 +48,6 @@ from algorithms.multistage.stage_classifiers import Recipe
 from framework.answering import AnsweringProblem, CertifiedCosts, alternative_of
 from framework.answers import AnswerOutcomes, Answers, Measure, Part, Records
 from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen, record_codes
-from framework.bits import pack, words_for
 from framework.capabilities import Alternative
 from framework.components import BuildCost, Components
 from framework.data.costs import Panels, cost_texts

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from algorithms.moves.bits import words_for
 from algorithms.multistage.kernels import decisions, logistic
 from algorithms.multistage.kernels.starts import Start, mean_products
 from framework.arrays import BoolArray, FloatArray, IntArray, WordArray, frozen
-from framework.bits import words_for
 from framework.data.costs import Panels
 
 MOST_COEFFICIENTS = 1000  # with more, a fit on all columns does not pay as a start for the others

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 
+from algorithms.moves.bits import pack
 from algorithms.multistage.config import MissingPolicy
 from algorithms.multistage.records import StageData
 from algorithms.multistage.stage_classifiers import Recipe, out_of_fold
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.bits import pack
 from framework.data.costs import Panels
 from framework.data.encoding import Categorical, Encoder
 from framework.data.error_costs import DecisionCosts

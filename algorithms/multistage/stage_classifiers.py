@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from algorithms.moves.bits import pack, unpack, words_for
 from algorithms.multistage.bit_planes import features_of
 from algorithms.multistage.kernels import binary, decisions, logistic
 from algorithms.multistage.records import MOST_COEFFICIENTS, StageData, with_intercept
 from framework.arrays import FloatArray, IntArray, WordArray
-from framework.bits import pack, unpack, words_for
 from framework.components import BuildCost, Components
 from framework.errors import InputError
 from framework.models.boosted import BoostedTrees, as_plain

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from algorithms.moves.bits import pack
 from algorithms.moves.variation import moved
 from algorithms.pruning.diversity import NAMES, PairMeasure, pair_table
 from algorithms.pruning.outcomes import BalancedAccuracy, PairDiversity
@@ -26,7 +27,6 @@ from algorithms.pruning.votes import (
 )
 from framework.answers import Answers, Measure, Part, Size
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, digest_of
-from framework.bits import pack
 from framework.capabilities import Alternative
 from framework.errors import InputError, listed
 from framework.libraries.library import Library

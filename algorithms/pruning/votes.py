@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from algorithms.moves.bits import pack, popcount, unpack
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
-from framework.bits import pack, popcount, unpack
 from framework.errors import InputError
 from framework.jit import njit
 

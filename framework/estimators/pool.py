@@ -95,23 +95,16 @@ class PoolEstimator(FrontEstimator[Model]):
         """
         names, table = prediction_table(predictions)
         made = cls(names, **parameters)
-        more = classes, sample_weight, groups
-        return made._search(made._problem_of_predictions(names, table, y, *more))
+        return made._search(made._problem_of_table(names, table, y, classes, sample_weight, groups))
 
-    def _problem_of_predictions(
-        self,
-        names: Sequence[str],
-        table: Array,
-        y: Any,
-        classes: Sequence[Any] | None,
-        sample_weight: Any,
-        groups: Any,
+    def _problem_of_table(
+        self, names: Sequence[str], table: Array, y: Any, classes: Any, weights: Any, groups: Any
     ) -> Problem:
         """Return the problem of predictions, (models, n) or (models, n, classes)."""
         targets = np.asarray(y)
         if classes is None and (table.ndim == 3 or len(np.unique(targets)) == 2):
             classes = plain_labels(np.unique(targets))
-        copies = copies_for(sample_weight, targets, 8 * table[:, 0].size)
+        copies = copies_for(weights, targets, 8 * table[:, 0].size)
         units = group_codes(groups, targets)
         if copies is not None:
             table, targets = np.repeat(table, copies, axis=1), np.repeat(targets, copies)

@@ -299,10 +299,8 @@ def known_records(
     from framework.libraries.training import searched_records  # not needed by workers
 
     searched, labels = searched_records(built, "problem.library.build")
-    return (
-        record_codes(encoder.transform(frame), codes),
-        record_codes(encoder.transform(searched), labels),
-    )
+    asked, seen = encoder.transform(frame), encoder.transform(searched)
+    return record_codes(asked, codes), record_codes(seen, labels)
 
 
 def describe(library: Library, fingerprint: str) -> Mapping[str, Any]:

@@ -16,9 +16,9 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from algorithms.moves.bits import unpack
 from algorithms.multistage.estimator import ParetoMultiStage
 from algorithms.multistage.problem import MultiStageProblem
-from framework.bits import unpack
 from framework.cli.main import main
 from framework.data.datasets import load_table
 from framework.data.splits import measure_folds, split_records

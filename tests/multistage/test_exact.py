@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from algorithms.moves.bits import pack
 from algorithms.multistage.bit_planes import StageTables, features_of
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact import dynamic_programming
@@ -19,7 +20,6 @@ from algorithms.multistage.exact.chains import ChainFront, Prices, hard_first, p
 from algorithms.multistage.exact.dynamic_programming import Limits
 from algorithms.multistage.exact.enumeration import enumerate_chains, enumeration_of, single
 from algorithms.multistage.exact.search import METRICS, Exact
-from framework.bits import pack
 from framework.cli.main import main
 from framework.components import Components
 from framework.errors import ContractError, InputError

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from algorithms.moves.bits import pack, popcount, words_for
 from algorithms.multistage import metrics
 from algorithms.multistage.bit_planes import ComponentTable, features_of
 from algorithms.multistage.kernels import decisions
 from algorithms.multistage.kernels import scoring as kernels
 from framework.arrays import frozen
-from framework.bits import pack, popcount, words_for
 from framework.components import Components
 from framework.space import Partition
 from tests import oracles

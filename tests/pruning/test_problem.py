@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from algorithms.moves.bits import pack, unpack
 from algorithms.pruning import votes as kernels
 from algorithms.pruning.diversity import NAMES, Demand, demand_of, pair_table, weighted_pair_tables
 from algorithms.pruning.problem import PruningConfig, PruningProblem
 from algorithms.pruning.votes import VoteTable, Weights, weights_of
-from framework.bits import pack, unpack
 from framework.errors import InputError
 from framework.libraries.library import Library
 from tests.made_up_libraries import made_up

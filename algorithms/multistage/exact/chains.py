@@ -14,9 +14,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from algorithms.moves.bits import pack, unpack
 from algorithms.multistage.bit_planes import StageTables
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.bits import pack, unpack
 from framework.pareto import nondominated
 
 

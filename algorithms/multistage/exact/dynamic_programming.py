@@ -34,6 +34,7 @@ from typing import Literal
 
 import numpy as np
 
+from algorithms.moves.bits import unpack
 from algorithms.multistage.bit_planes import StageTables, longer
 from algorithms.multistage.exact.chains import ChainFront, Prices, RiskFront
 from algorithms.multistage.exact.dynamic_steps import (
@@ -50,7 +51,6 @@ from algorithms.multistage.exact.dynamic_steps import (
 )
 from algorithms.multistage.kernels.scoring import Rule
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
-from framework.bits import unpack
 from framework.pareto import nondominated
 
 STEP_SECONDS = 1.2e-7  # about what it takes to extend a state to a larger set

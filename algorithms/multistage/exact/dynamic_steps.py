@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from algorithms.moves.bits import popcount
 from framework.arrays import Array, IntArray, WordArray
-from framework.bits import popcount
 from framework.jit import copy, njit, njit_lean
 
 FULL_STATES, FULL_POINTS = -1, -2  # what expand() returns where memory has to grow

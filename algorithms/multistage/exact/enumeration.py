@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from algorithms.moves.bits import popcount
 from algorithms.multistage.bit_planes import StageTables
 from algorithms.multistage.exact.chains import ChainFront, Prices, surjections
 from framework.arrays import Array, IntArray, WordArray, frozen
-from framework.bits import popcount
 from framework.jit import copy, njit
 from framework.preparation import InProcess, Workforce
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from algorithms.moves.bits import popcount
 from framework.arrays import Array, BoolArray, IntArray, WordArray, frozen
-from framework.bits import popcount
 from framework.jit import copy, njit
 
 # columns of the counts that score() returns

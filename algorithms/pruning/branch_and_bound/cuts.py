@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from algorithms.moves.bits import pack, unpack
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.bits import pack, unpack
 
 
 @dataclass(frozen=True)

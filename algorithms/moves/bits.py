@@ -1,4 +1,4 @@
-"""Bits in words of 64, which kernels read."""
+"""Sets and masks as bits in words of 64, which kernels read."""
 
 from __future__ import annotations
 
