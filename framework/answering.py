@@ -195,9 +195,8 @@ class AnsweringProblem(Problem):
         largest = np.array([counts.argmax()])
         tested = self.constant("test")
         tested = None if tested is None else tested.take(largest)
-        label = str(records.classes[int(largest[0])])
-        searched = answers.take(largest)
-        return alternative_of("the largest class", [label], self.measures, searched, tested)
+        name, label = "the largest class", str(records.classes[int(largest[0])])
+        return alternative_of(name, [label], self.measures, answers.take(largest), tested)
 
 
 def alternative_of(
