@@ -66,7 +66,7 @@ def on_all_features(data: StageData, recipe: Recipe, classes: Sequence[Any]) -> 
             classifier = fitted(base, recipe, key, classes)
         except InputError:
             return None
-        P = np.concatenate([P, classifier.predict_proba(base.held.T)])
+        P = np.concatenate([P, classifier.predict_proba(base.held[:-1].T)])
     return P
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from algorithms.multistage.config import MultiStageConfig, MultiStageSettings
 from algorithms.multistage.decision import Confidences, StageDecision, decision_of
 from algorithms.multistage.kernels import decisions
-from algorithms.multistage.records import FeatureCosts, Fold, Source, StageData
+from algorithms.multistage.records import FeatureCosts, Fold, Source, StageData, with_intercept
 from framework.answers import Measure
 from framework.arrays import FloatArray, IntArray
 from framework.data.columns import is_numeric, to_numbers
@@ -322,9 +322,9 @@ def _encoded(
 
         folds_of(y, training if units is None else units[training])  # refuses too few of a class
     data = StageData(
-        design=np.ascontiguousarray(encoder.transform(records).T),
+        design=with_intercept(encoder.transform(records).T),
         y=y,
-        held=np.ascontiguousarray(encoder.transform(table.features.iloc[held]).T),
+        held=with_intercept(encoder.transform(table.features.iloc[held]).T),
         y_held=table.labels[held],
         n_validation=n_validation,
         first=np.concatenate([[0], np.cumsum([len(span) for span in encoder.spans])]),

@@ -596,7 +596,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         data = self.data
         # in a cross-validation the design already has all records of the search
         held = data.held[:, : 0 if data.folds else data.n_validation]
-        searched = np.concatenate([data.design, held], axis=1)
+        searched = np.concatenate([data.design, held], axis=1)[:-1]
         y = np.concatenate([data.y, data.y_held[: held.shape[1]]])
         encoded = Encoder.from_json(self.encoder).transform(frame)
         return record_codes(encoded, codes), record_codes(searched.T, y)

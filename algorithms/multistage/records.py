@@ -91,11 +91,12 @@ class StageData:
 
     Attributes
     ----------
-    design : float64 (D, training records)
-        One row per encoded column, so that sums over records run along memory.
+    design : float64 (D + 1, training records)
+        One row per encoded column, so that sums over records run along memory, and a last row of
+        ones, the intercept.
     y : int64 (training records,)
         Class codes.
-    held : float64 (D, validation + test records)
+    held : float64 (D + 1, validation + test records)
         In a cross-validation, the test records alone: the others are in the folds.
     y_held : int64
         Class codes of the records that are scored, then of the test records.
@@ -164,6 +165,11 @@ class StageData:
         of_records = 1.0 if self.sample_weights is None else self.sample_weights
         return frozen(each[self.y] * of_records)
 
+    @cached_property
+    def records(self) -> tuple[logistic.Records, logistic.Records]:
+        """The training records, and those of them that a fit begins with."""
+        return logistic.with_part(self.design, self.y, self.weights)
+
     def start(self, C: float) -> Start:
         """Return what fits on subsets of columns start from: the fit on all columns, made once.
 
@@ -171,13 +177,12 @@ class StageData:
         """
         if C not in self.logistic_fits.starts:
             basis, products = logistic.class_basis(len(self.thresholds)), np.zeros((0, 0))
-            theta = np.zeros((basis.shape[1], len(self.design) + 1))
+            theta = np.zeros((basis.shape[1], len(self.design)))
             along = products
             if theta.size <= MOST_COEFFICIENTS and self.weights.sum() > 0:
-                S = with_intercept(self.design)
-                if not logistic.fit(S, self.y, self.weights, basis, C, theta):
+                if not logistic.fit(self.design, self.y, self.weights, basis, C, theta):
                     theta[:] = 0.0
-                products = mean_products(S, self.weights)
+                products = mean_products(self.design, self.weights)
                 along = np.einsum("ab,jb->ja", products, theta)
             self.logistic_fits.starts[C] = Start(theta, products, along)
         return self.logistic_fits.starts[C]
@@ -249,8 +254,10 @@ class StageData:
 
 
 def with_intercept(columns: FloatArray) -> FloatArray:
-    """Return the design of a fit: the columns (d, N), and one of ones for the intercept."""
-    return np.concatenate([columns, np.ones((1, columns.shape[1]))])
+    """Return the columns (D, N) and, below them, a row of ones: the intercept."""
+    design = np.ones((len(columns) + 1, columns.shape[1]))
+    design[:-1] = columns
+    return design
 
 
 @dataclass(frozen=True)

@@ -226,11 +226,11 @@ def walk_held_records(model: Staged, data: StageData, recipe: Recipe) -> Walk:
         walk = walk_records(model, answers, data.y_held[:n], *about)
         walk = replace(walk, out_of_fold=True)
     else:
-        answers = answers_of(model, data.held[:, :n].T)
+        answers = answers_of(model, data.held[:-1, :n].T)
         walk = walk_records(model, answers, data.y_held[:n], *about)
     if data.n_test == 0:
         return walk
-    test = data.held[:, -data.n_test :].T
+    test = data.held[:-1, -data.n_test :].T
     unseen = walk_records(model, answers_of(model, test), data.y_held[n:], *about)
     return replace(walk, confusions={**walk.confusions, "test": unseen.confusions["validation"]})
 

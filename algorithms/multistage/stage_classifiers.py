@@ -19,7 +19,7 @@ import numpy as np
 from algorithms.moves.bits import pack, unpack, words_for
 from algorithms.multistage.bit_planes import features_of
 from algorithms.multistage.kernels import binary, decisions, logistic
-from algorithms.multistage.records import MOST_COEFFICIENTS, StageData, with_intercept
+from algorithms.multistage.records import MOST_COEFFICIENTS, StageData
 from framework.arrays import FloatArray, IntArray, WordArray
 from framework.components import BuildCost, Components
 from framework.errors import InputError
@@ -189,8 +189,8 @@ def fitted(data: StageData, recipe: Recipe, key: WordArray, classes: Sequence[An
 
 def _logistic(data: StageData, C: float, keys: WordArray, bits: WordArray) -> Components:
     basis = logistic.class_basis(len(data.thresholds))
-    models = np.zeros((len(keys), basis.shape[1], len(data.design) + 1))
-    training = logistic.Fit(data.design, data.y, data.weights, data.first, basis, C, data.start(C))
+    models = np.zeros((len(keys), basis.shape[1], len(data.design)))
+    training = logistic.Fit(*data.records, data.first, basis, C, data.start(C))
     decision = data.thresholds, data.positive, CONFIDENCE_SLACK, data.rule
     held = logistic.HeldOut(data.held, data.y_held, data.n_validation, *decision)
     ready = data.logistic_fits.fill(C, keys, models)
@@ -248,7 +248,8 @@ class _NotConvergedError(Exception):
 def _fit_logistic(data: StageData, C: float, folds: IntArray | None, columns: IntArray) -> Fitted:
     assert folds is not None  # without calibration, many are fitted at a time
     basis = logistic.class_basis(len(data.thresholds))
-    S, E = with_intercept(data.design[columns]), with_intercept(data.held[columns])
+    rows = [*columns, -1]
+    S, E = data.design[rows], data.held[rows]
     theta = np.zeros((basis.shape[1], len(S)))
     unseen, P = np.empty((len(basis), len(data.y))), np.empty((len(basis), len(data.y_held)))
     if not (
@@ -257,8 +258,8 @@ def _fit_logistic(data: StageData, C: float, folds: IntArray | None, columns: In
     ):
         raise _NotConvergedError
     logistic.probabilities(E, theta, basis, P)
-    model = np.zeros((len(theta), len(data.design) + 1))
-    model[:, [*columns, -1]] = theta
+    model = np.zeros((len(theta), len(data.design)))
+    model[:, rows] = theta
     return P.T, unseen.T, model.astype("<f8").tobytes()
 
 
@@ -431,7 +432,7 @@ def _subset(data: StageData, features: list[int], step: int) -> StageData:
     columns = columns_of(data.first, pack(np.isin(np.arange(data.n_features), features)))
 
     def part(design: FloatArray, records: Any) -> FloatArray:
-        return np.ascontiguousarray(design[np.ix_(columns, records)])
+        return np.ascontiguousarray(design[np.ix_([*columns, -1], records)])
 
     widths = np.diff(data.first)[features]
     return StageData(
@@ -451,5 +452,5 @@ def _subset(data: StageData, features: list[int], step: int) -> StageData:
 def _bytes_of_a_fit(data: StageData, kind: str) -> int:
     """Return the bytes of a fit: its columns, its probabilities and, if it has one, its Hessian."""
     classes, records = len(data.thresholds), len(data.y) + len(data.y_held)
-    newton = ((classes - 1) * (len(data.design) + 1)) ** 2 if kind == LOGISTIC_REGRESSION else 0
-    return 8 * (records * (len(data.design) + classes + 2) + newton)
+    newton = ((classes - 1) * len(data.design)) ** 2 if kind == LOGISTIC_REGRESSION else 0
+    return 8 * (records * (len(data.design) + classes + 1) + newton)

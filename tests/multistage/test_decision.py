@@ -45,7 +45,7 @@ def fitted(request):
 def walked(problem, x):
     """Return said, answered and paid of each validation record, by the deployed model."""
     model = problem.decode(x)
-    held = problem.data.held[:, : problem.data.n_validation].T
+    held = problem.data.held[:-1, : problem.data.n_validation].T
     errors, no_answer = model.decision_.errors, model.decision_.no_answer
     paid, loss = np.zeros(len(held)), np.zeros(len(held))
     for i, record in enumerate(held):
@@ -249,9 +249,9 @@ def test_class_weights_are_those_of_scikit_learn(weight, calibration):
     if weight != "balanced":
         weighed = {["ok", "sepsis", "shock"].index(label): w for label, w in weight.items()}
     theirs = LogisticRegression(solver="newton-cholesky", tol=1e-10, class_weight=weighed)
-    theirs.fit(problem.data.design.T, problem.data.y)
+    theirs.fit(problem.data.design[:-1].T, problem.data.y)
     ours = getattr(model.classifiers_[0], "base", model.classifiers_[0])
-    held = problem.data.held.T
+    held = problem.data.held[:-1].T
     assert np.allclose(ours.predict_proba(held), theirs.predict_proba(held), atol=1e-6)
 
 

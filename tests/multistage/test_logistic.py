@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from algorithms.multistage.kernels import binary, logistic, starts, sums
-from algorithms.multistage.records import StageData
+from algorithms.multistage.records import StageData, with_intercept
 from algorithms.multistage.stage_classifiers import Recipe, train
 from framework.arrays import frozen
 
@@ -146,13 +146,13 @@ def test_subsets_are_fitted_and_scored_each_alone(seed, classes, sets, n_validat
     bits = np.zeros((len(sets), 3, sum(words)), dtype=np.uint64)
     models = np.zeros((len(sets), classes - 1, X.shape[1] + 1))
     theta = scale * np.random.default_rng(seed).normal(size=models.shape[1:])
-    seen = frozen(np.ascontiguousarray(X[train].T)), frozen(y[train])  # types as in a search
     ones = frozen(np.ones(len(y[train])))
-    S = np.vstack([X[train].T, ones])
+    S = with_intercept(X[train].T)
     products = starts.mean_products(S, ones) if seed % 2 else np.empty((0, 0))
     start = starts.Start(theta, products, theta @ products if seed % 2 else products)
-    training = logistic.Fit(*seen, ones, frozen(first), basis, 1.0, start)
-    unseen = frozen(np.ascontiguousarray(X[held].T)), frozen(y[held])
+    records = logistic.with_part(S, y[train], ones)
+    training = logistic.Fit(*records, frozen(first), basis, 1.0, start)
+    unseen = frozen(with_intercept(X[held].T)), frozen(y[held])  # types as in a search
     scored = logistic.HeldOut(*unseen, n_validation, frozen(thresholds), 1, 1e-9)
     keys = np.array(sets, dtype=np.uint64)[:, None]
     ready = np.zeros(len(sets), dtype=bool)
@@ -240,9 +240,9 @@ def test_a_part_does_not_depend_on_the_parts_beside_it(classes):
 def stage_data(X, y, classes):
     """Return records of five features, 80 to train on and 70 held."""
     return StageData(
-        design=np.ascontiguousarray(X[:80, :5].T),
+        design=with_intercept(X[:80, :5].T),
         y=y[:80],
-        held=np.ascontiguousarray(X[80:, :5].T),
+        held=with_intercept(X[80:, :5].T),
         y_held=y[80:],
         n_validation=40,
         first=np.arange(6),

@@ -155,8 +155,8 @@ def test_hessians_that_stay_lead_where_full_steps_do(classes, C):
     for products in (NO_PRODUCTS, starts.mean_products(S, weights)):
         theta = np.zeros_like(twin)
         several = logistic._several(basis)
-        data = S, rows_of(S), frozen(y), frozen(weights)
-        assert logistic._fit(*data, several, C, products, theta)
+        records = logistic.with_part(S, y, weights)
+        assert logistic._fit(*records, rows_of(S), several, C, products, theta)
         np.testing.assert_allclose(theta, twin, rtol=0, atol=1e-9)
 
 

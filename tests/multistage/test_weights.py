@@ -98,7 +98,7 @@ def test_stages_are_trained_with_the_weights(file):
     model = problem.decode(x)
     frame = pd.read_csv(file)
     frame = frame[(frame["part"] == "train") & (frame["w"] > 0)]
-    design = problem.data.design.T
+    design = problem.data.design[:-1].T
     twin = LogisticRegression(tol=1e-10, max_iter=10_000)
     twin.fit(design, problem.data.y, sample_weight=frame["w"])
     (classifier,) = model.classifiers_

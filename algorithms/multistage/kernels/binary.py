@@ -87,9 +87,10 @@ def binary_newton(
     """
     d, n = len(rows), S.shape[1]
     slope, g, H = np.empty(n), np.empty(d), np.empty((d, d))
-    large, hessians, reused = n >= LARGE, 0, n >= LARGE or d > newton.FEW
-    estimated = reused and len(products) > 0  # the first Hessian, from the products
-    before, least, idle, pairs = np.inf, np.inf, 0, 0
+    large, hessians, reused = n >= LARGE, 0, d > newton.FEW
+    # the first Hessian, from the products
+    estimated = (large or reused) and len(products) > 0
+    before, least, idle, pairs, exact = np.inf, np.inf, 0, 0, 0
     step, last = np.empty(d), np.empty(d)
     steps, changes = np.empty((newton.MEMORY, d)), np.empty((newton.MEMORY, d))
     for _ in range(newton.MAX_ITERATIONS):
@@ -107,17 +108,21 @@ def binary_newton(
             else:
                 every = HESSIAN_PART if large and hessians == (1 if estimated else 0) else 1
                 _hessian(S, rows, slope, C, every, H)
+                exact = exact + 1 if every == 1 else 0
             hessians, pairs = hessians + 1, 0
             if not factor(H, d):
                 return False
         elif reused:
-            pairs = newton.add(steps, changes, pairs, step, last, g)
+            pairs, exact = newton.add(steps, changes, pairs, step, last, g), 0
+        lands = exact > 1 and newton.lands(worst, before, tolerance)
         before, least = worst, min(worst, least)
         copy(g, last)
         newton.direct(H, steps, changes, pairs, g)
         for a in range(d):
             step[a] = -g[a]
             theta[a] += step[a]
+        if lands:
+            return True
     return False
 
 

@@ -2,9 +2,10 @@
 
 The model is scikit-learn's ``LogisticRegression``: minimise ``C * sum of log losses + |W|^2 / 2``
 with an unpenalised intercept; sigmoid for two classes, softmax for more. Every fit ends when no
-component of the gradient of that sum exceeds 1e-9 (or what rounding leaves of it, where C times the
-number of records is in the millions), so that no prediction depends on where a solver stopped. A
-single fit starts at zero. One of many starts where the classifier on all columns lets expect its
+component of the gradient of that sum exceeds 1e-9, or 1e-12 for each record where there are more
+than a thousand, as the curvature of the sum grows with their number, too (or what rounding leaves of
+it, where C times the number of records is in the millions). No prediction depends on where a solver
+stopped. A single fit starts at zero. One of many starts where the classifier on all columns lets expect its
 end (see :mod:`~algorithms.multistage.kernels.starts`). Either way a fit depends only on its columns
 and the data, not on what was fitted before.
 
@@ -29,9 +30,10 @@ from algorithms.multistage.kernels.decisions import BY_CONFIDENCE, RiskRule, dec
 from algorithms.multistage.kernels.softmax import softmax, softmax_newton
 from algorithms.multistage.kernels.starts import Start, expected_start
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, frozen
-from framework.jit import copy, njit
+from framework.jit import njit
 
-GRADIENT_TOLERANCE = 1e-9
+GRADIENT_TOLERANCE = 1e-9  # with up to ``FEW_RECORDS``; of more, it grows with their number
+FEW_RECORDS = 1024.0
 ROUNDING = 2.0**-52
 START_PART = 16  # of ``LARGE`` records or more, one in so many is fitted first, to give a start
 
@@ -100,35 +102,59 @@ def fit(S: Array, y: Array, weights: Array, basis: FloatArray, C: float, theta: 
     -----
     O(iterations * free^2 * N d^2 / 2); four to six iterations are usual.
     """
-    data, unknown = (S, np.arange(len(S)), y, weights), np.empty((0, 0))
-    done = _fit(*data, _several(basis), C, unknown, theta)
-    return done or (len(basis) == 2 and _fit(*data, basis, C, unknown, theta))
+    records, rows = with_part(S, y, weights), np.arange(len(S))
+    unknown = np.empty((0, 0))
+    done = _fit(*records, rows, _several(basis), C, unknown, theta)
+    return done or (len(basis) == 2 and _fit(*records, rows, basis, C, unknown, theta))
+
+
+class Records(NamedTuple):
+    """The records of a fit.
+
+    Attributes
+    ----------
+    design : shape (D + 1, n)
+        The last row is all ones (the intercept).
+    y : shape (n,)
+        Class codes.
+    weights : shape (n,)
+        How much each record counts.
+    """
+
+    design: FloatArray
+    y: IntArray
+    weights: FloatArray
+
+
+def with_part(design: FloatArray, y: IntArray, weights: FloatArray) -> tuple[Records, Records]:
+    """Return records, and one in ``START_PART`` if there are ``LARGE`` of them, else all again."""
+    records = Records(frozen(design), frozen(y), frozen(weights))
+    if len(y) < LARGE:
+        return records, records
+    part = design[:, ::START_PART], y[::START_PART], weights[::START_PART]
+    return records, Records(*(frozen(np.ascontiguousarray(array)) for array in part))
 
 
 @njit
 def _fit(
-    S: Array,
+    records: Records,
+    part: Records,
     rows: Array,
-    y: Array,
-    weights: Array,
     basis: Array | None,
     C: float,
     products: Array,
     theta: Array,
 ) -> bool:
-    """Do as :func:`fit` does.
+    """Do as :func:`fit` does; ``part`` gives the start if it has fewer records.
 
     Two classes are fitted without a line search where ``basis`` is None, otherwise only with it.
     """
     # the loss is convex: a start decides how many steps a fit takes, not where they end
     done = False
-    for every in (START_PART, 1):
-        if every > 1 and len(y) < LARGE:
+    for every, (S, y, weights) in ((START_PART, part), (1, records)):
+        if every > 1 and len(part.y) == len(records.y):
             continue
-        part = slice(0, len(y), every)
-        few = S if every == 1 else np.ascontiguousarray(S[:, part])
-        classes, counts, strength = y[part].copy(), weights[part].copy(), C * every
-        warm = False
+        strength, warm = C * every, False
         for j in range(theta.shape[0]):
             for a in range(theta.shape[1]):
                 warm = warm or theta[j, a] != 0.0
@@ -140,12 +166,12 @@ def _fit(
                 continue
             if attempt > 0:
                 theta[:] = 0.0
-            tolerance = _tolerance(strength, counts)
+            tolerance = _tolerance(strength, weights)
             if basis is None:
-                setting = few, rows, classes, counts, strength, tolerance, products
+                setting = S, rows, y, weights, strength, tolerance, products
                 done = binary_newton(*setting, theta[0])
             else:
-                several = few, rows, classes, counts, basis, strength, tolerance, products
+                several = S, rows, y, weights, basis, strength, tolerance, products
                 done = softmax_newton(*several, theta, attempt == 2)
             if done:
                 break
@@ -157,7 +183,8 @@ def _tolerance(C: float, weights: Array) -> float:
     greatest = 0.0
     for weight in weights:
         greatest = max(greatest, weight)
-    return max(GRADIENT_TOLERANCE, ROUNDING * C * greatest * len(weights))
+    limit = GRADIENT_TOLERANCE * max(1.0, len(weights) / FEW_RECORDS)
+    return max(limit, ROUNDING * C * greatest * len(weights))
 
 
 def out_of_fold(
@@ -203,11 +230,9 @@ class Fit(NamedTuple):
 
     Attributes
     ----------
-    design : shape (D, training records)
-    y : shape (training records,)
-        Class codes.
-    weights : shape (training records,)
-        How much each record counts.
+    records : Records
+    part : Records
+        See :func:`with_part`.
     first : shape (n + 1,)
         Feature ``i`` has the rows ``first[i]`` to ``first[i + 1] - 1`` of the design.
     basis : shape (classes, free)
@@ -218,9 +243,8 @@ class Fit(NamedTuple):
         What the starting points are computed from.
     """
 
-    design: FloatArray
-    y: IntArray
-    weights: FloatArray
+    records: Records
+    part: Records
     first: IntArray
     basis: FloatArray
     C: float
@@ -232,7 +256,8 @@ class HeldOut(NamedTuple):
 
     Attributes
     ----------
-    design : shape (D, records)
+    design : shape (D + 1, records)
+        The last row is all ones (the intercept).
     y : shape (records,)
         Class codes.
     n_validation : int
@@ -307,19 +332,14 @@ def _fit_subsets(
     ready: BoolArray,
 ) -> IntArray:
     """Do as :func:`fit_subsets` does; ``rule`` is None where thresholds decide."""
-    first, cut = training.first, held.n_validation
-    n_features, n_columns = len(first) - 1, len(training.design)
+    first, cut, records = training.first, held.n_validation, training.records
+    n_features, n_columns = len(first) - 1, len(records.design) - 1
     k, free = training.basis.shape  # not that of ``basis``, which may be None
     n_held = held.design.shape[1]
     words = (cut + 63) // 64
     chosen = np.empty(n_columns + 1, dtype=np.int64)
-    S = np.ones((n_columns + 1, len(training.y)))
-    E = np.ones((n_columns + 1, n_held))
-    for a in range(n_columns):
-        copy(training.design[a], S[a])
-        copy(held.design[a], E[a])
-    strength = 0.0
-    for weight in training.weights:
+    products, strength = training.start.products, 0.0
+    for weight in records.weights:
         strength += training.C * weight
     failed = np.zeros(len(keys), dtype=np.int64)
     for m in range(len(keys)):
@@ -332,15 +352,14 @@ def _fit_subsets(
         chosen[d] = n_columns
         rows, P = chosen[: d + 1], np.empty((k, n_held))
         theta = expected_start(training.start, rows, k, strength)
-        data = S, rows, training.y, training.weights
         if ready[m]:
             for j in range(free):
                 for a in range(d + 1):
                     theta[j, a] = models[m, j, chosen[a]]
-        elif not _fit(*data, basis, training.C, training.start.products, theta):
+        elif not _fit(records, training.part, rows, basis, training.C, products, theta):
             failed[m] = 1
             continue
-        _probabilities(E, rows, theta, basis, P)
+        _probabilities(held.design, rows, theta, basis, P)
         limits, positive, slack = held.thresholds, held.positive, held.slack
         if rule is None:
             grid = held.rule.limits

@@ -19,6 +19,7 @@ MAX_ITERATIONS = 200
 REST = 0.5  # a Hessian stays while a step leaves at most this share of the gradient
 FEW = 12  # with so few coefficients a Hessian is as cheap as a gradient, so each step has its own
 PATIENCE = 4  # steps without a new least gradient: full steps may oscillate for ever
+CAUTION = 1000.0  # a gradient that is so much smaller than the tolerance need not be computed
 MEMORY = 16  # greatest number of steps that correct a Hessian
 
 
@@ -31,6 +32,17 @@ def is_due(reused: bool, hessians: int, worst: float, before: float) -> bool:
     ``before`` to ``worst``.
     """
     return not reused or hessians == 0 or worst > REST * before
+
+
+@njit
+def lands(worst: float, before: float, tolerance: float) -> bool:
+    """Return whether a step with a Hessian of its own surely makes the gradient small enough.
+
+    The step before it, with a Hessian of its own too, took the largest component of the gradient
+    from ``before`` to ``worst``. Newton's method converges quadratically, so that the next one is
+    about ``worst * (worst / before)^2``; here it may be ``CAUTION`` times that.
+    """
+    return CAUTION * worst * (worst / before) ** 2 < tolerance
 
 
 @njit
