@@ -2,12 +2,12 @@
 
 The model is scikit-learn's ``LogisticRegression``: minimise ``C * sum of log losses + |W|^2 / 2``
 with an unpenalised intercept; sigmoid for two classes, softmax for more. Every fit ends when no
-component of the gradient of that sum exceeds 1e-9, or 1e-12 for each record where there are more
-than a thousand, as the curvature of the sum grows with their number, too (or what rounding leaves of
-it, where C times the number of records is in the millions). No prediction depends on where a solver
-stopped. A single fit starts at zero. One of many starts where the classifier on all columns lets expect its
-end (see :mod:`~algorithms.multistage.kernels.starts`). Either way a fit depends only on its columns
-and the data, not on what was fitted before.
+component of the gradient of that sum exceeds 1e-9, or 1e-12 for each record if there are more than
+a thousand, as the curvature of the sum grows with their number (or what rounding leaves of it,
+where C times the number of records is in the millions). No prediction depends on where a solver
+stopped. A single fit starts at zero. One of many starts where the classifier on all columns lets
+expect its end (see :mod:`~algorithms.multistage.kernels.starts`). Either way a fit depends only on
+its columns and the data, not on what was fitted before.
 
 Two classes have a method of their own, :mod:`~algorithms.multistage.kernels.binary`, which takes
 half the exponentials of the general one, :mod:`~algorithms.multistage.kernels.softmax`.

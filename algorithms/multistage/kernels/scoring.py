@@ -15,6 +15,7 @@ from algorithms.moves.bits import popcount
 from framework.arrays import Array, BoolArray, IntArray, WordArray, frozen
 from framework.jit import copy, njit
 
+_BLOCK = 4096  # records whose answers are written at a time: a multiple of 64
 # columns of the counts that score() returns
 CONCLUSIVE, RIGHT, COST, POSITIVE, FALSE_POSITIVE, NEGATIVE, STAGES, FAILED, LOSS = range(9)
 
@@ -376,7 +377,7 @@ def record_answers(
         See :func:`score`.
     labels : numpy.ndarray of int64, shape (records,)
     names : numpy.ndarray of int16, shape (classes, 2^m)
-        The answer to a record, as a class, by its true class and by the number whose bits m planes
+        The class of the answer to a record, by its true class and by the number whose bits m planes
         have for it, the lowest bit first.
     first : int
         The first of these planes.
@@ -404,6 +405,15 @@ def record_answers(
     records = len(labels)
     words, outputs = (records + 63) // 64, bits.shape[1] if rule.items < 0 else rule.sure
     by_cost, last = rule.items >= 0 and not rule.last, first + _width(names.shape[1] - 1)
+    # the answer by true class, by the number in the planes and by whether there is an answer
+    size = 2 * names.shape[1]
+    called, row = np.full(len(names) * size, -1, dtype=np.int16), np.empty(records, dtype=np.uint64)
+    for label in range(len(names)):
+        called[label * size + size // 2 : (label + 1) * size] = names[label]
+    for i in range(records):
+        row[i] = labels[i] * size
+    said, reached = np.empty(_BLOCK, dtype=np.uint16), np.empty(_BLOCK, dtype=np.uint16)
+    flag, lanes = np.empty(_BLOCK, dtype=np.uint16), np.empty(_BLOCK // 8, dtype=np.uint64)
     codes = np.empty((n, records), dtype=np.int16)
     lost = np.empty((n, records if by_cost else 0), dtype=np.int64)
     stages, broken = np.empty(n, dtype=np.int64), np.zeros(n, dtype=np.bool_)
@@ -438,21 +448,23 @@ def record_answers(
                 for p in range(outputs):
                     answered = bits[component, p, first_word + w]
                     done[p, w] = (done[p, w] & ~leaving) | (answered & leaving)
-        for octet in range((records + 7) // 8):
-            said = _eight(done, first, last, octet)
-            answered = _eight(done, 0, 1, octet)
-            reached = _eight(entered, 0, width, octet)
-            for lane in range(min(8, records - 8 * octet)):
-                i = 8 * octet + lane
-                called = names[labels[i], _of_lane(said, lane)]
-                codes[r, i] = called if _of_lane(answered, lane) else -1
-                paid[r, i] = total[_of_lane(reached, lane)]
-                if by_cost:
-                    lost[r, i] = 0 if _of_lane(answered, lane) else rule.no_answer
-            for p in range(len(rule.weights) if by_cost else 0):
-                wrong = _eight(done, rule.errors + p, rule.errors + p + 1, octet)
-                for lane in range(min(8, records - 8 * octet)):
-                    lost[r, 8 * octet + lane] += rule.weights[p] * _of_lane(wrong, lane)
+        for start in range(0, records, _BLOCK):
+            stop = min(start + _BLOCK, records)
+            _numbers(done, 0, 1, start, lanes, flag)
+            _numbers(done, first, last, start, lanes, said)
+            _numbers(entered, 0, width, start, lanes, reached)
+            said_of, paid_of, row_of = codes[r, start:stop], paid[r, start:stop], row[start:stop]
+            for i in range(stop - start):
+                said_of[i] = called[row_of[i] + (said[i] + flag[i] * np.uint64(size // 2))]
+                paid_of[i] = total[reached[i]]
+            if by_cost:
+                lost_of = lost[r, start:stop]
+                for i in range(stop - start):
+                    lost_of[i] = 0 if flag[i] else rule.no_answer
+                for p in range(len(rule.weights)):
+                    _numbers(done, rule.errors + p, rule.errors + p + 1, start, lanes, flag)
+                    for i in range(stop - start):
+                        lost_of[i] += rule.weights[p] * np.int64(flag[i])
     return codes, lost, stages, broken
 
 
@@ -466,33 +478,28 @@ def _width(number: int) -> int:
 
 
 @njit
-def _eight(planes: WordArray, first: int, last: int, octet: int) -> tuple[np.uint64, np.uint64]:
-    """Return the numbers of eight records, whose bits are in at most 16 planes, the lowest first.
+def _numbers(
+    planes: WordArray, first: int, last: int, start: int, lanes: WordArray, numbers: Array
+) -> None:
+    """Fill ``numbers`` (records,) from ``start`` on; their bits are in planes, the lowest first.
 
-    Two words have eight lanes of 8 bits each: the lower 8 bits of the numbers, and the upper 8.
+    ``start`` is a multiple of 64, ``lanes`` (records / 8,) is scratch: the numbers of eight records
+    in the bytes of a word.
     """
-    w, shift = octet >> 3, np.uint64(8 * (octet & 7))
-    low = high = np.uint64(0)
-    for p in range(first, last):
-        byte = planes[p, w] >> shift & np.uint64(0xFF)
-        # copy the byte into all lanes, keep bit i in lane i, and move it to the lane's lowest bit
-        bits = byte * np.uint64(0x0101010101010101) & np.uint64(0x8040201008040201)
-        bits = (bits + np.uint64(0x7F7F7F7F7F7F7F7F)) >> np.uint64(7)
-        bits &= np.uint64(0x0101010101010101)
-        if p < first + 8:
-            low |= bits << np.uint64(p - first)
-        else:
-            high |= bits << np.uint64(p - first - 8)
-    return low, high
-
-
-@njit
-def _of_lane(eight: tuple[np.uint64, np.uint64], lane: int) -> int:
-    """Return the number of one of the eight records of :func:`_eight`."""
-    low, high = eight
-    shift = np.uint64(8 * lane)
-    byte = np.uint64(0xFF)
-    return np.int64((low >> shift & byte) | (high >> shift & byte) << np.uint64(8))  # type: ignore[return-value]
+    numbers[:] = 0
+    for low in range(first, last, 8):
+        lanes[:] = np.uint64(0)
+        for p in range(low, min(low + 8, last)):
+            place, octets = np.uint64(p - low), planes[p, start // 64 :].view(np.uint8)
+            for i in range(min(len(lanes), len(octets))):
+                # copy the byte into all lanes, keep bit i in lane i, move it to the lowest bit
+                bits = np.uint64(octets[i]) * np.uint64(0x0101010101010101)
+                bits &= np.uint64(0x8040201008040201)
+                bits = (bits + np.uint64(0x7F7F7F7F7F7F7F7F)) >> np.uint64(7)
+                lanes[i] |= (bits & np.uint64(0x0101010101010101)) << place
+        of_lanes = lanes.view(np.uint8)
+        for i in range(len(numbers)):
+            numbers[i] |= np.uint16(of_lanes[i]) << np.uint16(low - first)
 
 
 @njit
