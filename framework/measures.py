@@ -363,7 +363,7 @@ def rates(
     InputError
         A name or class is unknown, or a name lacks its class where no class is positive.
     """
-    labels, tables = [as_name(label) for label in classes], Tables(len(classes))
+    tables = Tables(len(classes))
 
     def measure(name: str, kind: str, code: int) -> Ratio | Matthews:
         if kind == MATTHEWS:
@@ -373,26 +373,22 @@ def rates(
         label = "" if code < 0 else repr(str(classes[code]))
         return tables.ratio(Metric(name, sense, text=text.format(label)), kind, code)
 
-    chosen = [measure(name, *_named(name, labels, positive, where)) for name in names]
+    chosen = [measure(name, *_named(name, classes, positive, where)) for name in names]
     if not subgroups:
         return tuple(chosen)
-    usual = ["coverage"] if abstains else []
-    usual += ["accuracy"]
+    usual = {"coverage": ("coverage", -1)} if abstains else {}
+    usual["accuracy"] = "accuracy", -1
     if positive >= 0:
-        usual += ["false_positive_rate", "false_negative_rate"]
+        usual |= {kind: (kind, positive) for kind in ("false_positive_rate", "false_negative_rate")}
     else:
-        usual += [f"recall:{label}" for label in labels]
-    compared: dict[str, Ratio | Matthews] = {}
-    for name in usual:
-        kind, _, label = name.partition(":")
-        code = labels.index(label) if label else positive if kind in _OF_CLASS else -1
-        compared[name] = measure(name, kind, code)
+        usual |= {f"recall:{name}": ("recall", k) for k, name in enumerate(_names(classes))}
+    compared = {name: measure(name, *rate) for name, rate in usual.items()}
     compared |= {rate.metric.name: rate for rate in chosen}
     differences = [_difference(rate) for rate in compared.values()]
     return (*chosen, *differences, *(_worst_subgroup(rate) for rate in compared.values()))
 
 
-def _named(name: str, labels: Sequence[str], positive: int, where: str) -> tuple[str, int]:
+def _named(name: str, classes: Sequence[Any], positive: int, where: str) -> tuple[str, int]:
     """Return the kind of a rate and the code of its class, -1 for none."""
     kind, _, label = name.partition(":")
     kinds = [*_OF_CLASS, MATTHEWS]
@@ -407,15 +403,16 @@ def _named(name: str, labels: Sequence[str], positive: int, where: str) -> tuple
         if positive < 0:
             raise InputError(
                 f"{where}: expected {kind}:CLASS, since no class is the positive one, found "
-                f"{name!r}; classes are {listed(labels)}"
+                f"{name!r}; classes are {listed(_names(classes))}"
             )
         return kind, positive
-    if as_name(label) not in labels:
+    labels = [*map(str, classes), *_names(classes)]
+    if label not in labels:
         raise InputError(
-            f"{where}: expected a class of the data ({listed(labels)}), found {name!r}"
+            f"{where}: expected a class of the data ({listed(_names(classes))}), found {name!r}"
             f"{nearest(label, labels)}"
         )
-    return kind, labels.index(as_name(label))
+    return kind, labels.index(label) % len(classes)
 
 
 def _difference(rate: Ratio | Matthews) -> BetweenSubgroups:
@@ -484,9 +481,10 @@ def each_once(
     return *measures, *(rate for rate in rates if rate.metric.name not in names)
 
 
-def as_name(label: Any) -> str:
-    """Return a class in the form that metric names use: conditions allow no spaces or <, >, =."""
-    return re.sub(r"[\s<>=,]+", "_", str(label))
+def _names(classes: Sequence[Any]) -> list[str]:
+    """Return the classes as metric names say them; those that would be equal get their number."""
+    names = [re.sub(r"[\s<>=,]+", "_", str(label)) for label in classes]
+    return [n if names.count(n) == 1 else f"{n}_{k}" for k, n in enumerate(names, start=1)]
 
 
 def _with(name: str, form: str) -> str:

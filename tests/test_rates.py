@@ -18,7 +18,7 @@ from framework.data.subgroups import Subgroups, subgroups_in
 from framework.errors import InputError
 from framework.experiment.config import check
 from framework.libraries.problem import subgroups_of
-from framework.measures import rates
+from framework.measures import Ratio, rates
 from tests.made_up_libraries import made_up
 from tests.multistage.data import genomes, problem_of
 
@@ -120,6 +120,13 @@ def test_what_cannot_be_a_rate_is_said():
     for name, text in cases.items():
         with pytest.raises(InputError, match=text):
             rates([name], LABELS)
+
+
+def test_classes_of_equal_names_are_told_apart():
+    measures = rates(["recall:>50K", "recall:_50K_1"], ["<=50K", ">50K"], subgroups=["f", "m"])
+    about = [list(rate.about) for rate in measures[:2] if isinstance(rate, Ratio)]
+    assert about == [[False, True], [True, False]]
+    assert len({measure.metric.name for measure in measures}) == len(measures)
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,9 @@ _OPERATORS: dict[str, Callable[[Array, float], Array]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
-_CONDITION = re.compile(r"\s*([^<>=\s]+)\s*(>=|<=|==|>|<)\s*([^<>=\s]+)\s*")
-_MARGIN = re.compile(r"\s*([^<>=\s]+)\s*=\s*([^\s%]+)\s*(%?)\s*")
+_METRIC = r"\s*([^<>=\s:]+(?::.*\S)?)\s*"  # what is behind a colon is the name of a class
+_CONDITION = re.compile(_METRIC + r"(>=|<=|==|>|<)\s*([^<>=\s]+)\s*")
+_MARGIN = re.compile(_METRIC + r"=\s*([^\s%=]+)\s*(%?)\s*")
 
 
 class Condition(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -200,12 +201,12 @@ class Choose:
 
 
 def _numbers(text: str | None, option: str, names: str) -> dict[str, float] | None:
-    """Return ``name=number,name=number`` as a mapping, None for None; raises InputError."""
+    """Return ``name=number,...`` as a mapping, None for None; a name may have commas and =."""
     if text is None:
         return None
     numbers = {}
-    for item in text.split(","):
-        name, _, value = item.partition("=")
+    for item in re.findall(r"(.+?=[^=,]*|.+)(?:,|$)", text) or [text]:
+        name, _, value = item.rpartition("=")
         try:
             numbers[name.strip()] = float(value)
         except ValueError:

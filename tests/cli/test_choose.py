@@ -88,6 +88,7 @@ def test_what_remains_wrong_is_said_beside_what_to_expect(problem, line, place, 
     [
         (["--where", "coverage"], "where: expected METRIC>=NUMBER"),
         (["--where", "coverrage>=0.5"], "did you mean 'coverage'?"),
+        (["--where", "recall:>50K, a>=0.5"], "found 'recall:>50K, a'"),
         (["--where", "coverage>=2"], "where coverage>=2: no solution is left"),
         (["--where", "test_accuracy>=0.5"], "expected a validation metric"),
         (["--best", "costs"], "did you mean 'cost'?"),

@@ -161,6 +161,7 @@ def test_other_shares_of_classes_weigh_what_was_counted_of_each(
     ("options", "sentence"),
     [
         (["--prices", "f9=1"], "prices: expected features (f"),
+        (["--prices", "f1=2,=a, b=1"], "found '=a, b'"),
         (["--prices", "f2=-1"], "prices: f2: expected a number from 0, found -1"),
         (["--prices", "f2=much"], "--prices: expected FEATURE=NUMBER, found 'f2=much'"),
         (["--costs", "9=1"], "costs: expected a class of the data"),
