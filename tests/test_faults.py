@@ -249,13 +249,18 @@ def is_worker(process):
         return False
 
 
+def started_on_ray(place, name, batches):
+    """Start the run with two workers; return its process once it has so many batches."""
+    words = ("run", "long.yaml", "--no-plots", "--out", name, "--workers", "2")
+    process = start(*words, cwd=place, env=ENV)
+    wait_for(process, place / name, batches)
+    return process
+
+
 @pytest.mark.slow
 def test_ray_workers_killed_and_then_the_driver(place, reference):
     name = "on ray"
-    process = start(
-        "run", "long.yaml", "--no-plots", "--out", name, "--workers", "2", cwd=place, env=ENV
-    )
-    wait_for(process, place / name, 3)
+    process = started_on_ray(place, name, 3)
     actors = ray_workers(process)
     assert actors
     actors[0].kill()
@@ -272,10 +277,7 @@ def test_ray_workers_killed_and_then_the_driver(place, reference):
 @pytest.mark.slow
 def test_a_ray_worker_killed(place, reference):
     name = "worker killed"
-    process = start(
-        "run", "long.yaml", "--no-plots", "--out", name, "--workers", "2", cwd=place, env=ENV
-    )
-    wait_for(process, place / name, 5)
+    process = started_on_ray(place, name, 5)
     ray_workers(process)[-1].kill()
     _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
@@ -288,10 +290,7 @@ def test_a_ray_worker_killed(place, reference):
 def test_a_server_of_ray_killed(place, reference, server):
     """Ray would end the process without a word, ten or sixty seconds later."""
     name = f"{server} killed"
-    process = start(
-        "run", "long.yaml", "--no-plots", "--out", name, "--workers", "2", cwd=place, env=ENV
-    )
-    wait_for(process, place / name, 2)
+    process = started_on_ray(place, name, 2)
     for child in psutil.Process(process.pid).children(recursive=True):
         if child.name() == server:
             child.kill()

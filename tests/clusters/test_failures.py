@@ -55,19 +55,26 @@ def hidden_by(folder: Path, room: str) -> tuple[str, ...]:
     return ("unshare", "-m", "sh", "-c", _HIDE % room, "sh", str(folder))
 
 
+def assert_done_by_a_later_node(
+    machines: Machines, shipped: ClusterConfig, workers: int, n: int
+) -> None:
+    """Check that a node which joins does the candidates on which the first one fails."""
+    X = genomes(n)
+    with evaluator_on(machines, Needy(seconds=0.05), workers, shipped) as evaluator:
+        wait_for_nodes(2)
+        machines.join(1)
+        wait_for_nodes(3)
+        evaluator.submit(np.arange(n), X)
+        batch = rest(evaluator, [], n)
+        assert evaluator.incidents()["environment_failures"] >= 1
+    assert_same(batch, score(X))
+
+
 def test_a_node_that_lacks_a_library(
     machines: Machines, shipped: ClusterConfig, lame: Path
 ) -> None:
     machines.join(2, python=lame)
-    X = genomes(80)
-    with evaluator_on(machines, Needy(seconds=0.05), 3, shipped) as evaluator:
-        wait_for_nodes(2)
-        machines.join(1)
-        wait_for_nodes(3)
-        evaluator.submit(np.arange(80), X)
-        batch = rest(evaluator, [], 80)
-        assert evaluator.incidents()["environment_failures"] >= 1
-    assert_same(batch, score(X))
+    assert_done_by_a_later_node(machines, shipped, 3, 80)
 
 
 def test_where_every_node_lacks_it(machines: Machines, shipped: ClusterConfig, lame: Path) -> None:
@@ -132,15 +139,7 @@ def test_rows_at_a_full_disk(
     machines: Machines, shipped: ClusterConfig, full: tuple[str, ...]
 ) -> None:
     machines.join(1, prefix=full)
-    X = genomes(40)
-    with evaluator_on(machines, Needy(seconds=0.05), 2, shipped) as evaluator:
-        wait_for_nodes(2)
-        machines.join(1)
-        wait_for_nodes(3)
-        evaluator.submit(np.arange(40), X)
-        batch = rest(evaluator, [], 40)
-        assert evaluator.incidents()["environment_failures"] >= 1
-    assert_same(batch, score(X))
+    assert_done_by_a_later_node(machines, shipped, 2, 40)
 
 
 @pytest.mark.parametrize(("command", "config"), [("sweep", SWEPT), ("experiment", COMPARED)])

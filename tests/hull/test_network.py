@@ -82,6 +82,15 @@ def loss(records, positive, weights, biases, sizes):
     return (np.logaddexp(0, values) - targets * values).sum()
 
 
+def step_of(parameters, p, cost):
+    """Return Adam's first step of one parameter, by finite differences of the cost."""
+    high, low = parameters.copy(), parameters.copy()
+    high[p] += 1e-5
+    low[p] -= 1e-5
+    slope = (cost(high) - cost(low)) / 2e-5 / 6
+    return -0.01 * slope / (abs(slope) + 1e-8)
+
+
 def test_a_step_of_training_is_adams_on_the_slope():
     """One step moves each weight by rate x slope / (|slope| + 1e-8), by finite differences."""
     sizes, weights, biases = a_network(0, (4, 3, 5, 2))
@@ -93,23 +102,10 @@ def test_a_step_of_training_is_adams_on_the_slope():
     new, new_biases = weights.copy(), biases.copy()
     kernels.train(records, positive, new, new_biases, sizes, mask, np.arange(6)[None], 6, 0.01)
     for p in range(len(weights)):
-        high, low = used.copy(), used.copy()
-        high[p] += 1e-5
-        low[p] -= 1e-5
-        slope = loss(records, positive, high, biases, sizes) - loss(
-            records, positive, low, biases, sizes
-        )
-        slope = slope / 2e-5 / 6 * mask[p]
-        assert new[p] - weights[p] == pytest.approx(-0.01 * slope / (abs(slope) + 1e-8), abs=1e-5)
+        step = mask[p] * step_of(used, p, lambda w: loss(records, positive, w, biases, sizes))
+        assert new[p] - weights[p] == pytest.approx(step, abs=1e-5)
     for p in range(len(biases)):
-        high, low = biases.copy(), biases.copy()
-        high[p] += 1e-5
-        low[p] -= 1e-5
-        slope = loss(records, positive, used, high, sizes) - loss(
-            records, positive, used, low, sizes
-        )
-        slope /= 2e-5 * 6
-        step = -0.01 * slope / (abs(slope) + 1e-8)
+        step = step_of(biases, p, lambda b: loss(records, positive, used, b, sizes))
         assert new_biases[p] - biases[p] == pytest.approx(step, abs=1e-5)
 
 

@@ -17,20 +17,16 @@ from tests.trust.fitted_models import CLASSES, VALUES, fitted, records, selected
 from tests.trust.forging import dict_node, forged, node_of, plain_node, tuple_node, with_attribute
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_classifiers_come_back(name):
+@pytest.mark.parametrize(
+    ("models", "method", "name"),
+    [(CLASSES, "predict_proba", name) for name in CLASSES]
+    + [(VALUES, "predict", name) for name in VALUES],
+)
+def test_models_come_back(models, method, name):
     X, _ = records()
-    model = fitted(CLASSES, name)
+    model = fitted(models, name)
     again = load_estimator(dump_estimator(model, name), name)
-    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
-
-
-@pytest.mark.parametrize("name", VALUES)
-def test_regressors_come_back(name):
-    X, _ = records()
-    model = fitted(VALUES, name)
-    again = load_estimator(dump_estimator(model, name), name)
-    assert np.array_equal(again.predict(X), model.predict(X))
+    assert np.array_equal(getattr(again, method)(X), getattr(model, method)(X))
 
 
 def call(type_name, *args):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import resource
 import shutil
 import subprocess
@@ -25,9 +24,9 @@ import pytest
 
 from tests.command import PROGRAM, run_program
 from tests.trust.conftest import CONFIG
+from tests.trust.watch import environment_of
 from tracking.mlflow_log import store
 
-WATCHING = Path(__file__).with_name("watching")
 SECRETS = ("t0ken", "us3r", "passw0rd", "dXMzcjpwYXNzdzByZA", "fr0mfile", "ZnIwbWZpbGU")
 
 
@@ -165,29 +164,17 @@ def place(tmp_path: Path) -> Path:
 
 def command(place: Path, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
     """Run the installed command, watched, with all that MLflow would send in its environment."""
-    may = [place / name for name in ("work", "sent", "config", "cache", "tmp", "out")]
-    environment = {
-        **{k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW", "PARETOLAB"))},
-        "HOME": str(place / "home"),
-        "XDG_CONFIG_HOME": str(place / "config"),
-        "XDG_CACHE_HOME": str(place / "cache"),
-        "MPLCONFIGDIR": str(place / "cache"),
-        "TMPDIR": str(place / "tmp"),
-        "MLFLOW_TRACKING_TOKEN": "t0ken",
+    variables = {
         "MLFLOW_TRACKING_USERNAME": "us3r",
         "MLFLOW_TRACKING_PASSWORD": "passw0rd",
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
-        "PYTHONPATH": str(WATCHING),
-        "WATCH_FILE": str(place / "effects"),
-        "WATCH_MAY": ":".join(map(str, may)),
         "WATCH_SENT": str(place / "sent"),
         "WATCH_SECRET": str(place / "none"),
-        **more,
     }
     return run_program(
         [sys.executable, str(PROGRAM), *map(str, arguments)],
         cwd=place / "work",
-        env=environment,
+        env=environment_of(place, ("work", "sent", "out"), **variables | more),
         timeout=120,
     )
 

@@ -23,6 +23,23 @@ TABLE = "a,b,target\n" + "".join(f"{i % 7},{i % 5},{i % 2}\n" for i in range(60)
 EVIL = "import os, sys\nopen('forged', 'w').close()\nos.system('touch forged')\n"
 
 
+def environment_of(base: Path, may: Sequence[str], **more: str) -> dict[str, str]:
+    """Return the variables of a watched command, whose folders, also those it may use, are here."""
+    return {
+        **{k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW", "PARETOLAB"))},
+        "HOME": str(base / "home"),
+        "XDG_CONFIG_HOME": str(base / "config"),
+        "XDG_CACHE_HOME": str(base / "cache"),
+        "MPLCONFIGDIR": str(base / "cache"),
+        "TMPDIR": str(base / "tmp"),
+        "MLFLOW_TRACKING_TOKEN": "t0ken",
+        "PYTHONPATH": str(WATCHING),
+        "WATCH_FILE": str(base / "effects"),
+        "WATCH_MAY": ":".join(str(base / name) for name in (*may, "config", "cache", "tmp")),
+        **more,
+    }
+
+
 class Said(NamedTuple):
     """What a command did: exit code, what it printed, and its effects beyond its folders."""
 
@@ -47,23 +64,15 @@ class Watched:
         for name in ("numba", "sklearn", "pandas", "evil", "optuna", "mlflow", "sitecustomize"):
             for folder in ("work", "received"):
                 (base / folder / f"{name}.py").write_text(EVIL)
-        may = [base / name for name in ("work", "received", "config", "cache", "tmp")]
-        self.environment = {
-            **{k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW", "PARETOLAB"))},
-            "HOME": str(base / "home"),
-            "XDG_CONFIG_HOME": str(base / "config"),
-            "XDG_CACHE_HOME": str(base / "cache"),
-            "MPLCONFIGDIR": str(base / "cache"),
-            "TMPDIR": str(base / "tmp"),
-            "RAY_TMPDIR": "/tmp",  # names of its sockets are short
-            "A_SECRET": "s3cret",
-            "MLFLOW_TRACKING_TOKEN": "t0ken",
-            "PYTHONPATH": f"{WATCHING}:{base / 'packages'}",
-            "WATCH_FILE": str(base / "effects"),
-            "WATCH_MAY": ":".join(map(str, may)),
-            "WATCH_SENT": f"{base / 'received'}:{base / 'work'}:{base / 'packages'}",
-            "WATCH_SECRET": str(base / "home"),
-        }
+        self.environment = environment_of(
+            base,
+            ("work", "received"),
+            RAY_TMPDIR="/tmp",  # names of its sockets are short
+            A_SECRET="s3cret",
+            PYTHONPATH=f"{WATCHING}:{base / 'packages'}",
+            WATCH_SENT=f"{base / 'received'}:{base / 'work'}:{base / 'packages'}",
+            WATCH_SECRET=str(base / "home"),
+        )
         self._process = subprocess.Popen(
             [sys.executable, "-P", str(ROOT / "tests" / "trust" / "watched.py")],
             env=self.environment,
