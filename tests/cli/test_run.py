@@ -16,6 +16,12 @@ from tests.command import rows, small, write
 from tracking.mlflow_log.run_content import end_metrics
 
 
+def run_small(command, out, *settings, **more):
+    """Run the small configuration into a directory, with keys set and no pictures."""
+    words = [word for setting in settings for word in ("--set", setting)]
+    return command("run", "small.yaml", "--out", out, "--no-plots", *words, **more)
+
+
 def test_run_says_what_it_did_and_what_to_do_next(finished):
     assert "evaluated in this process" in finished.err
     assert "gen 4 " in finished.err
@@ -98,7 +104,7 @@ def test_summary(finished):
 
 
 def test_the_same_run_again_has_the_same_front_to_the_bit(finished, command, place):
-    again = command("run", "small.yaml", "--out", "again", "--no-plots")
+    again = run_small(command, "again")
     assert again.code == 0
     assert front_of(place / "again") == front_of(finished.dir)
     assert (place / "again" / "model").is_dir()
@@ -108,9 +114,7 @@ def test_the_same_run_again_has_the_same_front_to_the_bit(finished, command, pla
 
 @pytest.mark.slow
 def test_the_same_run_without_a_cache_has_the_same_front(finished, command, place):
-    cold = command(
-        "run", "small.yaml", "--out", "cold", "--no-plots", env={"PARETOLAB_CACHE": "off"}
-    )
+    cold = run_small(command, "cold", env={"PARETOLAB_CACHE": "off"})
     assert cold.code == 0
     assert front_of(place / "cold") == front_of(finished.dir)
 
@@ -124,16 +128,7 @@ def test_another_seed_is_another_run(finished, command, place):
 
 
 def test_ray_workers_find_the_same_front(finished, command, place):
-    done = command(
-        "run",
-        "small.yaml",
-        "--out",
-        "ray",
-        "--no-plots",
-        "--workers",
-        "2",
-        env={"PARETOLAB_CACHE": "off"},
-    )
+    done = run_small(command, "ray", "workers=2", env={"PARETOLAB_CACHE": "off"})
     assert done.code == 0, done.err
     assert "evaluated by Ray" in done.err
     assert front_of(place / "ray") == front_of(finished.dir)
@@ -157,16 +152,11 @@ def test_without_out_runs_are_numbered(command, place):
 
 @pytest.mark.slow
 def test_set_reaches_into_sections_and_lists(command, place):
-    done = command(
-        "run",
-        "small.yaml",
-        "--out",
+    done = run_small(
+        command,
         "set",
-        "--set",
         "budget.generations=1",
-        "--set",
         "objectives.2.sense=max",
-        "--set",
         "constraints=[{metric: cost, at_least: 3}]",
     )
     assert done.code == 0
@@ -177,14 +167,10 @@ def test_set_reaches_into_sections_and_lists(command, place):
 
 
 def test_a_front_without_a_feasible_row_is_empty(command, place):
-    done = command(
-        "run",
-        "small.yaml",
-        "--out",
+    done = run_small(
+        command,
         "infeasible",
-        "--set",
         "budget.generations=1",
-        "--set",
         "constraints=[{metric: cost, at_most: 0.001}]",
     )
     assert done.code == 3
@@ -197,15 +183,10 @@ def test_a_front_without_a_feasible_row_is_empty(command, place):
 
 
 def test_a_run_all_of_whose_rows_failed_is_code_3_and_says_why(command, place):
-    done = command(
-        "run",
-        "small.yaml",
-        "--out",
+    done = run_small(
+        command,
         "all failed",
-        "--no-plots",
-        "--set",
         "budget.generations=0",
-        "--set",
         "problem.classifier={kind: k_neighbors, n_neighbors: 1000}",
     )
     assert done.code == 3
@@ -236,14 +217,10 @@ def test_resume_remembers_that_nothing_is_logged(command, place):
 
 @pytest.mark.slow
 def test_too_many_failed_rows_are_code_3(command, place):
-    done = command(
-        "run",
-        "small.yaml",
-        "--out",
+    done = run_small(
+        command,
         "failing",
-        "--set",
         "algorithm.population=60",
-        "--set",
         "problem.classifier={kind: k_neighbors, n_neighbors: 1000}",
     )
     assert done.code == 3
@@ -257,9 +234,7 @@ def test_too_many_failed_rows_are_code_3(command, place):
 
 @pytest.mark.slow
 def test_resume_goes_on_where_more_budget_is_given(finished, command, place):
-    short = command(
-        "run", "small.yaml", "--out", "short", "--no-plots", "--set", "budget.generations=2"
-    )
+    short = run_small(command, "short", "budget.generations=2")
     assert short.code == 0
     before = rows(place / "short" / "journal.bin")
     more = command("resume", "short", "--no-plots", "--set", "budget.generations=4")

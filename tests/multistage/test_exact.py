@@ -83,6 +83,16 @@ def shared(data, costs):
     return prices(costs, of, once, of_stage), panels, of_stage
 
 
+def with_chains(seed, n, records, rate, data, least=1):
+    """Return made-up tables, up to how many stages, their prices, and all chains of the oracle."""
+    k, costs = data.draw(st.integers(min(n, least), n)), np.arange(n) % 3
+    tables = made_up(seed, n, records, rate)
+    price, *together = shared(data, costs)
+    genomes = oracles.ordered_partitions(n, k)
+    chains = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), *together)
+    return tables, k, price, chains
+
+
 SMALL = (
     st.integers(0, 10_000),
     st.integers(1, 5),
@@ -94,11 +104,7 @@ SMALL = (
 
 @given(*SMALL)
 def test_enumeration_knows_the_least_cost_of_each_pair_and_how_often(seed, n, records, rate, data):
-    k, costs = data.draw(st.integers(1, n)), np.arange(n) % 3
-    tables = made_up(seed, n, records, rate)
-    price, *together = shared(data, costs)
-    genomes = oracles.ordered_partitions(n, k)
-    chains = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), *together)
+    tables, k, price, chains = with_chains(seed, n, records, rate, data)
     found = enumerate_chains(tables, price, k)
     vectors = vectors_of(found)
     least = {}
@@ -113,11 +119,7 @@ def test_enumeration_knows_the_least_cost_of_each_pair_and_how_often(seed, n, re
 
 @given(*SMALL)
 def test_programme_finds_the_front_of_the_oracle(seed, n, records, rate, data):
-    k, costs = data.draw(st.integers(min(n, 2), n)), np.arange(n) % 3
-    tables = made_up(seed, n, records, rate)
-    price, *together = shared(data, costs)
-    genomes = oracles.ordered_partitions(n, k)
-    chains = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), *together)
+    tables, k, price, chains = with_chains(seed, n, records, rate, data, least=2)
     known = first_guess(tables, price)
     found = dynamic_programming.front_of_chains(tables, price, k, known, Limits(100_000)).front
     vectors = vectors_of(found)

@@ -31,14 +31,13 @@ from tests import oracles
 from tests.conftest import multistage, roles_of
 from tests.multistage.test_exact import (
     SMALL,
-    answers_of,
     first_guess,
     front_of,
     losses_of,
     made_up,
-    shared,
     three,
     vectors_of,
+    with_chains,
 )
 
 
@@ -69,11 +68,7 @@ def test_pieces_depend_on_the_size_alone_and_none_is_large():
 
 @given(*SMALL)
 def test_bounds_hold_the_front_between_them(seed, n, records, rate, data):
-    k, costs = data.draw(st.integers(min(n, 2), n)), np.arange(n) % 3
-    tables = made_up(seed, n, records, rate)
-    price, *together = shared(data, costs)
-    genomes = oracles.ordered_partitions(n, k)
-    chains = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), *together)
+    tables, k, price, chains = with_chains(seed, n, records, rate, data, least=2)
     limits = Limits(100_000, data.draw(st.integers(0, 60)))
     outcome = dynamic_programming.front_of_chains(
         hard_first(tables), price, k, first_guess(tables, price), limits, bounds=True

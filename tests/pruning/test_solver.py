@@ -48,7 +48,7 @@ def every_ensemble(k: int):
     return np.array(list(itertools.product([0, 1], repeat=k)))[1:]
 
 
-def brute_force(votes, y, weights, allowed=lambda x: True, majority=False, cap=np.inf):
+def brute_force(votes, y, weights, allowed=lambda x: True, majority=False, caps=()):
     """Return the greatest weighted sum over all members and thresholds, by counting records."""
     best = -np.inf
     for x in every_ensemble(len(votes)):
@@ -63,7 +63,7 @@ def brute_force(votes, y, weights, allowed=lambda x: True, majority=False, cap=n
                 (~called & ~y).sum(),
                 (called & ~y).sum(),
             ]
-            if cells[3] <= cap:
+            if all(np.dot(cap.weights, cells) <= cap.limit for cap in caps):
                 best = max(best, float(np.dot(weights, cells)))
     return best
 
@@ -144,7 +144,8 @@ def test_demands_are_kept_to(k, n, seed, majority):
 def test_a_cap_on_false_positives_is_kept(k, n, seed, majority):
     votes, y = pool(k, n, seed)
     for cap in (0, 1, int((~y).sum()) // 3):
-        best = brute_force(votes, y, Weights(1, 0, 0, 0), majority=majority, cap=cap)
+        caps = [Cap(Weights(0, 0, 0, 1), cap)]
+        best = brute_force(votes, y, Weights(1, 0, 0, 0), majority=majority, caps=caps)
         instance = Instance.with_cap(VoteTable.of(votes, y), cap, Requirements(majority))
         solver, bounds = solved(instance)
         if best == -np.inf:
@@ -178,25 +179,14 @@ def some_demands(votes, y, rng):
 
 def best_by_counting(votes, y, weights, must):
     """Return the greatest weighted sum of all that meets the requirements, by counting records."""
-    best = -np.inf
-    for x in every_ensemble(len(votes)):
-        if not must.fewest <= x.sum() <= must.max_members or any(
-            sum(c for c, m in zip(costs, x, strict=True) if m) > limit
+
+    def allowed(x):
+        return must.fewest <= x.sum() <= must.max_members and all(
+            sum(c for c, m in zip(costs, x, strict=True) if m) <= limit
             for costs, limit in must.budgets
-        ):
-            continue
-        counted = votes[x == 1].sum(axis=0)
-        for threshold in [x.sum() // 2] if must.majority else range(len(votes) + 1):
-            called = counted > threshold
-            cells = (
-                (called & y).sum(),
-                (~called & y).sum(),
-                (~called & ~y).sum(),
-                (called & ~y).sum(),
-            )
-            if all(np.dot(cap.weights, cells) <= cap.limit for cap in must.caps):
-                best = max(best, float(np.dot(weights, cells)))
-    return best
+        )
+
+    return brute_force(votes, y, weights, allowed, must.majority, must.caps)
 
 
 @examples(60)
