@@ -91,8 +91,7 @@ class Unfit(InputError):
 
 
 DAMAGED = (
-    KeyError,
-    IndexError,
+    LookupError,
     TypeError,
     ValueError,
     AttributeError,

@@ -10,7 +10,7 @@ from framework import registry
 from framework.cli.arguments import program
 from framework.cli.results import Result, json_argument
 from framework.errors import InputError, damaged
-from framework.experiment.config import load_config, read_yaml
+from framework.experiment.config import load_config, override, read_yaml
 from framework.experiment.run_dir import RunDir
 from framework.security import (
     TRACKING,
@@ -85,6 +85,7 @@ def effects_of(
     directory = path.is_dir()
     file = RunDir.existing(path).config_file if directory else path
     raw = read_yaml(file)
+    override(raw, overrides or [])
     with received(path, overrides or [], raw, decide=False, asks=not trusting) as received_file:
         grid = RunDir(path).experiment_file if directory else file
         if "experiment" in raw or (directory and grid.is_file()):

@@ -29,7 +29,7 @@ from pydantic import (
 )
 
 from framework import registry
-from framework.errors import InputError
+from framework.errors import InputError, command
 from framework.experiment.options import AlgorithmOptions, Options, ProblemOptions
 from framework.parallel.config import ClusterConfig
 from framework.roles import Constraint, Objective
@@ -212,11 +212,10 @@ def load_config(
     """
     path = Path(path)
     raw = read_yaml(path)
-    for name, article in (("sweep", "a"), ("experiment", "an")):
-        if name in raw:
-            raise InputError(
-                f"{path}: expected a run, found {article} {name}; use `paretolab {name} {path}`"
-            )
+    others = ("a sweep", "sweep"), ("an experiment", "experiment"), ("a library", "library build")
+    for name, verb in others:
+        if name.split()[1] in raw:
+            raise InputError(f"{path}: expected a run, found {name}; use {command(verb, path)}")
     override(raw, overrides)
     raw |= {key: value for key, value in top_level.items() if value is not None}
     with received(path, overrides, raw):

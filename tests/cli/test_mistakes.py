@@ -116,6 +116,7 @@ def test_several_mistakes_are_named_at_once(place):
         (b"", "bad.yaml: expected keys and values, found nothing"),
         (b"\xff\xfe\x00", "bad.yaml"),
         (b"sweep: {}", "bad.yaml: expected a run, found a sweep; use `paretolab sweep bad.yaml`"),
+        (b"library: {}", "expected a run, found a library; use `paretolab library build bad.yaml`"),
         (b"name: !!python/object/apply:os.system ['echo']", "bad.yaml (line 1, column 7): expect"),
     ],
     ids=str,

@@ -65,7 +65,10 @@ def test_a_host_is_refused_until_it_is_granted(tmp_path, capsys):
     assert (
         main(["check", file, "--allow", "host=evil.example", "--allow", "variable=A_SECRET"]) == 0
     )
-    assert "(granted)" in capsys.readouterr().out
+    plain = configured(tmp_path / "plain")
+    assert main(["check", plain, "--set", "tracking={uri: http://host.example}"]) == 0
+    shown = capsys.readouterr().out
+    assert ("(granted)" in shown, "NOT granted" in shown) == (True, False)
     assert refused(capsys, "check", file)[0] == 2  # an option is for one command
 
 

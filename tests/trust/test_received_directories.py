@@ -114,11 +114,19 @@ def test_the_database_of_a_sweep_is_no_link(made, tmp_path, capsys):
     assert other.read_bytes() == before
 
 
-@pytest.mark.parametrize("table", ["studies", "trial_values"])
-def test_a_study_without_its_rows_ends_in_a_sentence(table, made, tmp_path, capsys):
+@pytest.mark.parametrize(
+    "change",
+    [
+        "delete from studies",
+        "delete from trial_values",
+        "update trials set state = 'x'",
+        "update trials set number = number + 1",
+    ],
+)
+def test_a_forged_study_ends_in_a_sentence(change, made, tmp_path, capsys):
     shutil.copytree(made["sweep"], tmp_path / "sweep")
     with closing(sqlite3.connect(tmp_path / "sweep" / "optuna.db")) as database, database:
-        database.execute(f"delete from {table}")
+        database.execute(change)
     code, text = said(capsys, "resume", str(tmp_path / "sweep"), "--quiet")
     assert (code, "optuna.db: expected the study of a sweep, found it damaged" in text) == (2, True)
 

@@ -277,8 +277,10 @@ def _open(plan: SweepPlan, storage: optuna.storages.BaseStorage, name: str) -> S
         study.set_user_attr(_IDENTITY, identity)
     elif stored != identity:
         raise InputError(_difference(stored, identity))
-    copy = optuna.create_study(directions=directions(plan))
-    copy.add_trials(study.get_trials(deepcopy=False))  # which refuses those that are forged
+    trials = study.get_trials(deepcopy=False)
+    optuna.create_study(directions=directions(plan)).add_trials(trials)  # refuses forged ones
+    if [trial.number for trial in trials] != [*range(len(trials))]:
+        raise ValueError("trials are not numbered one after the other")
     return SweepStudy(plan, study, storage)
 
 
