@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -184,7 +184,7 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         costs: Mapping[str, Cost] | None = None,
         encoder: Encoder | None = None,
         cases: Sequence[Mapping[str, Any]] = (),
-    ) -> CascadeClassifier:
+    ) -> Self:
         """Return a cascade of fitted models, without training.
 
         Raises
@@ -198,7 +198,6 @@ class CascadeClassifier(WeightedEnsembleClassifier):
                 f"{', '.join(models)}"
             )
         made = cls.from_fitted(models, np.ones(len(models)), classes, costs=costs, encoder=encoder)
-        assert isinstance(made, cls)
         made._take(policy, cases)
         return made
 

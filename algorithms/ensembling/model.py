@@ -6,7 +6,7 @@ In files, each member is a ``.skops`` in a separate folder.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -334,7 +334,7 @@ class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ig
         *,
         costs: Mapping[str, Cost] | None = None,
         encoder: Encoder | None = None,
-    ) -> WeightedEnsembleClassifier:
+    ) -> Self:
         """Return an ensemble of fitted models, without training.
 
         Parameters
@@ -428,7 +428,7 @@ class WeightedEnsembleRegressor(RegressorMixin, WeightedEnsemble):  # type: igno
         *,
         costs: Mapping[str, Cost] | None = None,
         encoder: Encoder | None = None,
-    ) -> WeightedEnsembleRegressor:
+    ) -> Self:
         """Return an ensemble of fitted models; see the classifier's method."""
         ensemble = cls()
         ensemble._adopt(models, weights, costs, encoder)

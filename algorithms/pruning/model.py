@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -88,7 +88,7 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
         positive: int = 1,
         costs: Mapping[str, Cost] | None = None,
         encoder: Encoder | None = None,
-    ) -> PrunedVotingClassifier:
+    ) -> Self:
         """Return an ensemble of fitted classifiers, without training.
 
         Parameters
@@ -112,7 +112,6 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
         ensemble = cls.from_fitted(
             models, np.ones(len(models)), classes, costs=costs, encoder=encoder
         )
-        assert isinstance(ensemble, cls)
         ensemble._vote(threshold, positive)
         return ensemble
 
