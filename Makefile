@@ -94,7 +94,8 @@ clean:
 	rm -rf framework/compiled
 	find framework algorithms tracking scripts tests -name __pycache__ -prune -exec rm -rf {} +
 
-# The stamps: an environment is made again where one of these files has changed.
+# The stamps: an environment is made again where one of these files has changed. Python compiles the
+# modules that are imported, when they first are: all of them take as long as the rest of the set-up.
 $(BIN)/pip:
 	@command -v $(PYTHON) >/dev/null || \
 		{ echo "make: expected $(PYTHON) to be Python 3.11 or newer, found no such command; install it or run make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
@@ -103,13 +104,13 @@ $(BIN)/pip:
 	$(PYTHON) -m venv .venv
 
 $(RUN): pyproject.toml constraints.txt | $(BIN)/pip
-	$(BIN)/pip install -q -c constraints.txt -e '.[all]'
+	$(BIN)/pip install -q --no-compile -c constraints.txt -e '.[all]'
 	@touch $@
 
 $(TEST): pyproject.toml constraints.txt | $(BIN)/pip
-	$(BIN)/pip install -q -c constraints.txt -e '.[all,test]'
+	$(BIN)/pip install -q --no-compile -c constraints.txt -e '.[all,test]'
 	@touch $(RUN) $@
 
 $(DOCS): pyproject.toml constraints.txt | $(BIN)/pip
-	$(BIN)/pip install -q -c constraints.txt -e '.[docs]'
+	$(BIN)/pip install -q --no-compile -c constraints.txt -e '.[docs]'
 	@touch $@

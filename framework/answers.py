@@ -286,7 +286,10 @@ class Sums:
 
     def _outcomes(self, subgroup: int | None, code: int | None) -> FloatArray:
         drawn = self._drawn.part(subgroup, code)
-        codes, labels = self.answers.codes[:, drawn.rows], self.answers.records.labels[drawn.rows]
+        codes = self.answers.codes[:, drawn.rows]
+        labels: Any = code
+        if code is None:  # comparisons within the type of the codes take a fourth of the time
+            labels = self.answers.records.labels[drawn.rows].astype(codes.dtype)
         right, answered = drawn.sums(codes == labels), drawn.sums(codes >= 0)
         return np.stack([right, answered - right, drawn.total - answered])
 
