@@ -19,7 +19,7 @@ MAX_ITERATIONS = 200
 REST = 0.5  # a Hessian stays while a step leaves at most this share of the gradient
 FEW = 12  # with so few coefficients a Hessian is as cheap as a gradient, so each step has its own
 PATIENCE = 4  # steps without a new least gradient: full steps may oscillate for ever
-CAUTION = 1000.0  # a gradient that is so much smaller than the tolerance need not be computed
+CAUTION = 100.0  # a gradient that is so much smaller than the tolerance need not be computed
 MEMORY = 16  # greatest number of steps that correct a Hessian
 
 
