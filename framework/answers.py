@@ -267,10 +267,7 @@ class Sums:
         return drawn.sums(units[:, drawn.rows])
 
     def present(self, classes: BoolArray, subgroup: int | None = None) -> BoolArray:
-        """Return whether each column of weights has a record of certain classes, shape (b,).
-
-        ``classes`` is a mask, shape (K,).
-        """
+        """Return whether columns of weights have records of the classes of a mask (K,), (b,)."""
         present = np.zeros(len(self.total), dtype=bool)
         for code in np.flatnonzero(classes):
             present |= self._drawn.part(subgroup, int(code)).total > 0
