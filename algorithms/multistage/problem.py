@@ -563,7 +563,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             threshold=class_threshold(self.data.thresholds, self.classes)
             if chosen is None
             else chosen.of_model(levels, len(classifiers)),
-            reject_label=INCONCLUSIVE,
+            reject_label="no answer" if INCONCLUSIVE in map(str, self.classes) else INCONCLUSIVE,
             decision=decision,
             stage_cost=self.charges.of_stage / self.cost_scale,
         )

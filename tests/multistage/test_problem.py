@@ -22,6 +22,7 @@ from tests.multistage.data import (
     NAMES,
     config_of,
     genomes,
+    patients,
     problem_of,
     stored,
 )
@@ -298,3 +299,13 @@ def test_large_models_are_not_kept_but_trained_again(table_file, monkeypatch):
     records = load_table(config_of(table_file).dataset).features
     a, b = (problem.decode(x).outcome(records) for problem in (kept, other))
     assert np.array_equal(a.probabilities, b.probabilities)
+
+
+def test_no_answer_is_told_apart_from_a_class_called_inconclusive(tmp_path):
+    X, y = patients(200)
+    X.assign(label=np.where(y == "ok", "inconclusive", y)).to_csv(tmp_path / "t.csv", index=False)
+    more = {"costs": {"default": 1}, "threshold": 0.95, "max_stages": 1}
+    problem = problem_of(tmp_path / "t.csv", **more)
+    model = problem.decode(problem.space.sample(np.random.default_rng(0), 1)[0])
+    unsure = ~model.conclusive(X)
+    assert set(model.predict(X)[unsure]) == {"no answer"} != set(model.predict(X)[~unsure])
