@@ -114,11 +114,16 @@ class Counting(DecisionTreeClassifier):
         return super().predict_proba(X, check_input)[getattr(self, "cut", slice(None))]
 
 
-def test_a_later_model_is_asked_only_for_the_records_that_went_on():
+def counted():
+    """Return a cascade of two models that count, these models, and records."""
     X, y, _ = fitted()
     models = {n: Counting(max_depth=d).fit(X[:250], y[:250]) for n, d in (("a", 2), ("b", 8))}
     policy = Policy(("a", "b"), (0.7, -np.inf), (None, None))
-    model = CascadeClassifier.of_policy(models, policy, [0, 1, 2])
+    return CascadeClassifier.of_policy(models, policy, [0, 1, 2]), models, X
+
+
+def test_a_later_model_is_asked_only_for_the_records_that_went_on():
+    model, models, X = counted()
     calls = model.calls(X[250:])
     assert models["a"].seen == 250
     assert 0 < models["b"].seen == (calls == 2).sum() < 250
@@ -126,10 +131,7 @@ def test_a_later_model_is_asked_only_for_the_records_that_went_on():
 
 
 def test_a_model_that_fails_is_passed_over_and_counted():
-    X, y, _ = fitted()
-    models = {n: Counting(max_depth=d).fit(X[:250], y[:250]) for n, d in (("a", 2), ("b", 8))}
-    policy = Policy(("a", "b"), (0.7, -np.inf), (None, None))
-    model = CascadeClassifier.of_policy(models, policy, [0, 1, 2])
+    model, models, X = counted()
     models["a"].broken = True
     np.testing.assert_array_equal(model.predict(X[250:]), models["b"].predict(X[250:]))
     assert model.failures() == model.failures_ == {"a": 250, "b": 0}

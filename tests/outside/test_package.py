@@ -142,16 +142,8 @@ def test_a_run_that_went_on_is_the_run_that_never_stopped(call, run):
 
 @pytest.mark.slow
 def test_its_indicator_is_compared(call, run):
-    call(
-        "run",
-        "votes.yaml",
-        "--out",
-        "third",
-        "--no-plots",
-        "--set",
-        "algorithm.batch=5",
-        "--no-mlflow",
-    )
+    options = ["--set", "algorithm.batch=5", "--no-plots", "--no-mlflow"]
+    call("run", "votes.yaml", "--out", "third", *options)
     call("compare", "first", "third", "--out", "page")
     table = pd.read_csv(call.place / "page" / "tables" / "runs.csv")
     assert {"smallest", "hypervolume"} <= set(table.columns)
@@ -198,16 +190,8 @@ def test_its_classifier_is_checked(call):
 
 @pytest.mark.slow
 def test_a_run_with_its_classifier_goes_on_and_is_compared(call, staged):
-    call(
-        "run",
-        "stages.yaml",
-        "--out",
-        "cut",
-        "--no-plots",
-        "--set",
-        "budget.evaluations=40",
-        "--no-mlflow",
-    )
+    options = ["--set", "budget.evaluations=40", "--no-plots", "--no-mlflow"]
+    call("run", "stages.yaml", "--out", "cut", *options)
     call("resume", "cut", "--no-plots", "--set", "budget.evaluations=100", "--no-mlflow")
     first, second = ((call.place / n / "front.csv").read_bytes() for n in ("staged", "cut"))
     assert first == second
