@@ -108,6 +108,13 @@ def prepare_table(
         The settings do not fit the records.
     """
     division = divide(table, config.split, config.measure, where)
+    incomplete = float(table.features.isna().any(axis=1).mean())
+    if config.missing != "impute" and incomplete > 0:
+        note = (
+            f"{where}.missing: {incomplete:.1%} of the records lack values; figures of the search "
+            f"take the median there, where a model stops ({config.missing}) and answers fewer"
+        )
+        division = division._replace(notes=(*division.notes, note))
     split, crossed = division.split, len(division.repeats) > 0
     if not crossed and len(split.validation) == 0:
         raise InputError(f"{where}.split.validation: expected a share above 0, found 0")

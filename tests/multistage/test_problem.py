@@ -309,3 +309,10 @@ def test_no_answer_is_told_apart_from_a_class_called_inconclusive(tmp_path):
     model = problem.decode(problem.space.sample(np.random.default_rng(0), 1)[0])
     unsure = ~model.conclusive(X)
     assert set(model.predict(X)[unsure]) == {"no answer"} != set(model.predict(X)[~unsure])
+
+
+def test_where_models_stop_and_figures_do_not_is_said(table_file):
+    assert "notes" not in problem_of(table_file).describe()
+    (note,) = problem_of(table_file, missing="ask").describe()["notes"]
+    assert "16.1% of the records lack values" in note  # 53 of 330
+    assert "(ask)" in note
