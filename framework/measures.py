@@ -472,13 +472,15 @@ def each_once(
         Two measures have the same name.
     """
     names = [measure.metric.name for measure in measures]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
+    for twice in (name for name in names if names.count(name) > 1):
         raise InputError(
             f"{where}: expected costs with other names than metrics have, found a cost named "
             f"{twice!r}; rename it"
         )
-    return *measures, *(rate for rate in rates if rate.metric.name not in names)
+    by_name = dict(zip(names, measures, strict=True))
+    for rate in rates:
+        by_name.setdefault(rate.metric.name, rate)
+    return tuple(by_name.values())
 
 
 def _names(classes: Sequence[Any]) -> list[str]:

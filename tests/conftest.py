@@ -66,13 +66,9 @@ LONG_FILES = [
     *("tracking/test_sweep", "cli/test_run", "outside/test_package", "trust/test_received"),
     *("test_faults", "experiment/test_experiment", "tracking/test_tracker", "cli/test_choose"),
     *("estimators/test_front", "analysis/test_compare", "cli/test_cascade", "libraries/test_build"),
-    *(
-        "models/test_service",
-        "models/test_mixture",
-        "multistage/test_exact",
-        "moves/test_variation",
-    ),
-    *("test_rates", "test_extras", "test_layers", "test_jit", "facade/test_runs"),
+    *("models/test_service", "models/test_mixture", "multistage/test_exact"),
+    *("moves/test_variation", "test_rates", "test_extras", "test_layers", "test_jit"),
+    "facade/test_runs",
 ]
 QUICK_PROBLEMS = 1  # of each algorithm and dear kind of problem; make test-all has them all
 

@@ -18,7 +18,7 @@ from framework.data.subgroups import Subgroups, subgroups_in
 from framework.errors import InputError
 from framework.experiment.config import check
 from framework.libraries.problem import subgroups_of
-from framework.measures import Ratio, rates
+from framework.measures import Ratio, each_once, rates
 from tests.made_up_libraries import made_up
 from tests.multistage.data import genomes, problem_of
 
@@ -287,3 +287,9 @@ def test_a_subgroup_of_a_library_is_a_column_of_the_data_that_it_is_built_of():
     config = check(PruningConfig, raw, "problem")
     with pytest.raises(InputError, match=r"expected together with problem.library.build"):
         subgroups_of(config.library, config.subgroup)
+
+
+def test_a_rate_that_is_asked_for_twice_is_there_once():
+    twice = rates(["f1:ill", "f1:ill", "f1:well"], LABELS)
+    names = [measure.metric.name for measure in each_once(twice[2:], twice)]
+    assert names == ["f1:well", "f1:ill"]
