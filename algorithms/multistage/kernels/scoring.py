@@ -409,11 +409,14 @@ def record_answers(
     size = 2 * names.shape[1]
     called, row = np.full(len(names) * size, -1, dtype=np.int16), np.empty(records, dtype=np.uint64)
     for label in range(len(names)):
-        called[label * size + size // 2 : (label + 1) * size] = names[label]
+        copy(names[label], called[label * size + size // 2 : (label + 1) * size])
     for i in range(records):
         row[i] = labels[i] * size
-    said, reached = np.empty(_BLOCK, dtype=np.uint16), np.empty(_BLOCK, dtype=np.uint16)
-    flag, lanes = np.empty(_BLOCK, dtype=np.uint16), np.empty(_BLOCK // 8, dtype=np.uint64)
+    # of each record: whether it is answered, by what, how many stages it entered, each error
+    kinds = len(rule.weights) if by_cost else 0
+    numbers = np.empty((3 + kinds, _BLOCK), dtype=np.uint16)
+    answered, said, reached = numbers[0], numbers[1], numbers[2]
+    lanes = np.empty(_BLOCK // 8, dtype=np.uint64)
     codes = np.empty((n, records), dtype=np.int16)
     lost = np.empty((n, records if by_cost else 0), dtype=np.int64)
     stages, broken = np.empty(n, dtype=np.int64), np.zeros(n, dtype=np.bool_)
@@ -446,25 +449,24 @@ def record_answers(
                         entered[b, w] |= here
                 leaving = here & bits[component, stop, first_word + w]
                 for p in range(outputs):
-                    answered = bits[component, p, first_word + w]
-                    done[p, w] = (done[p, w] & ~leaving) | (answered & leaving)
+                    plane = bits[component, p, first_word + w]
+                    done[p, w] = (done[p, w] & ~leaving) | (plane & leaving)
         for start in range(0, records, _BLOCK):
-            stop = min(start + _BLOCK, records)
-            _numbers(done, 0, 1, start, lanes, flag)
-            _numbers(done, first, last, start, lanes, said)
-            _numbers(entered, 0, width, start, lanes, reached)
-            said_of, paid_of, row_of = codes[r, start:stop], paid[r, start:stop], row[start:stop]
-            for i in range(stop - start):
-                said_of[i] = called[row_of[i] + (said[i] + flag[i] * np.uint64(size // 2))]
-                paid_of[i] = total[reached[i]]
-            if by_cost:
-                lost_of = lost[r, start:stop]
-                for i in range(stop - start):
-                    lost_of[i] = 0 if flag[i] else rule.no_answer
-                for p in range(len(rule.weights)):
-                    _numbers(done, rule.errors + p, rule.errors + p + 1, start, lanes, flag)
-                    for i in range(stop - start):
-                        lost_of[i] += rule.weights[p] * np.int64(flag[i])
+            for k in range(3 + kinds):
+                low, high = (0, 1) if k == 0 else (first, last)
+                if k > 1:
+                    low, high = (0, width) if k == 2 else (rule.errors + k - 3, rule.errors + k - 2)
+                _numbers(entered if k == 2 else done, low, high, start, lanes, numbers[k])
+            count = min(_BLOCK, records - start)
+            for i in range(count):
+                number = said[i] + answered[i] * np.uint64(size // 2)
+                codes[r, start + i] = called[row[start + i] + number]
+                paid[r, start + i] = total[reached[i]]
+            for i in range(count if by_cost else 0):
+                loss = np.int64(0) if answered[i] else rule.no_answer
+                for k in range(kinds):
+                    loss += rule.weights[k] * np.int64(numbers[3 + k, i])
+                lost[r, start + i] = loss
     return codes, lost, stages, broken
 
 
