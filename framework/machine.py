@@ -39,7 +39,8 @@ def cache_dir() -> Path | None:
 
 def user_folder(variable: str, name: str) -> Path | None:
     """Return the folder that a variable names, by default one in the home; None without a home."""
-    root = os.path.expanduser(os.environ.get(variable) or f"~/{name}")
+    folder = os.environ.get(variable) or f"~/{name}"
+    root = folder if os.environ.get("HOME") == "" else os.path.expanduser(folder)
     return None if root.startswith("~") else Path(root)
 
 

@@ -75,15 +75,13 @@ def stamp(module: str) -> str:
             digest.update(f"{name}: {value._fields}\n".encode())
         elif isinstance(value, Dispatcher):
             others.add(value.py_func.__module__)
-        elif isinstance(value, ModuleType) and _has_kernels(value):
+        elif isinstance(value, ModuleType) and any(
+            isinstance(item, Dispatcher) for item in list(vars(value).values())
+        ):
             others.add(value.__name__)
     for other in sorted(others - {module}):
         digest.update(stamp(other).encode())
     return digest.hexdigest()
-
-
-def _has_kernels(module: ModuleType) -> bool:
-    return any(isinstance(value, Dispatcher) for value in list(vars(module).values()))
 
 
 @cache

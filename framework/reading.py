@@ -158,7 +158,7 @@ def _pieces(path: Path, most: int) -> Iterator[bytes]:
 
 
 def check_no_links(folder: Path, what: str, *, written: bool = False) -> None:
-    """Refuse links within a folder that comes from others, now and as long as we read in it.
+    """Refuse links and pipes within a folder that comes from others, while we read in it.
 
     Reading through a link could show a private file of the user, or send it to a tracking server;
     writing through a link would overwrite such a file.
@@ -186,7 +186,9 @@ def check_no_links(folder: Path, what: str, *, written: bool = False) -> None:
                         f"{os.readlink(entry.path)}; put what it leads to in its place, or remove "
                         "the link"
                     )
-                if entry.is_dir(follow_symlinks=False):
+                if Path(entry).is_fifo():  # reading it would wait for ever
+                    raise InputError(f"{entry.path}: expected a file of {what}, found a pipe")
+                if entry.is_dir():
                     waiting.append(entry.path)
                 elif written and _names_of(entry) > 1:
                     raise InputError(

@@ -28,7 +28,9 @@ def _placed(path: Path, info: ValidationInfo) -> Path:
     try:
         place = (Path(base, path.expanduser()) if base else path.expanduser()).resolve()
     except (RuntimeError, OSError, ValueError) as error:  # no user ~NAME; a loop; a null byte
-        raise ValueError(f"expected the path of a file, found {str(path)!r} ({error})") from error
+        is_ascii = isinstance(error, UnicodeEncodeError)  # in this locale, names of files are
+        reason = "no text of this locale; set PYTHONUTF8=1" if is_ascii else error
+        raise ValueError(f"expected the path of a file, found {str(path)!r} ({reason})") from error
     note("read", str(place), info.field_name or "", path)
     return place
 

@@ -13,7 +13,7 @@ import pytest
 
 from framework.errors import ClusterError, EnvironmentFailure, InputError, JournalError
 from framework.journal import Journal
-from framework.machine import is_machine_failure, no_result
+from framework.machine import cache_dir, is_machine_failure, no_result
 
 
 def _journal_error(path: str) -> tuple[bool, str]:
@@ -51,3 +51,12 @@ def test_what_is_and_what_is_not() -> None:
     for other in (raised.value, ValueError("database or disk is full"), InputError("no"), None):
         assert not is_machine_failure(other)
     assert no_result(ClusterError("lost"))
+
+
+def test_an_empty_home_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("PARETOLAB_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", "")
+    assert cache_dir() is None
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert cache_dir() == Path("/home/someone/.cache/paretolab")

@@ -121,12 +121,17 @@ def test_what_is_written_whole_touches_no_file_elsewhere(sent):
         assert secret.read_text() == "secret"
 
 
-def test_sizes_are_of_what_was_opened(tmp_path):
-    (tmp_path / "file").write_bytes(b"x" * 10)
-    assert read_bytes(tmp_path / "file", 10) == b"x" * 10
-    for read in (read_bytes, digest_of):
-        with pytest.raises(TooManyBytes):
-            read(tmp_path / "file", 9)
+def test_only_regular_files_are_read_and_no_more_than_allowed(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(NoRegularFile, match="a pipe"):
-        read_bytes(tmp_path / "pipe", 9)
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for path in (tmp_path / "pipe", tmp_path / "zero", Path("/dev/zero"), tmp_path):
+        with pytest.raises(OSError, match="in the place of a file"):
+            read_bytes(path, 100)
+    (tmp_path / "file").write_bytes(b"x" * 101)
+    assert read_bytes(tmp_path / "file", 101) == b"x" * 101
+    for read in (read_bytes, digest_of):
+        with pytest.raises(TooManyBytes, match="more than 100 bytes"):
+            read(tmp_path / "file", 100)
+    (tmp_path / "zero").unlink()
+    with pytest.raises(InputError, match=r"pipe: expected a file of a run, found a pipe$"):
+        check_no_links(tmp_path, "a run")

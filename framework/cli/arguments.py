@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import json
+import re
 import shlex
 import shutil
 import sys
@@ -158,17 +159,11 @@ def top_level(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def workers_of(text: str | None) -> str | int | None:
-    """Return the value of --workers, with a number as int.
-
-    Raises
-    ------
-    InputError
-        The value is not valid.
-    """
+    """Return the value of --workers, with a number as int; raises InputError."""
     if text is None or text in ("auto", "serial", "all"):
         return text
-    if not text.isdigit() or int(text) < 1:
-        raise InputError(f"--workers: expected auto, serial, all or a number, found {text!r}")
+    if not re.fullmatch("0*[1-9][0-9]{0,8}", text):
+        raise InputError(f"--workers: expected auto, serial, all or 1 or more, found {text!r}")
     return int(text)
 
 
@@ -206,13 +201,7 @@ def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def overrides(args: argparse.Namespace) -> list[str]:
-    """Return ``--set`` and the options of the cluster as assignments to dotted keys.
-
-    Raises
-    ------
-    InputError
-        An option cannot be used.
-    """
+    """Return ``--set`` and options of the cluster as ``dotted.key=value``; raises InputError."""
     from framework.parallel.config import placed
 
     typed = {
@@ -242,13 +231,7 @@ def confirm_trust(config: ClusterConfig, args: argparse.Namespace) -> None:
 
 
 def shipped(config: ClusterConfig) -> str:
-    """Return a text for the user on what is sent to workers, after the checks possible here.
-
-    Raises
-    ------
-    InputError
-        The section names something that does not exist or that Ray does not accept.
-    """
+    """Return a text on what is sent to workers; raises InputError if it does not exist."""
     from framework.parallel.shipping import user_env
 
     named = user_env(config)

@@ -61,12 +61,12 @@ class Certify:
             problem,
             front,
             read_frame(Path(args.data)),
-            args.target or _target(config),
+            args.target or str((_data(config).get("dataset") or {}).get("target", "target")),
             args.where,
             delta=args.delta,
             best=args.best,
             place=args.data,
-            group=_group(config),
+            group=(_data(config).get("split") or {}).get("group"),
         )
         limits = " and ".join(args.where)
         if not proof.certified:
@@ -127,16 +127,6 @@ def _data(config: RunConfig) -> Mapping[str, Any]:
     section = config.problem.model_dump()
     library = section.get("library") or (section.get("calls") or {}).get("library") or {}
     return library.get("build") or section
-
-
-def _group(config: RunConfig) -> str | None:
-    """Return the column of the groups that a run does not split, if any."""
-    return (_data(config).get("split") or {}).get("group")
-
-
-def _target(config: RunConfig) -> str:
-    """Return the column of the labels in the data of a run."""
-    return str((_data(config).get("dataset") or {}).get("target", "target"))
 
 
 def _refusal(front: Front, proof: Certification, limits: str, delta: float) -> str:

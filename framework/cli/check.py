@@ -119,13 +119,7 @@ def _checked(args: argparse.Namespace) -> Result:
 
 
 def _made(config: RunConfig) -> tuple[Problem, Algorithm]:
-    """Return the problem and the algorithm of a configuration.
-
-    Raises
-    ------
-    InputError
-        The problem, the metrics or the algorithm have mistakes; the message has a line for each.
-    """
+    """Return problem and algorithm; raises InputError with a line for each mistake of them."""
     kind = config.algorithm.kind
     try:
         problem = make_problem(config)

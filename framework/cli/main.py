@@ -123,7 +123,10 @@ def _open_streams() -> None:
 def _refused(text: str, code: int) -> int:
     from framework.security import say
 
-    say(text, sys.stderr)
+    try:
+        say(text, sys.stderr)
+    except OSError:  # standard error is full
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     return code
 
 

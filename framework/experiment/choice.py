@@ -124,7 +124,7 @@ def _cost_of_two_classes(
         )
     share = usual_prior() if prior is None else prior
     if share is None:
-        raise InputError("costs: expected a prior, the share of positive records to come, too")
+        raise InputError("prior: expected the share of positive records (--prior), found none")
     if not 0 < share < 1:
         raise InputError(
             f"prior: expected a share above 0 and below 1, found {share:g}; where one class "

@@ -212,14 +212,34 @@ def load_config(
     """
     path = Path(path)
     raw = read_yaml(path)
-    others = ("a sweep", "sweep"), ("an experiment", "experiment"), ("a library", "library build")
-    for name, verb in others:
-        if name.split()[1] in raw:
-            raise InputError(f"{path}: expected a run, found {name}; use {command(verb, path)}")
+    check_command(raw, path)
     override(raw, overrides)
     raw |= {key: value for key, value in top_level.items() if value is not None}
     with received(path, overrides, raw):
         return check(RunConfig, raw, path)
+
+
+_COMMANDS = {
+    "sweep": ("a sweep", "sweep"),
+    "experiment": ("an experiment", "experiment"),
+    "library": ("a library", "library build"),
+    "": ("a run", "run"),
+}  # by section
+
+
+def check_command(raw: Mapping[str, Any], path: Path, section: str = "") -> None:
+    """Refuse a file of another command than that of a section; without a section, of a run."""
+    present = section if section in raw else next((name for name in _COMMANDS if name in raw), "")
+    (kind, verb), place = _COMMANDS[present], path
+    if path.name == "config.yaml" and path.with_name(f"{section}.yaml").is_file():
+        kind, verb, place = "a file of its directory", "resume", path.parent
+    if present != section:
+        wanted = _COMMANDS[section][0]
+        raise InputError(f"{path}: expected {wanted}, found {kind}; use {command(verb, place)}")
+    if section and not isinstance(raw[section], dict):
+        raise InputError(
+            f"{path}: {section}: expected a section (keys and values), found {_shown(raw[section])}"
+        )
 
 
 def patched(config: RunConfig, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -491,7 +511,14 @@ def _error_line(
         models = _models_at(model, raw, place[:-1])
         keys = list(dict.fromkeys(name for section in models for name in _keys(section)))
         listed = f"one of {', '.join(keys)}" if keys else "no key"
-        hint = registry.nearest(place[-1], keys)
+        *above, last = place
+        sections = [[*above, name] for name in keys]
+        deeper = [
+            ".".join([*section, last])
+            for section in sections
+            if any(last in below.model_fields for below in _models_at(model, raw, section))
+        ]
+        hint = registry.nearest(deeper or last, deeper or keys)
         return f"{start}: unknown key; expected {listed}; found {place[-1]!r}{hint}"
     if kind == "missing":
         return f"{start}: expected a value, found nothing"

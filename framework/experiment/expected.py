@@ -390,7 +390,7 @@ def sure_front(
     if not 0 < percent < 100:
         raise InputError(f"sure: expected a percentage between 0 and 100, found {percent:g}")
     if not conditions:
-        raise InputError("sure: expected with at least one limit, such as --where coverage>=0.8")
+        raise InputError("sure: expected a limit too, such as --where coverage>=0.8, found none")
     rule = Rule(front, where=conditions)
     if front.expected is None:
         front, _ = with_expected(front, resampled)

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from framework.errors import InputError
-from framework.experiment.config import RunConfig, check, noting, override, put, read_yaml
+from framework.experiment.config import (
+    RunConfig,
+    check,
+    check_command,
+    flatten,
+    noting,
+    override,
+    put,
+    read_yaml,
+)
 from framework.experiment.grid import (
     CaseOrigin,
     Grid,
@@ -52,11 +61,7 @@ def load_grid(
     """
     raw = read_yaml(path)
     override(raw, overrides)
-    if not isinstance(raw.get("experiment"), dict):
-        raise InputError(
-            f"{path}: experiment: expected a section (keys and values), found "
-            f"{raw.get('experiment')!r}"
-        )
+    check_command(raw, path, "experiment")
     _follow_protocol(raw, path)
     override(raw, overrides)  # again, as they count more than the protocol
     with received(path, overrides, dict(raw)):
@@ -162,7 +167,7 @@ def _own_methods(
     """Return the methods that a case changes, by case and label, checked."""
     messages: list[str] = []
     by_case: dict[str, dict[str, Method]] = defaultdict(dict)
-    for case, (case_label, change, _) in crossed.items():
+    for case, (case_label, change, *_) in crossed.items():
         changes = in_full(change.get("methods") or {})
         where = f"{path}: experiment.cases.{case_label}.methods"
         for label in changes:
@@ -210,7 +215,8 @@ def _own_method(
     algorithm, beside = parts_of_method(method)
     problem = None
     if "problem" in beside:
-        problem = _without_nulls(_over(tree.get("problem") or {}, beside["problem"]))
+        merged = _over(tree.get("problem") or {}, beside["problem"])
+        problem = {key: value for key, value in merged.items() if value is not None}
     if checked is not None and problem:
         options = check(ProblemOptions, problem, f"{where}.problem", {"base": data})
         return Method(checked.algorithm, options, checked.budget)
@@ -228,10 +234,6 @@ def _checked_method(parts: Mapping[str, Any], where: str, base: Path, data: Path
     if problem:
         problem = check(ProblemOptions, problem, f"{where}.problem", {"base": data})
     return Method(algorithm, problem, budget and check(Budget, budget, f"{where}.budget"))
-
-
-def _without_nulls(tree: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in tree.items() if value is not None}
 
 
 def _check_keys(grid: GridConfig, where: str) -> None:
@@ -259,13 +261,17 @@ def _checked_cases(
         messages: list[str] = []
         with noting(messages):
             cases[name] = check(RunConfig, *_raw_case(raw, case.change, path))
-        lines = [line for text in messages for line in text.splitlines()]
+        texts = [line for text in messages for line in text.splitlines()]
+        lines = [_placed(line, case, raw, path) for line in texts]
         fresh = [line for line in lines if not (bad_methods and ": algorithm" in line)]
         errors |= {name: fresh} if fresh else {}
     if errors:
         every = set.intersection(*map(set, errors.values())) if not cases else set()
+        whole = (f"{path}: experiment.", *every)  # said as it is
         lines = [
-            line if line in every else f"{path}: experiment.cases.{name}: {_said(line, path)}"
+            line
+            if line.startswith(whole)
+            else f"{path}: experiment.cases.{name}: {line.removeprefix(f'{path}: ')}"
             for name, fresh in errors.items()
             for line in fresh
         ]
@@ -273,16 +279,30 @@ def _checked_cases(
     return cases
 
 
-def _said(line: str, path: Path) -> str:
-    return line.removeprefix(f"{path}: ").removeprefix("--set ")
+def _placed(line: str, case: _Crossed, raw: Mapping[str, Any], path: Path) -> str:
+    """Return the line of an error, with the place of its key in the experiment if it is there."""
+    text = line.removeprefix(f"{_file_of(case.change, path)}: ").removeprefix("--set ")
+    key = text.partition(": ")[0]
+    for above, section in case.sections.items():
+        if f"{key}.".startswith(f"{above}."):
+            return f"{path}: experiment.{section}: {text}"
+    ours = key.partition(".")[0] not in _OF_A_FILE
+    ours |= any(f"{k}.".startswith(f"{key}.") for k in flatten(raw))
+    return f"{path}: {text}" if ours and text != line else line
+
+
+def _file_of(change: Mapping[str, Any], path: Path) -> Path:
+    """Return the file that has the problem of a case."""
+    return path.parent / str(change["config"]) if "config" in change else path
 
 
 class _Crossed(NamedTuple):
-    """A case as product and folds made it: label of the case in the file, its keys, its origin."""
+    """A case of product and folds: its label, keys and origin, and the part each key is from."""
 
     label: str
     change: Mapping[str, Any]
     origin: CaseOrigin
+    sections: Mapping[str, str]
 
 
 def _crossed(grid: GridConfig, name: str) -> dict[str, _Crossed]:
@@ -304,7 +324,9 @@ def _crossed(grid: GridConfig, name: str) -> dict[str, _Crossed]:
                 case = " ".join([*words, *text(chosen), *text(fold)]) or _ONLY
                 scenario = name if label == _ONLY and (chosen or fold) else label
                 origin = CaseOrigin(*grid.origins.get(case, (unit, scenario)))
-                crossed[case] = _Crossed(label, change | chosen | fold, origin)
+                sections = dict.fromkeys(change, f"cases.{label}")
+                sections |= dict.fromkeys(chosen, "product") | dict.fromkeys(fold, "folds")
+                crossed[case] = _Crossed(label, change | chosen | fold, origin, sections)
     return crossed
 
 
@@ -319,10 +341,9 @@ def _raw_case(
     """Return the content of a case's configuration, and the file its paths are relative to."""
     case: dict[str, Any] = copy.deepcopy(dict(raw))
     change = {key: value for key, value in change.items() if key != "methods"}
-    place = path
+    place = _file_of(change, path)
     if "config" in change:
         name = str(change.pop("config"))
-        place = path.parent / name
         note_configuration(place, "config", name)
         file = read_yaml(place)
         case = _over({key: file[key] for key in _OF_A_FILE if key in file}, case)

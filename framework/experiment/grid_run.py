@@ -79,7 +79,8 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
         except BaseException:
             out.write_summary(summary | {"status": INTERRUPTED})
             raise
-        over = [run.directory for run in runs if _status(out, run) == FAILED]
+        parts = {run.directory: RunDir(out.path / run.directory).summary() for run in runs}
+        over = [name for name, part in parts.items() if part.get("status") == FAILED]
         summary |= {
             "status": FAILED if failed or over else DONE,
             "failed_cells": failed,
@@ -107,10 +108,6 @@ def _write_champions(out: RunDir, problems: Problems, options: Options) -> None:
         problem = problems.of(run.config(checked=True))
         if isinstance(problem, Deployable) and problem.has_models:
             conclude(problem, run, run.summary(), options)
-
-
-def _status(out: RunDir, run: PlannedRun) -> str | None:
-    return RunDir(out.path / run.directory).summary().get("status")
 
 
 def check_runs(

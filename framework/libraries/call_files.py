@@ -110,7 +110,7 @@ def calls_of(
         right,
         _stacked(frame, parts, _SURE) if has_confidence else np.zeros((len(models), len(frame))),
         costs,
-        answers=_answers(frame, parts) if complete else None,
+        answers=np.stack([_texts(frame[c[_ANSWER]]) for c in parts.values()]) if complete else None,
         truth=_texts(frame[_TRUTH]) if by_answer else None,
         groups=frame[_GROUP].astype(str).to_numpy() if _GROUP in frame.columns else None,
         records=frame[_RECORD].tolist() if _RECORD in frame.columns else None,
@@ -151,10 +151,6 @@ def _truth_value(column: pd.Series[Any]) -> pd.Series[Any]:
     if column.dtype.kind in "ifu":
         return column
     return column.map(lambda v: words.get(str(v).strip().lower(), v))
-
-
-def _answers(frame: pd.DataFrame, parts: Mapping[str, Mapping[str, str]]) -> Any:
-    return np.stack([_texts(frame[columns[_ANSWER]]) for columns in parts.values()])
 
 
 def _texts(column: pd.Series[Any]) -> Any:

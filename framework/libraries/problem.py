@@ -31,11 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def _one_or_several(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_one_or_several)]
+Names = Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]
 """Names in a configuration: a list of them, or a text for a single one."""
 
 

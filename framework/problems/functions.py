@@ -215,23 +215,11 @@ def _unit_box(d: int) -> Space:
     return Box(np.zeros(d), np.ones(d))
 
 
-def _zdt_high(d: int) -> tuple[float, ...]:
-    return 1.0, 10.0
-
-
-def _dtlz2_high(d: int) -> tuple[float, ...]:
-    return (1.0 + 0.25 * (d - 2),) * 3
-
-
-def _lotz_high(d: int) -> tuple[float, ...]:
-    return float(d), float(d)
-
-
 ZDT1 = Function(
     "Zitzler, Deb and Thiele 2000: two objectives, convex front",
     _zdt1,
     "min",
-    _zdt_high,
+    lambda d: (1.0, 10.0),
     _unit_box,
     least_d=2,
 )
@@ -240,7 +228,7 @@ DTLZ2 = Function(
     "Deb, Thiele, Laumanns and Zitzler 2002: three objectives, spherical front",
     _dtlz2,
     "min",
-    _dtlz2_high,
+    lambda d: (1.0 + 0.25 * (d - 2),) * 3,
     _unit_box,
     least_d=3,
 )
@@ -248,7 +236,7 @@ LOTZ = Function(
     "Laumanns et al. 2002: leading ones and trailing zeros of bits, both to maximise",
     _lotz,
     "max",
-    _lotz_high,
+    lambda d: (float(d), float(d)),
     Bits,
     least_d=1,
 )

@@ -104,7 +104,7 @@ def test_what_remains_wrong_is_said_beside_what_to_expect(problem, line, place, 
             "the metric 'complexity'",
         ),
         (["--export", "small.yaml"], "expected a new directory"),
-        (["--sure", "90"], "sure: expected with at least one limit"),
+        (["--sure", "90"], "sure: expected a limit too, such as"),
         (["--sure", "190", "--where", "coverage>=0.5"], "between 0 and 100, found 190"),
         (
             ["--sure", "99", "--where", "coverage>=0.99", "--where", "accuracy>=0.8"],

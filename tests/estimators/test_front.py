@@ -321,7 +321,7 @@ WRONG = [
     ({"constraints": "cost<=-1"}, "constraints: (no candidate has cost <= -1|expected demands)"),
     ({"where": "nonsense>=1"}, "where: expected one of"),
     ({"best": "nonsense"}, "best: expected one of"),
-    ({"sure": 90}, "sure: expected with at least one limit"),
+    ({"sure": 90}, "sure: expected a limit too, such as"),
     ({"workers": 0}, "workers: expected"),
     ({"algorithm": "nonsense"}, "algorithm.*: expected"),
     ({"random_state": -1}, "random_state: expected a whole number from 0"),

@@ -8,6 +8,7 @@ from framework import registry
 from framework.errors import InputError
 from framework.experiment.grid_load import load_grid, resumed_grid
 from framework.streams import repeat_seed
+from tests.command import write
 from tests.experiment import small
 
 
@@ -145,8 +146,7 @@ def test_what_is_wrong_with_every_case_is_said_once(tmp_path):
         (
             {"indicators": ["hypervolum"]},
             f"indicators.0: expected one of {', '.join(registry.names('indicators'))}, f1, f2, f3; "
-            "found "
-            "'hypervolum'; did you mean 'hypervolume'?",
+            "found 'hypervolum'; did you mean 'hypervolume'?",
         ),
         (
             {"paper": {"convx": {"by tens": {"share": 1}}}},
@@ -156,18 +156,13 @@ def test_what_is_wrong_with_every_case_is_said_once(tmp_path):
             {"paper": {"convex": {"by ten": {"share": 1}}}},
             "paper.convex: expected one of by tens, grid*; found 'by ten'; did you mean 'by tens'?",
         ),
-        (
-            {"product": {"problem.d": [3, 3]}},
-            "product: expected different values for problem.d, found [3, 3]",
-        ),
-        (
-            {"cases": {"a b": {}, "a-b": {}}},
-            "cases: expected names that differ in letters or digits, found 'a b' and 'a-b'",
-        ),
+        ({"product": {"problem.d": [3, 3]}}, "product: expected different values for problem.d, "),
+        ({"cases": {"a b": {}, "a-b": {}}}, "cases: expected names that differ in letters or digi"),
     ],
 )
 def test_mistakes_of_the_section(tmp_path, changes, line):
-    assert mistakes(tmp_path, small.raw(**changes)) == [f"little.yaml: experiment.{line}"]
+    (found,) = mistakes(tmp_path, small.raw(**changes))
+    assert found.startswith(f"little.yaml: experiment.{line}")
 
 
 def test_methods_and_repeats_have_their_place(tmp_path):
@@ -177,4 +172,27 @@ def test_methods_and_repeats_have_their_place(tmp_path):
     ]
     content = small.raw()
     del content["experiment"]
-    assert "experiment: expected a section" in mistakes(tmp_path, content)[0]
+    (line,) = mistakes(tmp_path, content)
+    assert line.startswith("little.yaml: expected an experiment, found a run; use `paretolab run ")
+    (line,) = mistakes(tmp_path, content | {"experiment": 3})
+    assert line == "little.yaml: experiment: expected a section (keys and values), found 3"
+    write(tmp_path / "experiment.yaml", small.raw())
+    with pytest.raises(InputError, match="found a file of its directory; use `paretolab resume "):
+        load_grid(write(tmp_path / "config.yaml", content))
+
+
+def test_mistakes_name_the_file_that_has_them(tmp_path):
+    one = {"problem": small.raw()["problem"] | {"noise": "much"}}
+    write(tmp_path / "one.yaml", one | {"objectives": small.raw()["objectives"]})
+    cases = {"a": {"config": "one.yaml"}, "b": {"config": "one.yaml", "problem.noise": -1}}
+    content = small.raw(cases=cases, product={"problem.nam": ["zdt1", "zdt2"]}) | {"workers": "ten"}
+    del content["problem"], content["objectives"]
+    places = [line.partition(": expected")[0] for line in mistakes(tmp_path, content)]
+    assert sorted(places) == [
+        "little.yaml: experiment.cases.a nam=zdt1: one.yaml: problem.noise",
+        "little.yaml: experiment.cases.a nam=zdt2: one.yaml: problem.noise",
+        "little.yaml: experiment.cases.b: problem.noise",
+        "little.yaml: experiment.product: problem.nam: unknown key; expected one of name, d, "
+        "noise; found 'nam'; did you mean 'name'?",
+        "little.yaml: workers",
+    ]

@@ -131,9 +131,7 @@ def test_no_section_and_repetitions_of_the_run(tmp_path):
         "little.yaml: repeats: expected 1 in a sweep (sweep.repeats averages over seeds), found 3"
     )
     del content["sweep"]
-    assert complaint(tmp_path, content) == (
-        "little.yaml: sweep: expected a section (keys and values), found None"
-    )
+    assert "expected a sweep, found a run; use `paretolab run" in complaint(tmp_path, content)
 
 
 @pytest.mark.parametrize(

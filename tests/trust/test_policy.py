@@ -18,7 +18,6 @@ from framework.security import (
     address_of,
     csv_text_value,
     markdown_text,
-    read_bytes,
     sqlite_uri,
     terminal_text,
 )
@@ -321,18 +320,6 @@ def test_a_store_sends_files_nowhere_else(location, store):
     check_artifacts("mlflow-artifacts:/1/2", "http://127.0.0.1:5000")
     check_artifacts("s3://bucket/x", "http://127.0.0.1:5000")
     check_artifacts("file:///tmp/x/mlruns/1", "sqlite:////tmp/x/mlflow.db")
-
-
-def test_only_regular_files_are_read_and_no_more_than_allowed(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "zero").symlink_to("/dev/zero")
-    for path in (tmp_path / "pipe", tmp_path / "zero", Path("/dev/zero"), tmp_path):
-        with pytest.raises(OSError, match="in the place of a file"):
-            read_bytes(path, 100)
-    (tmp_path / "file").write_bytes(b"x" * 101)
-    assert read_bytes(tmp_path / "file", 101) == b"x" * 101
-    with pytest.raises(ValueError, match="more than 100 bytes"):
-        read_bytes(tmp_path / "file", 100)
 
 
 @pytest.mark.parametrize("kind", ["zero", "pipe"])

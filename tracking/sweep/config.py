@@ -18,6 +18,7 @@ from framework.experiment.config import (
     RunConfig,
     changed,
     check,
+    check_command,
     flatten,
     noting,
     override,
@@ -377,9 +378,8 @@ def _checked_plan(
     trials: int | None,
     join: bool | None,
 ) -> SweepPlan:
-    section = raw.pop("sweep", None)
-    if not isinstance(section, dict):
-        raise InputError(f"{path}: sweep: expected a section (keys and values), found {section!r}")
+    check_command(raw, path, "sweep")
+    section = raw.pop("sweep")
     section |= {} if trials is None else {"trials": trials}
     section |= {"join": True} if join else {}
     raw |= {} if workers is None else {"workers": workers}
