@@ -435,7 +435,7 @@ class AnswerOutcomes(RecordOutcomes):
     def _blocks(self, candidates: slice | IntArray) -> Iterator[Answers]:
         """Yield the answers of candidates in blocks that take little memory."""
         chosen = np.arange(self.candidates)[candidates]
-        step = max(_TOGETHER // max(self.records, 1), 1)
+        step = max(_TOGETHER // max(self.records, 1), 16)  # sums of fewer wait for the memory
         for start in range(0, max(len(chosen), 1), step):
             yield self.answers(chosen[start : start + step])
 

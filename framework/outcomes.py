@@ -251,11 +251,11 @@ def weighted_sums(plane: Array, weights: Array, most: float | None = None) -> Fl
     if highest < _EXACT_DOUBLE:
         kind = np.float32 if highest < _EXACT_SINGLE else np.float64
     sums: Array = np.zeros((len(plane), weights.shape[1]), dtype=kind)
-    for start in range(0, len(weights), _TOGETHER):
-        some = slice(start, start + _TOGETHER)
-        left: Array = plane[:, some].astype(kind, copy=False)
-        right: Array = weights[some].astype(kind, copy=False)
-        with _blas().limit(limits=1):
+    with _blas().limit(limits=1):
+        for start in range(0, len(weights), _TOGETHER):
+            some = slice(start, start + _TOGETHER)
+            left: Array = plane[:, some].astype(kind, copy=False)
+            right: Array = weights[some].astype(kind, copy=False)
             sums += left @ right
     return sums.astype(np.float64)
 
