@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a search between two batches, or within seconds.
+"""Ctrl-C, SIGTERM and a closed terminal end a search between two batches, or within seconds.
 
 Python runs signal handlers in the main thread, between two of its own instructions. While a library
 fits a model in one call, signals therefore have no effect. So a separate thread also receives the
@@ -22,7 +22,9 @@ from typing import Any
 from framework.preparation import PreparationProgress
 from framework.run.driver import Callback, Progress
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
+    SIGNALS.append(signal.SIGHUP)
 
 _HANDLER_SECONDS = 5.0  # time for a handler to run before the process is ended
 _BATCH_SECONDS = 10.0  # time that a batch may go on after a signal
@@ -44,7 +46,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def interruptible(patience: float = _HANDLER_SECONDS) -> Iterator[None]:
-    """Have Ctrl-C and SIGTERM raise KeyboardInterrupt within the block.
+    """Have Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt within the block.
 
     If no handler has run ``patience`` seconds after a signal, the process is ended.
     """
@@ -142,7 +144,7 @@ class Interruption(Callback):
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         _handled.set()
-        if self._signalled:
+        if self._signalled or number == signal.SIGHUP:  # then nobody can be told
             self.close()
             raise KeyboardInterrupt
         self._signalled = True

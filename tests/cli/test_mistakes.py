@@ -165,20 +165,11 @@ def test_options(refuse_here, arguments, sentence):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        (
-            {"objectives": [{"metric": "acuracy", "sense": "max"}]},
-            "objectives: expected a metric of the problem (coverage, accuracy, cost, stages, incon",
-        ),
+        ({"objectives": [{"metric": "acuracy", "sense": "max"}]}, "objectives: expected a metric "),
         ({"constraints": [{"metric": "price", "at_most": 3}]}, "constraints: expected a metric of"),
         ({"objectives": [{"metric": "cost", "sense": "min"}] * 2}, "expected each metric once"),
-        (
-            {"problem__max_stages": 7},
-            "problem.max_stages: expected at most the 6 features of the data, found 7",
-        ),
-        (
-            {"problem__costs": {"values": {"f1": 1, "f2": 2}}},
-            "problem.costs.values: expected an entry for each feature, found none for f3, f4",
-        ),
+        ({"problem__max_stages": 7}, "max_stages: expected at most the 6 features of the data"),
+        ({"problem__costs": {"values": {"f1": 1}}}, "an entry for each feature, found none for f2"),
         ({"problem__costs": {"values": [1]}}, "6 entries, one a feature ('target' is not one), "),
         ({"problem__costs": {"values": [1, 2, 3, 4, 5, -6]}}, "expected a number of at least 0"),
         ({"problem__costs": {"path": "no costs.csv"}}, "no costs.csv: expected a CSV file"),

@@ -72,17 +72,20 @@ def test_a_search_that_ends_gives_the_signals_back(interruption):
 
 
 @pytest.mark.parametrize(
-    ("work", "code"),  # an exception in a destructor is lost
+    ("number", "work", "code"),  # an exception in a destructor is lost
     [
-        ("hashlib.pbkdf2_hmac('sha256', b'a', b'b', 2_000_000_000)", 130),  # one call, without end
-        ("time.sleep(100)", 7),  # where the handler can run, it does
-        ("type('A', (), {'__del__': lambda self: time.sleep(9)})(); time.sleep(100)", 7),
+        ("TERM", "hashlib.pbkdf2_hmac('sha256', b'a', b'b', 2_000_000_000)", 130),  # without end
+        ("TERM", "time.sleep(100)", 7),  # where the handler can run, it does
+        ("TERM", "type('A', (), {'__del__': lambda self: time.sleep(9)})(); time.sleep(100)", 7),
+        ("HUP", "time.sleep(100)", 7),  # the terminal was closed
+        ("HUP", "Interruption(print).on_start(); time.sleep(100)", 7),
+        ("HUP", "time.sleep(4)", 0),  # under nohup
     ],
 )
-def test_a_signal_ends_compiled_code_too(work, code):
+def test_a_signal_ends_compiled_code_too(number, work, code):
     program = (
         "import hashlib, sys, time\n"
-        "from framework.run.interruption import interruptible\n"
+        "from framework.run.interruption import Interruption, interruptible\n"
         "try:\n"
         "    with interruptible(0.5):\n"
         "        print('begun', flush=True)\n"
@@ -91,8 +94,9 @@ def test_a_signal_ends_compiled_code_too(work, code):
         "    time.sleep(1.0)\n"  # time for whatever it likes once it is handled
         "    sys.exit(7)"
     )
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    command = ["env" if code else "nohup", sys.executable, "-c", program]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "begun\n"
     time.sleep(2.0)  # until it is in the call
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(getattr(signal, f"SIG{number}"))
     assert process.wait(60) == code
