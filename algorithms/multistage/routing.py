@@ -171,6 +171,7 @@ def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
         wanted = [i for i in unknown if names[i] not in record or model.missing == "ask"]
         step |= {"stage": number, "cost": cost + (number - 1) * model.stage_cost}
         if wanted:
+            model.encoder_.transform_features(frame, features[~gaps])  # refuses unusable values
             more = _cost(model, [*filled, *wanted]) - cost
             prices = {names[i]: float(model.costs_[i]) for i in wanted}
             kinds = {names[i]: model.encoder_.features[i] for i in wanted}

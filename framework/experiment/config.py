@@ -237,9 +237,7 @@ def check_command(raw: Mapping[str, Any], path: Path, section: str = "") -> None
         wanted = _COMMANDS[section][0]
         raise InputError(f"{path}: expected {wanted}, found {kind}; use {command(verb, place)}")
     if section and not isinstance(raw[section], dict):
-        raise InputError(
-            f"{path}: {section}: expected a section (keys and values), found {_shown(raw[section])}"
-        )
+        raise InputError(f"{path}: {section}: expected keys and values, found {raw[section]!r}")
 
 
 def patched(config: RunConfig, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -333,6 +333,8 @@ def application(model: DeployableModel, host: str, threads: _Threads) -> FastAPI
                 return work(model, body), time.perf_counter() - began
             except ParetolabError as error:
                 sentence = str(error)
+            except UnicodeEncodeError:
+                sentence = "body: expected Unicode, found half a character (a lone surrogate)"
             except Exception as error:  # the model may be anyone's
                 expected = "expected records that the model can answer"
                 sentence = f"{expected}, found {type(error).__name__}: {error}"

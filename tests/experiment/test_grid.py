@@ -175,7 +175,7 @@ def test_methods_and_repeats_have_their_place(tmp_path):
     (line,) = mistakes(tmp_path, content)
     assert line.startswith("little.yaml: expected an experiment, found a run; use `paretolab run ")
     (line,) = mistakes(tmp_path, content | {"experiment": 3})
-    assert line == "little.yaml: experiment: expected a section (keys and values), found 3"
+    assert line == "little.yaml: experiment: expected keys and values, found 3"
     write(tmp_path / "experiment.yaml", small.raw())
     with pytest.raises(InputError, match="found a file of its directory; use `paretolab resume "):
         load_grid(write(tmp_path / "config.yaml", content))

@@ -105,6 +105,7 @@ def test_a_browser_gets_a_page_for_one_record_step_by_step(service):
         ("/predict", b"{", "body: expected JSON"),
         ("/predict", b"[]", "one object a record"),
         ("/predict", b'[{"f1": 1}]', "expected a column 'f4', "),
+        ("/predict", b'[{"f1": "\\ud800", "f4": 1}]', "expected Unicode, found half a character"),
         ("/next", b"[1]", "expected one record"),
         ("/next", b'{"f1": "low", "f4": 1}', "expected numbers, found 'low'"),
         ("/else", b"{}", "expected one of GET /"),

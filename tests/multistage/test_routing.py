@@ -67,6 +67,8 @@ def test_what_is_known_already_is_not_paid_again():
     assert (later["next"], later["next_cost"], later["cost"]) == ({"f4": 16.0}, 20.0, 102.0)
     with pytest.raises(InputError, match="expected features, found 'f11'; did you mean 'f1'"):
         model.next_features({"f11": 1})
+    with pytest.raises(InputError, match="feature 'f1': expected numbers, found 'wide'"):
+        model.next_features({"f1": "wide"})  # before f4 is paid for
 
 
 @pytest.mark.parametrize("policy", ["ask", "inconclusive"])
