@@ -52,9 +52,11 @@ def test_sync_of_something_else(tmp_path, capsys):
     assert "expected the directory of a run" in capsys.readouterr().err
 
 
-def test_sync_of_a_trial_names_the_experiment(tmp_path):
-    repeat = made_up.start(tmp_path / "out" / "repeats" / "000")
-    with pytest.raises(InputError, match=f"give {tmp_path / 'out'}$"):
+@pytest.mark.parametrize("part", ["repeats/000", "cells/convex/grid/000"])
+def test_sync_of_a_part_names_the_whole(tmp_path, part):
+    whole = made_up.start(tmp_path / "out")
+    repeat = made_up.start(whole.path / part)
+    with pytest.raises(InputError, match=f"give {whole.path}$"):
         sync(str(repeat.path))
 
 
@@ -75,7 +77,8 @@ def test_sync_to_a_server_that_is_away(tmp_path, capsys):
 
 
 def test_sync_of_a_run_that_goes_on(tmp_path, store):
-    run_dir = made_up.start(tmp_path / "out")
+    run_dir = made_up.start(tmp_path / "trials" / "out")
+    (tmp_path / "experiment.yaml").touch()  # beside it, for whatever the user likes
     made_up.search(run_dir, 0, 2)
     (line,) = Sync.run(arguments(Sync, str(run_dir.path), "--uri", store.uri)).parts
     assert "the run has not ended" in line

@@ -10,6 +10,8 @@ from framework.experiment.run_dir import RunDir
 from framework.security import check_address, keep, redacted, without_tokens
 from tracking.mlflow_log.store import sole_uploader
 
+_PARTS = ("cells", "references", "repeats", "trials")  # folders of a run's directory with others
+
 
 def sync(directory: str, uri: str | None = None, register: str | None = None) -> str:
     """Upload one directory; return a sentence about it.
@@ -34,15 +36,12 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
     from tracking.mlflow_log.uploader import Uploader
 
     run_dir = RunDir.existing(directory)
-    if run_dir.path.absolute().parent.name in ("repeats", "trials"):
-        raise InputError(
-            f"{directory}: expected the directory of a whole run, found one of its parts; "
-            f"give {run_dir.path.parent.parent}"
-        )
-    for home in run_dir.path.absolute().parents:
-        if RunDir(home).experiment_file.is_file():
+    path = run_dir.path.absolute()
+    for home in path.parents:
+        if path.relative_to(home).parts[0] in _PARTS and RunDir(home).config_file.is_file():
             raise InputError(
-                f"{directory}: expected a whole experiment, found one of its runs; give {home}"
+                f"{directory}: expected the directory of a whole run, found one of its parts; "
+                f"give {home}"
             )
     best: dict[str, RunDir] = {}
     if register and run_dir.experiment_file.is_file():
