@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 import sys
@@ -180,13 +181,18 @@ class Choose:
             return result.add(
                 *written(args.export), front=lambda: records(front), model=args.export
             )
-        directory = args.export and Path(args.export)
+        targets = [Path(args.export)] if args.export else []
+        frozen = not (args.register or os.access(run_dir.path, os.W_OK))
+        targets += [] if frozen else [run_dir.model]
         try:
-            result.add(*_keep(run_dir, source.problem(), position, of, directory))
+            result.add(*_keep(run_dir, source.problem(), position, of, targets))
         except ParetolabError as error:
             if args.export:
                 raise
             say(f"its model and picture are not written: {error}", sys.stderr)  # the choice stands
+        if frozen:
+            say(f"{run_dir.path}: cannot be written, its own choice stays", sys.stderr)
+            return result.add(*written(args.export), model=args.export)
         run_dir.write_choice(int(front.ids[position]))
         result.add(*written(args.export), model=args.export or model_of(run_dir))
         for name in ("chosen", "whole"):
@@ -274,33 +280,26 @@ def _keep(
     problem: Problem,
     position: int,
     of: Mapping[str, Promise],
-    directory: Path | None = None,
+    targets: Sequence[Path],
 ) -> list[Part]:
-    """Write the model of the chosen solution as the run's, and a copy to ``directory``.
+    """Write the model of the chosen solution into directories, the run's own may be one of them.
 
-    Returns
-    -------
-    list of str, Table or sequence of (label, text)
-        The description of the model; empty if the solution is no model.
-
-    Raises
-    ------
-    InputError
-        There shall be a copy, but the solution is no model or ``directory`` has another model.
+    Return the description of the model, empty if the solution is none; then a directory other than
+    the run's raises InputError, as it does if it has another model.
     """
     config = run_dir.config()
     front = run_dir.front()
     about = {"run": config.name, "seed": config.seed}
-    for target in [run_dir.model] if directory is None else [directory, run_dir.model]:
+    for target in targets:
         ours = target == run_dir.model  # only the run's own model may be overwritten
         if not export(problem, front, position, target, about, of, replaces=ours):
-            if directory is None:
+            if ours:
                 return []
             raise InputError(
                 "--export: expected a solution that is a model to deploy, found one of problem "
                 f"{config.problem.kind} that has no format to be written in"
             )
-    return model(run_dir.model)
+    return model(targets[-1]) if targets else []
 
 
 def _trivial(args: argparse.Namespace, run_dir: RunDir, problem: Problem, choice: Pick) -> Result:

@@ -96,7 +96,10 @@ def test_what_remains_wrong_is_said_beside_what_to_expect(problem, line, place, 
         (["--best", "cost", "--knee"], "expected one of best, knee, weights, costs and id"),
         (["--id", "999999"], "id: expected a solution of the front"),
         (["--costs", "fp=1"], "costs: expected fp and fn, or costs by class, found fp"),
-        (["--costs", "fp=1,fn=2"], "costs: expected a prior"),
+        (
+            ["--costs", "fp=1,fn=2"],
+            "prior: expected the share of positive records (--prior), found none",
+        ),
         (["--prior", "0.1"], "expected with costs"),
         (["--costs", "fp=1,fn=2", "--prior", "0"], "prior: expected a share above 0"),
         (

@@ -12,7 +12,6 @@ import pytest
 
 from framework.cli.main import main
 from framework.errors import InputError
-from framework.experiment.choice import costs_asked_for
 from framework.experiment.config import changed
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
@@ -186,8 +185,3 @@ def test_prices_costs_and_shares_that_cannot_be(
     monkeypatch.chdir(place)
     assert main(["choose", "first", *options]) == 2
     assert sentence in capsys.readouterr().err
-
-
-def test_costs_of_two_classes_need_a_share():
-    with pytest.raises(InputError, match=r"^prior: expected .* \(--prior\), found none"):
-        costs_asked_for({"fp": 1, "fn": 3})

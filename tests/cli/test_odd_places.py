@@ -46,6 +46,8 @@ def test_resume_where_nothing_can_be_written(tmp_path, start, more):
     for path in everything:
         path.chmod(0o555 if path.is_dir() else 0o444)
     again = call("resume", "out", cwd=tmp_path, preexec_fn=without_privilege)
+    words = ["choose", "out", "--best", "f1"]
+    chosen = call(*words, cwd=tmp_path, preexec_fn=without_privilege) if start == ["run"] else None
     for path in everything:
         path.chmod(0o755)
     assert again.code == 2, again.err
@@ -53,6 +55,8 @@ def test_resume_where_nothing_can_be_written(tmp_path, start, more):
     said = again.err.splitlines()[-1]
     assert said.startswith("paretolab: ")
     assert "Permission denied" in said
+    if chosen:
+        assert (chosen.code, chosen.err) == (0, "out: cannot be written, its own choice stays\n")
 
 
 def test_a_damaged_cache_is_made_again(place):
