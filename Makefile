@@ -94,8 +94,8 @@ clean:
 	rm -rf framework/compiled
 	find framework algorithms tracking scripts tests -name __pycache__ -prune -exec rm -rf {} +
 
-# The stamps: an environment is made again where one of these files has changed. Python compiles the
-# modules that are imported, when they first are: all of them take as long as the rest of the set-up.
+# The stamps: an environment is made again where one of these files has changed. Python compiles
+# modules when they are first imported: to compile all takes over half as long as the other set-up.
 $(BIN)/pip:
 	@command -v $(PYTHON) >/dev/null || \
 		{ echo "make: expected $(PYTHON) to be Python 3.11 or newer, found no such command; install it or run make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 2; }

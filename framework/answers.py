@@ -285,7 +285,7 @@ class Sums:
         drawn = self._drawn.part(subgroup, code)
         codes = self.answers.codes[:, drawn.rows]
         labels = self.answers.records.labels[drawn.rows] if code is None else np.int64(code)
-        # compared within the type of the codes, which takes a fourth of the time
+        # compared within the type of the codes, which takes a sixth of the time or less
         right, answered = drawn.sums(codes == labels.astype(codes.dtype)), drawn.sums(codes >= 0)
         return np.stack([right, answered - right, drawn.total - answered])
 

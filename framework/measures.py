@@ -472,7 +472,8 @@ def each_once(
         Two measures have the same name.
     """
     names = [measure.metric.name for measure in measures]
-    for twice in (name for name in names if names.count(name) > 1):
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
         raise InputError(
             f"{where}: expected costs with other names than metrics have, found a cost named "
             f"{twice!r}; rename it"

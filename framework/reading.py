@@ -188,7 +188,7 @@ def check_no_links(folder: Path, what: str, *, written: bool = False) -> None:
                     )
                 if Path(entry).is_fifo():  # reading it would wait for ever
                     raise InputError(f"{entry.path}: expected a file of {what}, found a pipe")
-                if entry.is_dir():
+                if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
                 elif written and _names_of(entry) > 1:
                     raise InputError(

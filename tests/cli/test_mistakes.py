@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 
@@ -254,6 +255,13 @@ def test_directory_that_holds_a_run(place):
     said = refuse(place, "run", "small.yaml", "--out", "my old")
     sentence = "my old: expected a new directory, found a run in it; `paretolab resume 'my old'`"
     assert f"--out {sentence}" in said
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_directory_without_permission(place):
+    (place / "locked").mkdir(mode=0o500)
+    said = refuse(place, "run", "small.yaml", "--out", "locked/new")
+    assert "expected a directory that can be written, found: Permission denied" in said
 
 
 def test_what_lies_in_a_directory_stays_there(place):

@@ -414,9 +414,10 @@ def record_answers(
         row[i] = labels[i] * size
     # of each record: whether it is answered, by what, how many stages it entered, each error
     kinds = len(rule.weights) if by_cost else 0
-    numbers = np.empty((3 + kinds, _BLOCK), dtype=np.uint16)
+    block = min(_BLOCK, 64 * max(words, 1))
+    numbers = np.empty((3 + kinds, block), dtype=np.uint16)
     answered, said, reached = numbers[0], numbers[1], numbers[2]
-    lanes = np.empty(_BLOCK // 8, dtype=np.uint64)
+    lanes = np.empty(block // 8, dtype=np.uint64)
     codes = np.empty((n, records), dtype=np.int16)
     lost = np.empty((n, records if by_cost else 0), dtype=np.int64)
     stages, broken = np.empty(n, dtype=np.int64), np.zeros(n, dtype=np.bool_)
@@ -451,13 +452,13 @@ def record_answers(
                 for p in range(outputs):
                     plane = bits[component, p, first_word + w]
                     done[p, w] = (done[p, w] & ~leaving) | (plane & leaving)
-        for start in range(0, records, _BLOCK):
+        for start in range(0, records, block):
             for k in range(3 + kinds):
                 low, high = (0, 1) if k == 0 else (first, last)
                 if k > 1:
                     low, high = (0, width) if k == 2 else (rule.errors + k - 3, rule.errors + k - 2)
                 _numbers(entered if k == 2 else done, low, high, start, lanes, numbers[k])
-            count = min(_BLOCK, records - start)
+            count = min(block, records - start)
             for i in range(count):
                 number = said[i] + answered[i] * np.uint64(size // 2)
                 codes[r, start + i] = called[row[start + i] + number]
