@@ -6,6 +6,10 @@ TEST := .venv/.test-installed
 DOCS := .venv/.docs-installed
 QUICK := -m 'not slow'
 
+# Python keeps what it compiles of a module where it may: else each of the processes that the tests
+# start compiles all that it imports again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help run test test-all docs dist bench promises ui emsco-paper hapens-paper hull-paper pruning-paper \
 	clean
 
@@ -96,6 +100,8 @@ clean:
 
 # The stamps: an environment is made again where one of these files has changed. Python compiles
 # modules when they are first imported: to compile all takes over half as long as the other set-up.
+# But a shell that has the variable above would have them compiled again by each command.
+COMPILE := $(if $(PYTHONDONTWRITEBYTECODE),--compile,--no-compile)
 $(BIN)/pip:
 	@command -v $(PYTHON) >/dev/null || \
 		{ echo "make: expected $(PYTHON) to be Python 3.11 or newer, found no such command; install it or run make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
@@ -104,7 +110,7 @@ $(BIN)/pip:
 	$(PYTHON) -m venv .venv
 
 $(RUN): pyproject.toml constraints.txt | $(BIN)/pip
-	$(BIN)/pip install -q --no-compile -c constraints.txt -e '.[all]'
+	$(BIN)/pip install -q $(COMPILE) -c constraints.txt -e '.[all]'
 	@touch $@
 
 $(TEST): pyproject.toml constraints.txt | $(BIN)/pip
