@@ -315,7 +315,7 @@ BUDGET = {
     "algorithms": 32_680,
     "tracking": 7_615,
     "scripts": 2_690,
-    "tests": 46_500,
+    "tests": 45_985,
 }
 
 

@@ -74,18 +74,6 @@ def test_distinct_evaluations_are_told_beside_evaluations(runs, tmp_path, capsys
     assert "<td>64" in (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
 
 
-def test_runs_of_before_distinct_candidates_were_counted(runs, tmp_path, capsys):
-    old = searched(tmp_path, "old", repeats=2)
-    for repeat in RunDir(old).children():
-        summary = repeat.summary()
-        del summary["distinct_evaluations"]
-        repeat.write_summary(summary)
-    assert compare([old]).frame["distinct"].isna().all()
-    assert main(["compare", str(old), "--out", str(tmp_path / "page")]) == 0
-    assert "nan" not in capsys.readouterr().out
-    assert "<td>nan" not in (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
-
-
 def test_searches_of_a_kind_are_told_apart_by_what_differs(runs):
     assert compare(runs).methods == [
         "random batch=20 evaluations=60",
@@ -177,19 +165,29 @@ def test_one_reference_for_several_problems_is_refused(runs, tmp_path):
         compare([runs[0], other], runs[0] / "front.csv")
 
 
-def test_what_is_returned_may_be_judged(runs, tmp_path):
+def test_what_is_returned_may_be_judged_also_of_one_old_search(runs, tmp_path, capsys):
     """Here each run returns its first solution; one without a returned set has its front judged."""
     own = searched(tmp_path, "own", batch=10)
     for repeat in RunDir(own).children():
         pd.read_csv(repeat.front_file).iloc[:1].to_csv(repeat.returned_file, index=False)
+        summary = repeat.summary()
+        del summary["distinct_evaluations"]  # once they were not counted
+        repeat.write_summary(summary)
     comparison = compare([own, runs[0]], judge="returned")
     assert comparison.frame["solutions"].iloc[:4].tolist() == [1] * 4
     assert comparison.frame["solutions"].iloc[4:].tolist() == [
         len(RunDir(path).front()) for path in comparison.frame["directory"].iloc[4:]
     ]
     assert (compare([own, runs[0]]).frame["solutions"].iloc[:4] > 1).all()
+    assert compare([own]).frame["distinct"].isna().all()
     assert main(["compare", str(own), "--returned", "--out", str(tmp_path / "page")]) == 0
-    assert "returns by its own definition" in (tmp_path / "page" / "report.html").read_text()
+    shown = capsys.readouterr().out
+    assert "none: they need two searches" in shown
+    assert "nan" not in shown
+    page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
+    assert "returns by its own definition" in page
+    assert "<td>nan" not in page
+    assert not (tmp_path / "page" / "plots" / "ranks.png").exists()
 
 
 def test_values_on_test_records_may_be_judged(runs, tmp_path):
@@ -207,23 +205,18 @@ def test_values_on_test_records_may_be_judged(runs, tmp_path):
     assert np.array_equal(case.runs[0].losses, expected)
 
 
-@pytest.mark.parametrize("key", ["objectives", "constraints"])
-def test_other_roles_are_refused(runs, tmp_path, key):
-    other = RunDir(searched(tmp_path, key, batch=10, repeats=1))
+def test_runs_that_cannot_be_compared_are_refused(runs, tmp_path):
+    other = RunDir(searched(tmp_path, "other", batch=10, repeats=1))
     about = other.about()
-    about[key] = about["objectives"][:1] if key == "objectives" else [{"metric": "f1"}]
-    other.about_file.write_text(json.dumps(about))
-    refused(runs[0], other.path, match=f"the same {key}")
-
-
-def test_unfinished_runs_and_other_folders_are_refused(runs, tmp_path):
-    other = RunDir(searched(tmp_path, "cut", batch=10, repeats=1))
+    for key, value in (
+        ("objectives", about["objectives"][:1]),
+        ("constraints", [{"metric": "f1"}]),
+    ):
+        other.about_file.write_text(json.dumps(about | {key: value}))
+        refused(runs[0], other.path, match=f"the same {key}")
     other.summary_file.unlink()
     refused(other.path, match="expected a finished run")
     refused(tmp_path, match="expected the directory of a run")
-
-
-def test_a_run_given_twice_is_refused(runs):
     refused(runs[0], runs[0], match="each search with a seed once")
 
 
@@ -248,12 +241,6 @@ def test_the_command_says_what_is_wrong(runs, tmp_path, capsys):
     assert main(["compare", str(tmp_path)]) == 2
     assert main(["compare", str(runs[0]), "--reference", str(tmp_path / "no.csv")]) == 2
     assert "expected a front" in capsys.readouterr().err
-
-
-def test_one_search_needs_no_tests(runs, tmp_path, capsys):
-    assert main(["compare", str(runs[0]), "--out", str(tmp_path)]) == 0
-    assert "none: they need two searches" in capsys.readouterr().out
-    assert not (tmp_path / "plots" / "ranks.png").exists()
 
 
 def test_a_reference_that_is_beaten_is_reported(runs, tmp_path, capsys, monkeypatch):

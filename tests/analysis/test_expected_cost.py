@@ -109,9 +109,9 @@ TRIVIAL = [
 
 
 def test_no_pick_costs_more_than_a_trivial_classifier():
-    """500 settings: with a prior of .01 a network at .034 was picked, "always negative" is .010."""
+    """100 settings: with a prior of .01 a network at .034 was picked, "always negative" is .010."""
     rng, trivial_picks = np.random.default_rng(0), 0
-    for _ in range(500):
+    for _ in range(100):
         solutions = front(rng.random((6, 3)) * [0.3, 0.3, 0.9])
         fp, fn = 10 ** rng.uniform(-2, 1, 2)
         cost = ExpectedCost(fp, fn, 10 ** rng.uniform(-3, 0), {"complexity": rng.random() / 4})
@@ -133,7 +133,7 @@ def test_no_pick_costs_more_than_a_trivial_classifier():
                 t = (piece.low + min(piece.high, piece.low + 1)) / 2
                 costs = at(t).of(both)
                 assert costs[piece.position] == pytest.approx(costs.min())
-    assert 100 < trivial_picks < 400
+    assert 20 < trivial_picks < 80
 
 
 def test_trivial_classifiers_meet_conditions_as_solutions_do():

@@ -17,7 +17,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from sklearn.utils import estimator_checks as checks
 
 from algorithms.ensembling.estimator import ParetoEnsemble
 from framework.data.splits import fold_records
@@ -96,21 +95,6 @@ def test_regression_labels_as_text_and_the_number_of_members():
     assert set(found.predict(X)) == {"bad", "good"}
 
 
-def test_it_is_an_estimator_and_repeats_itself():
-    models, X, y = fitted(CLASSIFIERS, load_wine)
-    ensemble = ParetoEnsemble(
-        models,
-        costs=COSTS,
-        algorithm={"kind": "pareto_es", "batch": 10},
-        budget=150,
-        random_state=3,
-    )
-    again = clone(ensemble.fit(X, y))
-    assert not hasattr(again, "front_")
-    pd.testing.assert_frame_equal(ensemble.fit(X, y).front_, again.fit(X, y).front_)
-    assert ensemble.get_params()["random_state"] == 3
-
-
 @pytest.mark.parametrize("kind", [dict, list])
 def test_a_clone_keeps_the_fitted_models(kind):
     models, X, y = fitted(CLASSIFIERS, load_wine)
@@ -121,26 +105,9 @@ def test_a_clone_keeps_the_fitted_models(kind):
     assert again.costs is not COSTS
     assert (again.random_state, ensemble.random_state) == (2, 0)
     assert again.fit(X, y).choose(best="roc_auc").predict(X).shape == y.shape
+    pd.testing.assert_frame_equal(clone(again).fit(X, y).front_, again.front_)
     in_steps = clone(make_pipeline(ensemble)).fit(X, y)
     assert len(in_steps[-1].front_) > 0
-
-
-@pytest.mark.parametrize(
-    "check",
-    [
-        checks.check_estimator_cloneable,
-        checks.check_estimator_repr,
-        checks.check_estimator_tags_renamed,
-        checks.check_valid_tag_types,
-        checks.check_no_attributes_set_in_init,
-        checks.check_get_params_invariance,
-        checks.check_set_params,
-    ],
-    ids=lambda check: check.__name__,
-)
-def test_scikit_learn_conventions_that_need_no_records(check):
-    """The others make records of their own, which models that are fitted already do not know."""
-    check("ParetoEnsemble", ParetoEnsemble(fitted(CLASSIFIERS, load_wine)[0]))
 
 
 def test_costs_by_name_go_to_the_models_that_they_name():

@@ -9,10 +9,10 @@ from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.ensembling.searches.evolution import QDOES, QOES, HAPEns, ParetoES
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
-from framework.roles import Constraint, Metric
-from framework.run.evaluator import evaluate_candidates
+from framework.roles import Metric
 from tests.conftest import roles_of
 from tests.ensembling.searching import searched, two_roles, volume
+from tests.landscape import generations
 from tests.made_up_libraries import made_up
 from tests.toys import EnsembleToy
 
@@ -118,18 +118,6 @@ def test_the_archive_has_as_many_cells_as_asked_for(cells):
 
 
 @pytest.mark.parametrize("cls", EVOLUTIONS)
-def test_constraints_hold(cls):
-    problem = EnsembleToy(12)
-    roles = two_roles(problem, Constraint("memory", at_most=12.0))
-    algorithm, front, record = searched(cls, problem, roles, evaluations=800)
-    memory = record.column("memory")
-    assert memory.max() > 12.0
-    assert memory[algorithm.outcome().returned].max() <= 12.0
-    assert front.rows.values["memory"].max() <= 12.0
-    assert len(front) > 2
-
-
-@pytest.mark.parametrize("cls", EVOLUTIONS)
 @pytest.mark.parametrize("n", [1, 2])
 def test_few_models_end_the_run(cls, n):
     algorithm, _, record = searched(cls, EnsembleToy(n, 3), evaluations=1000)
@@ -183,11 +171,7 @@ def test_mistakes_and_unbounded_measures():
     problem = Several()
     roles = roles_of(problem)
     algorithm = QOES(problem, roles, seed=0, fitness="gain")
-    for _ in range(5):
-        X = algorithm.ask()
-        algorithm.tell(
-            evaluate_candidates(problem, 0, np.arange(len(X)) + algorithm._next_id - len(X), X)
-        )
+    assert len(list(generations(algorithm, problem, 5))) == 5
     with pytest.raises(InputError, match=r"behavior: expected bounded metrics, found 'gain'"):
         HAPEns(problem, roles, seed=0, behavior=("gain", "memory"))
     with pytest.raises(

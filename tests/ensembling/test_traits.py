@@ -1,4 +1,4 @@
-"""Mean predictions, their scores, and the traits of members, against slow twins."""
+"""The traits of members against slow twins, and scorers of scikit-learn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from algorithms.ensembling.traits import (
     traits,
 )
 from framework.errors import InputError
-from tests.made_up_libraries import made_up, predictions
+from tests.made_up_libraries import made_up
 
 
 def pair_mean(x, alike):
@@ -48,54 +48,6 @@ def test_traits_are_sums_and_pair_means(rows, seed):
         assert sizes[i].tolist() == [len(members), sum(row)]
         assert np.allclose(sums[i], costs[members].sum(axis=0), rtol=1e-14)
         assert np.allclose(means[i], [pair_mean(row, table) for table in alike])
-
-
-def in_scikit_learn(name, y, mean, classes):
-    """Return a score of mean predictions (N,) or (N, C)."""
-    if classes == 0:
-        return {
-            "rmse": metrics.root_mean_squared_error,
-            "mae": metrics.mean_absolute_error,
-            "r2": metrics.r2_score,
-        }[name](y, mean)
-    table = np.column_stack([1 - mean, mean]) if classes == 2 else mean
-    if name == "log_loss":
-        table = table / table.sum(axis=1, keepdims=True)
-        return metrics.log_loss(y, table, labels=range(classes))
-    if name == "brier":
-        return (
-            metrics.brier_score_loss(y, mean)
-            if classes == 2
-            else float(((table - np.eye(classes)[y]) ** 2).sum(axis=1).mean())
-        )
-    scorer = {
-        "accuracy": metrics.accuracy_score,
-        "balanced_accuracy": metrics.balanced_accuracy_score,
-    }[name]
-    return scorer(y, table.argmax(axis=1))
-
-
-@pytest.mark.parametrize(
-    ("classes", "names"),
-    [
-        (2, ["log_loss", "accuracy", "balanced_accuracy", "brier"]),
-        (4, ["accuracy", "brier", "balanced_accuracy", "log_loss"]),
-        (0, ["rmse", "mae", "r2"]),
-    ],
-)
-def test_scores_as_scikit_learn(classes, names):
-    rng = np.random.default_rng(2)
-    y = rng.integers(0, classes, 120) if classes else rng.normal(size=120)
-    P = predictions(6, y, classes, rng)
-    P[0] = y if classes < 3 else np.eye(classes)[y]  # a perfect model: probabilities 0 and 1
-    X = np.array([[1, 0, 0, 0, 0, 0], [0, 3, 1, 0, 0, 2], [1, 1, 1, 1, 1, 1]], dtype=np.int32)
-    found = Scores(names, P, Truth(y, classes))(X)
-    assert list(found) == names
-    for i, x in enumerate(X):
-        mean = np.tensordot(x, P.astype(np.float64), 1) / x.sum()
-        for name in names:
-            want = in_scikit_learn(name, y, mean, classes)
-            assert found[name][i] == pytest.approx(want, rel=1e-6, abs=1e-9), name
 
 
 @pytest.mark.parametrize("name", ["average_precision", "neg_log_loss", "f1", "neg_brier_score"])

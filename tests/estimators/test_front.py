@@ -210,6 +210,8 @@ def test_conventions_of_scikit_learn(cls):
     if cheapest is not None:
         assert pipe[-1].front_["cost"][pipe[-1].chosen_] == cheapest
     for check in (
+        checks.check_estimator_cloneable,
+        checks.check_estimator_tags_renamed,
         checks.check_estimator_repr,
         checks.check_no_attributes_set_in_init,
         checks.check_get_params_invariance,

@@ -5,14 +5,9 @@ from __future__ import annotations
 import io
 import sys
 
-import numpy as np
 import pytest
 from sklearn.datasets import load_iris
-from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import GaussianNB
 
-from algorithms.cascade.estimator import ParetoCascade
-from algorithms.ensembling.estimator import ParetoEnsemble
 from algorithms.multistage.estimator import ParetoMultiStage
 
 
@@ -43,17 +38,6 @@ def test_a_notebook_shows_the_front_and_the_chosen_design():
     assert shown.count("<tr") >= min(len(search.front_), 10)
     assert search.model_.card().title in shown
     assert "<width>" not in shown
-
-
-def test_sizes_of_ensembles_and_cascades_are_whole_numbers():
-    X, y = load_iris(return_X_y=True)
-    models = {"bayes": GaussianNB(), "linear": LogisticRegression(max_iter=1000)}
-    ensembles = ParetoEnsemble(models, budget=10, folds=2).fit(X, y)
-    cascades = ParetoCascade(models, costs=[1, 2], folds=2).fit(X, y)
-    assert ensembles.front_["members"].dtype == np.int64
-    assert cascades.front_["chain_length"].dtype == np.int64
-    assert ensembles.model_.card().title in ensembles._repr_html_()
-    assert cascades.model_.card().title in cascades._repr_html_()
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from algorithms.general.nsga2 import NSGAII, crowding_distances
 from framework.batch import Evaluated
 from framework.pareto import pareto_layers
 from framework.roles import Constraint, Objective, Roles
-from framework.run.evaluator import evaluate_candidates
 from tests.conftest import roles_of
 from tests.general.test_pymoo_searches import searched
+from tests.landscape import generations
 from tests.toys import StagesToy
 
 
@@ -46,11 +46,7 @@ def test_members_are_the_best_by_layer_and_distance():
     roles = roles_of(problem, Constraint("cost", at_most=5.0))
     algorithm = NSGAII(problem, roles, seed=0, population=20)
     rows = []
-    for _ in range(5):
-        X = algorithm.ask()
-        first = algorithm._next_id - len(X)
-        batch = evaluate_candidates(problem, 0, np.arange(first, first + len(X)), X)
-        algorithm.tell(batch)
+    for batch in generations(algorithm, problem, 5):
         rows.append(batch)
         pool = Evaluated.concat(rows)
         losses, violation = roles.losses(pool.values), roles.violation(pool.values)
@@ -65,10 +61,7 @@ def test_better_members_have_more_children():
     """Tournaments: of two random members the better one is a parent, the best twice as often."""
     problem = StagesToy()
     algorithm = NSGAII(problem, roles_of(problem), seed=0, population=50)
-    for _ in range(4):
-        X = algorithm.ask()
-        first = algorithm._next_id - len(X)
-        algorithm.tell(evaluate_candidates(problem, 0, np.arange(first, first + len(X)), X))
+    assert len(list(generations(algorithm, problem, 4))) == 4
     algorithm._moves.children = lambda A, B, rng: np.concatenate([A, B])
     parents = algorithm.children(20000)
     share = [(parents == member).all(axis=1).mean() for member in algorithm.genomes]
@@ -82,13 +75,8 @@ def test_no_genome_is_proposed_twice():
     problem = StagesToy(6, 3)
     for more in ({}, {"max_pending": 8}):
         algorithm = NSGAII(problem, roles_of(problem), seed=0, population=10, **more)
-        rows, first = [], 0
-        while (X := algorithm.ask()) is not None:
-            algorithm.tell(evaluate_candidates(problem, 0, np.arange(first, first + len(X)), X))
-            first += len(X)
-            rows.append(X)
+        X = np.concatenate([batch.X for batch in generations(algorithm, problem, 10_000)])
         assert algorithm.reason == "no new genome from mating"
-        X = np.concatenate(rows)
         assert len(np.unique(X, axis=0)) == len(X)
 
 

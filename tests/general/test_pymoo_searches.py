@@ -25,6 +25,7 @@ from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.space import Space
 from tests.conftest import roles_of
+from tests.landscape import generations
 from tests.toys import StagesToy
 
 PEERS = [NSGAII, NSGAIII, SMSEMOA]
@@ -52,14 +53,7 @@ def test_two_runs_in_one_process_are_one(cls):
     fronts = []
     for _ in range(2):
         algorithm = cls(problem, roles, seed=3, population=20)
-        rows = []
-        for _ in range(6):
-            X = algorithm.ask()
-            evaluator = SerialEvaluator(problem, 0)
-            evaluator.submit(np.arange(algorithm._next_id - len(X), algorithm._next_id), X)
-            algorithm.tell(evaluator.collect()[0])
-            rows.append(X)
-        fronts.append(np.concatenate(rows))
+        fronts.append(np.concatenate([b.X for b in generations(algorithm, problem, 6)]))
     assert np.array_equal(*fronts)
 
 
@@ -108,13 +102,7 @@ class Flat(StagesToy):
 def test_constant_and_unbounded_objectives_do_no_harm(cls):
     problem = Flat()
     algorithm = cls(problem, roles_of(problem), seed=0, population=20)
-    evaluator = SerialEvaluator(problem, 0)
-    first = 0
-    for _ in range(8):
-        X = algorithm.ask()
-        evaluator.submit(np.arange(first, first + len(X)), X)
-        first += len(X)
-        algorithm.tell(evaluator.collect()[0])
+    assert len(list(generations(algorithm, problem, 8))) == 8
     losses = algorithm.losses if cls is NSGAII else algorithm._search.pop.get("F")
     assert len(np.unique(losses, axis=0)) > 3
 
@@ -195,14 +183,8 @@ def test_methods_with_directions_return_their_members(cls):
     algorithm = cls(problem, roles, seed=0, population=50, **more)
     assert algorithm.outcome().returned is None
     rows = {}
-    for _ in range(20):
-        X = algorithm.ask()
-        first = algorithm._next_id - len(X)
-        evaluator = SerialEvaluator(problem, 0)
-        evaluator.submit(np.arange(first, first + len(X)), X)
-        (batch,) = evaluator.collect()
-        rows |= {int(i): x.tobytes() for i, x in zip(batch.ids, X, strict=True)}
-        algorithm.tell(batch)
+    for batch in generations(algorithm, problem, 20):
+        rows |= {int(i): x.tobytes() for i, x in zip(batch.ids, batch.X, strict=True)}
     returned = algorithm.outcome().returned
     members = {x.tobytes() for x in algorithm._search.pop.get("X")}
     assert {rows[int(i)] for i in returned} == members

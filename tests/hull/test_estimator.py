@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
 import pickle
 
 import numpy as np
@@ -27,6 +25,7 @@ from framework.models.threshold import ThresholdClassifier
 from framework.testing.problems import evaluates_its_answers
 from tests.command import call
 from tests.conftest import examples
+from tests.trust.forging import describe_anew
 
 POINTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12)
 
@@ -232,14 +231,7 @@ def test_a_forged_model_is_refused(tmp_path, forged, said):
     X = pd.DataFrame(scores, columns=["a", "b", "c"])
     model = ThresholdClassifier.from_fitted(LogisticRegression().fit(X, y), 0.3, "yes")
     save_model(model, tmp_path / "model")
-    path = tmp_path / "model" / "model.json"
-    plain = json.loads(path.read_text())
-    plain["model"] |= forged
-    path.write_text(json.dumps(plain))
-    lines = (tmp_path / "model" / "SHA256SUMS").read_text().splitlines()
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    lines = [line if "model.json" not in line else f"{digest}  model.json" for line in lines]
-    (tmp_path / "model" / "SHA256SUMS").write_text("\n".join(lines) + "\n")
+    describe_anew(tmp_path / "model", **forged)
     with pytest.raises(InputError, match=said):
         load_model(tmp_path / "model")
 
@@ -262,18 +254,9 @@ WRONG = [
     (lambda: ROCHull([FITTED], costs={"x": 1}).fit(SCORES, LABELS), "a value of each model"),
     (lambda: ROCHull.from_predictions(SCORES[:9], LABELS), "one for each of 3 models"),
     (lambda: ROCHull.from_predictions(SCORES * np.nan, LABELS), "finite numbers"),
-    (
-        lambda: scored().operating_point({"fp": -1, "fn": 1}),
-        "numbers from",
-    ),
-    (
-        lambda: scored().operating_point({"no": 1}),
-        "expected fp and fn",
-    ),
-    (
-        lambda: scored().operating_point(prior=0),
-        "prior: expected a share",
-    ),
+    (lambda: scored().operating_point({"fp": -1, "fn": 1}), "numbers from"),
+    (lambda: scored().operating_point({"no": 1}), "expected fp and fn"),
+    (lambda: scored().operating_point(prior=0), "prior: expected a share"),
     (lambda: scored().mix(), "fpr or fnr, one of them"),
     (lambda: scored().mix(fpr=2), "a rate from 0 to 1"),
     (lambda: scored().mix(fpr=1, cost=1), "models with costs"),

@@ -148,23 +148,13 @@ def test_what_is_no_r_is_refused(points, words):
         GridReference(points, 4)
 
 
-def test_one_objective_and_unbounded_ones_are_refused():
+def test_one_objective_a_small_population_and_unbounded_losses_are_refused():
     problem = Genes(2)
     with pytest.raises(InputError, match="needs two to 6"):
         NDFCHEMOA(problem, Roles(problem.metrics, [Objective("f0", "min")]), seed=0)
+    with pytest.raises(InputError, match=r"as many as R has points \(2\), found 1"):
+        NDFCHEMOA(problem, roles(problem), seed=0, population=1)
     problem.metrics = (Metric("f0", "min"), Metric("f1", "min", "ratio"))
     if not np.isfinite(roles(problem).bounds()).all():
         with pytest.raises(InputError, match="best and a worst value"):
             NDFCHEMOA(problem, roles(problem), seed=0)
-
-
-def test_the_exact_search_names_it():
-    problem = Genes(4)
-    with pytest.raises(InputError, match="found 4; ndfch_emoa takes two to six"):
-        FCHEMOA(problem, roles(problem), seed=0)
-
-
-def test_a_population_smaller_than_r_is_refused():
-    problem = Genes(4)
-    with pytest.raises(InputError, match=r"as many as R has points \(4\), found 3"):
-        NDFCHEMOA(problem, roles(problem), seed=0, population=3)

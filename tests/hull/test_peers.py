@@ -16,7 +16,7 @@ from framework.errors import InputError, Unfit
 from framework.experiment.config import RunConfig, check
 from framework.pareto import pareto_layers
 from framework.problems.functions import FunctionProblem
-from framework.roles import Constraint, Objective, Roles
+from framework.roles import Objective, Roles
 from tests.hull.cloud import answered, roles, searched
 
 HORIZON = 6000
@@ -191,21 +191,6 @@ def test_pbi_by_hand():
     F = np.array([[2.0, 2.0], [2.0, 1.0]])
     found = decomposition_peers._pbi(F, W, np.zeros(2, np.int64), np.zeros(2), 5.0)
     np.testing.assert_allclose(found, [8**0.5, 3 / 2**0.5 + 5 / 2**0.5])
-
-
-@pytest.mark.parametrize("cls", [TwoArch2, MOEADD, ARMOEA])
-def test_infeasible_rows_are_not_returned(cls):
-    problem = FunctionProblem("zed1")
-    objectives = [Objective(name, "min") for name in ("f1", "f2", "f3")]
-    constrained = Roles(problem.metrics, objectives, [Constraint("f1", at_least=0.5)])
-    algorithm = cls(problem, constrained, seed=0, population=20)
-    first, values = 0, {}
-    while first < 500:
-        batch, first = answered(problem, algorithm, first)
-        values |= dict(zip(batch.ids.tolist(), batch.values["f1"].tolist(), strict=True))
-    returned = algorithm.outcome().returned.tolist()
-    assert len(returned) > 5
-    assert min(values[id] for id in returned) >= 0.5
 
 
 def test_the_horizon_comes_from_the_budget_once(tmp_path):

@@ -11,7 +11,7 @@ from algorithms.hull.reference import TWO_CLASSES, ExactReference
 from algorithms.hull.searches import CHEMOA, FCHEMOA
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
-from framework.roles import Constraint, Metric, Objective, Roles
+from framework.roles import Metric
 from tests.hull.cloud import Cloud, Twin, answered, roles, searched
 from tests.toys import StagesToy
 
@@ -140,20 +140,6 @@ def test_vas_is_qhulls_volume_of_corners_and_reference():
     good = losses[losses.sum(axis=1) < 2.0]
     points = np.concatenate([good, [[1, 1, 0], [1, 0, 1], [0, 1, 1]]])
     assert algorithm.vas == pytest.approx(ConvexHull(points).volume, abs=1e-5)
-
-
-def test_infeasible_rows_are_never_returned():
-    problem = FunctionProblem("zed1")
-    objectives = [Objective(name, "min") for name in ("f1", "f2", "f3")]
-    both = Roles(problem.metrics, objectives, [Constraint("f1", at_least=0.5)])
-    algorithm = FCHEMOA(problem, both, seed=0, population=20)
-    first, told = 0, {}
-    for _ in range(300):
-        batch, first = answered(problem, algorithm, first)
-        told |= dict(zip(batch.ids.tolist(), batch.values["f1"].tolist(), strict=True))
-    ids = algorithm.outcome().returned.tolist()
-    assert ids
-    assert min(told[id] for id in ids) >= 0.5
 
 
 @pytest.mark.parametrize("cls", [FCHEMOA, CHEMOA])

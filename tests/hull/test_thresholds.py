@@ -10,8 +10,8 @@ from algorithms.hull.kernels.network import margins
 from algorithms.hull.network import _SHARES
 from algorithms.hull.searches import CHEMOA, FCHEMOA, NDFCHEMOA
 from algorithms.hull.thresholds import Thresholds
-from framework.batch import Evaluated
 from tests.conftest import network, roles_of
+from tests.hull.cloud import answered
 
 RATES = ("false_positive_rate", "false_negative_rate", "complexity")
 
@@ -66,15 +66,10 @@ def test_a_search_has_the_whole_network_at_every_threshold(search, more):
     problem = network(thresholds=64)
     assert len(problem.validation) < 64
     algorithm = search(problem, roles_of(problem, metrics=RATES), seed=0, population=10, **more)
-    found, values = 0, {name: [] for name in RATES}
-    while found < 80:
-        X = algorithm.ask()
-        measured = problem.evaluate(X, None)
-        algorithm.tell(Evaluated(np.arange(found, found + len(X)), X, measured))
-        found += len(X)
-        for name in RATES:
-            values[name] += measured[name].tolist()
-    points = set(zip(*(values[name] for name in RATES), strict=True))
+    first, points = 0, set()
+    while first < 80:
+        batch, first = answered(problem, algorithm, first)
+        points |= set(zip(*(batch.values[name].tolist() for name in RATES), strict=True))
     for false_positive, false_negative in zip(*plain_curve(problem), strict=True):
         assert (false_positive, false_negative, 1.0) in points
     assert {(0.0, 1.0, 0.0), (1.0, 0.0, 0.0)} <= points  # the trivial classifiers

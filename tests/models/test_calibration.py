@@ -18,6 +18,8 @@ from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.kernels.logistic import class_basis, out_of_fold
 from algorithms.multistage.problem import MultiStageProblem
 from framework.arrays import frozen
+from framework.data.datasets import load_table
+from framework.data.splits import split_records
 from framework.errors import InputError
 from framework.models.calibration import (
     CalibratedProbability,
@@ -27,7 +29,7 @@ from framework.models.calibration import (
     join,
     split,
 )
-from framework.models.store import load_model
+from framework.models.store import load_model, save_model
 from framework.streams import CandidateStreams
 from tests.conftest import covering
 from tests.trust.forging import seal
@@ -156,7 +158,7 @@ def test_damaged_calibration_is_refused(plain):
 # --- in the problem --------------------------------------------------------------------------
 
 
-def problem_of(method, kind="logistic_regression", classes=2, **section):
+def config_of(method, kind="logistic_regression", classes=2):
     synthetic = {"samples": 400, "features": 5, "informative": 4, "classes": classes, "flip_y": 0.2}
     raw = {
         "dataset": {"synthetic": synthetic},
@@ -165,9 +167,12 @@ def problem_of(method, kind="logistic_regression", classes=2, **section):
         "classifier": {"kind": kind},
         "measure": {"kind": "holdout"},
         "calibration": method,
-        **section,
     }
-    return MultiStageProblem.from_config(MultiStageConfig.model_validate(raw))
+    return MultiStageConfig.model_validate(raw)
+
+
+def problem_of(method):
+    return MultiStageProblem.from_config(config_of(method))
 
 
 @pytest.mark.parametrize(
@@ -180,26 +185,10 @@ def problem_of(method, kind="logistic_regression", classes=2, **section):
 def test_an_exported_model_has_the_metrics_of_its_row_digit_for_digit(
     tmp_path, method, kind, classes
 ):
-    from framework.data.datasets import load_table
-    from framework.data.splits import split_records
-    from framework.models.store import save_model
-
-    problem = problem_of(method, kind, classes)
+    config = config_of(method, kind, classes)
+    problem = MultiStageProblem.from_config(config)
     X = problem.space.sample(np.random.default_rng(0), 5)
     measured = problem.evaluate(X, CandidateStreams(0, np.arange(5)))
-    config = MultiStageConfig.model_validate(
-        {
-            "dataset": {
-                "synthetic": {
-                    "samples": 400,
-                    "features": 5,
-                    "informative": 4,
-                    "classes": classes,
-                    "flip_y": 0.2,
-                }
-            }
-        }
-    )
     table = load_table(config.dataset)
     part = split_records(table.labels, config.split).validation
     frame, truth = table.features.iloc[part], table.labels[part]
@@ -234,27 +223,20 @@ def test_validation_and_test_records_have_no_part_in_it():
 
 
 def test_a_calibrated_file_that_is_damaged_is_refused(tmp_path):
-    from framework.models.store import save_model
-
     problem = problem_of("sigmoid")
     folder = tmp_path / "m"
     save_model(problem.decode(np.array([0, 0, 0, 1, 1], dtype=problem.space.dtype)), folder)
     file = folder / "stage_2.calibrated.json"
     plain = json.loads(file.read_text())
 
-    def forge(text):
+    three = {"method": "sigmoid", "curves": [[1, 0]] * 3}
+    for text, sentence in (
+        (json.dumps(plain | {"base": "../other.npy"}), "expected a file name"),
+        (json.dumps(plain | {"base": file.name}), "expected another file"),
+        ("{", "expected JSON"),
+        (json.dumps(plain | {"calibration": three}), "expected 1 curves"),
+    ):
         file.write_text(text)
         seal(folder)
-
-    forge(json.dumps(plain | {"base": "../other.npy"}))
-    with pytest.raises(InputError, match="expected a file name"):
-        load_model(folder)
-    forge(json.dumps(plain | {"base": file.name}))
-    with pytest.raises(InputError, match="expected another file"):
-        load_model(folder)
-    forge("{")
-    with pytest.raises(InputError, match="expected JSON"):
-        load_model(folder)
-    forge(json.dumps(plain | {"calibration": {"method": "sigmoid", "curves": [[1, 0]] * 3}}))
-    with pytest.raises(InputError, match="expected 1 curves"):
-        load_model(folder)
+        with pytest.raises(InputError, match=sentence):
+            load_model(folder)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from framework.errors import InputError
 from framework.models.constant import ConstantClassifier
-from framework.models.mixture import MixtureClassifier
 from framework.models.store import load_model, save_model
 from framework.testing import MODEL_LAWS
 from tests.conftest import multistage, network, pruning
@@ -36,13 +34,6 @@ def test_it_answers_one_label(tmp_path):
 def test_another_label_is_refused(label):
     with pytest.raises(InputError, match="label: expected one of the classes"):
         ConstantClassifier.from_label(label, ["no", "yes"])
-
-
-def test_a_mixture_of_constants_answers_by_its_chances():
-    both = [ConstantClassifier.from_label(label, ["no", "yes"]) for label in ("no", "yes")]
-    model = MixtureClassifier.from_fitted(both, [0.25, 0.75])
-    answers = model.predict(pd.DataFrame({"age": np.arange(4000)}))
-    assert (answers == "yes").mean() == pytest.approx(0.75, abs=0.03)
 
 
 @pytest.mark.parametrize("made", ["network", "pruning", "multistage"])

@@ -58,24 +58,17 @@ def validation(y):
 
 
 @pytest.mark.parametrize("more", [{}, CALIBRATED], ids=["plain", "calibrated"])
-def test_weights_of_1_change_nothing(records, more):
+def test_weights_of_1_change_nothing_and_those_of_0_leave_records_out(records, weights, more):
     X, y = records
-    want = ParetoMultiStage(**PROBLEM, **more).fit(X, y)
-    for ones in (np.ones(len(y)), [1] * len(y), pd.Series(1, index=y.index)):
-        found = ParetoMultiStage(**PROBLEM, **more).fit(X, y, sample_weight=ones)
-        assert found.front_.to_csv() == want.front_.to_csv()
-        assert found.problem_.fingerprint == want.problem_.fingerprint
-
-
-@pytest.mark.parametrize("more", [{}, CALIBRATED], ids=["plain", "calibrated"])
-def test_weights_of_0_leave_records_out(records, weights, more):
-    X, y = records
-    kept = weights > 0
-    want = ParetoMultiStage(**PROBLEM, **more).fit(X[kept], y[kept])
-    for frame in (X, X.to_numpy()):
-        found = ParetoMultiStage(**PROBLEM, **more).fit(frame, y, sample_weight=kept.astype(float))
-        values = found.front_.drop(columns="features")
-        assert values.to_csv() == want.front_.drop(columns="features").to_csv()
+    search, kept = ParetoMultiStage(**PROBLEM, **more), weights > 0
+    plain = search.fit(X, y).front_.to_csv()
+    fingerprint = search.problem_.fingerprint
+    for ones in ([1] * len(y), pd.Series(1, index=y.index)):
+        assert search.fit(X, y, sample_weight=ones).front_.to_csv() == plain
+        assert search.problem_.fingerprint == fingerprint
+    fewer = search.fit(X[kept], y[kept]).front_.drop(columns="features")
+    found = search.fit(X.to_numpy(), y, sample_weight=kept.astype(float)).front_
+    assert found.drop(columns="features").to_csv() == fewer.to_csv()
 
 
 def test_twice_every_record_measures_the_same(records):

@@ -59,26 +59,10 @@ def test_a_walk_agrees_with_the_metrics_and_the_model(problem):
 
 @pytest.mark.parametrize("parts", [["test"], ["validation", "x"], ["validation", "test", "x"]])
 def test_answers_to_other_records_are_refused(parts):
-    stage = {
-        "features": ["a"],
-        "cost": 1.0,
-        "cost_so_far": 1.0,
-        "entering": 2,
-        "right": 1,
-        "answers": {"no": 1, "yes": 1},
-        "confidence": 0.5,
-        "calibration_error": 0.0,
-        "p_value": 1.0,
-    }
-    plain = {
-        "records": 2,
-        "training_records": 2,
-        "calibration": "none",
-        "stages": [stage],
-        "confusions": {"validation": [[1, 0, 0], [0, 1, 0]]},
-    }
-    assert Walk.from_json(plain).rejected == 0
-    plain["confusions"] = {part: [[1, 0, 0], [0, 1, 0]] for part in parts}
+    table = ((1, 0, 0), (0, 1, 0))
+    walk = Walk(2, 2, "none", (stage(2, 1, 0.5, entering=2),), {"validation": table})
+    assert Walk.from_json(walk.to_json()).rejected == 0
+    plain = walk.to_json() | {"confusions": dict.fromkeys(parts, table)}
     with pytest.raises(ValueError, match="tables of the answers to validation and test records"):
         Walk.from_json(plain)
 

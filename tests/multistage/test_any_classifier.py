@@ -28,13 +28,39 @@ TREES = np.array(
         [-1, 0, 0, 0, 1, 0.25],
     ]
 )
+
+
+def forged(row, column, value):
+    array = TREES.copy()
+    array[row, column] = value
+    return array
+
+
+def chain(depth, share=False):
+    """Return a tree that is one path, or one whose two children are the same at each step."""
+    array = np.zeros((2 + 2 * depth, 6))
+    array[0, 0] = 1
+    array[1:, 0] = -1
+    for step in range(depth):
+        node = 1 + 2 * step
+        array[node, :4] = 0, 0.5, node + 2, node + 2 if share else node + 1
+    array[1, 4] = 1
+    return array
+
+
 FORGED = {
-    "a child before its parent": (1, 2, 1),
-    "a child that is not there": (1, 3, 5),
-    "half a child": (1, 2, 2.5),
-    "a feature that is not there": (1, 0, 2),
-    "no number": (2, 5, np.nan),
-    "a negative feature": (1, 0, -2),
+    "a child before its parent": forged(1, 2, 1),
+    "a child that is not there": forged(1, 3, 5),
+    "half a child": forged(1, 2, 2.5),
+    "a feature that is not there": forged(1, 0, 2),
+    "no number": forged(2, 5, np.nan),
+    "a negative feature": forged(1, 0, -2),
+    "a path that is too long": chain(1_100),
+    "too many paths": chain(20, share=True),
+    "a column too few": TREES[:, :-1],
+    "no tree": TREES[:1],
+    "one row": TREES[0],
+    "whole numbers": TREES.astype(int),
 }
 
 
@@ -68,40 +94,13 @@ def searched(classifier, **parameters):
 def test_trees_answer_as_they_are_written():
     P = BoostedTrees([0, 1], TREES).predict_proba(np.array([[9.0, 2.9], [9.0, 3.0]]))
     assert P[:, 1] == pytest.approx(1 / (1 + np.exp([1.25, -1.75])))
+    assert BoostedTrees([0, 1], chain(1_000)).predict_proba(np.zeros((2, 1))).shape == (2, 2)
 
 
 @pytest.mark.parametrize("name", FORGED)
 def test_forged_trees_are_refused(name):
-    row, column, value = FORGED[name]
-    array = TREES.copy()
-    array[row, column] = value
     with pytest.raises(InputError, match=r"^boosted trees: expected an array of trees"):
-        BoostedTrees([0, 1], array)
-
-
-def chain(depth, share=False):
-    """Return a tree that is one path, or one whose two children are the same at each step."""
-    array = np.zeros((2 + 2 * depth, 6))
-    array[0, 0] = 1
-    array[1:, 0] = -1
-    for step in range(depth):
-        node = 1 + 2 * step
-        array[node, :4] = 0, 0.5, node + 2, node + 2 if share else node + 1
-    array[1, 4] = 1
-    return array
-
-
-def test_walks_without_end_are_refused():
-    assert BoostedTrees([0, 1], chain(1_000)).predict_proba(np.zeros((2, 1))).shape == (2, 2)
-    for array in (chain(1_100), chain(20, share=True)):
-        with pytest.raises(InputError, match=r"^boosted trees: expected an array of trees"):
-            BoostedTrees([0, 1], array)
-
-
-@pytest.mark.parametrize("array", [TREES[:, :-1], TREES[:1], TREES[0], TREES.astype(int)])
-def test_what_is_no_array_of_trees_is_refused(array):
-    with pytest.raises(InputError, match=r"^boosted trees: expected an array of trees"):
-        BoostedTrees([0, 1], array)
+        BoostedTrees([0, 1], FORGED[name])
 
 
 LIBRARIES = [

@@ -205,26 +205,35 @@ def test_an_estimator_of_given_stages_decides_by_costs():
         plain.risk(X)
 
 
+def by_cost(**change):
+    return {"decision": DECISION | change}
+
+
+def weighed(weight):
+    return {"classifier": {"kind": "logistic_regression", "class_weight": weight}}
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("parameters", "message"),
     [
-        ({"errors": {"shok": 5}}, r"decision\.errors: expected a class of the data"),
-        ({"errors": {"shock": -5}}, r"decision\.errors\.shock"),
-        ({"no_answer": -1}, r"decision\.no_answer"),
-        ({"thresholds": [5]}, "expected risks of at most 2, what no answer costs, found 5"),
-        ({"thresholds": []}, r"decision\.thresholds"),
+        (by_cost(errors={"shok": 5}), r"decision\.errors: expected a class of the data"),
+        (by_cost(errors={"shock": -5}), r"decision\.errors\.shock"),
+        (by_cost(no_answer=-1), r"decision\.no_answer"),
+        (by_cost(thresholds=[5]), "risks of at most 2, what no answer costs, found 5"),
+        (by_cost(thresholds=[]), r"decision\.thresholds"),
+        (by_cost() | {"threshold": 0.9}, "a threshold or a decision by costs, found both"),
+        (weighed("even"), "expected balanced, or a weight by label, found 'even'"),
+        (weighed({"shock": 0}), "expected a finite weight above 0 for 'shock', found 0"),
+        (weighed({"shok": 2}), r"class_weight: expected a class of the data .*found 'shok'"),
     ],
 )
-def test_costs_that_cannot_be_used_are_refused_in_a_sentence(change, message):
-    X, y = patients(60)
+def test_costs_and_weights_that_mean_nothing_are_refused(parameters, message):
     with pytest.raises(InputError, match=message):
-        ParetoMultiStage(decision=DECISION | change, budget=5).fit(X, y)
+        ParetoMultiStage(**parameters, budget=5).fit(*patients(60))
 
 
-def test_two_rules_at_once_are_refused():
+def test_thresholds_for_more_stages_than_there_are_are_refused():
     X, y = patients(60)
-    with pytest.raises(InputError, match="a threshold or a decision by costs, found both"):
-        ParetoMultiStage(decision=DECISION, threshold=0.9, budget=5).fit(X, y)
     with pytest.raises(InputError, match="one for each stage but the last, found 2"):
         MultiStageClassifier(
             [["a"], ["b"]], decision={"errors": ERRORS, "no_answer": 2, "thresholds": [1, 1]}
@@ -253,21 +262,6 @@ def test_class_weights_are_those_of_scikit_learn(weight, calibration):
     ours = getattr(model.classifiers_[0], "base", model.classifiers_[0])
     held = problem.data.held[:-1].T
     assert np.allclose(ours.predict_proba(held), theirs.predict_proba(held), atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("weight", "message"),
-    [
-        ("even", "expected balanced, or a weight by label, found 'even'"),
-        ({"shock": 0}, "expected a finite weight above 0 for 'shock', found 0"),
-        ({"shok": 2}, r"class_weight: expected a class of the data .*found 'shok'"),
-    ],
-)
-def test_class_weights_that_mean_nothing_are_refused(weight, message):
-    X, y = patients(60)
-    classifier = {"kind": "logistic_regression", "class_weight": weight}
-    with pytest.raises(InputError, match=message):
-        ParetoMultiStage(classifier=classifier, budget=5).fit(X, y)
 
 
 @pytest.mark.parametrize("algorithm", ["local_search", "emsco"])

@@ -65,28 +65,6 @@ def test_thresholds_may_be_an_array():
     pd.testing.assert_frame_equal(given.front_, searched(budget=50).front_)
 
 
-def test_metrics_are_those_of_the_deployed_model(fitted):
-    problem = fitted.problem_
-    X = problem.space.sample(np.random.default_rng(1), 20)
-    values = problem.evaluate(X)
-    cut = problem.data.n_validation
-    columns = problem.data.held[:-1, :cut].T
-    for i, x in enumerate(X):
-        model = problem.decode(x)
-        waiting, answered, right, paid = np.ones(cut, bool), 0, 0, np.zeros(cut)
-        for stage, classifier in enumerate(model.classifiers_):
-            have = np.sort(np.concatenate(model.stages_[: stage + 1]))
-            paid[waiting] = sum(COSTS["abc"[f]] for f in have)
-            P = classifier.predict_proba(columns[:, model.encoder_.columns_of(have)])
-            leaves = waiting & (P.max(axis=1) >= model.thresholds_[stage, 0] - 1e-9)
-            answered += leaves.sum()
-            right += (P.argmax(axis=1) == problem.data.y_held[:cut])[leaves].sum()
-            waiting &= ~leaves
-        assert values["coverage"][i] == answered / cut
-        assert values["accuracy"][i] == right / max(answered, 1)
-        assert values["cost"][i] == pytest.approx(paid.mean())
-
-
 def test_a_model_in_files_keeps_its_thresholds(fitted, tmp_path):
     X, _ = patients(50, seed=9)
     model = fitted.choose(best="accuracy")

@@ -35,16 +35,22 @@ def solve(cls, problem, roles, **more):
     return search, front
 
 
+def every_genome(problem):
+    """Return all genomes that have a member."""
+    sizes = problem.space.upper + 1
+    every = np.indices(tuple(sizes)).reshape(len(sizes), -1).T
+    some = every[:, : len(problem.library)].any(axis=1)
+    return every[problem.space.contains(every) & some]
+
+
 @pytest.mark.parametrize("cls", [IntegerProgram, PrintedProgram])
 @pytest.mark.parametrize("threshold", ["gene", "majority"])
 @pytest.mark.parametrize("metric", ["accuracy", "balanced_accuracy"])
 def test_the_best_of_all_genomes_is_asked_for(cls, threshold, metric):
     problem = pruning(6, threshold=threshold)
     search, front = solve(cls, problem, roles(problem, metric=metric))
-    shape = tuple((problem.space.upper + 1).tolist())
-    every = np.indices(shape).reshape(len(shape), -1).T
-    every = every[problem.space.contains(every)]
-    assert front.rows.values[metric].tolist() == [problem.evaluate(every)[metric].max()]
+    values = problem.evaluate(every_genome(problem))
+    assert front.rows.values[metric].tolist() == [values[metric].max()]
     found = search.outcome().findings
     assert found["status"] == "optimal"
     assert found["gap"] == pytest.approx(0.0, abs=1e-6)
@@ -102,9 +108,7 @@ def test_a_bound_that_is_too_low_is_caught():
 @pytest.mark.parametrize("measure", list(NAMES))
 def test_constraints_on_diversity_are_part_of_the_program(cls, measure):
     problem = pruning(6, pair_measure=measure)
-    every = np.indices((2,) * 6 + (7,)).reshape(7, -1).T
-    every = every[problem.space.contains(every) & every[:, :6].any(axis=1)]
-    values, name = problem.evaluate(every), NAMES[measure]
+    values, name = problem.evaluate(every_genome(problem)), NAMES[measure]
     several = values["members"] > 1
     # just below what can be had: solvers count to some digits only
     tau, gamma = (np.quantile(values[f"{name}_{m}"][several], 0.8) - 1e-6 for m in ("min", "mean"))
@@ -114,12 +118,6 @@ def test_constraints_on_diversity_are_part_of_the_program(cls, measure):
     assert front.rows.values["accuracy"].tolist() == [values["accuracy"][meets].max()]
     case = AlgorithmCase(cls, problem, roles(problem, *asked))
     assert f"at_least_{name}_min" in certificates_hold(case)
-
-
-def every_genome(problem):
-    k = len(problem.library)
-    every = np.indices((2,) * k + (k + 1,)).reshape(k + 1, -1).T
-    return every[problem.space.contains(every) & every[:, :k].any(axis=1)]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.testing import AlgorithmCase, certificates_hold
 from tests.conftest import covering, pruning
+from tests.pruning.test_ip import every_genome
 
 
 def two_roles(problem, metric, against):
@@ -31,13 +32,13 @@ def searched(problem, roles, **more):
     return search, front
 
 
-def every_front(problem, roles):
-    """Return the losses of the non-dominated of all genomes."""
-    shape = tuple((problem.space.upper + 1).tolist())
-    every = np.indices(shape).reshape(len(shape), -1).T
-    every = every[problem.space.contains(every)]
-    losses = roles.losses(problem.evaluate(every))
-    return losses[nondominated(losses)]
+def assert_whole(front, problem, roles):
+    """Assert that a front is that of all genomes that meet the constraints."""
+    values = problem.evaluate(every_genome(problem))
+    losses = roles.losses(values)[roles.violation(values) == 0]
+    expected = losses[nondominated(losses)]
+    found = front.losses[np.lexsort(front.losses.T)]
+    assert np.allclose(found, expected[np.lexsort(expected.T)], rtol=1e-12)
 
 
 PAIRS = [
@@ -56,10 +57,7 @@ def test_the_front_is_that_of_all_genomes(pair, threshold, cells):
     problem = pruning(6, threshold=threshold)
     roles = two_roles(problem, metric, against)
     search, front = searched(problem, roles, cells=cells)
-    expected = every_front(problem, roles)
-    order = np.lexsort(expected.T)
-    found = front.losses[np.lexsort(front.losses.T)]
-    assert np.allclose(found, expected[order], rtol=1e-12)
+    assert_whole(front, problem, roles)
     about = search.outcome().findings
     assert about["exact"]
     assert about["area"]["between"] == pytest.approx(0.0, abs=1e-8)
@@ -86,16 +84,7 @@ def test_constraints_are_part_of_the_front(metric, against, constraint):
     free = two_roles(problem, metric, against)
     roles = Roles(problem.metrics, free.objectives, [constraint])
     search, front = searched(problem, roles, cells=4)
-    every = np.indices((2,) * 6 + (7,)).reshape(7, -1).T
-    every = every[problem.space.contains(every) & every[:, :6].any(axis=1)]
-    values = problem.evaluate(every)
-    given = values[constraint.metric]
-    most, least = constraint.at_most, constraint.at_least
-    meets = given >= least if most is None else given <= most
-    losses = roles.losses({name: column[meets] for name, column in values.items()})
-    expected = losses[nondominated(losses)]
-    found = front.losses[np.lexsort(front.losses.T)]
-    assert np.allclose(found, expected[np.lexsort(expected.T)], rtol=1e-12)
+    assert_whole(front, problem, roles)
     assert search.outcome().findings["exact"]
     certificates_hold(AlgorithmCase(partial(ExactFront, looks=3, cells=4), problem, roles))
 

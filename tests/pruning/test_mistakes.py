@@ -54,21 +54,10 @@ def folder(library, path):
     ).save(path)
 
 
-ALIKE = replace(made_up(k=4), validation=np.full((4, 60), 0.9, dtype=np.float32))
-LIBRARIES = {
-    "expected two classes, found 3": made_up(k=4, classes=3),
-    "found models for regression": made_up(k=4, classes=0),
-    "expected two classifiers or more, found 1": made_up(k=1),
-    "all 4 vote alike on every validation record": ALIKE,
-}
 PARAMETERS = {
-    "right and wrong answers are worth the same": {"weights": [0, 0, 0, 0]},
     "expected a finite number, found nan": {"weights": [1, 0, float("nan"), 0]},
-    "expected tau <= gamma": {"diversity": [0.8, 0.2]},
     "found tau=0.8 > gamma=0.2": {"tau": 0.8, "gamma": 0.2},
     "expected diversity, or tau and gamma, found both": {"diversity": "f2", "tau": 0.1},
-    "above the most diverse pair's": {"diversity": [0.0, 1.0]},
-    "expected at least 2 (diversity is between members)": {"diversity": "f3", "max_members": 1},
     "expected a mixed-integer solver that is installed": {"kind": "ip_cvxpy", "solver": "NONE"},
     "true_negative_rate with true_positive_rate": {
         "kind": "ip_front",
@@ -76,14 +65,6 @@ PARAMETERS = {
         "against": "members",
     },
 }
-
-
-@pytest.mark.parametrize("sentence", LIBRARIES)
-def test_libraries_that_cannot_be_pruned(command, sentence):
-    code, said, out = command(LIBRARIES[sentence])
-    assert code == 2
-    assert sentence in complaint(said.err)
-    assert not out.exists()
 
 
 @pytest.mark.parametrize("sentence", PARAMETERS)

@@ -19,6 +19,7 @@ from framework.errors import InputError
 from framework.libraries.library import Cost
 from framework.roles import Constraint, Objective, Roles
 from tests.made_up_libraries import made_up
+from tests.pruning.test_ip import every_genome
 from tests.pruning.test_solver import WEIGHTS, brute_force, pool
 
 
@@ -105,8 +106,7 @@ def test_rates_and_costs_in_tiny_units_are_kept_to_the_last_bit(k, n, seed):
     )
     problem = PruningProblem(library)
     roles = Roles(problem.metrics, [Objective("balanced_accuracy", "max")], asked)
-    every = np.indices((2,) * k + (k + 1,)).reshape(k + 1, -1).T
-    values = problem.evaluate(every[problem.space.contains(every) & every[:, :k].any(axis=1)])
+    values = problem.evaluate(every_genome(problem))
     meets = roles.violation(values) == 0
     for cls in (PrintedProgram, IntegerProgram):
         search = cls(problem, roles, seed=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -226,16 +225,17 @@ def test_theta_weights_order_as_balanced_accuracy_does():
     assert np.array_equal(np.sign(values[:, None] - values), np.sign(balanced[:, None] - balanced))
 
 
-def test_a_pickled_problem_has_its_tables_again():
-    problem = PruningProblem(made_up())
-    copy = pickle.loads(pickle.dumps(problem))
-    assert np.array_equal(copy.votes.patterns, problem.votes.patterns)
-    assert np.array_equal(copy.credit, problem.credit)
+ALIKE = Library.from_arrays(list("abc"), np.tile([0.9, 0.1, 0.8], (3, 1)), [1, 0, 1], [0, 1])
+ONE_CLASS = Library.from_arrays(
+    list("abc"), np.random.default_rng(0).random((3, 9)), [0] * 9, [0, 1], every_class=False
+)
 
 
 @pytest.mark.parametrize(
     ("library", "more", "message"),
     [
+        (ALIKE, {}, "all 3 vote alike"),
+        (ONE_CLASS, {}, "expected validation records of both classes, found 0"),
         (made_up(classes=0), {}, "found models for regression"),
         (made_up(classes=3), {}, "expected two classes, found 3"),
         (made_up(k=1), {}, "two classifiers or more, found 1"),
@@ -246,13 +246,6 @@ def test_a_pickled_problem_has_its_tables_again():
 def test_libraries_that_cannot_be_pruned_are_refused(library, more, message):
     with pytest.raises(InputError, match=message):
         PruningProblem(library, **more)
-
-
-def test_classifiers_that_all_vote_alike_are_refused():
-    P = np.tile(np.array([[0.9, 0.1, 0.8]]), (3, 1))
-    library = Library.from_arrays(["a", "b", "c"], P, [1, 0, 1], [0, 1])
-    with pytest.raises(InputError, match="all 3 vote alike"):
-        PruningProblem(library)
 
 
 @pytest.mark.parametrize(
@@ -303,13 +296,6 @@ def test_a_smaller_pool_is_the_beginning_of_a_larger_one(tmp_path):
     assert few.evaluate_test(small) == whole.evaluate_test(large)
     with pytest.raises(InputError, match="expected 1 to 8, the models of the library"):
         make(models=9)
-
-
-def test_validation_records_of_one_class_are_refused():
-    P = np.random.default_rng(0).random((3, 9))
-    library = Library.from_arrays(list("abc"), P, [0] * 9, [0, 1], every_class=False)
-    with pytest.raises(InputError, match="expected validation records of both classes, found 0"):
-        PruningProblem(library)
 
 
 @pytest.mark.parametrize("threshold", ["gene", "majority"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from algorithms.pruning.report import write_pruning
 from algorithms.pruning.searches.ip import IntegerProgram
 from framework.experiment.run_dir import RunDir
@@ -27,15 +29,11 @@ def solved(path, test=True):
     return run_dir, search
 
 
-def test_a_solved_run_is_drawn(tmp_path):
-    run_dir, _ = solved(tmp_path)
+@pytest.mark.parametrize("test", [True, False])
+def test_a_solved_run_is_drawn_with_test_records_or_without(tmp_path, test):
+    run_dir, _ = solved(tmp_path, test)
     assert write_pruning(run_dir) == [run_dir.plots / "pruning.png"]
     assert (run_dir.plots / "pruning.png").stat().st_size > 10_000
-
-
-def test_a_run_without_test_records_is_drawn_too(tmp_path):
-    run_dir, _ = solved(tmp_path, test=False)
-    assert len(write_pruning(run_dir)) == 1
 
 
 def test_votes_are_those_of_the_validation_records(tmp_path):

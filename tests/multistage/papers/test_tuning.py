@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.papers.budgeted import CostOrdered
 from algorithms.multistage.papers.cact_lasso import CaCTLasso
 from algorithms.multistage.papers.tuning import (
@@ -14,7 +13,6 @@ from algorithms.multistage.papers.tuning import (
     BaselineProblem,
     Tuned,
     grid_points,
-    measure,
     worth,
 )
 from framework.experiment.export import export
@@ -75,17 +73,6 @@ def test_a_baseline_is_measured_on_the_records_of_the_search():
         for metric in ("coverage", "accuracy", "cost"):
             assert found[metric][0] == pytest.approx(expected[metric][0], abs=1e-12)
     assert isinstance(problem.decode(rows[0]), CostOrdered)
-
-
-def test_one_measure_for_the_search_and_the_baselines():
-    stages, problem = multistage(**SECTION), problem_of("single_stage", "cost_ordered")
-    roles = Roles(stages.metrics, [Objective("coverage", "max"), Objective("cost", "min")])
-    emsco = EMSCO(stages, roles, seed=0, population=20)
-    search(stages, emsco, SerialEvaluator(stages, 0), budget=Budget(generations=3))
-    found = measure(stages.decode(emsco.fittest), *problem.test)
-    expected = stages.evaluate_test(emsco.fittest[np.newaxis])
-    for metric in ("coverage", "accuracy", "cost"):
-        assert getattr(found, metric) == pytest.approx(expected[metric][0])
 
 
 def test_cells_are_every_choice_once():
