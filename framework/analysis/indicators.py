@@ -61,22 +61,18 @@ class Judged:
     test: FloatArray | None = None
 
     @property
-    def scale(self) -> tuple[FloatArray, FloatArray]:
-        """Least value and range of each objective over the reference, (objectives,) each."""
-        low, high = self.reference.min(axis=0), self.reference.max(axis=0)
-        return low, np.where(high > low, high - low, 1.0)
-
-    @property
     def scaled(self) -> FloatArray:
         """``losses``, with each objective scaled to its range over the reference."""
-        low, span = self.scale
-        return np.asarray((self.losses - low) / span)
+        return self._scaled(self.losses)
 
     @property
     def target(self) -> FloatArray:
         """``reference``, scaled in the same way."""
-        low, span = self.scale
-        return np.asarray((self.reference - low) / span)
+        return self._scaled(self.reference)
+
+    def _scaled(self, losses: FloatArray) -> FloatArray:
+        low, high = self.reference.min(axis=0), self.reference.max(axis=0)
+        return np.asarray((losses - low) / np.where(high > low, high - low, 1.0))
 
     def reached(self) -> BoolArray:
         """Return which vectors of the reference are among the losses, shape (r,)."""

@@ -135,16 +135,18 @@ def lead(first: pd.Series[float], other: pd.Series[float]) -> tuple[float, float
     first, other : Series
         Values by seed.
     """
-    if set(first.index) == set(other.index) and first.index.is_unique:
-        gaps: FloatArray = first.to_numpy(np.float64) - other[first.index].to_numpy(np.float64)
-        return interval(gaps)
-    gap = float(first.mean() - other.mean())
+    with np.errstate(invalid="ignore"):  # the IGD+ of an empty front is infinite
+        if set(first.index) == set(other.index) and first.index.is_unique:
+            return interval((first - other[first.index]).to_numpy(np.float64))
+        gap = float(np.subtract(first.mean(), other.mean()))
     if min(len(first), len(other)) < 2 or not math.isfinite(gap):
         return gap, math.nan, math.nan
-    if first.nunique() == other.nunique() == 1:
+    errors = np.array([sample.var() / len(sample) for sample in (first, other)])
+    if not errors.any():
         return gap, gap, gap
-    bounds = stats.ttest_ind(first, other, equal_var=False).confidence_interval(LEVEL)
-    return gap, float(bounds.low), float(bounds.high)
+    freedom = errors.sum() ** 2 / sum(errors**2 / [len(first) - 1, len(other) - 1])
+    half = float(stats.t.ppf((1 + LEVEL) / 2, freedom) * math.sqrt(errors.sum()))
+    return gap, gap - half, gap + half
 
 
 def _leads(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -356,6 +357,15 @@ def test_leads_are_the_gap_and_its_interval_by_seed_or_by_welch():
     assert (gap, low, high) == pytest.approx((np.mean(a) - np.mean(b), welch.low, welch.high))
     assert math.isnan(lead(first[:1], other[:1])[1])
     assert math.isnan(lead(first[:1], other[3:5])[2])
+
+
+def test_leads_of_equal_and_of_infinite_values_warn_of_nothing():
+    always, never = pd.Series([0.5] * 3), pd.Series([math.inf, 1])
+    with warnings.catch_warnings(action="error"):
+        half = stats.t.ppf(0.975, 1) * 0.05  # the variance of the second ones alone
+        assert lead(always, pd.Series([0.4, 0.3]))[1:] == pytest.approx((0.15 - half, 0.15 + half))
+        assert lead(always, always[:2] - 0.25) == (0.25, 0.25, 0.25)
+        assert np.isnan([lead(never, never), lead(never, never.repeat(2))]).all()
 
 
 def test_a_lead_is_told_with_its_range_expected_and_on_test():
