@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from algorithms.multistage.config import MissingPolicy
 from algorithms.multistage.decision import decision_for, stage_thresholds
@@ -216,9 +216,9 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         """
         outcome = self.outcome(X)
         answered = outcome.conclusive | (self.reject_label is None)
-        weights = weights_for(sample_weight, np.asarray(y))
+        weights = weights_for(sample_weight, y := column_or_1d(y, warn=True))
         total = weights[answered].sum()
-        right = self.classes_[outcome.best] == np.asarray(y)
+        right = self.classes_[outcome.best] == y
         return float(weights[answered & right].sum() / total) if total else 0.0
 
     def confidence(self, X: pd.DataFrame | Array) -> FloatArray:

@@ -110,6 +110,7 @@ def test_weights_count_in_the_score(records, search):
     right = np.asarray(search.predict(X) == y)
     weights = np.where(right, 1.0, 3.0)
     expected = right.sum() / weights.sum()
+    assert search.score(X, y.to_frame()) == right.mean()  # a column, as fit takes it
     assert search.score(X, y, sample_weight=weights) == pytest.approx(expected)
     twice = np.r_[np.arange(len(X)), np.flatnonzero(~right), np.flatnonzero(~right)]
     assert search.score(X.iloc[twice], y.iloc[twice]) == pytest.approx(expected)
