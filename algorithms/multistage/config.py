@@ -65,7 +65,8 @@ class MultiStageSettings(RecordsConfig):
     weights : column of weights of records, in training and in every metric; it is not a feature.
         Records of weight 0 are left out.
     missing : what a model does where a value is missing in a stage that is reached: take the
-        median, as all figures of a search do, stop and ask for it, or give no answer.
+        median, stop and ask for it, or give no answer. A record that stops there has no answer and
+        does not pay for that stage, in all figures.
     classifier : what is trained for each stage.
     calibration : how confidences are calibrated, by cross-validation within the training records;
         softmax with a decision by costs, none otherwise, unless given.

@@ -108,13 +108,6 @@ def prepare_table(
         The settings do not fit the records.
     """
     division = divide(table, config.split, config.measure, where)
-    incomplete = float(table.features.isna().any(axis=1).mean())
-    if config.missing != "impute" and incomplete > 0:
-        note = (
-            f"{where}.missing: {incomplete:.1%} of the records lack values; figures of the search "
-            f"take the median there, where a model stops ({config.missing}) and answers fewer"
-        )
-        division = division._replace(notes=(*division.notes, note))
     split, crossed = division.split, len(division.repeats) > 0
     if not crossed and len(split.validation) == 0:
         raise InputError(f"{where}.split.validation: expected a share above 0, found 0")
@@ -139,7 +132,8 @@ def prepare_table(
     rates, subgroups = _rates(config, table, where)
     several = len(table.classes) > 2 and need_classes(rates)
     codes = (len(table.classes) - 1).bit_length() if several else 0
-    answers = _Answers(thresholds, rule, weight, codes, weights)
+    stops = config.missing != "impute" and bool(table.features.isna().any(axis=None))
+    answers = _Answers(thresholds, rule, weight, codes, weights, stops)
     encode = partial(_encoded, table, answers, config.calibration, copy_of)
     data, encoder = encode(training, held, n)
     scored = split.validation
@@ -293,6 +287,7 @@ class _Answers:
     class_weight: Any  # 'balanced', a number for each class, or None
     codes: int
     sample_weights: FloatArray | None  # of all records of the table
+    stops: bool  # whether records that lack a feature stop there
 
     def weights_of(self, y: IntArray, of_records: FloatArray | None) -> tuple[float, ...]:
         """Return the weight of each class for training records with labels ``y`` (n,)."""
@@ -328,6 +323,7 @@ def _encoded(
         from framework.models.calibration import folds_of
 
         folds_of(y, training if units is None else units[training])  # refuses too few of a class
+    asked = range(table.features.shape[1] if answers.stops else 0)
     data = StageData(
         design=with_intercept(encoder.transform(records).T),
         y=y,
@@ -342,6 +338,7 @@ def _encoded(
         positive=-1 if table.positive is None else table.positive,
         copy_of=None if units is None else units[training],
         codes=answers.codes,
+        unknown=encoder.missing(table.features, asked, held).T,
     )
     return data, encoder
 
@@ -389,8 +386,12 @@ def _with_folds(
         scored.append(pooled[measured])
     records = np.concatenate(scored)
     y_held = np.concatenate([labels[records], data.y_held])
-    divided = replace(data, y_held=y_held, n_validation=len(records), folds=tuple(folds))
-    return divided, records
+    unknown = np.zeros((len(data.unknown), len(records)), dtype=bool)
+    for fold in folds:
+        unknown[:, fold.rows] = fold.data.unknown
+    unknown = np.concatenate([unknown, data.unknown], axis=1)
+    divided = replace(data, y_held=y_held, n_validation=len(records), unknown=unknown)
+    return replace(divided, folds=tuple(folds)), records
 
 
 def _codes(units: IntArray) -> IntArray | None:

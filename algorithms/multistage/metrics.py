@@ -80,6 +80,8 @@ class HeldOutRecords(NamedTuple):
         Where in each plane of bits the words of these records begin.
     everyone, negatives : numpy.ndarray of uint64, shape (words,)
         A bit for every record, and one for those whose true class is not the positive one.
+    unknown : numpy.ndarray of uint64, shape (features, words), optional
+        A bit for each record that lacks a feature, if models stop there.
     codes : int
         Number of planes that have the class of an answer.
     """
@@ -90,6 +92,7 @@ class HeldOutRecords(NamedTuple):
     first_word: int
     everyone: WordArray
     negatives: WordArray
+    unknown: WordArray | None
     codes: int = 0
 
 
@@ -97,12 +100,15 @@ def held_out_records(data: StageData) -> tuple[HeldOutRecords, HeldOutRecords]:
     """Return the validation records and the test records."""
     cut, classes = data.n_validation, len(data.thresholds)
 
-    def part(labels: IntArray, first_word: int) -> HeldOutRecords:
+    def part(rows: slice, first_word: int) -> HeldOutRecords:
+        labels = data.y_held[rows]
         everyone = np.ones(len(labels), dtype=bool)
         planes = frozen(pack(everyone)), frozen(pack(labels != data.positive))
-        return HeldOutRecords(labels, data.positive, classes, first_word, *planes, data.codes)
+        unknown = frozen(pack(data.unknown[:, rows])) if len(data.unknown) else None
+        about = labels, data.positive, classes, first_word
+        return HeldOutRecords(*about, *planes, unknown, data.codes)
 
-    return part(data.y_held[:cut], 0), part(data.y_held[cut:], data.validation_words)
+    return part(slice(cut), 0), part(slice(cut, None), data.validation_words)
 
 
 def measure(
@@ -127,8 +133,9 @@ def measure(
         What a wrong answer costs, by true class.
     """
     labels, n, positive = records.labels, len(records.labels), records.positive
-    first, everyone, negative = records.first_word, records.everyone, records.negatives
-    counts = scoring.score(X, table, first, charges, everyone, negative)
+    first, unknown = records.first_word, records.unknown
+    of_records = records.everyone, records.negatives, unknown
+    counts = scoring.score(X, table, first, charges, *of_records)
     conclusive = counts[:, scoring.CONCLUSIVE]
     values = {
         "coverage": conclusive / n,
@@ -146,7 +153,7 @@ def measure(
         answered = np.column_stack([negatives, conclusive - negatives])[:, order]
         right = np.column_stack([negatives - false, called - false])[:, order]
     else:
-        answered, right = scoring.class_counts(X, table, first, labels, records.classes)
+        answered, right = scoring.class_counts(X, table, first, labels, records.classes, unknown)
     values |= by_class(answered, right, np.bincount(labels, minlength=records.classes))
     if error_costs is not None:
         values["error_cost"] = sum_in_order((answered - right) * error_costs) / n

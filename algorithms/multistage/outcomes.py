@@ -70,14 +70,14 @@ def answers_of(
     total = int(charges.of_feature.sum() + charges.of_panel.sum()) + charges.of_stage * X.shape[1]
     narrow = total < 2**31  # half the memory to write, which takes most of the time
     paid = np.empty((len(X), len(records)), dtype=np.int32 if narrow else np.int64)
-    codes, lost, stages, failed = scoring.record_answers(
-        np.ascontiguousarray(X), table, held.first_word, charges, held.labels, names, first, paid
-    )
+    about = held.first_word, charges, held.labels, names, first, paid, held.unknown
+    codes, lost, stages, failed = scoring.record_answers(np.ascontiguousarray(X), table, *about)
     columns = {COST: paid, LOSS: lost} if table.rule.by_cost else {COST: paid}
     sizes = {"stages": stages.astype(np.float64)}
     stage_of = X[:, : len(charges.of_feature)]
     least, most = _charged(charges, stage_of == 0), _charged(charges, stage_of >= 0)
-    limits = {COST: (least + charges.of_stage, most + charges.of_stage * stages)}
+    least = (least + charges.of_stage) * (held.unknown is None)  # who stops at once pays nothing
+    limits = {COST: (least, most + charges.of_stage * stages)}
     return Answers(records, codes, columns, sizes, failed=failed, alike=alike, limits=limits)
 
 

@@ -47,7 +47,7 @@ from algorithms.multistage.refits import AllRecords
 from algorithms.multistage.stage_classifiers import Recipe
 from framework.answering import AnsweringProblem, CertifiedCosts, alternative_of
 from framework.answers import AnswerOutcomes, Answers, Measure, Part, Records
-from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen, record_codes
+from framework.arrays import Array, FloatArray, IntArray, WordArray, digest_of, frozen, record_codes
 from framework.capabilities import Alternative
 from framework.components import BuildCost, Components
 from framework.data.costs import Panels, cost_texts
@@ -133,7 +133,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
     counts : sequence of numpy.ndarray of int64, optional
         How often each of these records counts; once if it is empty.
     missing : {'impute', 'ask', 'inconclusive'}
-        What models do; see :class:`~algorithms.multistage.model.MultiStageClassifier`.
+        What models do, as metrics say;
+        see :class:`~algorithms.multistage.model.MultiStageClassifier`.
     classifier : ClassifierConfig, optional
         What is trained for each stage; logistic regression if None.
     calibration : {'none', 'isotonic', 'sigmoid', 'softmax'}
@@ -226,6 +227,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         design += [rate.metric.name for rate in rates]
         design += [[*part.names, part.codes.tolist()] for part in subgroups]
         design += [of_part.tolist() for of_part in self.counts]
+        if data.unknown.any():
+            design.append(digest_of("unknown", [data.unknown]))
         self.fingerprint = digest([self.components_fingerprint, *design])
         self._all_records: AllRecords | None = None
         self._start_empty()
@@ -353,7 +356,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         InputError
             Records have weights, or a sub-classifier cannot be trained.
         """
-        self._refuse_weights()
+        self._refuse_inexact()
         return self.sub_classifiers.stage_tables(self._records[0].everyone, level)
 
     def stage_planes(self) -> tuple[WordArray, scoring.Rule, WordArray, int]:
@@ -370,17 +373,22 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         int
             Number of records.
         """
-        self._refuse_weights()
+        self._refuse_inexact()
         held, everyone = self.sub_classifiers, self._records[0].everyone
         return held.stage_planes(), held.table.rule, everyone, self.data.n_validation
 
-    def _refuse_weights(self) -> None:
-        """Refuse exact methods, which count each record once.
+    def _refuse_inexact(self) -> None:
+        """Refuse exact methods, which count each record once and stop at none.
 
         Raises
         ------
         InputError
         """
+        if self.data.unknown.any():
+            raise InputError(
+                f"problem.missing: expected impute for an exact search, found {self.missing} and "
+                "records that lack values; take local_search or emsco"
+            )
         if self.counts:
             raise InputError(
                 "problem.weights, in Python a sample_weight that is not whole: expected a search "

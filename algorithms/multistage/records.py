@@ -130,6 +130,9 @@ class StageData:
         Number of bits per record for the class of an answer; 0 if no metric needs it.
     sample_weights : float64 (training records,), optional
         How much each training record counts; multiplied by the weight of its class.
+    unknown : bool (features or 0, records of ``y_held``)
+        Whether a record lacks a feature, so that models stop there without an answer. Without rows
+        where each record has all features, or models impute them.
     logistic_fits : LogisticFits
         Those of the training records, shared with data that score other records.
     """
@@ -149,6 +152,7 @@ class StageData:
     class_weights: tuple[float, ...] = ()
     codes: int = 0
     sample_weights: FloatArray | None = None
+    unknown: BoolArray = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
     logistic_fits: LogisticFits = field(
         default_factory=LogisticFits, init=False, repr=False, compare=False
     )
@@ -190,13 +194,15 @@ class StageData:
     @cached_property
     def refit(self) -> StageData:
         """In a cross-validation: data that train on all its records and score the test records."""
-        return self.asked(self.held, self.y_held[self.n_validation :], 0)
+        n = self.n_validation
+        return self.asked(self.held, self.y_held[n:], 0, self.unknown[:, n:])
 
-    def asked(self, held: FloatArray, y_held: IntArray, n_validation: int) -> StageData:
+    def asked(
+        self, held: FloatArray, y_held: IntArray, n_validation: int, unknown: BoolArray
+    ) -> StageData:
         """Return data that train on the same records, with the same fits, but score others."""
-        other = replace(
-            self, held=held, y_held=y_held, n_validation=n_validation, folds=(), units=None
-        )
+        scored = replace(self, held=held, y_held=y_held, n_validation=n_validation, unknown=unknown)
+        other = replace(scored, folds=(), units=None)
         object.__setattr__(other, "logistic_fits", self.logistic_fits)
         return other
 

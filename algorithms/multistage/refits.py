@@ -82,4 +82,5 @@ def _asked(data: StageData, fold: Fold | None) -> StageData:
         part = fold.data
         held = np.empty((len(part.design), len(data.y)))
         held[:, fold.trained], held[:, fold.rows] = part.design, part.held
-    return part.asked(held, data.y, len(data.y))
+    n = len(data.y)
+    return part.asked(held, data.y, n, data.unknown[:, :n])  # scored first, in the first repeat

@@ -224,15 +224,15 @@ def walk_held_records(model: Staged, data: StageData, recipe: Recipe) -> Walk:
         keys = [pack(np.isin(features, acquired(model, j + 1))) for j in range(len(model.stages_))]
         tables = [out_of_fold(data, recipe, key, model.classes_.tolist()) for key in keys]
         answers = [partial(np.take, P, axis=0) for P in tables]
-        walk = walk_records(model, answers, data.y_held[:n], *about)
-        walk = replace(walk, out_of_fold=True)
     else:
         answers = answers_of(model, data.held[:-1, :n].T)
-        walk = walk_records(model, answers, data.y_held[:n], *about)
+    walk = walk_records(model, answers, data.y_held[:n], data.unknown[:, :n], *about)
+    walk = replace(walk, out_of_fold=len(data.folds) > 0)
     if data.n_test == 0:
         return walk
     test = data.held[:-1, -data.n_test :].T
-    unseen = walk_records(model, answers_of(model, test), data.y_held[n:], *about)
+    of_test = answers_of(model, test), data.y_held[n:], data.unknown[:, n:]
+    unseen = walk_records(model, *of_test, *about)
     return replace(walk, confusions={**walk.confusions, "test": unseen.confusions["validation"]})
 
 
@@ -255,6 +255,7 @@ def walk_records(
     model: Staged,
     answers: Sequence[Answers],
     truth: IntArray,
+    unknown: BoolArray,
     calibration: str,
     training_records: int,
 ) -> Walk:
@@ -267,6 +268,8 @@ def walk_records(
         Probabilities of each stage, for records at given positions.
     truth : numpy.ndarray of int64, shape (n,)
         Class codes, in the order of ``model.classes_``.
+    unknown : numpy.ndarray of bool, shape (features or 0, n)
+        Whether a record lacks a feature, at which it stops.
     calibration, training_records
         See :class:`Walk`.
     """
@@ -275,6 +278,8 @@ def walk_records(
     costs, stages = model.cumulative_costs(), []
     answers_of_all = np.full(n, len(model.classes_))  # the last column: no answer
     for j, features in enumerate(model.stages_):
+        if len(unknown):
+            waiting = waiting[~unknown[np.ix_(features, waiting)].any(axis=0)]
         entering = len(waiting)
         stated = np.zeros((0, len(model.classes_)))
         if entering:

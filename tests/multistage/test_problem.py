@@ -286,8 +286,47 @@ def test_no_answer_is_told_apart_from_a_class_called_inconclusive(tmp_path):
     assert set(model.predict(X)[unsure]) == {"no answer"} != set(model.predict(X)[~unsure])
 
 
-def test_where_models_stop_and_figures_do_not_is_said(table_file):
-    assert "notes" not in problem_of(table_file).describe()
-    (note,) = problem_of(table_file, missing="ask").describe()["notes"]
-    assert "16.1% of the records lack values" in note  # 53 of 330
-    assert "(ask)" in note
+RISK = {"errors": {"high": 1, "low": 1, "middle": 1}, "no_answer": 0.3}
+
+
+@pytest.mark.parametrize("policy", ["ask", "inconclusive"])
+@pytest.mark.parametrize("measure", ["holdout", "cross_validation"])
+@pytest.mark.parametrize("more", [{}, {"stage_cost": 0.25, "threshold": None, "decision": RISK}])
+def test_records_stop_in_the_figures_where_models_stop(table_file, policy, measure, more):
+    config = config_of(table_file, missing=policy, measure={"kind": measure}, **more)
+    problem = MultiStageProblem.from_config(config)
+    table, X = load_table(config.dataset), genomes(problem, 8)
+    split = split_records(table.labels, config.split)
+    parts = [("test", split.test)]
+    if measure == "holdout":  # else the model of a record is that of its fold
+        parts.append(("search", split.validation))
+    for part, rows in parts:
+        values = problem.evaluate(X) if part == "search" else problem.evaluate_test(X)
+        slow = problem.slowly(X, part)
+        assert all(values[name].tobytes() == slow[name].tobytes() for name in values)
+        truth = np.array(table.classes)[table.labels[rows]]
+        for i, x in enumerate(X):
+            said = problem.decode(x).predict_table(table.features.iloc[rows])
+            right = (said["label"] == truth).to_numpy()
+            answered = said["label"].isin(table.classes).to_numpy()
+            assert values["coverage"][i] == pytest.approx(answered.mean())
+            assert values["accuracy"][i] == pytest.approx(right.sum() / max(answered.sum(), 1))
+            assert values["cost"][i] == pytest.approx(said["cost"].mean())
+            if more:
+                risk = (answered & ~right).mean() + 0.3 * (~answered).mean()
+                assert values["risk"][i] == pytest.approx(risk)
+            if part == "search":
+                walk = problem.walk(problem.decode(x))
+                entered = (said["stage"] - (said["missing"] != "")).to_numpy()
+                reached = [(entered > j).sum() for j in range(len(walk.stages))]
+                assert [stage.entering for stage in walk.stages] == reached
+    assert values["coverage"].min() < values["coverage"].max() < 1
+    imputing = problem_of(table_file, measure={"kind": measure}, **more)
+    assert imputing.components_fingerprint == problem.components_fingerprint
+    assert imputing.fingerprint != problem.fingerprint
+    assert (problem.evaluate(X)["cost"] <= imputing.evaluate(X)["cost"]).all()
+
+
+def test_an_exact_search_does_not_stop_at_records(table_file):
+    with pytest.raises(InputError, match=r"problem\.missing: expected impute .* found ask"):
+        problem_of(table_file, missing="ask").stage_tables()

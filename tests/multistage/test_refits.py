@@ -25,8 +25,9 @@ FOLDS = {"kind": "cross_validation", "folds": 4}
         ),
         {"measure": {**FOLDS, "repeats": 2}, "dataset": {"positive": "high"}},
         {"rates": ["precision:high", "matthews"], "dataset": {"positive": "high"}},
+        {"missing": "inconclusive"},
     ],
-    ids=["plain", "calibrated", "repeats", "rates"],
+    ids=["plain", "calibrated", "repeats", "rates", "stopping"],
 )
 def test_folds_answer_their_own_records_as_measured_and_models_all_as_exported(table_file, more):
     dataset = {"path": str(table_file), "target": "label", **more.get("dataset", {})}

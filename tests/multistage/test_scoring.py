@@ -74,6 +74,7 @@ def test_scores_are_those_of_records_sent_one_by_one(
         kernels.Charges(*map(frozen, (costs, *charged)))._replace(of_stage=seed % 3),
         frozen(pack(np.ones(records, dtype=bool))),
         frozen(pack(labels != positive)),
+        None,
     )
     for x, row in zip(X.tolist(), counts.tolist(), strict=True):
         want = oracles.cascade(
@@ -105,6 +106,7 @@ def test_first_word_says_where_the_records_begin():
         kernels.Charges(*map(frozen, (costs, *panels))),
         frozen(everyone),
         frozen(pack(labels != 1)),
+        None,
     )
     plain = kernels.score(X, table.held, 0, *arguments)
     shifted = kernels.score(X, table.held._replace(bits=wide), 1, *arguments)
@@ -122,7 +124,7 @@ def test_classes_are_counted_where_their_records_leave(seed, n, records, classes
     X, probabilities, labels = made_up(seed, n, records, classes, removal)
     thresholds = np.linspace(0.9, 0.6, classes)
     table = table_of(probabilities, labels, thresholds, n, -1)
-    answered, right = kernels.class_counts(X, table.held, 0, labels, classes)
+    answered, right = kernels.class_counts(X, table.held, 0, labels, classes, None)
     present = np.bincount(labels, minlength=classes)
     found = metrics.by_class(answered, right, present)
     for i, x in enumerate(X.tolist()):

@@ -240,6 +240,7 @@ def score(
     charges: Charges,
     everyone: WordArray,
     negatives: WordArray,
+    unknown: WordArray | None,
 ) -> IntArray:
     """Send every record through the stages of each partition and count the results.
 
@@ -254,6 +255,9 @@ def score(
     charges : Charges
     everyone, negatives : numpy.ndarray of uint64, shape (words,)
         A bit for every record, and one for those whose true class is not the positive one.
+    unknown : numpy.ndarray of uint64, shape (features, words), optional
+        A bit for each record that lacks a feature. It stops without an answer before the stage that
+        asks for it, and does not pay for that stage.
 
     Returns
     -------
@@ -292,6 +296,8 @@ def score(
             if failed[component]:
                 row[FAILED] = 1
                 break
+            if unknown is not None:
+                left -= _stop(X[r, :d], s, unknown, waiting)
             row[COST] += left * price[s]  # every record that enters a stage pays for it
             planes = bits[component, :, first_word : first_word + words]
             stop = planes[_stop_plane(X[r], s, stages, rule)]
@@ -302,21 +308,20 @@ def score(
                 for w in range(words):
                     wrong += popcount(waiting[w] & stop[w] & planes[rule.errors + p, w])
                 row[LOSS] += rule.weights[p] * wrong
-            gone = _leave(waiting, stop, planes[1], row)
-            left -= gone
-        row[LOSS] += rule.no_answer * left
+            left -= _leave(waiting, stop, planes[1], row)
+        row[LOSS] += rule.no_answer * (all_records - row[CONCLUSIVE])
     return counts
 
 
 @njit
 def class_counts(
-    X: Array, held: Held, first_word: int, labels: IntArray, classes: int
+    X: Array, held: Held, first_word: int, labels: IntArray, classes: int, unknown: WordArray | None
 ) -> tuple[IntArray, IntArray]:
     """Send every record through the stages and count the answers by the record's true class.
 
     Parameters
     ----------
-    X, held, first_word
+    X, held, first_word, unknown
         See :func:`score`; a component that failed answers no record.
     labels : numpy.ndarray of int64, shape (records,)
     classes : int
@@ -336,18 +341,20 @@ def class_counts(
     answered = np.zeros((n, classes), dtype=np.int64)
     right = np.zeros((n, classes), dtype=np.int64)
     prefix = np.empty((d, keys.shape[1]), dtype=np.uint64)
-    gone = np.empty(words, dtype=np.uint64)
+    waiting = np.empty(words, dtype=np.uint64)
     for r in range(n):
         stages = _stages(X[r, :d])
         _prefix_keys(X[r, :d], stages, prefix[:stages])
-        gone[:] = np.uint64(0)
+        waiting[:] = ~np.uint64(0)
         for s in range(stages):
+            if unknown is not None:
+                _stop(X[r, :d], s, unknown, waiting)
             component = find(slots, keys, prefix[s])
             planes = bits[component, :, first_word : first_word + words]
             stop = planes[_stop_plane(X[r], s, stages, rule)]
             for w in range(words):
-                leaving = stop[w] & ~gone[w]
-                gone[w] |= leaving
+                leaving = stop[w] & waiting[w]
+                waiting[w] ^= leaving
                 while leaving:
                     # the lowest bit that is set; the bits below it number its record
                     lowest = leaving & (~leaving + np.uint64(1))
@@ -368,12 +375,13 @@ def record_answers(
     names: Array,
     first: int,
     paid: Array,
+    unknown: WordArray | None,
 ) -> tuple[Array, IntArray, IntArray, BoolArray]:
     """Send every record through the stages of each partition; return its answer and what it pays.
 
     Parameters
     ----------
-    X, held, first_word, charges
+    X, held, first_word, charges, unknown
         See :func:`score`.
     labels : numpy.ndarray of int64, shape (records,)
     names : numpy.ndarray of int16, shape (classes, 2^m)
@@ -421,7 +429,7 @@ def record_answers(
     codes = np.empty((n, records), dtype=np.int16)
     lost = np.empty((n, records if by_cost else 0), dtype=np.int64)
     stages, broken = np.empty(n, dtype=np.int64), np.zeros(n, dtype=np.bool_)
-    done = np.empty((outputs, words), dtype=np.uint64)
+    done, waiting = np.empty((outputs, words), dtype=np.uint64), np.empty(words, dtype=np.uint64)
     entered = np.empty((_width(d), words), dtype=np.uint64)
     prefix = np.empty((d, keys.shape[1]), dtype=np.uint64)
     price, total = np.empty(d, dtype=np.int64), np.zeros(d + 1, dtype=np.int64)
@@ -430,6 +438,7 @@ def record_answers(
         stages[r] = _stages(X[r, :d])
         _prefix_keys(X[r, :d], stages[r], prefix[: stages[r]])
         _prices(X[r, :d], charges, begun, price[: stages[r]])
+        waiting[:] = ~np.uint64(0)
         done[:] = np.uint64(0)
         entered[:] = np.uint64(0)
         width = _width(stages[r])
@@ -439,9 +448,11 @@ def record_answers(
             if failed[component]:
                 broken[r] = True
                 break
+            if unknown is not None:
+                _stop(X[r, :d], s, unknown, waiting)
             stop = _stop_plane(X[r], s, stages[r], rule)
             for w in range(words):
-                here = ~done[0, w]  # records that no stage before has answered
+                here = waiting[w]
                 if not here:
                     continue
                 for b in range(width):
@@ -449,6 +460,7 @@ def record_answers(
                     if (s + 1) >> b & 1:
                         entered[b, w] |= here
                 leaving = here & bits[component, stop, first_word + w]
+                waiting[w] ^= leaving
                 for p in range(outputs):
                     plane = bits[component, p, first_word + w]
                     done[p, w] = (done[p, w] & ~leaving) | (plane & leaving)
@@ -503,6 +515,19 @@ def _numbers(
         of_lanes = lanes.view(np.uint8)
         for i in range(len(numbers)):
             numbers[i] |= np.uint16(of_lanes[i]) << np.uint16(low - first)
+
+
+@njit
+def _stop(x: Array, stage: int, unknown: WordArray, waiting: WordArray) -> int:
+    """Remove the records that lack a feature of a stage from ``waiting``; return how many."""
+    gone = np.int64(0)
+    for i in range(len(unknown)):
+        if x[i] == stage:
+            for w in range(len(waiting)):
+                lacking = waiting[w] & unknown[i, w]
+                gone += popcount(lacking)
+                waiting[w] ^= lacking
+    return gone  # type: ignore[return-value]
 
 
 @njit
