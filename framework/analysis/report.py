@@ -137,7 +137,8 @@ def lead(first: pd.Series[float], other: pd.Series[float]) -> tuple[float, float
     """
     with np.errstate(invalid="ignore"):  # the IGD+ of an empty front is infinite
         if set(first.index) == set(other.index) and first.index.is_unique:
-            return interval((first - other[first.index]).to_numpy(np.float64))
+            gaps: FloatArray = np.asarray(first - other[first.index], dtype=np.float64)
+            return interval(gaps)
         gap = float(np.subtract(first.mean(), other.mean()))
     if min(len(first), len(other)) < 2 or not math.isfinite(gap):
         return gap, math.nan, math.nan
