@@ -158,6 +158,18 @@ def test_what_is_wrong_with_every_case_is_said_once(tmp_path):
         ),
         ({"product": {"problem.d": [3, 3]}}, "product: expected different values for problem.d, "),
         ({"cases": {"a b": {}, "a-b": {}}}, "cases: expected names that differ in letters or digi"),
+        ({"pages": ["none"]}, "pages: expected one of"),
+        (
+            {"claims": [{"says": "a", "indicator": "share", "method": "x", "at_least": 1}]},
+            "claims.0: expected one of by tens, grid*; found 'x'",
+        ),
+        (
+            {"claims": [{"says": "a", "indicator": "share", "method": "grid*"}]},
+            "claims.0: expected one of better_than, at_least, at_most; found none",
+        ),
+        ({"reference": {"budget": None}}, "reference: expected either algorithm or points"),
+        ({"folds": {"problem.d": [3, 3]}}, "folds: expected different values for problem.d"),
+        ({"folds": {"repeats": [3, 4]}}, "folds: expected keys of problem"),
     ],
 )
 def test_mistakes_of_the_section(tmp_path, changes, line):

@@ -139,29 +139,6 @@ def test_a_protocol_is_one_key_and_what_is_given_by_hand_counts_more(tmp_path):
         load_grid(path, ["experiment.protocol=papr"])
 
 
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        ({"pages": ["none"]}, "experiment.pages: expected one of"),
-        (
-            {"claims": [{"says": "a", "indicator": "share", "method": "x", "at_least": 1}]},
-            "claims.0: expected one of by tens, grid*; found 'x'",
-        ),
-        (
-            {"claims": [{"says": "a", "indicator": "share", "method": "grid*"}]},
-            "claims.0: expected one of better_than, at_least, at_most; found none",
-        ),
-        ({"reference": {"budget": None}}, "reference: expected either algorithm or points"),
-        ({"folds": {"problem.d": [3, 3]}}, "folds: expected different values for problem.d"),
-        ({"folds": {"repeats": [3, 4]}}, "folds: expected keys of problem"),
-    ],
-)
-def test_mistakes_are_said(tmp_path, changes, line):
-    with pytest.raises(InputError) as caught:
-        load_grid(small.write(tmp_path, small.raw(**changes)))
-    assert line in str(caught.value)
-
-
 def test_an_unknown_metric_is_said_before_anything_runs(tmp_path):
     small.write(tmp_path, small.raw(indicators=["f3"]))
     done = command(tmp_path, "experiment", "little.yaml", "--out", "out", code=2)

@@ -145,25 +145,6 @@ def test_commands_join_and_one_is_killed(tmp_path):
     assert len(trials_of(tmp_path)) == len(trials)
 
 
-def test_a_shared_study_needs_a_place(tmp_path):
-    made = content(tmp_path)
-    made["sweep"]["storage"] = None
-    with pytest.raises(InputError, match="expected a database that all processes reach, such as"):
-        sweeps.plan_of(tmp_path, made)
-
-
-def test_nobody_shares_a_grid(tmp_path):
-    space = {"problem.d": {"choices": [3, 4]}}
-    made = content(tmp_path, sampler="grid", search_space=space, trials=2)
-    with pytest.raises(InputError, match="expected another one than grid"):
-        sweeps.plan_of(tmp_path, made)
-
-
-def test_workers_are_processes(tmp_path):
-    with pytest.raises(InputError, match="expected workers auto or serial"):
-        sweeps.plan_of(tmp_path, content(tmp_path), "workers=4")
-
-
 def test_another_configuration_is_refused(tmp_path):
     first = sweeps.plan_of(tmp_path, content(tmp_path, trials=1))
     other = sweeps.plan_of(tmp_path, content(tmp_path, trials=1, seed=3))

@@ -9,7 +9,6 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 from framework.cli.arguments import SHIPPED
-from framework.errors import InputError
 from framework.experiment.config import changed
 from framework.experiment.run_dir import RunDir
 from tests.tracking import sweeps
@@ -30,16 +29,6 @@ SPACE = {
 
 def content(space=None, **changes):
     return sweeps.raw(search_space=SPACE if space is None else space, **changes)
-
-
-def complaint(folder, space):
-    with pytest.raises(InputError) as error:
-        sweeps.plan_of(folder, content(space))
-    start = "little.yaml: sweep.search_space."
-    line = str(error.value).replace(f"{folder}/", "")
-    assert line.startswith(start)
-    assert len(line.splitlines()) == 1
-    return line.removeprefix(start)
 
 
 def test_a_sweep_over_searches(tmp_path, monkeypatch):
@@ -96,68 +85,3 @@ def test_whole_numbers_by_request(tmp_path):
     plan = sweeps.plan_of(tmp_path, content(space, sampler="random"))
     assert {draw_trial(plan, []).params["problem.noise"]} <= {0, 1, 2, 3}
     assert plan.whole == {"problem.noise"}
-
-
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        (
-            {"algorithm.batch": {"low": 5, "high": 20}},
-            "algorithm.batch.low: beside algorithm.kind nsga2: unknown key; expected one of ",
-        ),
-        (
-            {"algorithm.batch": {"low": 5, "high": 20, "when": {"algorithm.kind": "nsga2"}}},
-            "algorithm.batch.low: beside algorithm.kind nsga2: unknown key; expected one of ",
-        ),
-        (
-            {"algorithm.batch": {"low": 5, "high": 20, "when": {"algorithm.kin": "random"}}},
-            "algorithm.batch.when: expected a key of the search space that has choices, found "
-            "'algorithm.kin'; did you mean 'algorithm.kind'?",
-        ),
-        (
-            {"algorithm.batch": {"low": 5, "high": 20, "when": {"algorithm.kind": "emsco"}}},
-            "algorithm.batch.when.algorithm.kind: expected one of the choices random, nsga2, "
-            "sms_emoa; found ['emsco']",
-        ),
-        (
-            {"problem.noise": {"low": 0, "high": 1, "when": {"problem.d": 3, "problem.m": 2}}},
-            "problem.noise.when: expected a key of the search space that has choices, found "
-            "'problem.m'",
-        ),
-        (
-            {"problem.noise": {"choices": [0]}},
-            "problem.noise: expected at least 2 choices, found [0]",
-        ),
-        (
-            {"problem.noise": {"low": 0, "high": 0.5, "whole": True}},
-            "problem.noise: expected whole ends, found 0 and 0.5",
-        ),
-    ],
-)
-def test_mistakes(tmp_path, changes, line):
-    assert complaint(tmp_path, SPACE | changes).startswith(line)
-
-
-def test_circles_and_what_never_holds(tmp_path):
-    space = {
-        "problem.d": {"choices": [3, 4], "when": {"problem.noise": 0}},
-        "problem.noise": {"choices": [0, 1], "when": {"problem.d": 3}},
-    }
-    with pytest.raises(InputError, match="without a circle, found"):
-        sweeps.plan_of(tmp_path, content(space))
-    space = {
-        "algorithm.kind": {"choices": ["random", "nsga2"]},
-        "problem.d": {"choices": [3, 4], "when": {"algorithm.kind": "random"}},
-        "problem.noise": {
-            "choices": [0, 1],
-            "when": {"problem.d": 3, "algorithm.kind": "nsga2"},
-        },
-    }
-    assert complaint(tmp_path, space) == (
-        "problem.noise.when: expected what can be, found what never holds"
-    )
-
-
-def test_a_grid_has_no_conditions(tmp_path):
-    with pytest.raises(InputError, match="expected none in a grid"):
-        sweeps.plan_of(tmp_path, content(sampler="grid", trials=2))

@@ -303,17 +303,6 @@ def test_two_directions(tmp_path, plain):
     assert summary["indicators"] == summary["best"][0]["values"]
 
 
-def test_repeats_are_averaged(tmp_path, plain):
-    plan = sweeps.plan_of(tmp_path, sweeps.raw(repeats=3, trials=2))
-    sweeps.sweep(plan, tmp_path / "out")
-    for number, _, _, (value,) in sweeps.trials(tmp_path / "out"):
-        trial = of_trial(tmp_path / "out", number)
-        found = [run.summary()["indicators"]["hypervolume"] for run in trial.children()]
-        assert len(set(found)) == 3
-        assert value == pytest.approx(np.mean(found), abs=1e-15)
-        assert trial.summary()["repeats"] == 3
-
-
 def test_share_of_reference(done, tmp_path, plain):
     run = of_trial(done[0], 3)
     front = run.front().frame()

@@ -11,8 +11,6 @@ from framework.errors import InputError
 from tests.tracking import sweeps
 from tracking.sweep.sampling import draw_trial
 
-SPACE = "sweep.search_space"
-
 
 def complaint(folder, content, *overrides):
     with pytest.raises(InputError) as error:
@@ -28,90 +26,6 @@ def test_a_right_one_is_read(tmp_path):
     config = plan.config_with({"algorithm.batch": 5, "problem.d": 3})
     assert (config.algorithm.batch, config.problem.d) == (5, 3)
     assert config.problem.name == "zdt1"
-
-
-@pytest.mark.parametrize(
-    ("key", "dimension", "line"),
-    [
-        (
-            "algorithm.bach",
-            {"low": 1, "high": 2},
-            "unknown key; expected a dotted key of the configuration, found 'algorithm.bach'; did "
-            "you mean 'algorithm.batch'?",
-        ),
-        (
-            "trials",
-            {"low": 1, "high": 2},
-            "unknown key; expected a dotted key of the configuration, found 'trials'",
-        ),
-        ("problem.noise", {"low": 0.2, "high": 0.1}, "expected low below high, found 0.2 and 0.1"),
-        (
-            "problem.noise",
-            {"low": 0, "high": 0.1, "log": True},
-            "expected low above 0 where log is true, found 0",
-        ),
-        ("problem.noise", {"low": 0}, "expected low and high, or choices; found no value for high"),
-        (
-            "problem.noise",
-            {"low": 0, "high": 1, "choices": [0, 1]},
-            "expected low and high, or choices alone; found both",
-        ),
-        ("problem.noise", {"choices": [0.1, 0.1]}, "expected each choice once, found [0.1, 0.1]"),
-        (
-            "problem.noise",
-            {"lo": 0, "high": 1},
-            "unknown key; expected one of low, high, log, whole, choices, when; found 'lo'; "
-            "did you mean 'low'?",
-        ),
-        ("problem.noise", {"low": -1, "high": 1}, "expected a number of at least 0, found -1.0"),
-        ("algorithm.batch", {"low": 1, "high": 2.5}, "expected a whole number, found 2.5"),
-        (
-            "problem.name",
-            {"choices": ["zdt1", "zdt9"]},
-            "zejd2, zejd3; found 'zdt9'; did you mean 'zdt2'?",
-        ),
-        (
-            "problem.name",
-            {"low": 1, "high": 2},
-            "expected a text, found 1.0",
-        ),
-    ],
-)
-def test_mistakes_in_the_search_space(tmp_path, key, dimension, line):
-    found = complaint(tmp_path, sweeps.raw(search_space={key: dimension}))
-    assert found.startswith(f"little.yaml: {SPACE}")
-    assert found.endswith(line)
-    assert len(found.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        (
-            {"sampler": "x"},
-            "sweep.sampler: expected 'tpe', 'random', 'nsga2', 'qmc', 'cmaes', 'gp' or "
-            "'grid', found 'x'",
-        ),
-        (
-            {"directions": [{"metric": "hypervolume", "sense": "maximal"}]},
-            "sweep.directions.0.sense: expected 'min' or 'max', found 'maximal'",
-        ),
-        (
-            {"directions": [{"metric": "wall_s", "sense": "min"}] * 2},
-            "sweep.directions: expected each metric once, found wall_s, wall_s",
-        ),
-        ({"search_space": {}}, "sweep.search_space: expected at least 1 of them, found {}"),
-    ],
-)
-def test_mistakes_in_the_section(tmp_path, changes, line):
-    found = complaint(tmp_path, sweeps.raw(**changes))
-    assert found == f"little.yaml: {line}"
-
-
-def test_an_unknown_key(tmp_path):
-    found = complaint(tmp_path, sweeps.raw(trails=3))
-    assert found.startswith("little.yaml: sweep.trails: unknown key; expected one of search_space,")
-    assert found.endswith("; found 'trails'; did you mean 'trials'?")
 
 
 def test_all_mistakes_at_once(tmp_path):
@@ -154,6 +68,10 @@ def test_no_section_and_repetitions_of_the_run(tmp_path):
             },
             "expected a CSV or Parquet file, found no such file",
         ),
+        (
+            {"constraints": [{"metric": "cost", "at_most": 1}]},
+            "sweep.constraints.0.metric: expected one of hyper",
+        ),
     ],
 )
 def test_mistakes_that_need_the_problem(tmp_path, changes, line):
@@ -161,11 +79,6 @@ def test_mistakes_that_need_the_problem(tmp_path, changes, line):
     with pytest.raises(InputError) as error:
         sweeps.sweep(plan, tmp_path / "out")
     assert line in str(error.value)
-
-
-def test_an_unknown_kind_of_storage_is_refused_when_the_file_is_read(tmp_path):
-    with pytest.raises(InputError, match=r"sweep\.storage: expected an address that begins with"):
-        sweeps.plan_of(tmp_path, sweeps.raw(storage="nodialect://x"))
 
 
 def test_what_is_kept_reads_as_the_same_sweep(tmp_path):

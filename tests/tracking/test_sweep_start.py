@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from framework.errors import InputError
 from tests.tracking import sweeps
 from tracking.sweep import run as sweep_run
 from tracking.sweep.sampling import draw_trial
@@ -49,37 +48,3 @@ def test_an_earlier_sweep(tmp_path, monkeypatch):
     # the directory is no longer needed
     kept = yaml.safe_load((tmp_path / "new" / "sweep.yaml").read_text())["start"]
     assert kept == [params, {"problem.d": 3}]
-
-
-@pytest.mark.parametrize(
-    ("start", "line"),
-    [
-        (
-            {"problem.nois": 0},
-            "sweep.start.0: expected keys of the search space, found 'problem.nois'; did you mean "
-            "'problem.noise'?",
-        ),
-        (
-            {"problem.noise": 0.5},
-            "sweep.start.0.problem.noise: expected a value of the search space, found 0.5",
-        ),
-        (
-            {"algorithm.batch": 10},
-            "sweep.start.0.algorithm.batch: expected it beside algorithm.kind random, found it "
-            "without",
-        ),
-        ("nowhere", "sweep.start.0: expected the directory of a sweep that has ended, found none"),
-    ],
-)
-def test_mistakes(tmp_path, start, line):
-    with pytest.raises(InputError) as error:
-        sweeps.plan_of(tmp_path, sweeps.raw(search_space=SPACE, start=[start]))
-    assert line in str(error.value)
-    assert len(str(error.value).splitlines()) == 1
-
-
-def test_a_grid_has_its_points(tmp_path):
-    space = {"problem.d": {"choices": [3, 4]}}
-    content = sweeps.raw(search_space=space, sampler="grid", trials=2, start=[{"problem.d": 4}])
-    with pytest.raises(InputError, match="start: expected none in a grid"):
-        sweeps.plan_of(tmp_path, content)
