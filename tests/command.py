@@ -6,10 +6,12 @@ import copy
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -128,6 +130,7 @@ from matplotlib.figure import Figure
 figure = Figure(layout="constrained")
 figure.subplots().set_title("the fonts are read")
 figure.savefig(os.devnull, format="png")
+{prepare}
 gc.freeze()  # else the first collection in each child copies every page
 for line in sys.stdin:
     asked = json.loads(line)
@@ -149,12 +152,15 @@ runpy.run_path({program!r}, run_name="__main__")
 
 
 class CommandServer:
-    """A process that runs the command, in a fork of its own each time."""
+    """A process that runs the command, in a fork of its own each time.
 
-    def __init__(self, variables=None):
+    ``prepare`` is code that runs before the first.
+    """
+
+    def __init__(self, variables=None, prepare=""):
         self.environment = variables or environment()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _SERVER.format(program=str(PROGRAM))],
+            [sys.executable, "-c", _SERVER.format(program=str(PROGRAM), prepare=prepare)],
             env=self.environment,
             cwd="/",
             text=True,
@@ -172,7 +178,7 @@ class CommandServer:
             self._process.stdin.write(f"{json.dumps(asked)}\n")
             self._process.stdin.flush()
             child = int(self._process.stdout.readline())
-            timer = threading.Timer(timeout, os.kill, (child, signal.SIGKILL))
+            timer = threading.Timer(timeout, _kill, [child])
             timer.start()
             code = int(self._process.stdout.readline())
             timer.cancel()
@@ -180,9 +186,21 @@ class CommandServer:
             return SimpleNamespace(code=code, returncode=code, **told)
 
 
+def _kill(process):
+    with suppress(ProcessLookupError):  # it has ended
+        os.kill(process, signal.SIGKILL)
+
+
 @cache
 def _server():
     return CommandServer()
+
+
+def free_port():
+    """Return a port of this machine that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def rows(journal):

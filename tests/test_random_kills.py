@@ -2,54 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
-from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from framework.libraries.library import Library
-from tests.command import POINT, PROGRAM, TOY, environment, small, write
+from tests.command import POINT, PROGRAM, TOY, CommandServer, environment, small, start, write
 from tests.made_up_libraries import made_up
 
-ROOT = Path(__file__).parents[1]
-SEARCH = {"algorithm": {"kind": "nsga2", "population": 30}, "budget": {"generations": 8}}
-OF_LIBRARY = {"workers": "serial", "tracking": None}
+
+def of_library(kind, **senses):
+    """Return the configuration of a search over ensembles of a library."""
+    return {
+        "name": kind,
+        "problem": {"kind": kind, "library": {"path": "library"}},
+        "objectives": [{"metric": name, "sense": sense} for name, sense in senses.items()],
+        "algorithm": {"kind": "nsga2", "population": 30},
+        "budget": {"generations": 8},
+        "workers": "serial",
+        "tracking": None,
+    }
+
+
 SCENARIOS = {
     "multistage": ["run", small(budget__generations=8)],
-    "ensembling": [
-        "run",
-        OF_LIBRARY
-        | {
-            "name": "ensembling",
-            "problem": {"kind": "ensemble", "library": {"path": "library"}},
-            "objectives": [
-                {"metric": "roc_auc", "sense": "max"},
-                {"metric": "inference_time", "sense": "min"},
-            ],
-            **SEARCH,
-        },
-    ],
-    "pruning": [
-        "run",
-        OF_LIBRARY
-        | {
-            "name": "pruning",
-            "problem": {"kind": "pruning", "library": {"path": "library"}},
-            "objectives": [
-                {"metric": "accuracy", "sense": "max"},
-                {"metric": "members", "sense": "min"},
-            ],
-            **SEARCH,
-        },
-    ],
+    "ensembling": ["run", of_library("ensemble", roc_auc="max", inference_time="min")],
+    "pruning": ["run", of_library("pruning", accuracy="max", members="min")],
     "hull": [
         "run",
         POINT
@@ -90,45 +72,29 @@ SCENARIOS = {
 }
 
 
-class Forks:
-    """Commands in forks of one process; see :mod:`tests.killing.forks`."""
-
-    def __init__(self, cache: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.killing.forks"],
-            cwd=ROOT,
-            env=environment(PARETOLAB_CACHE=str(cache)),
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        assert self._line() == "ready"
-
-    def _line(self) -> str:
-        return self._process.stdout.readline().strip()
-
-    def __call__(self, folder: Path, *arguments: object, after: float | None = None) -> int:
-        """Run a command, and kill it after so many seconds; return its exit code."""
-        line = json.dumps([str(folder), *map(str, arguments)])
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
-        child = int(self._line())
-        if after is not None:
-            time.sleep(after)
-            with suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-        return int(self._line())
-
-    def close(self) -> None:
-        self._process.stdin.close()
-        self._process.wait()
+# pictures take longer than all else, and are compared with nothing
+UNDRAWN = """
+import tracking.sweep.run
+from tracking.figures import comparison_report
+comparison_report.write_report = lambda *_, **__: []
+tracking.sweep.run.write_sweep_figures = lambda *_: None
+"""
 
 
 @pytest.fixture(scope="module")
-def forks(tmp_path_factory):
-    made = Forks(tmp_path_factory.mktemp("cache"))
-    yield made
-    made.close()
+def forked(tmp_path_factory):
+    """Return what runs a command in a fork, which begins at once, and kills it after some time.
+
+    A process that starts anew imports for a second, and dies there of most kills.
+    """
+    cache = str(tmp_path_factory.mktemp("cache"))
+    server = CommandServer(environment(PARETOLAB_CACHE=cache), UNDRAWN)
+
+    def run(folder, *arguments, after=300.0):
+        words = [str(PROGRAM), *map(str, arguments)]
+        return server.call(words, folder, server.environment, after)
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -191,14 +157,15 @@ def kill_and_compare(name, kills, seed, place, run, whole, seconds, *options):
             word = ["resume", out] if out.exists() else [command, f"{name}.yaml", "--out", out]
             # half of them in the first tenth, where directories come into being
             moment = rng.random() * seconds * rng.choice([0.1, 1.0])
-            code = run(place, *word, *options, "--quiet", after=moment)
+            ended = run(place, *word, *options, "--quiet", after=moment)
             assert_whole(place, out)
-            if code != -signal.SIGKILL:
-                assert code == 0, (place / "output.txt").read_text()
+            if ended.code != -signal.SIGKILL:
+                assert ended.code == 0, ended.err
                 break
             done += 1
         word = ["resume", out] if out.exists() else [command, f"{name}.yaml", "--out", out]
-        assert run(place, *word, *options, "--quiet") == 0, (place / "output.txt").read_text()
+        ended = run(place, *word, *options, "--quiet")
+        assert ended.code == 0, ended.err
         assert_whole(place, out)
         assert contents(out) == whole, f"{name}, seed {seed}, round {round}"
         if done >= kills:
@@ -213,33 +180,28 @@ def kill_and_compare(name, kills, seed, place, run, whole, seconds, *options):
         *(pytest.param(25, 1, name, marks=pytest.mark.slow) for name in SCENARIOS),
     ],
 )
-def test_in_this_process(name, kills, seed, place, forks):
+def test_in_a_fork(name, kills, seed, place, forked):
     whole = place / f"whole {name} {seed}"
     more = ["--no-plots"] if SCENARIOS[name][0] == "run" else []
     seconds = 2.0
     for out in (place / f"{whole.name} before", whole):  # the first one may compile
         command = SCENARIOS[name][0], f"{name}.yaml", "--out", out, "--quiet", *more
         started = time.perf_counter()
-        assert forks(place, *command) == 0, (place / "output.txt").read_text()
+        ended = forked(place, *command)
+        assert ended.code == 0, ended.err
         seconds = min(seconds, time.perf_counter() - started)
-    kill_and_compare(name, kills, seed, place, forks, contents(whole), seconds, *more)
+    kill_and_compare(name, kills, seed, place, forked, contents(whole), seconds, *more)
 
 
 def new_process(folder, *arguments, after=None):
-    """Run a command of its own, and kill it after so many seconds; return its exit code."""
-    with (folder / "output.txt").open("w") as output:
-        process = subprocess.Popen(
-            [str(PROGRAM), *map(str, arguments)],
-            cwd=folder,
-            env=environment(PARETOLAB_CACHE=str(folder / "cache")),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-        )
-        if after is not None:
-            time.sleep(after)
-            process.kill()
-        return process.wait()
+    """Run a command of its own, and kill it after so many seconds."""
+    process = start(*arguments, cwd=folder, env={"PARETOLAB_CACHE": str(folder / "cache")})
+    if after is not None:
+        time.sleep(after)
+        process.kill()
+    process.out, process.err = process.communicate()
+    process.code = process.returncode
+    return process
 
 
 @pytest.mark.slow
@@ -248,5 +210,5 @@ def new_process(folder, *arguments, after=None):
 def test_on_two_workers(name, place):
     whole = place / f"whole {name} on ray"
     plain = SCENARIOS[name][0], f"{name}.yaml"
-    assert new_process(place, *plain, "--out", whole, "--quiet") == 0
+    assert new_process(place, *plain, "--out", whole, "--quiet").code == 0
     kill_and_compare(name, 8, 2, place, new_process, contents(whole), 12.0, "--workers", "2")

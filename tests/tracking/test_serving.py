@@ -6,7 +6,6 @@ import io
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ import pandas as pd
 import pytest
 
 from framework.models.walk import Chosen
-from tests.command import call, environment
+from tests.command import call, environment, free_port
 from tracking.mlflow_log import deploy
 
 pytestmark = pytest.mark.slow
@@ -39,9 +38,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def port(place):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        number = probe.getsockname()[1]
+    number = free_port()
     command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", str(place / "mlflow")]
     command += ["--env-manager", "local", "--host", "127.0.0.1", "--port", str(number)]
     program = place / "bin" / "uvicorn"  # MLflow looks for it on the PATH

@@ -15,7 +15,7 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from tests.command import start
+from tests.command import free_port, start
 from tests.libraries import builds
 from tests.tracking import sweeps
 from tests.trust.watch import RUN
@@ -60,12 +60,6 @@ def serving(folder: Path, words: Sequence[object], page: str) -> Iterator[str]:
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.mark.slow
