@@ -24,7 +24,7 @@ from tests.command import (
     write,
 )
 
-GENERATIONS = 25
+GENERATIONS = 16
 # every row needs sub-classifiers that were not trained before, by a slow trainer: the search takes
 # long enough to be met in its midst
 LONG = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import sys
 from pathlib import Path
 
@@ -38,9 +39,6 @@ class Package:
 
     def __init__(self, room: Path) -> None:
         self.room, self.folder, self.brought = room, room / "toy", room / "brought"
-        self.folder.mkdir()
-        (self.folder / "__init__.py").touch()
-        self.write(KERNEL, 7)
 
     def write(self, kernel: str, factor: int) -> None:
         (self.folder / "kernel.py").write_text(kernel)
@@ -56,7 +54,10 @@ class Package:
         return done.stdout.strip()
 
     def fill(self) -> None:
-        """Do what scripts/kernels.py does."""
+        """Write it, and do what scripts/kernels.py does."""
+        self.folder.mkdir()
+        (self.folder / "__init__.py").touch()
+        self.write(KERNEL, 7)
         assert self.ask(NUMBA_CACHE_DIR=str(self.brought)) == "21 compiled"
         (self.brought / MANIFEST).write_text(json.dumps(digests(self.brought)))
 
@@ -64,11 +65,18 @@ class Package:
         return list(self.folder.rglob("*.nb[ic]"))
 
 
-@pytest.fixture
-def package(tmp_path: Path) -> Package:
-    made = Package(tmp_path)
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Package:
+    made = Package(tmp_path_factory.mktemp("filled"))
     made.fill()
     return made
+
+
+@pytest.fixture
+def package(filled: Package, tmp_path: Path) -> Package:
+    """Return a copy elsewhere, as where a package is installed."""
+    shutil.copytree(filled.room, tmp_path, dirs_exist_ok=True)
+    return Package(tmp_path)
 
 
 def test_machine_code_that_is_brought_is_loaded_whatever_the_dates_of_sources(package):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from types import SimpleNamespace
+
 import pytest
 
 from tests.command import call, small, write
@@ -24,10 +27,21 @@ def command(place):
     return run
 
 
-@pytest.fixture(scope="module")
-def finished(place, command):
-    """Run the small configuration once; return the finished process."""
-    done = command("run", "small.yaml", "--out", "first")
+@pytest.fixture(scope="session")
+def ran(tmp_path_factory):
+    """Run the small configuration once for all modules; return the finished process."""
+    folder = tmp_path_factory.mktemp("ran")
+    write(folder / "small.yaml", small())
+    env = {"PARETOLAB_CACHE": str(folder / "cache")}
+    done = call("run", "small.yaml", "--out", "first", cwd=folder, env=env)
     assert done.code == 0, done.err
-    done.dir = place / "first"
+    done.dir = folder
     return done
+
+
+@pytest.fixture(scope="module")
+def finished(ran, place):
+    """Return the finished process, with a copy of its run in the folder of the module."""
+    for name in ("first", "cache"):
+        shutil.copytree(ran.dir / name, place / name)
+    return SimpleNamespace(code=0, out=ran.out, err=ran.err, dir=place / "first")

@@ -16,6 +16,17 @@ METRICS = [
     "f1",
 ]
 
+EXPERIMENT = {
+    "cases": {"four": {}, "five": {"problem.max_stages": 5}},
+    "methods": {"emsco": {"kind": "emsco", "population": 10}, "random": {"kind": "random"}},
+    "repeats": 2,
+}
+SWEEP = {
+    "search_space": {"algorithm.population": {"low": 10, "high": 30}},
+    "directions": [{"metric": "hypervolume", "sense": "max"}],
+    "trials": 2,
+}
+
 
 def front_of(directory):
     return (directory / "front.csv").read_bytes()

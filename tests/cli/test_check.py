@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from framework.cli.main import main
+from tests.cli.places import EXPERIMENT, SWEEP
 from tests.command import small, write
 
 LIBRARY = {
@@ -26,17 +27,6 @@ ENSEMBLE = small(
     ],
     algorithm={"kind": "nsga2"},
 )
-SWEEP = {
-    "search_space": {"algorithm.population": {"low": 10, "high": 60}},
-    "directions": [{"metric": "hypervolume", "sense": "max"}],
-    "trials": 6,
-    "repeats": 2,
-}
-EXPERIMENT = {
-    "cases": {"four": {}, "five": {"problem.max_stages": 5}},
-    "methods": {"emsco": {"kind": "emsco", "population": 30}, "random": {"kind": "random"}},
-    "repeats": 3,
-}
 
 
 def told(tmp_path, capsys, config, code=0):
@@ -47,9 +37,9 @@ def told(tmp_path, capsys, config, code=0):
 
 
 def test_a_sweep(tmp_path, capsys, cache):
-    text = told(tmp_path, capsys, small(sweep=SWEEP))
-    assert "6 trials x 2 repeats: 12" in text
-    assert "at most 1,800 evaluations" in text
+    text = told(tmp_path, capsys, small(sweep=SWEEP | {"trials": 6, "repeats": 3}))
+    assert "6 trials x 3 repeats: 18" in text
+    assert "at most 2,700 evaluations" in text
     wrong = SWEEP | {"directions": [{"metric": "no_such", "sense": "max"}]}
     assert "no_such" in told(tmp_path, capsys, small(sweep=wrong), 2)
 
@@ -58,8 +48,8 @@ def test_an_experiment(tmp_path, capsys, cache):
     config = small(experiment=EXPERIMENT, budget={"evaluations": 100})
     del config["algorithm"]
     text = told(tmp_path, capsys, config)
-    assert "2 cases x 2 methods x 3 repeats: 12" in text
-    assert "at most 1,200 evaluations" in text
+    assert "2 cases x 2 methods x 2 repeats: 8" in text
+    assert "at most 800 evaluations" in text
     config["experiment"] = EXPERIMENT | {"methods": {"wrong": {"kind": "hapens"}}}
     assert "wrong on four: " in told(tmp_path, capsys, config, 2)
 
@@ -68,7 +58,7 @@ def test_an_experiment(tmp_path, capsys, cache):
 def test_no_library_is_trained(tmp_path, capsys, cache, kind):
     config = dict(ENSEMBLE)
     if kind == "sweep":
-        config["sweep"] = SWEEP | {"repeats": 1}
+        config["sweep"] = SWEEP
     if kind == "experiment":
         config["experiment"] = EXPERIMENT | {"cases": {}, "methods": {"a": {"kind": "nsga2"}}}
         del config["algorithm"]
@@ -97,7 +87,7 @@ def test_splits_of_a_case_whose_library_is_not_built_are_not_read(
     }
     del config["algorithm"]
     text = told(tmp_path, capsys, config)
-    assert "40 cases x 2 methods x 3 repeats: 240" in text
+    assert "40 cases x 2 methods x 2 repeats: 160" in text
     assert "the library little (4 models)" in text
     assert "the library little (3 models)" in text
     assert read == [0, 0]  # one of each case as given

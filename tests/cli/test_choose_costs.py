@@ -155,33 +155,3 @@ def test_other_shares_of_classes_weigh_what_was_counted_of_each(
     assert found.loc[best["solution"], "accuracy"] == pytest.approx(
         found["accuracy"].max(), abs=1e-6
     )
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (["--prices", "f9=1"], "prices: expected features (f"),
-        (["--prices", "f1=2,=a, b=1"], "found '=a, b'"),
-        (["--prices", "f2=-1"], "prices: f2: expected a number from 0, found -1"),
-        (["--prices", "f2=much"], "--prices: expected FEATURE=NUMBER, found 'f2=much'"),
-        (["--costs", "9=1"], "costs: expected a class of the data"),
-        (["--costs", "0=-1,1=2"], "costs: expected numbers from 0, one above it, found 0=-1"),
-        (["--costs", "0=0,1=0"], "costs: expected numbers from 0, one above it"),
-        (
-            ["--costs", "0=1,1=2", "--prior", "0.1"],
-            "prior: expected a share of each class, CLASS=SHARE",
-        ),
-        (["--prior", "0=0,1=1"], "prior: expected shares above 0 that add up to 1, found 0=0, 1=1"),
-        (["--prior", "0=0.5,1=0.6"], "prior: expected shares above 0 that add up to 1"),
-        (["--prior", "0=1"], "prior: expected a share of each class (0, 1), found 0=1"),
-        (["--costs", "fp=1,fn=1", "--prior", "0=0.5,1=0.5"], "with fp and fn, found"),
-        (["--costs", "0=1,1=2", "--per-unit", "cost=1"], "per_unit: expected with costs fp and fn"),
-        (["--costs", "fp=1,fn=1", "--prior", "half"], "--prior: expected a share above 0"),
-    ],
-)
-def test_prices_costs_and_shares_that_cannot_be(
-    finished, place, monkeypatch, capsys, options, sentence
-):
-    monkeypatch.chdir(place)
-    assert main(["choose", "first", *options]) == 2
-    assert sentence in capsys.readouterr().err

@@ -11,19 +11,10 @@ import pytest
 
 from framework.cli.main import _OWN, command_parser, main
 from framework.cli.results import plain
+from tests.cli.places import EXPERIMENT, SWEEP
 from tests.command import small, write
 
 NO_RESULT = {"completion", "schema", "serve", "ui"}  # a script, a schema, and two that serve
-EXPERIMENT = {
-    "cases": {"four": {}, "five": {"problem.max_stages": 5}},
-    "methods": {"emsco": {"kind": "emsco", "population": 10}, "random": {"kind": "random"}},
-    "repeats": 2,
-}
-SWEEP = {
-    "search_space": {"algorithm.population": {"low": 10, "high": 30}},
-    "directions": [{"metric": "hypervolume", "sense": "max"}],
-    "trials": 2,
-}
 
 
 def refuse(word):
@@ -35,7 +26,7 @@ def parsed(text):
 
 
 @pytest.fixture(scope="module")
-def ran(command):
+def ended(command):
     """Run the small configuration; return what ``--json`` says of it, and its directory."""
     done = command("run", "small.yaml", "--json", "--no-plots", "--out", "first")
     assert done.code == 0, done.err
@@ -44,7 +35,7 @@ def ran(command):
 
 
 @pytest.fixture
-def told(place, ran, monkeypatch, capsys):
+def told(place, ended, monkeypatch, capsys):
     monkeypatch.chdir(place)
     monkeypatch.setenv("PARETOLAB_CACHE", str(place / "cache"))
 
@@ -72,15 +63,15 @@ def test_every_command_that_prints_a_result_has_it():
             assert ("--json" in options) == (name not in NO_RESULT), name
 
 
-def test_a_run(place, ran):
+def test_a_run(place, ended):
     front = pd.read_csv(place / "first" / "front.csv")
-    assert [list(row) for row in ran["front"]] == [list(front)] * len(front)
-    assert [row["id"] for row in ran["front"]] == front["id"].tolist()
-    np.testing.assert_array_equal([row["cost"] for row in ran["front"]], front["cost"])
-    assert ran["status"] == "done"
+    assert [list(row) for row in ended["front"]] == [list(front)] * len(front)
+    assert [row["id"] for row in ended["front"]] == front["id"].tolist()
+    np.testing.assert_array_equal([row["cost"] for row in ended["front"]], front["cost"])
+    assert ended["status"] == "done"
     summary = json.loads((place / "first" / "summary.json").read_text())
-    assert ran["evaluations"] == summary["evaluations"]
-    one = ran["recommended"]
+    assert ended["evaluations"] == summary["evaluations"]
+    one = ended["recommended"]
     row = front.set_index("id").loc[one["solution"]]
     assert one["metrics"]["accuracy"] == {
         "claimed": row["accuracy"],

@@ -26,14 +26,21 @@ def plain(monkeypatch):
     monkeypatch.setattr(execute, "conclude", lambda *_: None)
 
 
+def quietly(command, path, *more):
+    """Call a command on a run or a configuration; return its exit code."""
+    return main([command, str(path), *more, "--no-plots", "--quiet"])
+
+
 def run(folder, name, **changes):
     """Run a search on a test function; return its directory."""
-    write(folder / f"{name}.yaml", BY_THREES | changes)
-    out = folder / name
-    assert (
-        main(["run", str(folder / f"{name}.yaml"), "--out", str(out), "--no-plots", "--quiet"]) == 0
-    )
-    return RunDir(out)
+    config = write(folder / f"{name}.yaml", BY_THREES | changes)
+    assert quietly("run", config, "--out", str(folder / name)) == 0
+    return RunDir(folder / name)
+
+
+def resume(run_dir, *settings):
+    """Go on with a run with keys changed; return the exit code."""
+    return quietly("resume", run_dir.path, *(w for key in settings for w in ("--set", key)))
 
 
 def content(run_dir):
@@ -79,7 +86,7 @@ def test_a_larger_budget_goes_on(tmp_path, capsys, plain, before, change, whole,
     short = run(tmp_path, "short", budget=before)
     n = short.summary()["evaluations"]
     capsys.readouterr()
-    assert main(["resume", str(short.path), "--set", change, "--no-plots", "--quiet"]) == 0
+    assert resume(short, change) == 0
     said = capsys.readouterr().err
     assert (lifted is None) == ("no longer counts" not in said)
     if lifted is not None:
@@ -118,7 +125,7 @@ def test_a_smaller_budget_is_refused(
         one.summary_file.unlink()
     front, config = short.front_file.read_bytes(), short.config_file.read_bytes()
     capsys.readouterr()
-    assert main(["resume", str(short.path), "--set", change, "--no-plots", "--quiet"]) == 2
+    assert resume(short, change) == 2
     assert sentence in capsys.readouterr().err
     assert short.front_file.read_bytes() == front
     assert short.config_file.read_bytes() == config
@@ -128,7 +135,7 @@ def test_a_smaller_budget_that_is_not_spent_goes_on(tmp_path, plain):
     short = run(tmp_path, "short", budget={"patience": 1, "generations": 60})
     spent = short.summary()["generations"]
     assert spent < 50
-    assert main(["resume", str(short.path), "--set", "budget.generations=50", "--quiet"]) == 0
+    assert resume(short, "budget.generations=50") == 0
     assert short.summary()["generations"] == 50
 
 
@@ -137,15 +144,14 @@ def test_what_ends_a_run_earlier_than_before_is_said(tmp_path, capsys, plain):
     short = run(tmp_path, "short", budget={"generations": 60})
     before = content(short)
     capsys.readouterr()
-    resume = ["resume", str(short.path), "--no-plots", "--quiet", "--set"]
-    assert main([*resume, "budget.patience=1"]) == 0
+    assert resume(short, "budget.patience=1") == 0
     told = short.summary()["evaluations"]
     assert told < 183
     assert (
         f"warning: the front is that of the first {told} of 183 evaluated rows: the run ends there "
         "now (patience)"
     ) in capsys.readouterr().err
-    assert main([*resume, "budget.generations=60"]) == 0
+    assert resume(short, "budget.generations=60") == 0
     assert "warning" not in capsys.readouterr().err
     assert content(short) == before
 
@@ -159,14 +165,13 @@ def test_more_failures_go_on(tmp_path, capsys, plain, monkeypatch):
         return {k: np.where(fails, np.nan, v) for k, v in honest(self, X, streams).items()}
 
     monkeypatch.setattr(FunctionProblem, "evaluate", mostly_failing)
-    write(tmp_path / "short.yaml", BY_THREES | {"budget": {"evaluations": 150}})
-    out = str(tmp_path / "short")
-    assert main(["run", str(tmp_path / "short.yaml"), "--out", out, "--no-plots", "--quiet"]) == 3
-    short = RunDir(out)
+    config = write(tmp_path / "short.yaml", BY_THREES | {"budget": {"evaluations": 150}})
+    short = RunDir(tmp_path / "short")
+    assert quietly("run", config, "--out", str(short.path)) == 3
     assert short.summary()["status"] == "failed"
     assert 50 <= short.summary()["evaluations"] < 150
-    assert main(["resume", out, "--no-plots", "--quiet"]) == 3  # as it was
-    assert main(["resume", out, "--set", "budget.max_failed_share=1", "--no-plots", "--quiet"]) == 0
+    assert resume(short) == 3  # as it was
+    assert resume(short, "budget.max_failed_share=1") == 0
     assert short.summary()["evaluations"] == 150
     whole = run(tmp_path, "whole", budget={"evaluations": 150, "max_failed_share": 1})
     assert content(short) == content(whole)
@@ -174,10 +179,7 @@ def test_more_failures_go_on(tmp_path, capsys, plain, monkeypatch):
 
 def test_so_do_repeats(tmp_path, plain):
     short = run(tmp_path, "short", budget={"evaluations": 70}, repeats=2)
-    assert (
-        main(["resume", str(short.path), "--set", "budget.generations=40", "--no-plots", "--quiet"])
-        == 0
-    )
+    assert resume(short, "budget.generations=40") == 0
     whole = run(tmp_path, "whole", budget={"generations": 40}, repeats=2)
     assert short.summary()["evaluations"] == 2 * 41 * 3
     for ours, theirs in zip(short.children(), whole.children(), strict=True):
@@ -188,7 +190,7 @@ def test_so_do_repeats(tmp_path, plain):
 def test_without_a_change_nothing_is_evaluated(tmp_path, plain):
     short = run(tmp_path, "short", budget={"evaluations": 70})
     before = content(short)
-    assert main(["resume", str(short.path), "--no-plots", "--quiet"]) == 0
+    assert resume(short) == 0
     assert content(short) == before
 
 

@@ -196,15 +196,6 @@ def test_a_run_all_of_whose_rows_failed_is_code_3_and_says_why(command, place):
     assert (summary["status"], summary["rows_failed"]) == ("failed", 30)
 
 
-def test_values_that_a_classifier_does_not_take_are_refused(command):
-    for word in ("run", "check"):
-        done = command(
-            word, "small.yaml", "--set", "problem.classifier={kind: k_neighbors, metric: no_such}"
-        )
-        assert done.code == 2
-        assert "expected values that KNeighborsClassifier takes, found: The 'metric'" in done.err
-
-
 def test_resume_remembers_that_nothing_is_logged(command, place):
     uri = f"sqlite:///{place / 'not made.db'}"
     options = ["--set", f"tracking={{uri: '{uri}'}}", "--no-mlflow", "--no-plots"]

@@ -18,6 +18,7 @@ from framework.experiment.run_dir import RunDir
 from tests.command import call
 from tests.experiment import small
 
+CONTENT = small.raw(paper={"convex": {"grid*": {"hypervolume": 0.123}}})
 TABLES = {
     "runs.csv",
     "seconds.csv",
@@ -60,7 +61,7 @@ def plain(monkeypatch):
 def whole(tmp_path_factory):
     """An experiment that nothing incidents."""
     folder = tmp_path_factory.mktemp("whole")
-    small.write(folder, small.raw())
+    small.write(folder, CONTENT)
     done = call("experiment", "little.yaml", "--out", "out", cwd=folder)  # as it is installed
     assert done.code == 0, done.err
     assert re.search(r"^12/12 runs · 0:00:00 left · concave · grid\* · 3: ", done.err, re.M)
@@ -81,6 +82,11 @@ def test_it_ends_in_tables_and_one_page(whole):
     assert len(means) == 2 * 2 * 3
     best = means[means["indicator"] == "hypervolume"]["mean"].iloc[0]
     assert f"{best:.4g} ±" in page
+    published = means[means["paper"].notna()]
+    assert published[["case", "method", "indicator", "paper"]].to_numpy().tolist() == [
+        ["convex", "grid*", "hypervolume", 0.123]
+    ]
+    assert page.count('<span class="paper">(0.123)</span>') == 1
 
 
 def test_a_run_of_an_experiment_is_like_any_other(whole, tmp_path):
@@ -107,7 +113,7 @@ def test_tables_are_those_of_the_runs(whole):
 def test_what_is_done_is_not_done_again(whole, tmp_path, plain):
     shutil.copytree(whole, tmp_path / "out")
     journals = {p: p.stat().st_mtime_ns for p in tmp_path.glob("out/cells/*/*/*/journal.bin")}
-    small.write(tmp_path, small.raw())
+    small.write(tmp_path, CONTENT)
     done = command(tmp_path, "experiment", "little.yaml", "--out", "out")
     assert " runs · " not in done.err
     more = command(tmp_path, "resume", "out", "--set", "experiment.repeats=4")
@@ -118,7 +124,7 @@ def test_what_is_done_is_not_done_again(whole, tmp_path, plain):
 
 def test_other_runs_in_the_directories_are_refused(whole, tmp_path, plain):
     shutil.copytree(whole, tmp_path / "out")
-    small.write(tmp_path, small.raw())
+    small.write(tmp_path, CONTENT)
     done = command(
         tmp_path, "experiment", "little.yaml", "--out", "out", "--set", "problem.d=5", code=2
     )
@@ -128,7 +134,7 @@ def test_other_runs_in_the_directories_are_refused(whole, tmp_path, plain):
 
 def test_a_run_that_fails_is_reported_and_resume_runs_exactly_it(whole, tmp_path, plain):
     """A directory where its journal should be: it cannot be written."""
-    small.write(tmp_path, small.raw())
+    small.write(tmp_path, CONTENT)
     broken = tmp_path / "out" / "cells" / "convex" / "grid" / "001"
     (broken / "journal.bin").mkdir(parents=True)
     done = command(tmp_path, "experiment", "little.yaml", "--out", "out", code=3)
@@ -169,19 +175,6 @@ def test_too_many_failed_rows_are_said(tmp_path):
     assert "more rows failed than budget.max_failed_share allows" in done.err
 
 
-def test_a_published_value_stands_beside(tmp_path):
-    paper = {"convex": {"grid*": {"hypervolume": 0.123}}}
-    small.write(tmp_path, small.raw(paper=paper))
-    command(tmp_path, "experiment", "little.yaml", "--out", "out", "--quiet")
-    means = pd.read_csv(tmp_path / "out" / "tables" / "means.csv")
-    given = means[means["paper"].notna()]
-    assert given[["case", "method", "indicator", "paper"]].to_numpy().tolist() == [
-        ["convex", "grid*", "hypervolume", 0.123]
-    ]
-    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert page.count('<span class="paper">(0.123)</span>') == 1
-
-
 def test_a_reference_search_is_what_runs_are_measured_against(tmp_path, plain):
     """A search of the same seed and batch, ten times as long, finds all that the short one kept."""
     reference = {"algorithm": {"kind": "random", "batch": 10}, "budget": {"evaluations": 600}}
@@ -196,13 +189,13 @@ def test_a_reference_search_is_what_runs_are_measured_against(tmp_path, plain):
 
 @pytest.mark.slow
 def test_on_ray_the_tables_are_the_same(whole, tmp_path):
-    small.write(tmp_path, small.raw())
+    small.write(tmp_path, CONTENT)
     done = command(tmp_path, "experiment", "little.yaml", "--out", "out", "--workers", "2")
     assert "runs are on Ray, 2 workers" in done.err
     assert tables(tmp_path / "out") == tables(whole)
 
 
 def test_run_says_where_an_experiment_belongs(tmp_path):
-    small.write(tmp_path, small.raw())
+    small.write(tmp_path, CONTENT)
     done = command(tmp_path, "run", "little.yaml", code=2)
     assert "found an experiment; use `paretolab experiment little.yaml`" in done.err

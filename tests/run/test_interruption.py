@@ -79,7 +79,7 @@ def test_a_search_that_ends_gives_the_signals_back(interruption):
         ("TERM", "type('A', (), {'__del__': lambda self: time.sleep(9)})(); time.sleep(100)", 7),
         ("HUP", "time.sleep(100)", 7),  # the terminal was closed
         ("HUP", "Interruption(print).on_start(); time.sleep(100)", 7),
-        ("HUP", "time.sleep(4)", 0),  # under nohup
+        ("HUP", "time.sleep(3)", 0),  # under nohup
     ],
 )
 def test_a_signal_ends_compiled_code_too(number, work, code):
@@ -97,6 +97,6 @@ def test_a_signal_ends_compiled_code_too(number, work, code):
     command = ["env" if code else "nohup", sys.executable, "-c", program]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "begun\n"
-    time.sleep(2.0)  # until it is in the call
+    time.sleep(1.0)  # until it is in the call
     process.send_signal(getattr(signal, f"SIG{number}"))
     assert process.wait(60) == code

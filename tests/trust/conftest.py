@@ -92,7 +92,8 @@ def made(tmp_path_factory: pytest.TempPathFactory, finished: Path) -> dict[str, 
     folder = tmp_path_factory.mktemp("made")
     sweeps.write(folder, sweeps.raw(trials=2))
     small.write(folder, small.raw(repeats=1), "experiment.yaml")
-    with _nothing_drawn():
+    with _nothing_drawn(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tracking.sweep.run.write_sweep_figures", lambda *_: None)
         for command, config in (("sweep", "little.yaml"), ("experiment", "experiment.yaml")):
             place = str(folder / command)
             assert main([command, str(folder / config), "--out", place, "--quiet"]) == 0
