@@ -178,25 +178,22 @@ def test_a_metric_keeps_its_column_beside_what_to_expect_of_another():
     }
 
 
-def test_load_says_what_is_wrong(tmp_path):
-    path = tmp_path / "front.csv"
-    with pytest.raises(InputError, match=r"front\.csv: expected a front"):
-        Front.load(path, roles(2))
-    path.touch()
-    with pytest.raises(InputError, match=r"front\.csv: expected a front, .*empty"):
-        Front.load(path, roles(2))
-    path.write_text("id,a,b,c,d\n0.5,1,1,1,1\n")
-    with pytest.raises(InputError, match="whole numbers in column 'id'"):
-        Front.load(path, roles(2))
-    path.write_text("id,a\n0,0.5\n")
-    with pytest.raises(InputError, match="column 'b'"):
-        Front.load(path, roles(2))
-    path.write_text("id,a,b,c,d\n0,x,1,1,1\n")
-    with pytest.raises(InputError, match=r"front\.csv: expected a front"):
-        Front.load(path, roles(2))
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match=r"front\.csv: expected a front"):
-        Front.load(path, roles(2))
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, r"front\.csv: expected a front"),
+        (b"", r"front\.csv: expected a front, .*empty"),
+        (b"id,a,b,c,d\n0.5,1,1,1,1\n", "whole numbers in column 'id'"),
+        (b"id,a\n0,0.5\n", "column 'b'"),
+        (b"id,a,b,c,d\n0,x,1,1,1\n", r"front\.csv: expected a front"),
+        (b"\xff\xfe\x00", r"front\.csv: expected a front"),
+    ],
+)
+def test_load_says_what_is_wrong(tmp_path, content, sentence):
+    if content is not None:
+        (tmp_path / "front.csv").write_bytes(content)
+    with pytest.raises(InputError, match=sentence):
+        Front.load(tmp_path / "front.csv", roles(2))
 
 
 @given(st.integers(1, 3).flatmap(lambda m: points(m, max_size=6)))

@@ -221,12 +221,6 @@ def finished(tmp_path_factory):
     return folder, written(folder / "journal.bin"), front
 
 
-def copied(source, tmp_path):
-    target = tmp_path / "copy"
-    shutil.copytree(source, target, dirs_exist_ok=True)
-    return target / "journal.bin"
-
-
 def check_resumes(path, batches, front):
     """A damaged journal keeps a prefix, evaluates just the rest, and ends in the same front."""
     damaged = path.read_bytes()
@@ -242,33 +236,27 @@ def check_resumes(path, batches, front):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_cut_journal_keeps_a_prefix(finished, tmp_path, seed):
+@pytest.mark.parametrize("flips", [0, 1, 50])
+def test_a_run_goes_on_from_a_journal_that_is_cut_or_damaged(finished, tmp_path, flips, seed):
     folder, batches, front = finished
-    path = copied(folder, tmp_path)
-    cut = random.Random(seed).randrange(path.stat().st_size)
-    os.truncate(path, cut)
-    assert check_resumes(path, batches, front) < len(batches)
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_journal_with_flipped_bytes_keeps_a_prefix(finished, tmp_path, seed):
-    folder, batches, front = finished
-    path = copied(folder, tmp_path)
-    chance = random.Random(seed)
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    path, chance = tmp_path / "journal.bin", random.Random(seed)
     content = bytearray(path.read_bytes())
-    for _ in range(chance.choice([1, 1, 5, 50])):
+    for _ in range(flips):
         content[chance.randrange(len(content))] ^= chance.randrange(1, 256)
+    if not flips:
+        del content[chance.randrange(len(content)) :]
     path.write_bytes(content)
-    check_resumes(path, batches, front)
+    assert check_resumes(path, batches, front) < len(batches) or flips
 
 
-def small(path, batches=5):
+def small(path, batches=3):
     """Make a small journal; return its batches and where each of them ends in the file."""
     pieces, ends = [], []
     with make(path) as journal:
         ends.append(path.stat().st_size)
         for number in range(batches):
-            failed = {3 * number + 1: "it failed"} if number == 2 else {}
+            failed = {3 * number + 1: "it failed"} if number == 1 else {}
             values = {name: column.copy() for name, column in batch(3 * number, 3).values.items()}
             for column in values.values() if failed else ():
                 column[1] = np.nan

@@ -55,14 +55,8 @@ def law_name(law: Callable[..., None]) -> str:
 
 
 @pytest.mark.parametrize("law", ALGORITHM_LAWS, ids=law_name)
-@pytest.mark.parametrize("case", algorithm_cases())
+@pytest.mark.parametrize("case", [*algorithm_cases(), *first_max_pending_cases()])
 def test_algorithm(case, law):
-    law(case)
-
-
-@pytest.mark.parametrize("law", ALGORITHM_LAWS, ids=law_name)
-@pytest.mark.parametrize("case", first_max_pending_cases())
-def test_algorithm_that_looks_ahead(case, law):
     law(case)
 
 
@@ -108,20 +102,13 @@ def test_workers_may_come_and_go(ray_evaluator):
     check_elastic(ray_evaluator, Sphere(seconds=0.01, noise=0.1), [kill, kill], rows=100)
 
 
-@pytest.mark.parametrize("name", registry.names("algorithms"))
-def test_every_algorithm_is_under_the_laws(name):
-    assert name in ALGORITHMS, f"add a line for {name!r} to ALGORITHMS in tests/conftest.py"
-
-
-@pytest.mark.parametrize("name", registry.names("algorithms"))
-def test_every_search_that_looks_ahead_is_under_the_laws(name):
-    takes = "max_pending" in parameters(registry.load("algorithms", name)).model_fields
-    assert takes == (name in MAX_PENDING), f"add a line for {name!r} to MAX_PENDING in conftest.py"
-
-
-@pytest.mark.parametrize("name", registry.names("problems"))
-def test_every_problem_is_under_the_laws(name):
-    assert name in PROBLEMS, f"add a line for {name!r} to PROBLEMS in tests/conftest.py"
+def test_whatever_is_registered_is_under_the_laws():
+    """Else add a line for it to ALGORITHMS, MAX_PENDING or PROBLEMS in tests/conftest.py."""
+    assert set(registry.names("algorithms")) <= set(ALGORITHMS)
+    assert set(registry.names("problems")) <= set(PROBLEMS)
+    for name in registry.names("algorithms"):
+        takes = "max_pending" in parameters(registry.load("algorithms", name)).model_fields
+        assert takes == (name in MAX_PENDING), name
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from framework.journal import Journal
 from framework.libraries.library import Cost, Library, load_library
 from framework.models.store import load_model
 from framework.models.walk import Chosen, shares
+from tests.trust.forgeries import places
 from tests.trust.forging import seal
 from tracking.figures.run_data import read_run_data
 
@@ -36,21 +37,11 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
 
 
 def forgeries(value: Any, rng: random.Random, count: int) -> list[Any]:
-    """Return copies of a JSON value, each with one part replaced, left out or doubled."""
-    places: list[tuple[Any, ...]] = []
-
-    def walk(part: Any, path: tuple[Any, ...]) -> None:
-        items = part.items() if isinstance(part, dict) else enumerate(part)
-        for key, item in items:
-            places.append((*path, key))
-            if isinstance(item, dict | list):
-                walk(item, (*path, key))
-
-    walk(value, ())
+    """Return copies of a JSON value, each with one part replaced or left out."""
     found = []
     for _ in range(count):
         copy = json.loads(json.dumps(value))
-        *path, last = rng.choice(places)
+        *path, last = rng.choice(list(places(value)))
         node = copy
         for key in path:
             node = node[key]
@@ -72,26 +63,23 @@ def broken(content: bytes, rng: random.Random) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.parametrize("name", ["about.json", "config.yaml", "front.csv", "journal.bin"])
-def test_runs_with_broken_files(received, other, name, capsys, rounds):
-    rng, whole = random.Random(0), (received / name).read_bytes()
-    for _ in range(4 * rounds):
-        (received / name).write_bytes(broken(whole, rng))
+@pytest.mark.parametrize(
+    ("how", "name"),
+    [
+        *(("broken", n) for n in ("about.json", "config.yaml", "front.csv", "journal.bin")),
+        *(("forged", n) for n in ("about.json", "summary.json")),
+    ],
+)
+def test_runs_with_broken_and_forged_files(received, other, how, name, capsys, rounds):
+    rng, whole = random.Random(how), (received / name).read_bytes()
+    forged = forgeries(json.loads(whole), rng, 4 * rounds) if how == "forged" else []
+    for number in range(4 * rounds):
+        content = json.dumps(forged[number]).encode() if forged else broken(whole, rng)
+        (received / name).write_bytes(content)
         code, text = said(capsys, "choose", str(received), "--best", "cost")
         assert code == 0 or "paretolab: " in text, text
         with suppress(ParetolabError):
             compare([received, other])
-
-
-@pytest.mark.parametrize("name", ["about.json", "summary.json"])
-def test_runs_with_forged_descriptions(received, other, name, capsys, rounds):
-    rng, whole = random.Random(1), json.loads((received / name).read_text())
-    for forged in forgeries(whole, rng, 4 * rounds):
-        (received / name).write_text(json.dumps(forged))
-        with suppress(ParetolabError):
-            compare([received, other])
-        code, text = said(capsys, "choose", str(received), "--best", "cost")
-        assert code == 0 or "paretolab: " in text, text
 
 
 @pytest.mark.parametrize(

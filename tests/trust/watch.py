@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -113,6 +113,12 @@ class Watched:
         said = Said(**json.loads(answer))
         assert said.code in (0, 2, 3), f"{arguments}: {said}"
         return said
+
+    def refuse(self, sentence: str, *arguments: object, **more: Any) -> None:
+        """Run a command that does nothing outside, and ends in a sentence."""
+        said = self.call(*arguments, **more)
+        check(said, arguments)
+        assert (said.code, sentence in said.err) == (2, True), said
 
     @property
     def work(self) -> Path:
