@@ -315,7 +315,7 @@ BUDGET = {
     "algorithms": 32_734,
     "tracking": 7_615,
     "scripts": 2_690,
-    "tests": 45_736,
+    "tests": 45_709,
 }
 
 

@@ -5,25 +5,9 @@ from __future__ import annotations
 import copy
 
 import numpy as np
-import pytest
 
 from algorithms.hull.data import Records
-from framework.testing.problems import OUTCOME_LAWS
 from tests.conftest import network
-
-SECTIONS = [
-    {},
-    {"gates": "neurons", "thresholds": 16},
-    {"finetune": 2},
-    {"gates": "magnitude", "measure": {"kind": "cross_validation", "folds": 3, "repeats": 2}},
-]
-
-
-@pytest.mark.parametrize("section", SECTIONS, ids=str)
-def test_laws(section):
-    problem = network(**section)
-    for law in OUTCOME_LAWS:
-        law(problem, 2, 40)
 
 
 def test_whole_weights_are_records_repeated():

@@ -139,21 +139,6 @@ def test_a_damaged_cache_does_not_change_a_run(table_file, cache, damage):
         assert len(store.get(problem.components_since(0).keys)) == problem.n_components
 
 
-def test_a_scorer_with_stripped_parts_gives_the_same_values(table_file):
-    """What a Ray actor does: unpickle, take parts without models, score."""
-    driver = problem_of(table_file)
-    X = genomes(driver)
-    want = driver.evaluate(X)
-    worker = pickle.loads(pickle.dumps(driver))
-    assert worker.n_components == 0
-    worker.add_components(driver.components_since(0))
-    worker.build_components = None  # it has all it needs
-    for name in driver.metric_names:
-        assert np.array_equal(worker.evaluate(X)[name], want[name])
-    with pytest.raises(ValueError, match="stripped"):
-        worker.evaluate_test(X)
-
-
 def test_a_problem_whose_arrays_cannot_be_written_works(table_file):
     """As they come out of Ray's object store."""
     driver = problem_of(table_file)

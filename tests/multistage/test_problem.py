@@ -251,6 +251,7 @@ def test_memory_is_that_of_the_arrays_held(table_file):
 
 
 def test_scorers_hold_the_validation_records_alone(table_file):
+    """What a Ray actor does: unpickle, take parts without models, score."""
     problem = problem_of(table_file)
     X = genomes(problem)
     values = problem.evaluate(X)
@@ -258,8 +259,11 @@ def test_scorers_hold_the_validation_records_alone(table_file):
     scorer.add_components(problem.components_since(0))
     assert scorer.sub_classifiers.table.bits.shape[2] == problem.data.validation_words
     assert problem.sub_classifiers.table.bits.shape[2] == problem.data.words
+    scorer.build_components = None  # it has all it needs
     for name, column in scorer.evaluate(X).items():
         assert np.array_equal(column, values[name])
+    with pytest.raises(ValueError, match="stripped"):
+        scorer.evaluate_test(X)
 
 
 def test_large_models_are_not_kept_but_trained_again(table_file, monkeypatch):
