@@ -487,7 +487,9 @@ def each_once(
 def _names(classes: Sequence[Any]) -> list[str]:
     """Return the classes as metric names say them; those that would be equal get their number."""
     names = [re.sub(r"[\s<>=,]+", "_", str(label)) for label in classes]
-    return [n if names.count(n) == 1 else f"{n}_{k}" for k, n in enumerate(names, start=1)]
+    while len(set(names)) < len(names):  # a numbered one may equal the name of another class
+        names = [n if names.count(n) == 1 else f"{n}_{k}" for k, n in enumerate(names, start=1)]
+    return names
 
 
 def _with(name: str, form: str) -> str:

@@ -297,5 +297,4 @@ def resample_weights(
         if of is not None:
             rows = np.repeat(np.arange(n), of[first, b].astype(np.int64))[rows]
         drawn[:, b] = np.bincount(rows, minlength=n)
-    alone = len(units) == n and bool((units == np.arange(n)).all())
-    return drawn if alone else drawn[units]
+    return drawn if np.array_equal(units, np.arange(n)) else drawn[units]

@@ -111,8 +111,7 @@ def call(*arguments, cwd, env=None, timeout=300, **more):
         process.out, process.err = process.communicate(timeout=timeout)
         process.code = process.returncode
         return process
-    words = [str(PROGRAM), *map(str, arguments)]
-    return _server().call(words, cwd, variables, timeout)
+    return _server().call([str(PROGRAM), *map(str, arguments)], cwd, variables, timeout)
 
 
 _READ_LATE = {"PARETOLAB_CACHE", "PARETOLAB_ALLOW", "PARETOLAB_DATA", "COLUMNS"}  # not at import

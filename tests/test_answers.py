@@ -25,8 +25,7 @@ def drawn(seed, n=5, records=40, classes=3, alike=()):
     codes = rng.integers(-1, classes, (n, records))
     paid = {"cost": rng.integers(0, 9, (n, records)), "call": rng.integers(0, 9, (n, 1))}
     failed = np.arange(n) == 2
-    sizes = {"size": rng.random(n)}
-    return Answers(about, codes, paid, sizes, {"cost": 0.5}, failed, alike)
+    return Answers(about, codes, paid, {"size": rng.random(n)}, {"cost": 0.5}, failed, alike)
 
 
 def measures(classes=3):

@@ -200,8 +200,7 @@ def test_full_disk_while_the_report_is_written(place):
     assert done.code == 2
     assert "Traceback" not in done.err
     assert "make room and run `paretolab resume no plots`" in done.err
-    again = call("resume", "no plots", cwd=place, env=ENV)
-    assert again.code == 0
+    assert call("resume", "no plots", cwd=place, env=ENV).code == 0
     assert (place / "no plots" / "plots" / "test.png").stat().st_size > 100_000
 
 

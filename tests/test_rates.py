@@ -127,6 +127,8 @@ def test_classes_of_equal_names_are_told_apart():
     about = [list(rate.about) for rate in measures[:2] if isinstance(rate, Ratio)]
     assert about == [[False, True], [True, False]]
     assert len({measure.metric.name for measure in measures}) == len(measures)
+    # of accuracy and of each class's recall: the difference of subgroups, and the worst one
+    assert len(rates([], ["a b", "a_b", "a_b_2"], subgroups=["f", "m"])) == 2 * (1 + 3)
 
 
 @pytest.mark.parametrize(

@@ -318,9 +318,9 @@ def verdict(compared: Sequence[Compared], front: Front) -> str:
     The alternatives that it beats come first; see :func:`worth_comparing` for which are compared.
     """
     texts = []
-    compared = worth_comparing(compared, front)
+    rivals = worth_comparing(compared, front)
     won, lost = (
-        [f"{each.name} ({_gain_text(each, front)})" for each in compared if each.beaten == beaten]
+        [f"{each.name} ({_gain_text(each, front)})" for each in rivals if each.beaten == beaten]
         for beaten in (True, False)
     )
     if won:
@@ -328,7 +328,8 @@ def verdict(compared: Sequence[Compared], front: Front) -> str:
     if lost:
         texts.append(f"the search does not beat {' nor '.join(lost)}")
     if not texts:
-        texts.append("what one would do without the search costs less than every solution")
+        others = f"the search ({' or '.join(each.name for each in compared)})"
+        texts.append(f"what one would do without {others} costs less than every solution")
     return "; ".join(texts)
 
 

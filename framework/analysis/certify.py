@@ -129,8 +129,7 @@ def needed(samples: Samples, limits: Sequence[Condition], records: int, delta: f
     from scipy.stats import norm
 
     tests = [(sample, c) for c in limits for sample in samples[c.metric]]
-    behind = float(norm.ppf(POWER ** (1 / len(tests))))
-    return _least(tests, records, delta, behind)
+    return _least(tests, records, delta, float(norm.ppf(POWER ** (1 / len(tests)))))
 
 
 def least_records(samples: Samples, limits: Sequence[Condition], delta: float) -> int | None:

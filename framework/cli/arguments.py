@@ -154,8 +154,7 @@ def top_level(args: argparse.Namespace) -> dict[str, Any]:
 
     Raises InputError as :func:`workers_of`.
     """
-    workers = workers_of(args.workers)
-    return {"repeats": args.repeats, "seed": args.seed, "workers": workers}
+    return {"repeats": args.repeats, "seed": args.seed, "workers": workers_of(args.workers)}
 
 
 def workers_of(text: str | None) -> str | int | None:

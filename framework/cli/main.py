@@ -84,7 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from framework.security import allowing, check_working_folder, trust
 
         check_working_folder()  # before the command imports libraries that read settings from it
-        args = command_parser([name]).parse_args(arguments)
+        args, rest = command_parser([name]).parse_known_args(arguments)
+        if rest:
+            lists = f"{name}: expected arguments that `paretolab {name} --help-all` lists"
+            raise InputError(f"{lists}, found {rest[0]!r}")
         with interruptible():
             trust(args.trust)
             wanted = getattr(args, "json", False)
@@ -152,7 +155,7 @@ def command_parser(called: Collection[str] | None = None) -> argparse.ArgumentPa
     """
     usual = [name for name in _names() if name not in _RARE]
     listed = [("commands:", usual), ("more:", [name for name in _RARE if name in _names()])]
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="paretolab",
         usage="paretolab [-h] [--version] COMMAND ...",
         description="Search the designs of classifier systems for the best trade-offs.",
@@ -176,6 +179,13 @@ def command_parser(called: Collection[str] | None = None) -> argparse.ArgumentPa
             more("--allow", action="append", default=[], metavar="KIND=TARGET", help=_ALLOW)
             sub.set_defaults(run=command.run)
     return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose help fails where it cannot be written; argparse's own says nothing of it."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        print(message, end="", file=file or sys.stderr, flush=True)
 
 
 def _names() -> list[str]:

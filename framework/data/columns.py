@@ -205,8 +205,7 @@ def stripped(column: pd.Series[Any], gaps: Sequence[str] = ()) -> pd.Series[Any]
 
 def as_dates(texts: pd.Series[Any], form: str) -> pd.Series[Any]:
     """Return texts as datetime64 (of UTC where they name a zone), NaT where one is no such date."""
-    times = pd.to_datetime(texts, format=form, errors="coerce", utc=True)
-    return times.dt.tz_localize(None)
+    return pd.to_datetime(texts, format=form, errors="coerce", utc=True).dt.tz_localize(None)
 
 
 def as_numbers(texts: pd.Series[Any], marks: tuple[str, str]) -> pd.Series[Any]:
@@ -501,8 +500,7 @@ def _record_numbers(
     consecutive = numbers.max() - numbers.min() + 1 == len(numbers)
     if not (consecutive and (np.diff(numbers) > 0).all()) and not _NAMES.search(name):
         return None
-    kind = f"{len(numbers):,} different whole numbers"
-    return _left_out(kind, options.advice.identifier, name)
+    return _left_out(f"{len(numbers):,} different whole numbers", options.advice.identifier, name)
 
 
 def _constant(column: pd.Series[Any], name: str, options: TableOptions) -> ColumnInference | None:

@@ -124,8 +124,7 @@ class Categorical:
         return np.asarray(codes, dtype=np.float64)
 
     def to_json(self) -> dict[str, Any]:
-        rest = {"rest": True} if self.rest else {}
-        return {"categories": list(self.categories), **rest}
+        return {"categories": list(self.categories), **({"rest": True} if self.rest else {})}
 
 
 @dataclass(frozen=True)
@@ -185,8 +184,7 @@ def _days(column: pd.Series[Any], name: str) -> FloatArray:
     except (ValueError, TypeError) as error:
         read = pd.to_datetime(column, utc=True, errors="coerce")
         raise unusable(column[read.isna() & column.notna()], name, "dates") from error
-    seconds = times.astype(np.int64) / 1e6
-    return np.where(np.isnat(times), np.nan, seconds / _DAY)
+    return np.where(np.isnat(times), np.nan, times.astype(np.int64) / 1e6 / _DAY)
 
 
 def _numbers(column: pd.Series[Any], name: str) -> FloatArray:

@@ -384,15 +384,17 @@ def _with_rare_merged(
     if least is None:
         return column, ()
     counts = column.value_counts()
-    rare = counts.index[counts < least]
-    if len(rare) == 0:
+    rare = counts.index[counts.between(1, least - 1)]  # a categorical's may have no records
+    if rare.empty:
         return column, ()
     merged = column.astype(object).where(~column.isin(rare) | column.isna(), _OTHER)
     spelling = merged.where(merged.isna(), pd.Series(to_texts(merged)[0], index=merged.index))
     shown = first_few([f"{label} ({counts[label]})" for label in rare])
+    same = int((column == _OTHER).sum())  # the data may have a class of this name
+    beside = "" if same < least else f" with its {same:,} records"
     note = (
         f"target {options.target!r}: classes {shown} have fewer than {least} records; "
-        f"together they are the class {_OTHER!r}"
+        f"together{beside} they are the class {_OTHER!r}"
     )
     return spelling, (note,)
 

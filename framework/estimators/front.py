@@ -373,19 +373,16 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """Return the answer (n,) of the recommended solution, ``model_``, to each record."""
-        model = self._recommended("predict")
-        return np.asarray(model.predict(self._records(X)))
+        return np.asarray(self._recommended("predict").predict(self._records(X)))
 
     @available_if(lambda self: self._classifies)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities (n, classes) of the recommended solution, ``model_``."""
-        model = self._recommended("predict_proba")
-        return np.asarray(model.predict_proba(self._records(X)))
+        return np.asarray(self._recommended("predict_proba").predict_proba(self._records(X)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the score of the recommended solution, ``model_``: see its method ``score``."""
-        model = self._recommended("score")
-        return float(model.score(self._records(X), y, sample_weight))
+        return float(self._recommended("score").score(self._records(X), y, sample_weight))
 
     def save(self, directory: str | os.PathLike[str], example: Any = None) -> None:
         """Write the recommended solution in open formats, to be loaded or served.
@@ -446,8 +443,7 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         text = f"{type(self).__name__}: solution {self.chosen_}"
         if self._has_models:
             text += f", {self._recommended().card().title}"
-        table = self.front_.to_html(max_rows=_SHOWN, max_cols=_SHOWN)
-        return f"{table}<p>{escape(text)}</p>"
+        return f"{self.front_.to_html(max_rows=_SHOWN, max_cols=_SHOWN)}<p>{escape(text)}</p>"
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_front")

@@ -93,8 +93,7 @@ def costs_asked_for(
     """
     by_name = _numbers(costs, "costs")
     if by_name is not None and set(by_name) & _ERRORS_OF_TWO:
-        rule = _cost_of_two_classes(by_name, prior, per_unit, usual_prior)
-        return Rescoring(prices), rule
+        return Rescoring(prices), _cost_of_two_classes(by_name, prior, per_unit, usual_prior)
     if by_name is None and not (per_unit is None and (prior is None or isinstance(prior, Mapping))):
         raise InputError(
             "prior and per_unit: expected with costs, found alone; a prior of each class needs none"

@@ -203,8 +203,7 @@ class RunDir:
         their kind: they can be read, but neither can be made from them.
         """
         raw = read_yaml(self.config_file)
-        context = {AS_WRITTEN: not checked}
-        return check(RunConfig, raw, str(self.config_file), context)
+        return check(RunConfig, raw, str(self.config_file), {AS_WRITTEN: not checked})
 
     def write_config(self, config: RunConfig) -> None:
         """Write ``config.yaml``, which makes the folder the directory of a run."""

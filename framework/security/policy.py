@@ -111,8 +111,7 @@ class Received:
             for key, value in _flat(self.raw)
             if key.rpartition(".")[2] == effect.key or f".{effect.key}." in f".{key}."
         }
-        alike = [key for key, v in named.items() if effect.text in (v, str(Path(v)))]
-        return alike or list(named)
+        return [k for k, v in named.items() if effect.text in (v, str(Path(v)))] or list(named)
 
     def is_granted(self, effect: Effect) -> bool:
         """Return whether the user granted an effect other than by trusting the file.

@@ -276,8 +276,7 @@ class FlippedProblem(WrappedProblem):
     def roles(self, roles: Roles) -> Roles:
         """Return the same roles for the flipped metric."""
         objectives = [self._objective(o) for o in roles.objectives]
-        constraints = [self._constraint(c) for c in roles.constraints]
-        return Roles(self.metrics, objectives, constraints)
+        return Roles(self.metrics, objectives, [self._constraint(c) for c in roles.constraints])
 
     def _objective(self, objective: Objective) -> Objective:
         if objective.metric != self.metric:

@@ -169,7 +169,7 @@ def test_what_costs_less_than_every_solution_is_not_compared():
     points.paid[:] = 0
     outcomes.paid += 1
     found, _, front = compared(outcomes, points)
-    assert "costs less than every solution" in verdict([found], front)
+    assert "search (a guess) costs less than every solution" in verdict([found], front)
     points.paid[:] = 100
     points.answered[:] = points.right[:] = 1
     found, _, front = compared(outcomes, points)

@@ -142,8 +142,7 @@ def test_trivial_classifiers_meet_conditions_as_solutions_do():
     assert both.ids.tolist() == [10, 11, 12, 13, -1, -2]
     assert choose(both, expected=cost) in (0, 4)  # one costs .009, the other .010
     assert choose(both, expected=ExpectedCost(1, 1, 0.001, {"complexity": 1})) == 4
-    limited = choose(both, expected=cost, where=["false_negative_rate<=0.95"])
-    assert limited == 0
+    assert choose(both, expected=cost, where=["false_negative_rate<=0.95"]) == 0
     bounded = front([(0.05, 0.4, 0.2)], [Constraint("false_negative_rate", at_most=0.5)])
     assert with_trivial(bounded, TRIVIAL).ids.tolist() == [10, -2]
 

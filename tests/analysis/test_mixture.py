@@ -37,8 +37,7 @@ def front_of(values: np.ndarray) -> Front:
     n = len(values)
     roles = Roles(METRICS, [Objective("misses", "min"), Objective("alarms", "min")])
     columns = {m.name: column for m, column in zip(METRICS, values.T, strict=True)}
-    rows = Evaluated(np.arange(n), np.zeros((n, 1)), columns, {})
-    return Front(rows, roles, ("gene",))
+    return Front(Evaluated(np.arange(n), np.zeros((n, 1)), columns, {}), roles, ("gene",))
 
 
 def best_pair(values: np.ndarray, limit: float) -> float:
@@ -200,7 +199,6 @@ def test_a_mixture_is_chosen_exported_and_asked(tmp_path):
     assert "; the best solution, " in readme
     assert paretolab("predict", "never", "never/example.csv", "--out", "never.csv").code == 0
     assert set(pd.read_csv(tmp_path / "never.csv")["label"]) == {"benign"}
-    refused = paretolab("choose", "run", *costs, "--register", "x")
-    assert refused.code == 2
+    assert paretolab("choose", "run", *costs, "--register", "x").code == 2
     dear = paretolab("choose", "run", "--costs", "fp=1,fn=1", "--prior", "0.4")
     assert "chosen (*): solution" in dear.out

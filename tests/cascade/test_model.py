@@ -181,8 +181,7 @@ def test_models_survive_saving_and_nothing_forged_gets_through(tmp_path):
     bare = problem.policy(x)
     check_model(bare, pd.DataFrame(problem.example()))
     save_model(bare, tmp_path / "policy")
-    again = load_model(tmp_path / "policy")
-    assert again.policy.to_json() == bare.policy.to_json()
+    assert load_model(tmp_path / "policy").policy.to_json() == bare.policy.to_json()
     plain = json.loads((tmp_path / "policy" / "cascade.json").read_text())
     wrong = [("accept", ["x"]), ("models", []), ("answer", "eval"), ("refuse", 3)]
     wrong += [("enter", [0.5] * len(plain["models"]))]  # what a reader does not know decides, too
@@ -201,8 +200,7 @@ def test_the_exported_evaluator_runs_alone(tmp_path):
     assert len(cases) > 10
     cases[0]["expected"]["asked"] = ["nobody"]
     (tmp_path / "m" / "conformance.json").write_text(json.dumps(cases))
-    done = run_program(command, cwd=tmp_path / "m")
-    assert done.returncode == 1
+    assert run_program(command, cwd=tmp_path / "m").returncode == 1
 
 
 def test_the_estimator_cross_fits_and_keeps_to_a_budget():

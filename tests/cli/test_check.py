@@ -30,8 +30,7 @@ ENSEMBLE = small(
 
 
 def told(tmp_path, capsys, config, code=0):
-    path = write(tmp_path / "config.yaml", config)
-    assert main(["check", str(path)]) == code
+    assert main(["check", str(write(tmp_path / "config.yaml", config))]) == code
     captured = capsys.readouterr()
     return " ".join((captured.out + captured.err).split())
 
@@ -62,8 +61,7 @@ def test_no_library_is_trained(tmp_path, capsys, cache, kind):
     if kind == "experiment":
         config["experiment"] = EXPERIMENT | {"cases": {}, "methods": {"a": {"kind": "nsga2"}}}
         del config["algorithm"]
-    text = told(tmp_path, capsys, config)
-    assert "built first the library little (4 models)" in text
+    assert "built first the library little (4 models)" in told(tmp_path, capsys, config)
     assert not cache.exists()
 
 

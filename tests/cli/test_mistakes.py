@@ -81,9 +81,11 @@ def test_configuration_file(place, refuse_here, content, sentence):
     assert sentence in refuse_here("run", "bad.yaml", "--out", "new")
 
 
-def test_where_standard_error_is_full(place):
+@pytest.mark.parametrize("arguments", ["run missing.yaml", "--help", "run --help", "--version"])
+def test_where_an_output_is_full(place, arguments):
     with open("/dev/full", "w") as full:
-        done = subprocess.run([PROGRAM, "run", "missing.yaml"], cwd=place, stderr=full)
+        streams = {"stderr" if "missing" in arguments else "stdout": full}
+        done = subprocess.run([PROGRAM, *arguments.split()], cwd=place, **streams)
     assert done.returncode == 2
 
 
@@ -107,6 +109,7 @@ def test_a_path_that_is_no_text_of_the_locale(place):
         (["--repeats", "0"], "repeats: expected a number of at least 1, found 0"),
         (["--repeats", "1000000000"], "repeats: expected at most 10,000"),
         (["--seed", "-1"], "seed: expected a number of at least 0, found -1"),
+        (["--sede"], "run: expected arguments that `paretolab run --help-all` lists, found '--s"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -162,8 +162,7 @@ def test_set_reaches_into_sections_and_lists(command, place):
     assert done.code == 0
     config = yaml.safe_load((place / "set" / "config.yaml").read_text())
     assert config["objectives"][2]["sense"] == "max"
-    front = pd.read_csv(place / "set" / "front.csv")
-    assert (front["cost"] >= 3).all()
+    assert (pd.read_csv(place / "set" / "front.csv")["cost"] >= 3).all()
 
 
 def test_a_front_without_a_feasible_row_is_empty(command, place):
@@ -243,8 +242,7 @@ def test_resume_goes_on_where_more_budget_is_given(finished, command, place):
 @pytest.mark.slow
 def test_resume_of_a_finished_run_changes_nothing(finished, command):
     before = front_of(finished.dir), rows(finished.dir / "journal.bin")
-    again = command("resume", "first")
-    assert again.code == 0
+    assert command("resume", "first").code == 0
     assert (front_of(finished.dir), rows(finished.dir / "journal.bin")) == before
 
 

@@ -24,8 +24,7 @@ pytestmark = pytest.mark.slow
 
 def ip(*arguments: str, check: bool = True) -> bool:
     """Call ``ip``; tell whether it worked."""
-    done = subprocess.run(["ip", *arguments], capture_output=True, check=check)
-    return done.returncode == 0
+    return not subprocess.run(["ip", *arguments], capture_output=True, check=check).returncode
 
 
 @pytest.fixture

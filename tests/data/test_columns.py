@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.data.columns import MARKS, as_numbers, marks_of, to_numbers
+from framework.data.columns import MARKS, FrameOptions, as_numbers, marks_of, to_numbers
 from framework.data.datasets import DatasetConfig, load_table
 from framework.data.encoding import Encoder
 from framework.data.table_files import FileOptions, read_frame
+from framework.data.tables import Raw, assemble
 from framework.errors import InputError, listed
 from framework.experiment.config import check
 
@@ -129,6 +130,14 @@ def test_rare_classes_are_merged(tmp_path):
     assert np.bincount(table.labels).tolist() == [30, 25, 5]
     assert table.notes[0].startswith("target 'target': classes")
     assert "(2)" in table.notes[0]
+    named = frame.assign(target=frame["target"].replace("b", "other"))
+    assert "together with its 25 records they" in load(named, tmp_path, merge_rare=3).notes[0]
+
+
+def test_categories_without_records_are_no_rare_classes():
+    target = pd.Categorical([1] * 30 + [2] * 30, categories=[1, 2, 3])
+    raw = Raw(messy().assign(target=target), "messy", "here")
+    assert assemble(raw, "data", FrameOptions(merge_rare=5)).classes == (1, 2)
 
 
 @pytest.mark.parametrize(

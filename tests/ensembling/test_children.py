@@ -45,8 +45,7 @@ def bred(X, number=20, seed=0, seen=(), ranked=None, **changes):
 
 
 def shares(x):
-    divisor = gcd(*x.tolist())
-    return tuple((x // divisor).tolist())
+    return tuple((x // gcd(*x.tolist())).tolist())
 
 
 counts = st.lists(st.integers(0, MOST), min_size=D, max_size=D).filter(any)

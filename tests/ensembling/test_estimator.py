@@ -68,8 +68,7 @@ def test_choosing():
     cheap = ensemble.choose(where="memory<=3", best="roc_auc")
     assert cheap.predict_cost()["memory"] <= 3
     assert set(cheap.names_) <= {"linear", "tree", "bayes"}
-    best = ensemble.choose(best="roc_auc")
-    assert np.mean(best.predict(X) == y) > 0.9
+    assert np.mean(ensemble.choose(best="roc_auc").predict(X) == y) > 0.9
     assert len(ensemble.choose(knee=True).names_) >= 1
     with pytest.raises(InputError, match="no solution is left"):
         ensemble.choose(where=["memory<=3", "roc_auc>=2"])

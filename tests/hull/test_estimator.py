@@ -195,8 +195,7 @@ def test_a_mixture_is_saved_and_asked_by_the_command(tmp_path):
     done = call("predict", tmp_path / "model", tmp_path / "data.csv", cwd=tmp_path)
     assert done.code == 0, done.err
     assert pd.read_csv(io.StringIO(done.out))["label"].tolist() == model.predict(X).tolist()
-    twin = pickle.loads(pickle.dumps(hull))
-    assert (twin.predict(X) == hull.predict(X)).all()
+    assert (pickle.loads(pickle.dumps(hull)).predict(X) == hull.predict(X)).all()
     assert clone(hull).models is pool
     assert "threshold" in hull._repr_html_()
     assert (hull.fit(X.drop(columns="c"), y).predict(X[["a", "b"]]) == "yes").any()

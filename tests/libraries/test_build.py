@@ -42,8 +42,7 @@ QUIET = Display(quiet=True)
 
 
 def built(folder: Path, **changes: Any) -> Library:
-    changes = {"workers": "serial", **changes}
-    return build_library(config(), folder, display=QUIET, **changes)
+    return build_library(config(), folder, display=QUIET, **{"workers": "serial", **changes})
 
 
 @pytest.fixture(scope="module")

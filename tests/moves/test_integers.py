@@ -22,8 +22,7 @@ def vectors(draw):
         lower.append(draw(st.integers(-2, 2)))
         upper.append(lower[-1] + draw(st.integers(0, 4)))
     space = Integers(np.array(lower), np.array(upper), members)
-    x = space.sample(np.random.default_rng(draw(st.integers(0, 999))), 1)[0]
-    return space, x
+    return space, space.sample(np.random.default_rng(draw(st.integers(0, 999))), 1)[0]
 
 
 def slow_neighbours(space, x):

@@ -159,8 +159,7 @@ def test_files_keep_costs_and_thresholds(fitted, tmp_path):
 def test_what_a_walk_advises_is_no_threshold_of_confidence(fitted):
     walk = fitted.problem_.walk(fitted.choose(best="risk"))
     assert walk.by_cost
-    stage = walk.stages[0]
-    assert walk._advice(stage) == "try another problem.calibration"
+    assert walk._advice(walk.stages[0]) == "try another problem.calibration"
     assert type(walk).from_json(walk.to_json()) == walk
 
 

@@ -34,8 +34,7 @@ def records() -> tuple[pd.DataFrame, pd.Series]:
 @pytest.fixture(scope="module")
 def search(records) -> ParetoMultiStage:
     options = {"costs": COSTS, "threshold": 0.9, "remove_features": True, "measure": "holdout"}
-    search = ParetoMultiStage(**options, budget=150)
-    return search.fit(*records)
+    return ParetoMultiStage(**options, budget=150).fit(*records)
 
 
 @parametrize_with_checks(

@@ -146,8 +146,7 @@ def test_subsets_are_fitted_and_scored_each_alone(seed, classes, sets, n_validat
     scored = logistic.HeldOut(*unseen, n_validation, frozen(thresholds), 1, 1e-9)
     keys = np.array(sets, dtype=np.uint64)[:, None]
     ready = np.zeros(len(sets), dtype=bool)
-    failed = logistic.fit_subsets(keys, training, scored, bits, models, ready)
-    assert not failed.any()
+    assert not logistic.fit_subsets(keys, training, scored, bits, models, ready).any()
     answers, again = np.zeros_like(bits), models.copy()  # of fits that are there
     assert not logistic.fit_subsets(keys, training, scored, answers, again, ~ready).any()
     assert (answers == bits).all()

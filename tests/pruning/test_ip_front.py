@@ -22,8 +22,7 @@ from tests.pruning.test_ip import every_genome
 
 def two_roles(problem, metric, against):
     senses = {metric.name: metric.sense for metric in problem.metrics}
-    names = [metric, against]
-    return Roles(problem.metrics, [Objective(name, senses[name]) for name in names])
+    return Roles(problem.metrics, [Objective(name, senses[name]) for name in (metric, against)])
 
 
 def searched(problem, roles, **more):

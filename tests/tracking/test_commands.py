@@ -9,6 +9,7 @@ from framework.cli.main import main
 from framework.errors import InputError
 from tests.experiment import small
 from tests.tracking import made_up
+from tracking.mlflow_log import ui
 from tracking.mlflow_log.commands import Sync, Ui
 from tracking.mlflow_log.store import sole_uploader
 from tracking.mlflow_log.sync import sync
@@ -27,6 +28,17 @@ def test_ui_says_that_the_port_is_taken(tmp_path):
         uri = f"sqlite:///{tmp_path}/mlflow.db"
         with pytest.raises(InputError, match=f"expected a free port .* {port} cannot be used"):
             Ui.run(arguments(Ui, "--uri", uri, "--port", str(port)))
+
+
+def test_ui_says_that_the_port_was_taken_while_mlflow_started(tmp_path, monkeypatch):
+    (tmp_path / "mlflow.db").touch()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setattr(ui, "_answers", lambda server, *_: server.kill() or server.wait() > 0)
+        checks = iter([lambda *_: None, ui._check_port])
+        monkeypatch.setattr(ui, "_check_port", lambda *place: next(checks)(*place))
+        words = "--uri", f"sqlite:///{tmp_path}/mlflow.db", "--port", str(taken.getsockname()[1])
+        with pytest.raises(InputError, match="cannot be used"):
+            Ui.run(arguments(Ui, *words))
 
 
 @pytest.mark.parametrize(

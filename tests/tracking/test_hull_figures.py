@@ -144,7 +144,6 @@ def test_a_corner_is_recommended_before_what_lies_nearer(seed):
     front = Front(Evaluated(np.arange(12), np.zeros((12, 1)), values), roles, ("x",))
     reference = np.array(R)
     corners = hull_corners(front, reference)
-    position = recommend(front, reference)
-    assert position in corners or len(corners) == 0
+    assert recommend(front, reference) in corners or len(corners) == 0
     outside = [f"a>={values['a'].max()}"]
     assert recommend(front, reference, where=outside) == values["a"].argmax()

@@ -108,8 +108,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, finished: Path) -> dict[str, 
     genome = problem.space.sample(np.random.default_rng(3), 1)[0]
     save_model(problem.policy(genome), folder / "cascade", example=pd.DataFrame(problem.example()))
     kinds = ("sweep", "experiment", "library", "model", "cascade", "certified")
-    known = {name: folder / name for name in kinds}
-    return known | {"run": finished}
+    return {name: folder / name for name in kinds} | {"run": finished}
 
 
 @pytest.fixture

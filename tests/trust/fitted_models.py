@@ -85,8 +85,7 @@ def records() -> tuple[Any, Any]:
 
 def without_zeros() -> Any:
     """Return a linear model whose coefficients are a sparse array."""
-    model = linear_model.SGDClassifier(penalty="l1", random_state=0)
-    return model.fit(*records()).sparsify()
+    return linear_model.SGDClassifier(penalty="l1", random_state=0).fit(*records()).sparsify()
 
 
 def selected() -> Any:

@@ -63,6 +63,8 @@ def serve(uri: str, host: str, port: int) -> int:
         if _answers(server, host, port):
             home = f"http://{host}:{port}/"
             print(f"MLflow UI: {home}{_PAGE} (Ctrl-C ends it)", flush=True)
+        elif server.poll() is not None:  # another program may have taken the port meanwhile
+            _check_port(host, port)
         while server.poll() is None:  # unlike wait(), this cannot miss a signal to a thread
             time.sleep(_LOOK)
         return 2 if server.returncode else 0
