@@ -357,8 +357,7 @@ def _from_generator(config: SyntheticConfig, where: str) -> Raw:
         raise InputError(f"{where}.synthetic: {error}") from error
     frame = pd.DataFrame(X, columns=_numbered(X.shape[1]).split())
     frame[TARGET] = y
-    source = f"make_classification with seed {config.seed}"
-    return Raw(frame, f"synthetic{X.shape[1]}", source)
+    return Raw(frame, f"synthetic{X.shape[1]}", f"make_classification with seed {config.seed}")
 
 
 def _data_folder() -> Path | None:

@@ -254,8 +254,7 @@ def _judged(judge: Judge, records: Records, run_dirs: Iterable[RunDir]) -> str:
 
 def _expanded(directory: str | Path) -> list[RunDir]:
     """Return the single runs of a directory; refuse one that is not finished."""
-    run_dir = RunDir.existing(directory)
-    run_dirs = run_dir.runs()
+    run_dirs = RunDir.existing(directory).runs()
     for place in run_dirs:
         if str(place.summary().get("status")) not in _FINISHED:
             raise InputError(
@@ -341,8 +340,7 @@ def _case_names(cases: Sequence[Sequence[RunDir]]) -> list[str]:
 
 
 def _title(place: RunDir) -> str:
-    data = place.about().get("data") or {}
-    return str(data.get("name") or place.config().problem.kind)
+    return str((place.about().get("data") or {}).get("name") or place.config().problem.kind)
 
 
 def _shown(value: Any) -> str:

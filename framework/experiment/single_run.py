@@ -260,8 +260,7 @@ class SingleRun:
             )
         failed = progress.stopped == "failures" or 0 < progress.evaluations == progress.failed
         status = FAILED if failed else DONE
-        front = completed(front, self._problem, self._config.seed)
-        return self._write(front, status, ended=True)
+        return self._write(completed(front, self._problem, self._config.seed), status, ended=True)
 
     def _write(self, front: Front, status: str, *, ended: bool = False) -> dict[str, Any]:
         config, problem, run_dir = self._config, self._problem, self._run_dir

@@ -216,8 +216,7 @@ def load_members(library: Library, chosen: Sequence[int], costs: Sequence[str]) 
             f"library {place}: expected fitted models to export, found predictions alone; build "
             "the library with its models, or bring the fitted models instead of arrays"
         )
-    models = {name: load_member(folder, name) for name in ids}
-    return Members(models, priced, load_encoder(folder))
+    return Members({i: load_member(folder, i) for i in ids}, priced, load_encoder(folder))
 
 
 def costs_of(library: Library, chosen: Sequence[int], costs: Sequence[str]) -> dict[str, Cost]:

@@ -183,8 +183,7 @@ def _one_of(*values: Any) -> Draw:
 
 
 def _layers(rng: np.random.Generator) -> list[int]:
-    width = _integer(8, 128)(rng)
-    return [width] * _one_of(1, 1, 2)(rng)
+    return [_integer(8, 128)(rng)] * _one_of(1, 1, 2)(rng)
 
 
 _FOREST: dict[str, Draw] = {

@@ -150,11 +150,15 @@ class _Connection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer bytes that are no HTTP request with an error in JSON, as for other mistakes."""
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            body = json.dumps({"error": "expected a request of HTTP/1.1, found something else"})
-            head = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close"
-            self.transport.write(f"{head}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+        self._say("400 Bad Request", "expected a request of HTTP/1.1, found something else")
         self.transport.close()
+
+    def _say(self, status: str, sentence: str) -> None:
+        """Send an error, unless an answer has begun."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            body = json.dumps({"error": sentence})
+            head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close"
+            self.transport.write(f"{head}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
 
     def _begin(self) -> None:
         """Start the time of a request; the service itself answers 408 some seconds earlier."""
@@ -164,12 +168,15 @@ class _Connection(H11Protocol):
         self.timer = self.loop.call_later(SECONDS + 5, self._cut)
 
     def _make_room(self) -> None:
-        """Close the connection that has waited longest, if there are too many or too many bytes."""
+        """Refuse the connection that has waited longest, if there are too many of them or bytes."""
         others = [other for other in self.connections if isinstance(other, _Connection)]
         received = sum(other.received for other in others)
         if len(others) > MOST_CONNECTIONS or received > MOST_RECEIVED:
             waiting = [other for other in others if other.waits()]
-            min(waiting, key=lambda other: other.since, default=self)._cut()
+            longest = min(waiting, key=lambda other: other.since, default=self)
+            most = f"{MOST_CONNECTIONS:,} connections and {MOST_RECEIVED:,} bytes in requests"
+            longest._say("503 Service Unavailable", f"expected at most {most}; ask again later")
+            longest._cut()
 
     def waits(self) -> bool:
         """Return whether the rest of a request has not arrived yet."""

@@ -120,8 +120,7 @@ class Nodes:
         """Return whether a task that failed on these nodes has been tried often enough."""
         if len(failed_on) < ATTEMPTS:
             return False
-        most = max(Counter(failed_on).values())
-        return most >= ATTEMPTS or set(failed_on) >= set(self._usable())
+        return max(Counter(failed_on).values()) >= ATTEMPTS or set(failed_on) >= {*self._usable()}
 
     def lost(self) -> int:
         """Return how many nodes on which workers ran are gone."""

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from framework.analysis.alternatives import Compared
 from framework.analysis.choose import choose
@@ -14,6 +15,7 @@ from framework.models.walk import StageWalk, Walk
 from tests.tracking import made_up
 from tests.tracking.pictures import is_a_picture
 from tracking.figures.run_data import read_run_data
+from tracking.figures.run_figures import scatter_coloured
 from tracking.figures.run_report import write_chosen, write_plots, write_run_page
 
 PLOTS = {"progress.png", "test.png"}
@@ -39,6 +41,14 @@ def test_amounts_of_several_orders_of_magnitude_are_drawn_by_ratios(tmp_path):
     one = Compared("the largest class", ("0", "1"), least)
     assert data.scale(cost) == "log"
     assert data.points(one).tolist() == [[0.5], [0.5]]  # 0 has no place there
+
+
+def test_a_colour_of_one_value_has_no_others_beside_it(tmp_path):
+    data = read_run_data(made_up.finished(tmp_path / "out"))
+    shown, figure = data.axes(), Figure()
+    data.front.rows.values[shown[2].metric] = np.ones(len(data.front))
+    scatter_coloured(data, figure, figure.subplots(), shown)
+    assert figure.axes[1].get_yticks().tolist() == [1.0]
 
 
 @pytest.fixture(scope="module")

@@ -197,7 +197,7 @@ def read_run_data(run_dir: RunDir) -> RunData:
     repeats = f", {len(sources)} repeats" if len(sources) > 1 else ""
     subtitle = (
         f"{_data_text(run_dir)}{config.algorithm.kind}, seed {config.seed}{repeats}: "
-        f"{len(front):,} solutions on the front of {rows:,} evaluated"
+        f"{len(front):,} solution{'s'[: len(front) != 1]} on the front of {rows:,} evaluated"
     )
     position = marked(run_dir, front) if len(front) else 0
     chosen = Chosen.read(run_dir.model)
