@@ -186,8 +186,7 @@ def test_decoded_ensembles_predict_what_was_scored(tmp_path):
     problem = EnsembleProblem(library, score=["accuracy", "log_loss"])
     x = np.array([1, 3], dtype=np.int32)
     model, found = problem.decode(x), problem.evaluate(x[None, :], NOTHING)
-    labels = np.array(library.classes)[y]
-    assert model.score(frame, labels) == found["accuracy"][0]
+    assert model.score(frame, np.array(library.classes)[y]) == found["accuracy"][0]
     proba = model.predict_proba(frame)
     assert np.isclose(-np.log(proba[np.arange(len(y)), y]).mean(), found["log_loss"][0], rtol=1e-6)
     assert model.predict_cost() == {"memory": found["memory"][0]}

@@ -41,8 +41,7 @@ def test_vas_of_the_best_fronts():
         front = problem.true_front(4000)
         found = vas(front, ExactReference(problem.anchors(problem.metric_names)))
         assert 0.97 * limit < found < limit
-    nothing = vas(np.ones((1, 3)), ExactReference(THREE_CLASSES))
-    assert nothing == 0.0
+    assert vas(np.ones((1, 3)), ExactReference(THREE_CLASSES)) == 0.0
 
 
 def test_vas_of_any_number_of_losses():
@@ -61,8 +60,7 @@ def test_vas_of_any_number_of_losses():
 
 def test_gini_by_hand():
     line = np.array([[0.0], [1.0], [3.0], [6.0]])  # nearest: 1, 1, 2, 3
-    expected = (-3 * 1 - 1 * 1 + 1 * 2 + 3 * 3) / (4 * 7)
-    assert gini(line) == pytest.approx(expected)
+    assert gini(line) == pytest.approx((-3 * 1 - 1 * 1 + 1 * 2 + 3 * 3) / (4 * 7))
     assert gini(np.arange(9.0)[:, None]) == pytest.approx(0.0)
     assert gini(np.zeros((4, 2))) == 0.0
     assert np.isnan(gini(np.zeros((1, 2))))

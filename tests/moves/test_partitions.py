@@ -206,8 +206,7 @@ def test_a_search_with_removal_finds_that_a_worthless_feature_is_best_left_out()
 
 def test_the_first_generation_is_made_of_mutants_of_one_stage():
     problem = Landscape(n=8, k=4)
-    X = emsco(problem, mutation_rate=0.0).ask()
-    assert (X == 0).all()
+    assert (emsco(problem, mutation_rate=0.0).ask() == 0).all()
     mutants = emsco(problem, mutation_rate=0.3).ask()
     assert problem.space.contains(mutants).all()
     assert len(np.unique(mutants, axis=0)) > 10

@@ -149,8 +149,7 @@ def test_files_keep_costs_and_thresholds(fitted, tmp_path):
     risks = model.decision_.said(model.predict_proba(X))[1]
     assert found["risk"].to_numpy() == pytest.approx(risks)
     assert "No answer costs 2" in (tmp_path / "model" / "README.md").read_text()
-    answered = (found["label"] != "inconclusive").to_numpy()
-    assert (risks[answered] <= 2 + 1e-7).all()
+    assert (risks[(found["label"] != "inconclusive").to_numpy()] <= 2 + 1e-7).all()
     step = again.next_features(X.iloc[0].to_dict())
     assert step["label"] == found["label"].iloc[0] or step["status"] == "inconclusive"
     assert step["risk"] == pytest.approx(found["risk"].iloc[0])
@@ -187,8 +186,7 @@ def test_of_a_stage_that_knows_nothing_all_records_leave_or_none():
     decision = {"errors": {"shock": 20}, "no_answer": 100}
     problem = ParetoMultiStage(costs=COSTS, decision=decision, budget=5).fit(X, y).problem_
     X = np.array([[1, 0, 1, level] for level in range(7)], dtype=problem.space.dtype)
-    paid = problem.evaluate(X)["cost"]
-    assert paid == pytest.approx(np.array([14.1] * 6 + [2.0]))
+    assert problem.evaluate(X)["cost"] == pytest.approx(np.array([14.1] * 6 + [2.0]))
 
 
 def test_an_estimator_of_given_stages_decides_by_costs():
@@ -198,8 +196,7 @@ def test_an_estimator_of_given_stages_decides_by_costs():
     plain = MultiStageClassifier([["a"], ["b", "c"]], threshold=0.5).fit(X, y)
     rare = y == "shock"
     assert (model.predict(X)[rare] == "shock").mean() > (plain.predict(X)[rare] == "shock").mean()
-    first = model.stage_of(X) == 1
-    assert (model.risk(X)[first] <= 0.5 + 1e-6).all()
+    assert (model.risk(X)[model.stage_of(X) == 1] <= 0.5 + 1e-6).all()
     with pytest.raises(InputError, match="found decision=None"):
         plain.risk(X)
 
@@ -321,8 +318,7 @@ def test_an_estimator_is_chosen_from_with_other_costs_shares_and_prices(fitted):
 def test_other_costs_keep_what_genes_mean(fitted):
     problem = fitted.problem_
     section = {"kind": "multistage", "decision": DECISION}
-    found = problem.with_errors(section, {"shock": 80})["decision"]
-    assert found == {
+    assert problem.with_errors(section, {"shock": 80})["decision"] == {
         "errors": {"ok": 1.0, "sepsis": 1.0, "shock": 80.0},
         "no_answer": 2,
         "thresholds": problem.decision.thresholds.tolist(),

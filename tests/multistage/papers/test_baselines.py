@@ -57,8 +57,7 @@ def test_lasso_is_where_no_direction_leads_down(classes, penalty):
 
 def test_a_large_penalty_leaves_no_feature():
     X, y, new, labels = records()
-    found = measure(CaCTLasso(1e4, costs=COSTS).fit(X, y), new, labels)
-    assert found.cost == 0
+    assert measure(CaCTLasso(1e4, costs=COSTS).fit(X, y), new, labels).cost == 0
 
 
 @pytest.mark.parametrize("inner_weight", [1.0, 0.03, 0.0])
