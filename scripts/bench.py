@@ -12,11 +12,12 @@
 ``resampling``: what to expect of many designs; the baseline is every design in every resample.
 ``complexity``: exponents of time by population, and those in Table 6 of the 3DFCH-EMOA paper.
 ``start``: whole commands; the baseline is ``python -c pass``.
+``ray``: workers that compute; the baselines are one process, and bare actors of Ray.
 
 The multi-stage data are the Australian credit data of the EMSCO paper (14 features, 690 records,
 k = 4) from PARETOLAB_DATA. Without them, synthetic data of the same shape are used, and the table
 says so. Libraries of models are synthetic. Times are CPU times of this process, with numerical
-libraries on one thread, so that ratios are valid on a busy machine, too.
+libraries on one thread, so that ratios are valid on a busy machine, too; ``ray`` needs a quiet one.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from typing import Any
 import numpy as np
 import peers
 from bench_families import bench_complexity, bench_ensembling, bench_hull, bench_pruning
+from bench_workers import bench_ray
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 from timing import asked, fastest, print_rates, print_table, rate
@@ -398,7 +400,7 @@ def seconds_of(words: list[str], room: Path, variables: dict[str, str]) -> float
 
 BENCHES = (
     bench_emsco, bench_multistage, bench_ensembling, bench_pruning, bench_nsga2, bench_defaults,
-    bench_hull, bench_resampling, bench_complexity, bench_start,
+    bench_hull, bench_resampling, bench_complexity, bench_start, bench_ray,
 )  # fmt: skip
 
 
@@ -421,6 +423,8 @@ def main() -> int:
     of["defaults"].add_argument("--seeds", type=int, default=20)
     of["defaults"].add_argument("--optuna-seeds", type=int, default=5)
     of["defaults"].add_argument("--only", nargs="*", default=[], help="names of problems")
+    of["ray"].add_argument("--evaluations", type=int, default=1000)
+    of["ray"].add_argument("--seconds", type=float, default=0.01, help="of an evaluation")
     of["hull"].add_argument("--evaluations", type=int, default=30000)
     of["hull"].add_argument("--populations", type=int, nargs="+", default=[100, 300, 1000])
     of["pruning"].add_argument("libraries", nargs="*", help="folders; a made-up pool if none")
