@@ -214,11 +214,11 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         float
             From 0 to 1.
         """
-        outcome = self.outcome(X)
+        outcome, y = self.outcome(X), column_or_1d(y, warn=True)
         answered = outcome.conclusive | (self.reject_label is None)
-        weights = weights_for(sample_weight, y := column_or_1d(y, warn=True))
-        total = weights[answered].sum()
         right = self.classes_[outcome.best] == y
+        weights = weights_for(sample_weight, y)
+        total = weights[answered].sum()
         return float(weights[answered & right].sum() / total) if total else 0.0
 
     def confidence(self, X: pd.DataFrame | Array) -> FloatArray:
