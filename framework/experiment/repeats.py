@@ -114,7 +114,7 @@ def conclude_repeats(
         **sizes,
         "indicators": {
             "hypervolume": float(volumes.mean()),
-            "hypervolume_std": float(volumes.std()),
+            "hypervolume_std": float(volumes.std(ddof=min(1, len(volumes) - 1))),  # as in compare
             "hypervolume_min": float(volumes.min()),
             "hypervolume_max": float(volumes.max()),
         },
