@@ -18,7 +18,7 @@ from framework.experiment.config import RunConfig
 from framework.machine import machine_memory, resident_memory
 from framework.problem import Problem
 
-_CLEARLY = 1.3  # times the machine's memory, beyond which a run is refused: estimates err by less
+_CLEARLY = 1.3  # a run is refused beyond these times the memory; of many records more is needed
 _WORTH_SAYING = 10.0  # seconds
 
 

@@ -147,7 +147,7 @@ def scatter_coloured(data: RunData, figure: Figure, axes: Axes, shown: list[Obje
     bar = figure.colorbar(points, ax=axes, pad=0.015, aspect=30)
     bar.set_label(data.label(shown[2]))
     bar.outline.set_visible(False)
-    if len(values := np.unique(colour)) == 1:  # or else there are values around it, past the best
+    if len(values := np.unique(colour)) == 1:  # the bar would show values around it, too
         bar.set_ticks(values.tolist())
 
 
