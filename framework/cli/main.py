@@ -17,7 +17,7 @@ import textwrap
 from collections.abc import Collection, Sequence
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TextIO
 
 from framework import registry
 from framework.cli.arguments import rarely, refuses
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as error:  # it has a sentence if something can be resumed
         return _refused(str(error.args[0]) if error.args else "paretolab: interrupted", 130)
     except BrokenPipeError:  # the reader of the output has ended, such as `head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(sys.stdout)
         return 0
     except OSError as error:
         if not refuses(error):
@@ -112,7 +112,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"paretolab: {error.filename or 'the disk'}: cannot be used ({error.strerror}); let it "
             "be read and written, or make room, and run the command again"
         )
+        try:
+            sys.stdout.flush()
+        except OSError:  # standard output is full, and Python would write the rest at its end
+            _discard(sys.stdout)
         return _refused(text, 2)
+
+
+def _discard(stream: TextIO) -> None:
+    """Send what a stream still holds, and what follows, to the null device."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _open_streams() -> None:
@@ -129,7 +138,7 @@ def _refused(text: str, code: int) -> int:
     try:
         say(text, sys.stderr)
     except OSError:  # standard error is full
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        _discard(sys.stderr)
     return code
 
 

@@ -43,5 +43,5 @@ def ran(tmp_path_factory):
 def finished(ran, place):
     """Return the finished process, with a copy of its run in the folder of the module."""
     for name in ("first", "cache"):
-        shutil.copytree(ran.dir / name, place / name)
+        shutil.copytree(ran.dir / name, place / name, dirs_exist_ok=True)
     return SimpleNamespace(code=0, out=ran.out, err=ran.err, dir=place / "first")

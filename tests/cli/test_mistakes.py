@@ -81,11 +81,15 @@ def test_configuration_file(place, refuse_here, content, sentence):
     assert sentence in refuse_here("run", "bad.yaml", "--out", "new")
 
 
-@pytest.mark.parametrize("arguments", ["run missing.yaml", "--help", "run --help", "--version"])
-def test_where_an_output_is_full(place, arguments):
+@pytest.mark.parametrize(
+    "arguments", ["run missing.yaml", "--help", "run --help", "--version", "list", "schema"]
+)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_where_an_output_is_full(place, arguments, unbuffered):
+    env = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:
         streams = {"stderr" if "missing" in arguments else "stdout": full}
-        done = subprocess.run([PROGRAM, *arguments.split()], cwd=place, **streams)
+        done = subprocess.run([PROGRAM, *arguments.split()], cwd=place, env=env, **streams)
     assert done.returncode == 2
 
 
