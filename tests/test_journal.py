@@ -247,7 +247,9 @@ def test_a_run_goes_on_from_a_journal_that_is_cut_or_damaged(finished, tmp_path,
     if not flips:
         del content[chance.randrange(len(content)) :]
     path.write_bytes(content)
-    assert check_resumes(path, batches, front) < len(batches) or flips
+    left = check_resumes(path, batches, front)
+    if not flips:
+        assert left < len(batches)
 
 
 def small(path, batches=3):

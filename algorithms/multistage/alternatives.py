@@ -67,6 +67,7 @@ def on_all_features(data: StageData, recipe: Recipe, classes: Sequence[Any]) -> 
         except InputError:
             return None
         P = np.concatenate([P, classifier.predict_proba(base.held[:-1].T)])
+    P[data.stopped] = 0.0  # no answer at any threshold
     return P
 
 

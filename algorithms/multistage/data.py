@@ -389,9 +389,14 @@ def _with_folds(
     unknown = np.zeros((len(data.unknown), len(records)), dtype=bool)
     for fold in folds:
         unknown[:, fold.rows] = fold.data.unknown
-    unknown = np.concatenate([unknown, data.unknown], axis=1)
-    divided = replace(data, y_held=y_held, n_validation=len(records), unknown=unknown)
-    return replace(divided, folds=tuple(folds)), records
+    divided = replace(
+        data,
+        y_held=y_held,
+        n_validation=len(records),
+        folds=tuple(folds),
+        unknown=np.concatenate([unknown, data.unknown], axis=1),
+    )
+    return divided, records
 
 
 def _codes(units: IntArray) -> IntArray | None:

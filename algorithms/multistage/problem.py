@@ -47,7 +47,16 @@ from algorithms.multistage.refits import AllRecords
 from algorithms.multistage.stage_classifiers import Recipe
 from framework.answering import AnsweringProblem, CertifiedCosts, alternative_of
 from framework.answers import AnswerOutcomes, Answers, Measure, Part, Records
-from framework.arrays import Array, FloatArray, IntArray, WordArray, digest_of, frozen, record_codes
+from framework.arrays import (
+    Array,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    WordArray,
+    digest_of,
+    frozen,
+    record_codes,
+)
 from framework.capabilities import Alternative
 from framework.components import BuildCost, Components
 from framework.data.costs import Panels, cost_texts
@@ -354,9 +363,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         Raises
         ------
         InputError
-            Records have weights, or a sub-classifier cannot be trained.
+            A sub-classifier cannot be trained.
         """
-        self._refuse_inexact()
         return self.sub_classifiers.stage_tables(self._records[0].everyone, level)
 
     def stage_planes(self) -> tuple[WordArray, scoring.Rule, WordArray, int]:
@@ -373,28 +381,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         int
             Number of records.
         """
-        self._refuse_inexact()
         held, everyone = self.sub_classifiers, self._records[0].everyone
         return held.stage_planes(), held.table.rule, everyone, self.data.n_validation
-
-    def _refuse_inexact(self) -> None:
-        """Refuse exact methods, which count each record once and stop at none.
-
-        Raises
-        ------
-        InputError
-        """
-        if self.data.unknown.any():
-            raise InputError(
-                f"problem.missing: expected impute for an exact search, found {self.missing} and "
-                "records that lack values; take local_search or emsco"
-            )
-        if self.counts:
-            raise InputError(
-                "problem.weights, in Python a sample_weight that is not whole: expected a search "
-                "that weighs records, found an exact one, which counts each of them once; take "
-                "local_search or emsco"
-            )
 
     def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
         return self._measure(X, "search")
@@ -518,7 +506,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
     def alternatives(self) -> Sequence[Alternative]:
         """Return one classifier on all features with a reject threshold, and the largest class.
 
-        There are none where stages decide by costs.
+        Where models stop at a missing value, so does the classifier. There are none where stages
+        decide by costs.
         """
         if self.decision is not None:
             return []
@@ -535,14 +524,17 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         """Return an alternative from its answers to scored and test records, (records,) each."""
         n, stacked = self.data.n_validation, np.stack([*codes.values()])
 
-        def answers(part: Part, said: IntArray) -> Answers:
+        def answers(part: Part, said: IntArray, stopped: BoolArray) -> Answers:
             records = self.records(part)
             assert records is not None
-            columns = {COST: np.full((len(said), 1), paid, dtype=np.int64)}
-            return Answers(records, said, columns, {"stages": np.ones(len(said))})
+            units = np.full((len(said), 1), paid, dtype=np.int64)
+            if stopped.any():
+                units = units * ~stopped
+            return Answers(records, said, {COST: units}, {"stages": np.ones(len(said))})
 
-        searched = answers("search", stacked[:, :n])
-        tested = answers("test", stacked[:, n:]) if self.data.n_test else None
+        stopped = self.data.stopped
+        searched = answers("search", stacked[:, :n], stopped[:n])
+        tested = answers("test", stacked[:, n:], stopped[n:]) if self.data.n_test else None
         return alternative_of(name, list(codes), self.measures, searched, tested)
 
     def explain(self, x: Array) -> str | None:

@@ -222,6 +222,14 @@ class StageData:
         return folds if len(self.folds) and folds.min() >= 0 else None
 
     @property
+    def stopped(self) -> BoolArray:
+        """Whether a classifier on all features stops at each record of ``y_held``, for a value."""
+        stopped = np.zeros(len(self.y_held), dtype=bool)
+        for lacking in self.unknown:
+            stopped |= lacking
+        return stopped
+
+    @property
     def n_test(self) -> int:
         """Number of test records."""
         return len(self.y_held) - self.n_validation

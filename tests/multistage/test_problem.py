@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.problem import MultiStageProblem
 from framework.components import Components
 from framework.data.datasets import load_table
 from framework.data.splits import split_records
-from framework.errors import InputError
+from framework.errors import InputError, Unfit
 from framework.run.evaluator import evaluate_candidates
 from tests import oracles
-from tests.conftest import covering
+from tests.conftest import covering, roles_of
 from tests.multistage.data import (
     COSTS,
     NAMES,
@@ -332,5 +333,16 @@ def test_records_stop_in_the_figures_where_models_stop(table_file, policy, measu
 
 
 def test_an_exact_search_does_not_stop_at_records(table_file):
-    with pytest.raises(InputError, match=r"problem\.missing: expected impute .* found ask"):
-        problem_of(table_file, missing="ask").stage_tables()
+    problem = problem_of(table_file, missing="ask")
+    with pytest.raises(Unfit, match=r"problem\.missing: expected impute .* found ask"):
+        Exact(problem, roles_of(problem), seed=0)
+
+
+def test_the_classifier_that_one_would_take_stops_too(table_file):
+    problem = problem_of(table_file, missing="ask")
+    gaps = problem.data.stopped[: problem.data.n_validation]
+    answers = problem.alternatives()[0].outcomes.answers()
+    assert 0 < gaps.sum() < len(gaps)
+    assert (answers.codes[:, gaps] == -1).all()
+    assert (answers.paid["cost"][:, gaps] == 0).all()
+    assert (answers.paid["cost"][:, ~gaps] > 0).all()

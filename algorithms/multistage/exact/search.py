@@ -327,6 +327,16 @@ class Exact(Algorithm):
                 "algorithm.kind: exact takes one threshold for all stages of a candidate, found "
                 "problem.threshold_per_stage: true; set it to false"
             )
+        if stages.counts:
+            raise Unfit(
+                "problem.weights, in Python a sample_weight that is not whole: expected a search "
+                "that weighs records, found an exact one, which counts each of them once"
+            )
+        if stages.data.unknown.any():
+            raise Unfit(
+                f"problem.missing: expected impute for an exact search, found {stages.missing} and "
+                "records that lack values"
+            )
         data = stages.data
         self._task = Task(
             len(stages.costs),
