@@ -315,7 +315,7 @@ BUDGET = {
     "algorithms": 32_750,
     "tracking": 7_615,
     "scripts": 2_784,
-    "tests": 45_726,
+    "tests": 45_722,
 }
 
 
