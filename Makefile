@@ -42,6 +42,9 @@ style: $(TEST)
 	$(BIN)/mypy
 	MYPYPATH=scripts $(BIN)/mypy tests scripts
 
+# More threads than cores wait for each other in loops: ensembles take four times the processor time.
+tests: export OMP_NUM_THREADS := 1
+tests: export OPENBLAS_NUM_THREADS := 1
 tests: $(TEST)
 	$(BIN)/pytest $(QUICK) -n auto --dist loadfile --no-loadscope-reorder
 

@@ -10,7 +10,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
+from numba.np.random.random_methods import random_interval
 
+from framework.arrays import IntArray
 from framework.machine_code import KernelCache
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -43,6 +46,16 @@ def copy(values: Any, out: Any) -> None:
     """
     for i in range(len(out)):
         out[i] = values[i]
+
+
+@njit
+def permutation(n: int, rng: np.random.Generator) -> IntArray:
+    """Return what ``rng.permutation(n)`` does: that takes four seconds to compile."""
+    order = np.arange(n)
+    for i in range(n - 1, 0, -1):
+        j = np.int64(random_interval(rng.bit_generator, i))
+        order[i], order[j] = order[j], order[i]
+    return order
 
 
 def njit_lean(function: F) -> F:

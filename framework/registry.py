@@ -129,10 +129,11 @@ def require_labels(
         )
 
 
-def nearest(unknown: str | list[str], words: Any) -> str:
+def nearest(unknown: str | list[str], words: Any, alike: float = 0.6) -> str:
     """Return '; did you mean X?' with the words nearest to unknown ones (at most nine), or ''."""
     spelled = {text.casefold(): text for text in map(str, words)}
     asked = unknown[:9] if isinstance(unknown, list) else [unknown]
-    close = [like for word in asked for like in get_close_matches(str(word).casefold(), spelled, 1)]
+    folded = [str(word).casefold() for word in asked]
+    close = [like for word in folded for like in get_close_matches(word, spelled, 1, alike)]
     texts = ", ".join(repr(spelled[like]) for like in dict.fromkeys(close))
     return f"; did you mean {texts}?" if texts else ""

@@ -367,12 +367,8 @@ def max_pending_cases() -> list[ParameterSet]:
 
 
 def first_max_pending_cases() -> list[ParameterSet]:
-    """Return each of them once; the quick tests take one of each family of searches."""
-    alike = {"ndfch_emoa", "nsga3", "pareto_es", "qo_es"}  # to another but in whom they keep
-    cases = {name: (make, few[:1]) for name, (make, few) in MAX_PENDING.items()}
-    quick = _cases({name: case for name, case in cases.items() if name not in alike})
-    rest = _cases({name: case for name, case in cases.items() if name in alike})
-    return [*quick, *(pytest.param(*c.values, id=c.id, marks=pytest.mark.slow) for c in rest)]
+    """Return each of them once."""
+    return _cases({name: (make, few[:1]) for name, (make, few) in MAX_PENDING.items()})
 
 
 def algorithm_cases() -> list[ParameterSet]:

@@ -7,8 +7,10 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from framework.jit import permutation
 from framework.machine_code import SHIPPED
 from tests.command import run_program
 
@@ -132,3 +134,10 @@ def test_assignments_of_arrays_are_recognised(line):
     kernel = f"@njit\ndef kernel(a, b, i, j, k):\n    n, d = a.shape\n    {line}\n"
     assert len(array_assignments(kernel)) == 1
     assert array_assignments(kernel.replace("@njit\n", "")) == []
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 65, 1000])
+def test_permutations_are_those_of_numpy(n):
+    ours, theirs = np.random.default_rng(n), np.random.default_rng(n)
+    assert permutation(n, ours).tolist() == theirs.permutation(n).tolist()
+    assert ours.bit_generator.state == theirs.bit_generator.state

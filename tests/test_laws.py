@@ -9,12 +9,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 
 from framework import registry
 from framework.algorithm import Algorithm, Outcome
@@ -54,8 +56,29 @@ def law_name(law: Callable[..., None]) -> str:
     return law.__name__
 
 
-@pytest.mark.parametrize("law", ALGORITHM_LAWS, ids=law_name)
-@pytest.mark.parametrize("case", [*algorithm_cases(), *first_max_pending_cases()])
+# The laws that take longest: the quick tests have them for one search of each family, and the
+# others for all.
+DEAR_LAWS = {
+    *("flipped_signs_change_nothing", "front_ignores_completion_order"),
+    *("resumed_after_interrupts", "resumed_with_more_budget", "returned_candidates_are_the_runs"),
+}
+OF_EACH_FAMILY = {"cascade_exact", "emsco", "fch_emoa", "hapens", "ip_front", "local_search"}
+
+
+def under_the_laws(cases: list[ParameterSet]) -> list[ParameterSet]:
+    """Return each case with each law."""
+    rows = []
+    for case, law in product(cases, ALGORITHM_LAWS):
+        name = str(case.id).partition("-")[0]
+        slow = law.__name__ in DEAR_LAWS and name not in OF_EACH_FAMILY
+        marks = [pytest.mark.slow] if slow else case.marks
+        rows.append(pytest.param(*case.values, law, id=f"{case.id}-{law.__name__}", marks=marks))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("case", "law"), under_the_laws([*algorithm_cases(), *first_max_pending_cases()])
+)
 def test_algorithm(case, law):
     law(case)
 
@@ -113,7 +136,11 @@ def test_whatever_is_registered_is_under_the_laws():
 
 @pytest.mark.parametrize(
     ("kind", "number"),
-    [(kind, i) for kind, several in configurations().items() for i in range(len(several))],
+    [
+        pytest.param(kind, i, marks=[pytest.mark.slow] if i else [])
+        for kind, several in configurations().items()
+        for i in range(len(several))
+    ],
 )
 def test_problem_of_a_configuration(kind, number):
     problem = configured(kind, number)

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from algorithms.hull.kernels.network import padded
-from framework.arrays import BoolArray, FloatArray, IntArray
+from framework.arrays import BoolArray, FloatArray, IntArray, frozen
 from framework.data.datasets import DatasetConfig, load_table
 from framework.data.divisions import about_folds, divide
 from framework.data.encoding import Encoder
@@ -117,8 +117,8 @@ class Records:
     """Encoded records of a part: columns, float32 (features, at least n), and classes (n,)."""
 
     def __init__(self, design: FloatArray, positive: BoolArray) -> None:
-        self.columns = padded(design)
-        self.positive = np.ascontiguousarray(positive)
+        self.columns = frozen(padded(design))
+        self.positive = frozen(np.ascontiguousarray(positive))
 
     def __len__(self) -> int:
         return len(self.positive)
@@ -162,7 +162,7 @@ def load(config: NetworkConfig) -> dict[str, Any]:
         encoder = table.fit_encoder(features.iloc[training])
         return (
             encoder,
-            encoder.transform(features.iloc[training]),
+            frozen(encoder.transform(features.iloc[training])),
             [Records(encoder.transform(features.iloc[rows]), positive[rows]) for rows in parts],
         )
 
@@ -173,7 +173,7 @@ def load(config: NetworkConfig) -> dict[str, Any]:
         asked = [fold for folds_of in division.repeats for fold in folds_of]
         for fold in asked:
             _, design, (held,) = encoded(training[fold.train], training[fold.held_out])
-            folds.append(Fold(design, positive[training[fold.train]], held))
+            folds.append(Fold(design, frozen(positive[training[fold.train]]), held))
         scored = training[np.concatenate([fold.held_out for fold in asked])]
         counts = about_folds(division, config.split, config.measure)
     subgroups: tuple[Subgroups, ...] = ()

@@ -16,7 +16,7 @@ from algorithms.hull.thresholds import Thresholds
 from framework.answering import AnsweringProblem
 from framework.answers import Answers, Measure, Part, Size
 from framework.answers import Records as AnsweredRecords
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, record_codes
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, frozen, record_codes
 from framework.capabilities import Alternative
 from framework.components import Components, ComponentStore
 from framework.data.datasets import memory_to_load
@@ -123,7 +123,8 @@ class NetworkProblem(AnsweringProblem, Deployable):
         units: IntArray | None = None,
         subgroups: Sequence[Subgroups] = (),
     ) -> None:
-        self.design, self.positive = np.ascontiguousarray(design), np.ascontiguousarray(positive)
+        self.design = frozen(np.ascontiguousarray(design))
+        self.positive = frozen(np.ascontiguousarray(positive))
         self.validation, self.test, self.config = validation, test, config
         self.about, self.folds, self.units = about, tuple(folds), units
         self.sizes = self._sizes(design)
@@ -305,7 +306,7 @@ class NetworkProblem(AnsweringProblem, Deployable):
         ]
 
     def _sizes(self, design: FloatArray) -> IntArray:
-        return np.array([design.shape[1], *self.config.hidden, 2], dtype=np.int64)
+        return frozen(np.array([design.shape[1], *self.config.hidden, 2], dtype=np.int64))
 
     def _words(self, records: tuple[FloatArray, BoolArray]) -> int:
         """Return how many weights and biases all networks have that are trained on records."""
@@ -349,17 +350,17 @@ class NetworkProblem(AnsweringProblem, Deployable):
     def masks(self, X: Array) -> Array:
         """Return which connections each genome keeps, int8 (n, connections)."""
         if self._by_magnitude:
-            return np.asarray(self._networks()[-1].masks[X[:, 0]])
+            return frozen(self._networks()[-1].masks[X[:, 0]])
         X = X[:, : self._gates]
         if self.config.gates == "connections":
-            return np.ascontiguousarray(X, dtype=np.int8)
+            return frozen(np.ascontiguousarray(X, dtype=np.int8))
         units = np.split(X, np.cumsum(self.sizes[:-1])[:-1].tolist(), axis=1)
         units.append(np.ones((len(X), 2), dtype=X.dtype))
         layers = [
             (above[:, :, np.newaxis] & below[:, np.newaxis, :]).reshape(len(X), -1)
             for above, below in pairwise(units)
         ]
-        return np.ascontiguousarray(np.concatenate(layers, axis=1), dtype=np.int8)
+        return frozen(np.ascontiguousarray(np.concatenate(layers, axis=1), dtype=np.int8))
 
     def tuned(self, X: Array, masks: Array) -> tuple[Array, Array]:
         """Return the networks of genomes: float32 weights and biases, one row or one a genome."""
@@ -444,7 +445,7 @@ class NetworkProblem(AnsweringProblem, Deployable):
                 network.weights[levels],
                 network.biases[levels],
                 network.sizes,
-                network.masks[levels],
+                frozen(network.masks[levels]),
             )
             for network, held in asked
         ]
@@ -534,7 +535,7 @@ class NetworkProblem(AnsweringProblem, Deployable):
             weights,
             biases,
             self._sizes(design),
-            mask,
+            frozen(mask),
             order.reshape(epochs, n),
             training.batch,
             training.learning_rate,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from algorithms.moves.bits import pack
-from algorithms.multistage.decision import CONFIDENCES
+from algorithms.multistage.decision import confidences_of
 from algorithms.multistage.records import StageData
 from algorithms.multistage.stage_classifiers import Recipe, fitted, out_of_fold
 from framework.arrays import FloatArray, IntArray
@@ -35,7 +35,8 @@ def with_thresholds(
         Class codes by threshold; -1 for no answer. Thresholds with few answers are left out.
     """
     plain = Recipe(LOGISTIC_REGRESSION, {}, recipe.calibration)
-    thresholds = sorted({*CONFIDENCES, *data.thresholds.tolist(), *data.rule.limits.tolist()})
+    default = confidences_of(len(classes)).tolist()
+    thresholds = sorted({*default, *data.thresholds.tolist(), *data.rule.limits.tolist()})
     for trained in (recipe,) if recipe.kind == plain.kind else (recipe, plain):
         P = on_all_features(data, trained, classes)
         if P is None:

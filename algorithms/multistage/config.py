@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from algorithms.multistage.decision import CONFIDENCES, StageDecisionConfig
+from algorithms.multistage.decision import StageDecisionConfig, confidences_of
 from framework.arrays import FloatArray
 from framework.data.costs import CostsConfig
 from framework.data.datasets import DatasetConfig
@@ -45,8 +45,8 @@ class MultiStageSettings(RecordsConfig):
     """What a multi-stage problem needs to know besides the records.
 
     threshold : confidence that an answer needs: one value, one by label, or several, of which the
-        search chooses one for each candidate (nine from 0.5 to 0.99 if None); labels left out need
-        0.5.
+        search chooses one for each candidate (nine from 0.5 to 0.99 if None, lower ones too with
+        more than two classes); labels left out need 0.5.
     threshold_per_stage : whether each stage of a candidate has a threshold of its own.
     stage_cost : what each record that reaches a stage pays for its classifier, besides features; a
         number, since times differ from run to run.
@@ -97,7 +97,7 @@ class MultiStageSettings(RecordsConfig):
 
     @model_validator(mode="after")
     def _one_rule(self) -> MultiStageSettings:
-        if self.threshold_per_stage and not len(self.confidences):
+        if self.threshold_per_stage and not len(self.confidences(2)):
             raise ValueError(
                 "threshold_per_stage: expected several values of threshold to choose from, found "
                 f"{'a decision by costs' if self.decision else self.threshold}; leave it out"
@@ -113,10 +113,11 @@ class MultiStageSettings(RecordsConfig):
             )
         return self
 
-    @property
-    def confidences(self) -> FloatArray:
-        """The thresholds that a search chooses from, ascending; none unless there are several."""
-        values = CONFIDENCES if self.threshold is None else self.threshold
+    def confidences(self, classes: int) -> FloatArray:
+        """Return the thresholds that a search chooses from, ascending; none if it has no choice."""
+        if self.decision is None and self.threshold is None:
+            return confidences_of(classes)
+        values = self.threshold
         if self.decision is not None or not isinstance(values, tuple) or len(set(values)) == 1:
             return np.zeros(0)
         return np.unique(values)

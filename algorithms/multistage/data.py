@@ -450,7 +450,7 @@ def _thresholds(
     config: MultiStageSettings, table: Table, where: str
 ) -> tuple[FloatArray, FloatArray]:
     """Return the least confidence (K,) by class, and the grid (G,) that a search chooses from."""
-    grid, threshold = config.confidences, config.threshold
+    grid, threshold = config.confidences(len(table.classes)), config.threshold
     if not isinstance(threshold, tuple):
         default = grid[0] if len(grid) else _UNUSED
         return class_thresholds(default if threshold is None else threshold, table, where), grid

@@ -8,6 +8,7 @@ stages or one for each stage, except the last one where costs decide.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,11 +25,20 @@ from framework.errors import InputError
 from framework.experiment.config import check
 from framework.models.checks import Threshold, thresholds_for
 
-CONFIDENCES = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)
-"""Thresholds of confidence that a candidate may have unless others are given."""
-
+_CONFIDENCES = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)
 _HALVINGS = 7  # number of thresholds of risk if none are given, each half of the next
 _APART = 2**0.5  # ratio between the nearest threshold and the risk of the best constant answer
+
+
+def confidences_of(classes: int) -> FloatArray:
+    """Return the thresholds of confidence that a candidate may have unless others are given.
+
+    Ascending, shape (G,). At the least, 1 / classes, each record has an answer; up to 0.5, each is
+    at least half of the next.
+    """
+    below = np.geomspace(1 / classes, 0.5, 1 + math.ceil(math.log2(classes / 2)))[:-1]
+    thousandths = np.floor(1000 * below + 1e-9)  # not above 1 / classes
+    return np.unique([*np.maximum(thousandths, 1) / 1000, *_CONFIDENCES])
 
 
 class StageDecisionConfig(DecisionConfig):

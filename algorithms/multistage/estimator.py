@@ -79,7 +79,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
     threshold : float, mapping of class label to float, or sequence of float, optional
         The probability that an answer needs, above 0 and at most 1; labels that a mapping leaves
         out need 0.5. From a sequence, the search chooses a value for each candidate. None: nine
-        values from 0.5 to 0.99.
+        values from 0.5 to 0.99, and lower ones with more than two classes.
     threshold_per_stage : bool
         Whether each stage of a candidate has a threshold of its own.
     stage_cost : float

@@ -188,7 +188,7 @@ class StageData:
                     theta[:] = 0.0
                 products = mean_products(self.design, self.weights)
                 along = np.einsum("ab,jb->ja", products, theta)
-            self.logistic_fits.starts[C] = Start(theta, products, along)
+            self.logistic_fits.starts[C] = Start(frozen(theta), frozen(products), frozen(along))
         return self.logistic_fits.starts[C]
 
     @cached_property

@@ -105,7 +105,7 @@ def config_arguments(parser: argparse.ArgumentParser) -> None:
     config_argument(parser)
     set_argument(parser)
     parser.add_argument("--repeats", type=int, help="repetitions with other seeds")
-    parser.add_argument("--seed", type=int)
+    parser.add_argument("--seed", type=int, help="seed of the run, or of its first repetition")
     workers_argument(parser)
 
 

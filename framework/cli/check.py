@@ -142,13 +142,13 @@ def _misspelt(config: RunConfig) -> Iterator[str]:
     """Yield a message for each misspelt name of a metric, without the problem itself.
 
     A problem may have metrics that its class does not list, so a name only counts as misspelt if it
-    is similar to a listed one.
+    is very similar to a listed one.
     """
     metrics = config.problem.registered_class.known_metrics
     names = [metric.name for metric in metrics]
     for place, used in (("objectives", config.objectives), ("constraints", config.constraints)):
         for role in used:
-            near = registry.nearest(role.metric, names)
+            near = registry.nearest(role.metric, names, 0.8)
             if role.metric not in names and near:
                 yield f"{place}: expected a metric of the problem, found {role.metric!r}{near}"
 

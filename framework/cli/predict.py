@@ -75,7 +75,7 @@ class Serve:
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("model", metavar="MODEL_DIR", help="directory of an exported model")
         parser.add_argument(
-            "--host", default="127.0.0.1", help="address to listen at (default: this machine alone)"
+            "--host", default="127.0.0.1", help="address to listen on (default: this machine alone)"
         )
         parser.add_argument("--port", type=int, default=8765, help="(default: 8765; 0: a free one)")
 

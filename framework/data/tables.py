@@ -33,6 +33,7 @@ _LEAST_RECORDS = 3  # of a class: one for each of training, validation and test
 _MERGED = 50  # messages do not advise to merge classes of more records
 _OTHER = "other"
 _KEYS = {"weights": "problem.weights", "subgroup": "problem.subgroup"}  # not in problem.split
+_MANY = 50  # records; of fewer, a column may tell the classes by chance
 _STRAY = 8  # the most texts in a column of numbers that a message lists
 
 
@@ -177,10 +178,12 @@ def assemble(
     raw, notes = _labelled(raw, options)
     column, merged = _with_rare_merged(raw.frame[options.target], options)
     labels, classes = _labels(column, options, place)
+    features = _features(
+        raw, place, options, labels.astype("<i8"), classes, (*notes, *merged), roles.values()
+    )
+    features["notes"] += _telling(features["features"], labels, options)
     return Table(
-        **_features(
-            raw, place, options, labels.astype("<i8"), classes, (*notes, *merged), roles.values()
-        ),
+        **features,
         aside={name: raw.frame[name] for name in {*roles.values(), *filter(None, [subgroup])}},
         labels=frozen(labels),
         classes=classes,
@@ -276,6 +279,30 @@ def _features(
         "notes": (*notes, *described),
         "example": json_columns(frame[shown].iloc[order[examples]]),
     }
+
+
+def _telling(features: pd.DataFrame, labels: IntArray, options: TableOptions) -> tuple[str, ...]:
+    """Return a note on the columns of which each alone tells the class of every record."""
+    if len(labels) < _MANY:
+        return ()
+    names = [str(name) for name in features.columns if _tells(features[name], labels)]
+    if not names:
+        return ()
+    return (
+        f"columns that alone tell the class of every record: {first_few([*map(repr, names)], 3)}; "
+        f"if one comes after the answer, {options.advice.leave_out.format(name=names[0])}",
+    )
+
+
+def _tells(column: pd.Series[Any], labels: IntArray) -> bool:
+    """Return whether each class has an interval of numbers, or categories, of its own."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        pairs = pd.DataFrame({"code": column.cat.codes, "label": labels}).drop_duplicates()
+        return pairs["code"].is_unique and 2 * len(pairs) <= len(labels)
+    if column.isna().any():  # gaps are filled in
+        return False
+    ranges = column.groupby(labels).agg(["min", "max"]).sort_values("min").to_numpy()
+    return bool((ranges[:-1, 1] < ranges[1:, 0]).all())
 
 
 def json_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:

@@ -230,5 +230,8 @@ def _scored(problem: Problem, seed: int, X: Array) -> Evaluated:
 
 
 def _copy(problem: P) -> P:
-    copy: P = pickle.loads(pickle.dumps(problem))
+    """Return a copy whose large arrays are read-only, as Ray brings them."""
+    buffers: list[pickle.PickleBuffer] = []
+    content = pickle.dumps(problem, protocol=5, buffer_callback=buffers.append)
+    copy: P = pickle.loads(content, buffers=[bytes(buffer.raw()) for buffer in buffers])
     return copy

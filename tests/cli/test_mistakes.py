@@ -11,6 +11,7 @@ import pytest
 
 from framework.cli.main import main
 from tests.command import PROGRAM, call, free_port, small, write
+from tests.conftest import covering
 
 
 @pytest.fixture
@@ -82,9 +83,11 @@ def test_configuration_file(place, refuse_here, content, sentence):
 
 
 @pytest.mark.parametrize(
-    "arguments", ["run missing.yaml", "--help", "run --help", "--version", "list", "schema"]
+    ("arguments", "unbuffered"),
+    covering(
+        ["run missing.yaml", "--help", "list", "run --help", "--version", "schema"], ["", "1"]
+    ),
 )
-@pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_where_an_output_is_full(place, arguments, unbuffered):
     env = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:

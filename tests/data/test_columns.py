@@ -59,6 +59,19 @@ def said(table):
     return {note.split("'")[1]: note for note in table.notes}
 
 
+def test_columns_that_alone_tell_the_class_are_named(tmp_path):
+    sure, gaps = np.arange(N) % 2 + np.linspace(0, 0.9, N), np.where(np.arange(N) % 2, 1.0, np.nan)
+    nearly = np.where(np.arange(N) == 7, 0.5, sure)  # one record lies among the others
+    end = np.where(np.arange(N) % 2, "left", "here")
+    frame = messy().assign(end=end, sure=sure, nearly=nearly, gaps=gaps)
+    (note,) = [note for note in load(frame, tmp_path).notes if "alone" in note]
+    assert note == (
+        "columns that alone tell the class of every record: 'end', 'sure'; if one comes after "
+        "the answer, leave it out with drop: [end]"
+    )
+    assert not any("alone" in note for note in load(frame[:20], tmp_path).notes)
+
+
 def test_each_doubtful_column_is_treated_and_told(tmp_path):
     table = load(messy(), tmp_path, max_categories=10)
     taken = "price dose lab seen born city age sex hot"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from multiprocessing import get_context
 
 import numpy as np
@@ -137,15 +136,3 @@ def test_a_damaged_cache_does_not_change_a_run(table_file, cache, damage):
     if damage != "a folder":  # and is mended
         store = problem_of(table_file).sub_classifiers.store
         assert len(store.get(problem.components_since(0).keys)) == problem.n_components
-
-
-def test_a_problem_whose_arrays_cannot_be_written_works(table_file):
-    """As they come out of Ray's object store."""
-    driver = problem_of(table_file)
-    buffers = []
-    content = pickle.dumps(driver, protocol=5, buffer_callback=buffers.append)
-    worker = pickle.loads(content, buffers=[bytes(b.raw()) for b in buffers])
-    X = genomes(driver)
-    for name in driver.metric_names:
-        assert np.array_equal(worker.evaluate(X)[name], driver.evaluate(X)[name])
-        assert np.array_equal(worker.evaluate_test(X)[name], driver.evaluate_test(X)[name])

@@ -100,5 +100,5 @@ def test_an_array_is_numbers_all_of_them_taken() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         search = ParetoMultiStage(budget=10, max_stages=2, measure="holdout", remove_features=True)
-        search.fit(X, X[:, 2] > 0)
+        search.fit(X, X[:, 2] + X[:, 3] > 0)
     assert list(search.problem_.feature_names) == ["x0", "x1", "x2", "x3"]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from algorithms.multistage.decision import CONFIDENCES
+from algorithms.multistage.decision import confidences_of
 from algorithms.multistage.estimator import ParetoMultiStage
 from algorithms.multistage.model import MultiStageClassifier
 from framework.errors import InputError
@@ -14,6 +14,7 @@ from framework.models.store import load_model, save_model
 from tests.multistage.data import patients
 
 COSTS = {"a": 0.1, "b": 2.0, "c": 12.0}
+GRID = confidences_of(2)
 VALUES = [0.45, 0.6, 0.8]
 OBJECTIVES = ["coverage", "accuracy", "cost"]
 
@@ -132,7 +133,7 @@ def test_no_front_lies_behind_one_classifier_with_a_reject_threshold(algorithm):
     """As long as the search may evaluate that classifier at each threshold at all."""
     size = {"local_search": "batch", "emsco": "population"}[algorithm]
     search = ParetoMultiStage(
-        costs=COSTS, algorithm={"kind": algorithm, size: len(CONFIDENCES)}, budget=len(CONFIDENCES)
+        costs=COSTS, algorithm={"kind": algorithm, size: len(GRID)}, budget=len(GRID)
     ).fit(*patients(300))
     rival = search.problem_.alternatives()[0].outcomes
     everyone = np.ones((len(search.problem_.data.y_held), 1))
@@ -141,6 +142,23 @@ def test_no_front_lies_behind_one_classifier_with_a_reject_threshold(algorithm):
     front = search.front_[OBJECTIVES].to_numpy() * [-1, -1, 1]
     for loss in losses:
         assert (front <= loss + 1e-12).all(axis=1).any()
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4, 7, 10, 100, 3000])
+def test_the_least_threshold_answers_each_record(classes):
+    thresholds = confidences_of(classes)
+    assert 0 < thresholds[0] <= max(1 / classes, 0.001)
+    assert (np.diff(thresholds) > 0).all()
+    assert (2.01 * thresholds[:-1] >= thresholds[1:]).all() or classes == 3000
+    assert thresholds[-9:].tolist() == GRID.tolist()
+
+
+def test_with_several_classes_all_records_can_have_an_answer():
+    rng = np.random.default_rng(0)
+    y = rng.integers(7, size=400)
+    X = np.eye(7)[y] @ rng.normal(size=(7, 4)) + 2 * rng.normal(size=(400, 4))
+    front = ParetoMultiStage(budget=300).fit(X, y).front_
+    assert front["coverage"].max() == 1
 
 
 def test_one_value_is_no_choice():

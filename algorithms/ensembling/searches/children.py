@@ -11,7 +11,7 @@ import numpy as np
 
 from algorithms.moves.seen import FIRST_CODE, finished, insert_code, next_word
 from framework.arrays import Array, IntArray, WordArray
-from framework.jit import njit
+from framework.jit import njit, permutation
 
 DYNAMIC, DETERMINISTIC, TOURNAMENT = range(3)
 CROSSED, MUTATED, RANDOM, BEST = range(4)
@@ -172,7 +172,7 @@ def tournament(n: int, wanted: int, rng: np.random.Generator) -> tuple[int, int]
     Ten elites for each winner take part. One of them wins with a chance in proportion to 0.2^rank
     among these, then another among the rest.
     """
-    entries = np.sort(rng.permutation(n)[: 10 * wanted])
+    entries = np.sort(permutation(n, rng)[: 10 * wanted])
     won = np.zeros(2, dtype=np.int64)
     for p in range(wanted):
         total = 0.0

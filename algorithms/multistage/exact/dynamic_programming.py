@@ -50,7 +50,7 @@ from algorithms.multistage.exact.dynamic_steps import (
     look_ahead,
 )
 from algorithms.multistage.kernels.scoring import Rule
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, frozen
 from framework.pareto import nondominated
 
 STEP_SECONDS = 1.2e-7  # about what it takes to extend a state to a larger set
@@ -145,9 +145,9 @@ def answers_of(tables: StageTables) -> Answers:
         tables.conclusive[np.newaxis],
         tables.conclusive[-1],
         (tables.conclusive & ~tables.right)[np.newaxis],
-        np.ones(1, dtype=np.int64),
+        frozen(np.ones(1, dtype=np.int64)),
         0,
-        tables.everyone,
+        frozen(tables.everyone),
         tables.records,
     )
 

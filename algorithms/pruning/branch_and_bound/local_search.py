@@ -14,7 +14,7 @@ import numpy as np
 from algorithms.pruning.branch_and_bound.instance import Instance, Pruned, best_threshold
 from algorithms.pruning.diversity import TOLERANCE
 from framework.arrays import Array, FloatArray, IntArray
-from framework.jit import njit
+from framework.jit import njit, permutation
 
 _FLIPS = 6  # greatest number of members that a perturbation flips
 
@@ -101,7 +101,7 @@ def climb(
     better = True
     while better and looks > 0:
         better = False
-        order = rng.permutation(k * (k + 1))
+        order = permutation(k * (k + 1), rng)
         # code i (k + 1) flips member i (phase 0), code i (k + 1) + j + 1 swaps i for j (phase 1);
         # single flips come first: they are few, and cheap to try again after each step
         for phase in range(2):
