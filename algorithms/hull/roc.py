@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.hull.kernels.hull3d import MOST_STEPS, MOST_VOLUME, Hull3D
+from framework.analysis.choose import Condition
+from framework.analysis.mixtures import best_chances
 from framework.arrays import BoolArray, FloatArray, IntArray
 from framework.jit import njit
 
@@ -224,25 +226,21 @@ def best_mixture(wish: Wish, table: Table) -> FloatArray | None:
     Without limits one candidate is enough, and two are with one limit. With more limits the chances
     are the solution of a linear program.
     """
-    from scipy.optimize import linprog
-
     prices = wish.prices(table)
     if not wish.limits:
         return np.asarray(np.arange(len(prices)) == prices.argmin(), dtype=np.float64)
     if len(wish.limits) == 1:
         return _best_pair(prices, getattr(table, wish.limits[0][0]), wish.limits[0][1])
-    solved = linprog(
+    solved = best_chances(
         prices,
-        A_ub=np.array([getattr(table, name) for name, _ in wish.limits]),
-        b_ub=[limit for _, limit in wish.limits],
-        A_eq=np.ones((1, len(prices))),
-        b_eq=[1.0],
-        method="highs-ds",
+        [Condition(name, "<=", limit) for name, limit in wish.limits],
+        [getattr(table, name) for name, _ in wish.limits],
     )
-    if solved.x is None:
+    if solved is None:
         return None
-    chances = np.where(solved.x > 1e-9, solved.x, 0.0)  # less is the solver's rounding
-    return np.asarray(chances / chances.sum())
+    chances = np.zeros(len(prices))
+    chances[solved[0]] = solved[1]
+    return chances
 
 
 def _best_pair(prices: FloatArray, values: FloatArray, limit: float) -> FloatArray | None:

@@ -130,15 +130,16 @@ def best_chances(
 
     above, limits, equal, values = [], [], [np.ones(len(losses))], [1.0]
     for condition, column in zip(conditions, columns, strict=True):
+        scaled, bound = _scaled(column, condition.value)
         if condition.operator == "==":
-            equal.append(column)
-            values.append(condition.value)
+            equal.append(scaled)
+            values.append(bound)
         else:
             side = 1.0 if condition.operator == "<=" else -1.0
-            above.append(side * column)
-            limits.append(side * condition.value)
+            above.append(side * scaled)
+            limits.append(side * bound)
     solved = linprog(
-        losses,
+        _scaled(losses)[0],
         A_ub=np.array(above) if above else None,
         b_ub=limits or None,
         A_eq=np.array(equal),
@@ -149,6 +150,13 @@ def best_chances(
         return None
     members = np.flatnonzero(solved.x > _NOTHING).astype(np.int64)
     return members, solved.x[members] / solved.x[members].sum()
+
+
+def _scaled(column: FloatArray, value: float = 0.0) -> tuple[FloatArray, float]:
+    """Return a column from 0 to 1 and a value on its scale: what the solver's tolerances fit."""
+    low = float(column.min())
+    scale = float(np.ptp(column)) or abs(low) or 1.0
+    return (column - low) / scale, (value - low) / scale
 
 
 def _column(front: Front, name: str, place: str) -> FloatArray:
