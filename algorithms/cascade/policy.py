@@ -21,10 +21,14 @@ FORMAT = 1
 decide: Any = reference.decide
 
 _CASES = 25
-_RULES = ("own", "cumulative_mean", "vote")
+_ANSWERS = {
+    "own": "A model's answer",
+    "cumulative_mean": "The answer by the mean probabilities of all models asked so far",
+    "vote": "The answer that most of the models asked so far give",
+}
 _FIGURES = ("claimed", "expected", "low", "high", "budget")
 _TEXT = """\
-It asks {first} first. A model's answer is taken from its confidence on; else the next one is
+It asks {first} first. {answer} is taken from its confidence on; else the next one is
 asked{end}
 
 {rows}
@@ -109,9 +113,9 @@ class Policy:
                 f"{POLICY_FILE}: expected a model or more with thresholds each, found "
                 f"{len(models)} models, {len(accept)} and {len(refuse)} thresholds"
             )
-        if plain["answer"] not in _RULES:
+        if str(plain["answer"]) not in _ANSWERS:
             raise InputError(
-                f"{POLICY_FILE}: answer: expected {', '.join(_RULES)}, found {plain['answer']!r}"
+                f"{POLICY_FILE}: answer: expected {', '.join(_ANSWERS)}, found {plain['answer']!r}"
             )
         if not isinstance(plain["abstains"], bool) or not isinstance(plain["table"], str):
             raise InputError(f"{POLICY_FILE}: expected abstains true or false and table a text")
@@ -163,7 +167,8 @@ class Policy:
     def text(self) -> str:
         """Return the description for a README, in Markdown."""
         end = "; what none is sure of gets no answer." if self.abstains else "."
-        return _TEXT.format(first=cell(self.models[0]), end=end, rows=self.rows())
+        first, answer = cell(self.models[0]), _ANSWERS[self.answer]
+        return _TEXT.format(first=first, answer=answer, end=end, rows=self.rows())
 
 
 def cases_of(policy: Policy, table: CallTable) -> list[dict[str, Any]]:

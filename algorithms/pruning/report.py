@@ -68,6 +68,7 @@ def _draw_gap(axes: Any, gap: pd.DataFrame) -> None:
     if len(gap) == 1:  # a single point needs an explanation
         text = "first bound and first ensemble;\nno linear program was needed or solved since"
         axes.text(0.5, 0.75, text, transform=axes.transAxes, ha="center")
+        axes.set_xticks(x)
     axes.legend(frameon=False)
 
 
@@ -84,8 +85,8 @@ def _draw_votes(axes: Any, votes: pd.DataFrame) -> None:
         ylabel="share of the class, validation",
         title=f"Positive above {threshold} of {x.max()} votes",
     )
-    axes.margins(y=0.2)  # room for the legend
-    axes.legend(frameon=False, loc="upper center", ncols=2)
+    # the line of the threshold may be anywhere: no place inside is free of it
+    axes.legend(frameon=False, loc="upper center", ncols=2, bbox_to_anchor=(0.5, -0.12))
 
 
 def _draw_confusion(axes: Any, row: pd.Series[Any]) -> None:

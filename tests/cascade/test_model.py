@@ -59,9 +59,12 @@ def test_all_missing_columns_of_a_table_of_calls_are_named():
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("answer", ["own", "cumulative_mean", "vote"])
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [("own", "A model's answer"), ("cumulative_mean", "mean"), ("vote", "most of the models")],
+)
 @pytest.mark.parametrize("abstain", ["no", "early"])
-def test_a_deployed_cascade_does_what_its_table_says(classes, answer, abstain):
+def test_a_deployed_cascade_does_what_its_table_says(classes, answer, said, abstain):
     X, y, models = fitted(classes)
     library = from_models(models, X[250:], y[250:], costs={"cost": [1, 3, 9]})
     problem = CascadeProblem(CallTable.of(library), answer=answer, abstain=abstain)
@@ -74,6 +77,7 @@ def test_a_deployed_cascade_does_what_its_table_says(classes, answer, abstain):
         assert (found["label"] == y[250:]).mean() == values["accuracy"]
         assert found["calls"].mean() == values["models_asked"]
         assert model.policy_.promises["accuracy"]["claimed"] == values["accuracy"]
+    assert said in model.card().text
 
 
 @pytest.mark.parametrize("answer", ["own", "cumulative_mean", "vote"])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
 from framework.analysis.hulls import facing_hull, hull_corners, recommend
 from framework.batch import Evaluated
@@ -16,7 +17,7 @@ from framework.front import Front
 from framework.roles import Metric, Objective, Roles
 from tests.tracking.made_up import finished
 from tests.tracking.test_run_report import is_a_picture
-from tracking.figures.hull_figures import rates_png, read_error_rates, read_hull
+from tracking.figures.hull_figures import _det, rates_png, read_error_rates, read_hull
 from tracking.figures.run_data import read_run_data
 from tracking.figures.run_report import write_plots
 
@@ -110,6 +111,10 @@ def test_rates_of_errors_are_drawn_with_the_corners_of_their_hull(run_dir, tmp_p
     assert (np.interp(x, *chain) <= y + 1e-12).all()  # nothing is below it
     rates_png(data, (x, y, corners), tmp_path / "rates.png")
     assert is_a_picture(tmp_path / "rates.png")
+    axes = Figure().subplots()
+    _det(axes, chain, (x, y))
+    line, points = axes.lines[0].get_xydata(), axes.collections[0].get_offsets()
+    assert all((line == points[corner]).all(axis=1).any() for corner in corners)
 
 
 def test_systems_that_may_not_answer_have_no_chords(run_dir, tmp_path):

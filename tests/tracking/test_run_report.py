@@ -142,10 +142,13 @@ def test_what_it_costs_goes_to_the_right(run_dir):
     assert data.label(data.axes()[1]) == "coverage  ↑ better"
 
 
-@pytest.mark.parametrize(("n", "names"), [(1, PLOTS), (2, PLOTS | FRONT)])
-def test_fewer_objectives(tmp_path, n, names):
+@pytest.mark.parametrize(
+    ("n", "batches", "names"),
+    [(1, 5, PLOTS), (2, 5, PLOTS | FRONT), (2, 1, {"test.png"} | FRONT)],
+)
+def test_fewer_objectives_and_batches(tmp_path, n, batches, names):
     run_dir = with_objectives(made_up.start(tmp_path / "out"), n)
-    made_up.search(run_dir, 0, 5)
+    made_up.search(run_dir, 0, batches)
     made_up.end(run_dir)
     written = [*write_plots(run_dir), *write_chosen(run_dir)]
     assert {path.name for path in written} == names

@@ -88,7 +88,7 @@ def read_error_rates(data: RunData) -> ErrorRates | None:
     return x, y, corners[np.lexsort((-y[corners], x[corners]))]
 
 
-_DET_TICKS = (0.001, 0.005, 0.02, 0.1, 0.3, 0.6, 0.9)
+_DET_TICKS = (0.001, 0.01, 0.1, 0.3, 0.6, 0.9)
 
 
 def hull_png(data: RunData, hull: Hull, path: Path) -> None:
@@ -181,10 +181,12 @@ def _det(axes: Axes, hull: tuple[FloatArray, ...] | None, rates: tuple[FloatArra
         return np.asarray(ndtri(np.clip(shares, low, 1 - low)))
 
     if hull is not None:
-        # the rates of mixtures of two corners lie on a line, which is curved in normal deviates
-        steps = np.linspace(0, 1, 400)
-        knots = np.linspace(0, 1, len(hull[0]))
-        x, y = (np.interp(steps, knots, side) for side in hull)
+        # the rates of mixtures of two corners lie on a line, which is curved in normal deviates,
+        # most at its ends
+        shares = (1 - np.cos(np.linspace(0, np.pi, 200))) / 2
+        corners = np.arange(len(hull[0]))
+        places = np.add.outer(corners[:-1], shares).ravel()
+        x, y = (np.interp(places, corners, side) for side in hull)
         axes.plot(deviates(x), deviates(y), color=BLUE, linewidth=1.4)
     _points(axes, deviates(rates[0]), deviates(rates[1]))
     ticks = [tick for tick in _DET_TICKS if tick >= low]

@@ -41,16 +41,17 @@ _PICTURES = {
 def write_plots(run_dir: RunDir) -> list[Path]:
     """Write the plots of a run that has a front to ``plots/``; return their paths.
 
-    They are ``progress.png`` and, if there are test metrics, ``test.png``, for problems with
-    reference points ``hull.png``, and for those with the rates of both errors ``rates.png``.
+    They are ``progress.png`` of a search of several batches, ``test.png`` if there are test
+    metrics, ``hull.png`` of problems with reference points, and ``rates.png`` of those with the
+    rates of both errors.
     """
     from tracking.figures import hull_figures, run_figures
 
     data = read_run_data(run_dir)
     reduced = data.reduced()
-    drawings: dict[str, Callable[[Path], None]] = {
-        "progress.png": partial(run_figures.progress_png, data)
-    }
+    drawings: dict[str, Callable[[Path], None]] = {}
+    if any(len(repeat["evaluations"]) > 1 for repeat in data.progress):
+        drawings["progress.png"] = partial(run_figures.progress_png, data)
     if data.front.test and len(data.front):
         drawings["test.png"] = partial(run_figures.test_png, data)
     if (hull := hull_figures.read_hull(run_dir, reduced)) is not None:
