@@ -43,10 +43,15 @@ _VALUE = 8  # bytes of a number
 
 
 class FileOptions(NamedTuple):
-    """How a file is read: the separator of its fields (recognised if None), and which columns."""
+    """How a file is read: the separator of its fields (recognised if None), and which columns.
+
+    Columns of a CSV file that ``texts`` says yes to are read as they are written: 01 and NA are
+    texts, and only an empty field is missing.
+    """
 
     separator: str | None = None
     columns: tuple[str, ...] | None = None
+    texts: Callable[[str], bool] | None = None
 
 
 PLAIN = FileOptions()
@@ -140,15 +145,16 @@ def parse_csv(
     wanted = _wanted(options.columns, names, path)
     for _ in rows:  # each row is checked when it is yielded
         pass
+    raw = text.encode()  # StringIO takes four bytes a character
+    usual: dict[str, Any] = {"sep": separator, "skipinitialspace": True, "index_col": False}
+    usual["low_memory"] = False
     try:
-        return pd.read_csv(
-            io.BytesIO(text.encode()),  # StringIO takes four bytes a character
-            sep=separator,
-            skipinitialspace=True,
-            low_memory=False,
-            index_col=False,
-            usecols=wanted,
-        )
+        frame: pd.DataFrame = pd.read_csv(io.BytesIO(raw), usecols=wanted, **usual)
+        texts = [name for name in frame.columns if options.texts and options.texts(name)]
+        if texts:
+            usual |= {"dtype": object, "keep_default_na": False, "na_values": [""]}
+            frame[texts] = pd.read_csv(io.BytesIO(raw), usecols=texts, **usual)[texts]
+        return frame
     except (ValueError, OverflowError) as error:  # pandas' parser errors are ValueErrors
         raise InputError(f"{path}: expected a CSV file, found: {first_line(error)}") from error
 

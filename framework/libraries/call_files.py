@@ -10,6 +10,7 @@ and the groups of records that belong together.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +18,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from framework.data.table_files import read_frame
+from framework.arrays import category_text
+from framework.data.table_files import FileOptions, read_frame
 from framework.errors import InputError
 from framework.libraries.calls import CallTable
 from framework.registry import require_columns
@@ -27,6 +29,7 @@ CallFormat = Literal["wide", "long"]
 _RIGHT, _SURE, _ANSWER = "correct", "confidence", "answer"
 _RECORD, _MODEL, _TRUTH, _GROUP = "record", "model", "truth", "group"
 _ABOUT_RECORDS = {_RECORD, _TRUTH, _GROUP}
+_DECIMAL = re.compile(r"-?\d{1,15}\.\d*")
 
 
 def read_calls(
@@ -54,7 +57,7 @@ def read_calls(
         The file cannot be read, lacks a column or a call, or has a text in place of a number.
     """
     title = name or path.name
-    frame = read_frame(path)
+    frame = read_frame(path, FileOptions(texts=_is_text))
     if layout is None:
         layout = "long" if {_RECORD, _MODEL} <= set(frame.columns) else "wide"
     if layout == "long":
@@ -87,6 +90,9 @@ def calls_of(
     by_answer = complete and _TRUTH in frame.columns
     if not by_answer:
         _all_have(parts, _RIGHT, where)
+    elif frame[_TRUTH].isna().any():
+        row = int(frame[_TRUTH].isna().to_numpy().argmax()) + 1
+        raise InputError(f"{where}: truth: expected one of each record, found none in row {row}")
     has_confidence = any(_SURE in parts[m] for m in models)
     if has_confidence:
         _all_have(parts, _SURE, where)
@@ -116,6 +122,11 @@ def calls_of(
         records=frame[_RECORD].tolist() if _RECORD in frame.columns else None,
         name=name,
     )
+
+
+def _is_text(column: str) -> bool:
+    """Whether answers are in a column, or what they are compared with, or names of models."""
+    return column.rpartition(":")[2] == _ANSWER or column in (_TRUTH, _MODEL)
 
 
 def _columns(frame: pd.DataFrame) -> dict[str, dict[str, str]]:
@@ -154,7 +165,15 @@ def _truth_value(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _texts(column: pd.Series[Any]) -> Any:
-    return column.astype(object).where(column.notna(), "").map(str).to_numpy(dtype=object)
+    """Return the one spelling of answers, whatever the other answers in their columns are."""
+    return np.array([_spelled(v) for v in column.astype(object).where(column.notna(), "")], object)
+
+
+def _spelled(value: Any) -> str:
+    text = category_text(value)
+    if _DECIMAL.fullmatch(text):
+        text = category_text(float(text))
+    return text.capitalize() if text.lower() in ("true", "false") else text
 
 
 def _widened(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
@@ -171,7 +190,10 @@ def _widened(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
     wide: dict[str, Any] = {_RECORD: records}
     for column in (_TRUTH, _GROUP):
         if column in frame.columns:
-            values = frame[[_RECORD, column]].dropna().drop_duplicates()
+            values = frame[[_RECORD, column]].dropna()
+            if column == _TRUTH:
+                values[_TRUTH] = _texts(values[_TRUTH])
+            values = values.drop_duplicates()
             again = values[_RECORD].duplicated()
             if again.any():
                 raise InputError(

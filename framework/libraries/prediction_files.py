@@ -82,7 +82,9 @@ def _columns(path: Path, classes: Sequence[Any] | None) -> list[str]:
         )
     names = [str(name) for name in read_frame(path).columns]
     if classes is not None and len(classes) > 2:
-        names = [name.rpartition(_BETWEEN)[0] for name in names]
+        ends = sorted((f"{_BETWEEN}{label}" for label in classes), key=len, reverse=True)
+        ending = {name: next(filter(name.endswith, ends), "") for name in names}
+        names = [name.removesuffix(ending[name]) for name in names]
     return list(dict.fromkeys(names))
 
 
@@ -115,6 +117,10 @@ def _labels(path: Path, classes: Sequence[Any] | None) -> Array:
         if frame.shape[1] != 1:
             raise InputError(f"{path}: expected one column of labels, found {frame.shape[1]}")
         labels = frame.iloc[:, 0].to_numpy()
+        if classes is not None:  # 01 and NA are classes where they are written so
+            written = read_frame(path, FileOptions(texts=bool)).iloc[:, 0]
+            named = written.isin([str(label) for label in classes]).to_numpy()
+            labels = np.where(named, written.to_numpy(object), labels.astype(object))
     return labels if classes is None else spelled_as_classes(labels, classes)
 
 
@@ -141,7 +147,7 @@ def read_costs(
     """
     if path is None:
         return list(ids or ()), {}
-    frame = read_frame(path)
+    frame = read_frame(path, FileOptions(texts=lambda name: name == _ID))
     require_columns([_ID], frame.columns, path)
     names = [name for name in frame.columns if name != _ID]
     values = _numbers_of(frame, names, path)

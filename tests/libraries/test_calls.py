@@ -78,6 +78,26 @@ def test_answers_and_the_truth_say_what_is_right():
     assert coded.take(np.arange(3)) == coded  # the fingerprint is that of the codes
 
 
+@pytest.mark.parametrize(
+    ("truth", "small", "large", "right"),
+    [
+        ([18, 7, 3], [18, None, 3.5], ["18", "x", "3.0"], [[1, 0, 0], [1, 0, 1]]),
+        (["NA", "01", 1], ["NA", "1", "01"], ["n", "01", 1], [[1, 0, 0], [0, 1, 1]]),
+        ([True, False, True], [True, True, False], ["true", "no", True], [[1, 0, 0], [1, 0, 1]]),
+    ],
+)
+def test_answers_have_one_spelling_whatever_others_are_in_their_column(
+    truth, small, large, right, tmp_path
+):
+    plain = wide(truth=truth).drop(columns=["small:correct", "large:correct"])
+    plain["small:answer"], plain["large:answer"] = small, large
+    plain.to_csv(tmp_path / "calls.csv", index=False)
+    assert calls_of(plain).right.tolist() == right
+    assert read_calls(tmp_path / "calls.csv").right.tolist() == right
+    with pytest.raises(InputError, match="truth: expected one of each record, found none in row 2"):
+        calls_of(plain.assign(truth=["a", None, "b"]))
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_library_is_a_table(classes):
     library = made_up(classes=classes)

@@ -112,6 +112,19 @@ def test_binary_and_regression_tables_have_a_column_a_model(tmp_path: Path) -> N
     assert np.allclose(values.validation, table.to_numpy().T)
 
 
+def test_classes_and_ids_are_what_is_written(tmp_path: Path) -> None:
+    classes, ids = ["01", "NA", "so: so"], ["007", "None"]
+    names = [f"{name}:{label}" for name in ids for label in classes]
+    pd.DataFrame(np.full((3, 6), 1 / 3), columns=names).to_csv(tmp_path / "p.csv", index=False)
+    pd.DataFrame({"y": classes}).to_csv(tmp_path / "y.csv", index=False)
+    pd.DataFrame({"id": ids[::-1], "money": [1, 2]}).to_csv(tmp_path / "c.csv", index=False)
+    files = {"validation": "p.csv", "y_validation": "y.csv", "classes": classes}
+    library, _ = brought({"arrays": files}, tmp_path)
+    assert (library.ids, library.y_validation.tolist()) == (tuple(ids), [0, 1, 2])
+    priced, _ = brought({"arrays": {**files, "costs": "c.csv"}}, tmp_path, "priced")
+    assert priced.ids == tuple(ids[::-1])
+
+
 def bad_files(place: Path) -> None:
     pd.DataFrame({"id": IDS[:2], "memory": [1, 2]}).to_csv(place / "few.csv", index=False)
     pd.DataFrame({"model": IDS}).to_csv(place / "no_id.csv", index=False)
