@@ -24,6 +24,7 @@ from framework.roles import Roles
 from framework.space import Integers
 
 _ALWAYS = 2  # chains of up to so many sweeps (three models) are enumerated whatever they take
+_CALIBRATED = "calibrated_accuracy"
 _CELLS = 40_000_000  # greatest number of answer counts times sums of gains
 
 
@@ -39,10 +40,11 @@ class ExactCascades(Algorithm):
         table's first cost. Constraints do not change what is enumerated.
     seed : int
         Not used: nothing is drawn.
-    outcomes : {'calibrated', 'raw'}
+    outcomes : {'calibrated', 'raw'}, optional
         Whether an answer counts with its calibrated probability of being right (metric
         ``calibrated_accuracy``) or as right or wrong (``accuracy``). Calibrated outcomes promise
-        less, but more of what they promise holds on new records.
+        less, but more of what they promise holds on new records. With None they are raw where an
+        accuracy is an objective and ``calibrated_accuracy`` is none.
     front : {'hull', 'whole'}, optional
         Only the corners of the convex hull, or every best compromise. With None it is the hull
         where outcomes are calibrated, because what lies between its corners is luck. A front with
@@ -69,7 +71,7 @@ class ExactCascades(Algorithm):
         roles: Roles,
         *,
         seed: int,
-        outcomes: Literal["calibrated", "raw"] = "calibrated",
+        outcomes: Literal["calibrated", "raw"] | None = None,
         front: Literal["hull", "whole"] | None = None,
         max_models: Annotated[int, Field(ge=1)] = 2,
         policies: Annotated[int, Field(ge=1)] = 1_000_000_000,
@@ -83,7 +85,10 @@ class ExactCascades(Algorithm):
             )
         self.abstain = source.abstain
         self.against = next((name for name in roles.names if name in source.costs), source.costs[0])
-        self.metric = "accuracy" if outcomes == "raw" else "calibrated_accuracy"
+        if outcomes is None:
+            plain = {"accuracy", "conclusive_accuracy"} & {*roles.names}
+            outcomes = "raw" if plain and _CALIBRATED not in roles.names else "calibrated"
+        self.metric = "accuracy" if outcomes == "raw" else _CALIBRATED
         if self.abstain != "no" and outcomes == "raw" and "conclusive_accuracy" in roles.names:
             self.metric = "conclusive_accuracy"
         self.max_models = min(max_models, source.calls.k)
