@@ -37,7 +37,7 @@ PARAMETERS = {
 """Parameters that a configuration may set: the signatures either hide them or also take files."""
 
 ALWAYS: dict[str, dict[str, Any]] = {
-    "lightgbm.LGBMClassifier": {"n_jobs": 1},
+    "lightgbm.LGBMClassifier": {"n_jobs": 1, "verbose": -1},  # else a line for each tree
     "xgboost.XGBClassifier": {"n_jobs": 1},
     "catboost.CatBoostClassifier": {
         "allow_writing_files": False,

@@ -165,7 +165,7 @@ class Prototype(dict[str, Any]):
 
 
 def _set_defaults(part: Any) -> None:
-    """Give an estimator the seed 0 and one thread, if its parameters leave these open.
+    """Give an estimator the seed 0 and one thread, LightGBM silence, if parameters leave it open.
 
     For scikit-learn, None already means one thread; LightGBM, XGBoost and CatBoost then take all
     cores, even if the process may use fewer.
@@ -173,7 +173,10 @@ def _set_defaults(part: Any) -> None:
     parameters, package = part.get_params(deep=False), type(part).__module__.partition(".")[0]
     if package == "catboost":  # it lists only parameters that were set
         parameters.setdefault("thread_count", None)
-    usual = {"random_state": 0} | ({} if package == "sklearn" else {"n_jobs": 1, "thread_count": 1})
+    if package == "lightgbm" and "verbosity" not in parameters:
+        parameters.setdefault("verbose", None)
+    more = {"n_jobs": 1, "thread_count": 1, "verbose": -1}
+    usual = {"random_state": 0} | ({} if package == "sklearn" else more)
     part.set_params(**{k: usual[k] for k, v in parameters.items() if v is None and k in usual})
 
 

@@ -203,6 +203,13 @@ def test_boosted_trees_are_fitted_on_one_thread_wherever_they_stand(kind):
     assert part.n_jobs is None  # scikit-learn's own, one thread
 
 
+def test_lightgbm_prints_nothing(capfd):
+    boosted = pytest.importorskip("lightgbm").LGBMClassifier
+    for classifier in (make_estimator("lightgbm", {}), Prototype(boosted()).copy_of()):
+        classifier.fit(np.eye(4), [0, 1, 0, 1])
+    assert capfd.readouterr() == ("", "")
+
+
 def test_an_estimator_that_fails_says_why():
     with pytest.raises(Exception, match="TypeError: ufunc"):
         searched(Nearest(width="wide")).choose(best="accuracy")
