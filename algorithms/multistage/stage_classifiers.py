@@ -9,6 +9,7 @@ the classifier fitted on all records is kept.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from io import BytesIO
@@ -264,6 +265,16 @@ def _fit_logistic(data: StageData, C: float, folds: IntArray | None, columns: In
 
 
 def _fit_estimator(
+    data: StageData, recipe: Recipe, folds: IntArray | None, columns: IntArray
+) -> Fitted:
+    from sklearn.exceptions import ConvergenceWarning
+
+    # a network that has not converged is a classifier, too; of thousands, each would say so
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        return _fit_quietly(data, recipe, folds, columns)
+
+
+def _fit_quietly(
     data: StageData, recipe: Recipe, folds: IntArray | None, columns: IntArray
 ) -> Fitted:
     X = data.design[columns].T

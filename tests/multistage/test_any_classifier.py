@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
@@ -208,6 +209,11 @@ def test_lightgbm_prints_nothing(capfd):
     for classifier in (make_estimator("lightgbm", {}), Prototype(boosted()).copy_of()):
         classifier.fit(np.eye(4), [0, 1, 0, 1])
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_network_that_has_not_converged_is_a_classifier():
+    assert len(searched(MLPClassifier((2,), max_iter=2)).front_)
 
 
 def test_an_estimator_that_fails_says_why():
