@@ -37,8 +37,10 @@ def write_pruning(run_dir: RunDir) -> list[Path]:
     figure = Figure(figsize=(12, 8), layout="constrained")
     axes = figure.subplots(2, 2)
     _draw_gap(axes[0, 0], gap)
-    _draw_votes(axes[0, 1], votes)
-    _draw_confusion(axes[1, 0], front.iloc[0])
+    by_folds = "out-of-fold" in str(run_dir.data().get("measured"))
+    measured = "out-of-fold" if by_folds else "validation"
+    _draw_votes(axes[0, 1], votes, measured)
+    _draw_confusion(axes[1, 0], front.iloc[0], measured)
     _draw_members(axes[1, 1], front.iloc[0])
     run_dir.plots.mkdir(exist_ok=True)
     path = run_dir.plots / "pruning.png"
@@ -72,7 +74,7 @@ def _draw_gap(axes: Any, gap: pd.DataFrame) -> None:
     axes.legend(frameon=False)
 
 
-def _draw_votes(axes: Any, votes: pd.DataFrame) -> None:
+def _draw_votes(axes: Any, votes: pd.DataFrame, measured: str) -> None:
     """Draw the share of each class's records by number of votes, and the threshold."""
     x = votes["votes"].to_numpy()
     for shift, name, colour in ((-0.2, "negative", _ORANGE), (0.2, "positive", _BLUE)):
@@ -82,16 +84,16 @@ def _draw_votes(axes: Any, votes: pd.DataFrame) -> None:
     axes.axvline(threshold + 0.5, color="black", linestyle="--")
     axes.set(
         xlabel="votes of members",
-        ylabel="share of the class, validation",
+        ylabel=f"share of the class, {measured}",
         title=f"Positive above {threshold} of {x.max()} votes",
     )
     # the line of the threshold may be anywhere: no place inside is free of it
     axes.legend(frameon=False, loc="upper center", ncols=2, bbox_to_anchor=(0.5, -0.12))
 
 
-def _draw_confusion(axes: Any, row: pd.Series[Any]) -> None:
-    """Draw the rates of the confusion matrix on validation and, if there are, test records."""
-    parts = [("validation", "")]
+def _draw_confusion(axes: Any, row: pd.Series[Any], measured: str) -> None:
+    """Draw the rates of the confusion matrix in the search and, if there are, on test records."""
+    parts = [(measured, "")]
     if f"test_{_RATES[0][0]}" in row.index:
         parts.append(("test", "test_"))
     table = np.array([[[row[prefix + n] for n in line] for line in _RATES] for _, prefix in parts])

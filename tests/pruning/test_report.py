@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from matplotlib.figure import Figure
 
 from algorithms.pruning.report import write_pruning
 from algorithms.pruning.searches.ip import IntegerProgram
@@ -30,8 +31,15 @@ def solved(path, test=True):
 
 
 @pytest.mark.parametrize("test", [True, False])
-def test_a_solved_run_is_drawn_with_test_records_or_without(tmp_path, test):
+def test_a_solved_run_is_drawn_with_test_records_or_without(tmp_path, test, monkeypatch):
     run_dir, _ = solved(tmp_path, test)
+    monkeypatch.setattr(run_dir, "data", lambda: {"measured": "out-of-fold on 60 records"})
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **how: drawn.append(figure))
+    write_pruning(run_dir)
+    labels = [label.get_text() for label in drawn[0].axes[2].get_xticklabels()]
+    assert labels[:2] == ["called +\nout-of-fold", "called -\nout-of-fold"]
+    monkeypatch.undo()
     assert write_pruning(run_dir) == [run_dir.plots / "pruning.png"]
     assert (run_dir.plots / "pruning.png").stat().st_size > 10_000
 
