@@ -90,9 +90,13 @@ def calls_of(
     by_answer = complete and _TRUTH in frame.columns
     if not by_answer:
         _all_have(parts, _RIGHT, where)
-    elif frame[_TRUTH].isna().any():
-        row = int(frame[_TRUTH].isna().to_numpy().argmax()) + 1
-        raise InputError(f"{where}: truth: expected one of each record, found none in row {row}")
+    for column in [_TRUTH] * by_answer + [_GROUP] * (_GROUP in frame.columns):
+        gaps = frame[column].isna().to_numpy()
+        if gaps.any():
+            row = int(gaps.argmax()) + 1
+            raise InputError(
+                f"{where}: {column}: expected one of each record, found none in row {row}"
+            )
     has_confidence = any(_SURE in parts[m] for m in models)
     if has_confidence:
         _all_have(parts, _SURE, where)

@@ -96,6 +96,8 @@ def test_answers_have_one_spelling_whatever_others_are_in_their_column(
     assert read_calls(tmp_path / "calls.csv").right.tolist() == right
     with pytest.raises(InputError, match="truth: expected one of each record, found none in row 2"):
         calls_of(plain.assign(truth=["a", None, "b"]))
+    with pytest.raises(InputError, match="group: expected one of each record, found none in row 3"):
+        calls_of(plain.assign(group=[1, 1, None]))
 
 
 @pytest.mark.parametrize("classes", [2, 3])
