@@ -9,10 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba.core.dispatcher import Dispatcher
 
+from framework.arrays import frozen
 from framework.jit import permutation
 from framework.machine_code import SHIPPED
+from framework.run.evaluator import evaluate_candidates
+from framework.testing.problems import worker_copy
 from tests.command import run_program
+from tests.conftest import PROBLEMS
 
 ROOT = Path(__file__).parents[1]
 
@@ -141,3 +146,21 @@ def test_permutations_are_those_of_numpy(n):
     ours, theirs = np.random.default_rng(n), np.random.default_rng(n)
     assert permutation(n, ours).tolist() == theirs.permutation(n).tolist()
     assert ours.bit_generator.state == theirs.bit_generator.state
+
+
+def signatures() -> dict[str, list[object]]:
+    """Return for what types each kernel was compiled or loaded."""
+    modules = [m for name, m in sys.modules.items() if name.startswith(("framework", "algorithms"))]
+    named = {f"{m.__name__}.{n}": v for m in modules for n, v in vars(m).items()}
+    return {n: list(v.signatures) for n, v in named.items() if isinstance(v, Dispatcher)}
+
+
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_a_worker_runs_the_machine_code_of_its_driver(kind):
+    problem, ids = PROBLEMS[kind][0](), np.arange(20)
+    copy = worker_copy(problem)
+    X = frozen(problem.space.sample(np.random.default_rng(0), len(ids)))
+    evaluate_candidates(problem, 0, ids, X)
+    before = signatures()
+    evaluate_candidates(copy, 0, ids, X)
+    assert signatures() == before

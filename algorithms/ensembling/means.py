@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from framework.arrays import Array, FloatArray, IntArray
+from framework.arrays import Array, FloatArray, IntArray, frozen
 from framework.jit import njit
 
 ONE = 1 << 51
@@ -82,7 +82,7 @@ def add_members(X: Array, P: Array, kind: Any) -> Array:
     O(members W) per row.
     """
     sums: Array = np.empty((len(X), P.shape[1]), dtype=kind)
-    _add_members(np.ascontiguousarray(X, dtype=kind), P, sums)
+    _add_members(np.ascontiguousarray(X, dtype=kind), frozen(P), sums)
     return sums
 
 

@@ -1,9 +1,9 @@
 """Rank tests of whether one search is better than others.
 
 Several searches are compared as Demsar (2006) recommends: a table has one row for each block (a
-seed or a data set) and one column for each search; smaller values are better. Two searches are
-compared case by case with Wilcoxon's rank sum over their runs, as papers count wins, draws and
-losses.
+seed or a data set) and one column for each search; smaller values are better. Where a paper counts
+wins, draws and losses, two searches are compared case by case with Wilcoxon's rank sum over their
+runs; :mod:`framework.analysis.report` counts by the interval of the lead.
 """
 
 from __future__ import annotations

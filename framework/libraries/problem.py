@@ -12,7 +12,7 @@ from pydantic import BeforeValidator
 
 from framework.answering import AnsweringProblem
 from framework.answers import Measure, Part, Records
-from framework.arrays import Array, FloatArray, IntArray, WordArray, record_codes
+from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen, record_codes
 from framework.data.columns import Label
 from framework.data.splits import MeasureConfig
 from framework.data.subgroups import Subgroups
@@ -114,9 +114,10 @@ class LibraryProblem(AnsweringProblem, Deployable):
         self.costs = _reported_costs(library, costs)
         code = self.positive if len(library.classes or ()) == 2 else -1
         names = subgroups[0].names if subgroups else ()
-        self.cost_table: FloatArray = np.zeros((len(library), len(self.costs)))
+        cost_table = np.zeros((len(library), len(self.costs)))
         for c, name in enumerate(self.costs):
-            self.cost_table[:, c] = library.costs[name].values
+            cost_table[:, c] = library.costs[name].values
+        self.cost_table: FloatArray = frozen(cost_table)
         self._records = _answered_records(library, code, subgroups)
         self.rates = _rates_of(library, rates, code, names)
         self.asked: list[Any] = [list(rates)]

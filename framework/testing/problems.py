@@ -101,7 +101,7 @@ def takes_frozen_genomes(problem: Problem, seed: int, n: int) -> None:
 def pickled_copy_scores_the_same(problem: Problem, seed: int, n: int) -> None:
     """Law 2: a pickled copy, such as one in a worker, gives the same values."""
     X = _genomes(problem, seed, n)
-    copy = _copy(problem)
+    copy = worker_copy(problem)
     same_rows(_scored(problem, seed, X), _scored(copy, seed, X), "law 2: a pickled copy")
     expect(
         copy.fingerprint == problem.fingerprint and copy.metrics == problem.metrics,
@@ -114,8 +114,8 @@ def parts_may_come_in_any_order(problem: Problem, seed: int, n: int) -> None:
     if not problem.has_components:
         return
     X = _genomes(problem, seed, n)
-    whole = _scored(_copy(problem), seed, X)
-    builder, scorer = _copy(problem), _copy(problem)
+    whole = _scored(worker_copy(problem), seed, X)
+    builder, scorer = worker_copy(problem), worker_copy(problem)
     keys = scorer.missing_components(X)
     expect(len(np.unique(keys, axis=0)) == len(keys), "missing_components: expected each key once")
     for part in np.array_split(np.arange(len(keys))[::-1], 3):
@@ -229,8 +229,8 @@ def _scored(problem: Problem, seed: int, X: Array) -> Evaluated:
     return evaluate_candidates(problem, seed, np.arange(len(X)), X)
 
 
-def _copy(problem: P) -> P:
-    """Return a copy whose large arrays are read-only, as Ray brings them."""
+def worker_copy(problem: P) -> P:
+    """Return what a worker of Ray has of a problem: a copy with read-only arrays."""
     buffers: list[pickle.PickleBuffer] = []
     content = pickle.dumps(problem, protocol=5, buffer_callback=buffers.append)
     copy: P = pickle.loads(content, buffers=[bytes(buffer.raw()) for buffer in buffers])
