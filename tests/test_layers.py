@@ -315,7 +315,7 @@ BUDGET = {
     "algorithms": 32_785,
     "tracking": 7_617,
     "scripts": 2_784,
-    "tests": 45_868,
+    "tests": 45_869,
 }
 
 

@@ -85,6 +85,7 @@ def test_the_best_of_all(seed, n, size):
         archive.add(np.zeros((len(part), 2)), violation[part], loss[part])
     expected = sorted(range(n), key=lambda row: (violation[row], loss[row], row))[:size]
     assert archive.ranked().tolist() == expected
+    assert archive.feasible().tolist() == [row for row in expected if violation[row] == 0.0]
 
 
 @given(st.integers(0, 10_000), st.integers(1, 120), st.integers(1, 3), st.booleans())
