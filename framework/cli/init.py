@@ -44,7 +44,7 @@ class Init:
             folder = Path(args.out or args.kind)
             contents = {entry.name: entry.read_bytes() for entry in kinds[args.kind].iterdir()}
             file = folder / f"{args.kind}.yaml"
-        elif (source := Path(config_path(args.kind or ""))).is_file():
+        elif (source := Path(config_path(args.kind or ""))).suffix == ".yaml" and source.is_file():
             folder = Path(args.out or source.stem)
             contents = {source.name: source.read_bytes()}
             file = folder / source.name
@@ -53,6 +53,7 @@ class Init:
             raise InputError(
                 f"init: expected one of {', '.join(kinds)}, or a configuration that `{program()} "
                 f"init --list` names, found {(args.kind and repr(args.kind)) or 'none'}{near}"
+                f"{'; a template says where it takes a table from' if source.is_file() else ''}"
             )
         _write(contents, folder)
         main, command = shlex.quote(str(file)), _command_of(file)
@@ -88,7 +89,8 @@ def _configurations() -> list[Path]:
 
 def _command_of(file: Path) -> str:
     """Return the command that runs a configuration."""
-    sections = {line.partition(":")[0] for line in file.read_text(encoding="utf-8").splitlines()}
+    text = file.read_text(encoding="utf-8", errors="replace")
+    sections = {line.partition(":")[0] for line in text.splitlines()}
     commands = [name for name in ("experiment", "sweep") if name in sections]
     return commands[0] if commands else "library build" if "library" in sections else "run"
 

@@ -67,6 +67,10 @@ def test_init_lists_configurations_that_commands_take_anywhere(command, tmp_path
 
 
 def test_init_knows_its_kinds(command, tmp_path):
+    (tmp_path / "my.csv").write_text("a,b\n1,2\n")
+    done = command("init", str(tmp_path / "my.csv"))
+    assert (done.code, "Traceback" in done.err) == (2, False)
+    assert "a template says where it takes a table from" in done.err
     done = command("init", "prunning", "--out", str(tmp_path / "mine"))
     assert done.code == 2
     assert "did you mean 'pruning'?" in done.err
