@@ -20,7 +20,7 @@ HESSIAN_PART = 4  # that Hessian reads one block of records in so many
 
 
 @njit
-def binary_probabilities(S: Array, rows: Array, theta: Array, P: Array, start: int = 0) -> None:
+def binary_probabilities(S: Array, rows: Array, theta: Array, P: Array, start: int) -> None:
     """Fill ``P`` (2, m) with the class probabilities of the ``m`` records from ``start`` on.
 
     ``S`` is (D, N); ``theta`` (d,) has the coefficients of its ``rows``.

@@ -29,6 +29,7 @@ from algorithms.multistage.kernels.binary import LARGE, binary_newton, binary_pr
 from algorithms.multistage.kernels.decisions import BY_CONFIDENCE, RiskRule, decide, decide_by_risk
 from algorithms.multistage.kernels.softmax import softmax, softmax_newton
 from algorithms.multistage.kernels.starts import Start, expected_start
+from algorithms.multistage.kernels.sums import FIRST
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, frozen
 from framework.jit import njit
 
@@ -72,7 +73,7 @@ def _several(basis: FloatArray) -> FloatArray | None:
 @njit
 def _probabilities(S: Array, rows: Array, theta: Array, basis: Array | None, P: Array) -> None:
     if basis is None:
-        binary_probabilities(S, rows, theta[0], P)
+        binary_probabilities(S, rows, theta[0], P, FIRST)
     else:
         softmax(S, rows, theta, basis, P)
 
@@ -103,7 +104,7 @@ def fit(S: Array, y: Array, weights: Array, basis: FloatArray, C: float, theta: 
     O(iterations * free^2 * N d^2 / 2); four to six iterations are usual.
     """
     records, rows = with_part(S, y, weights), np.arange(len(S))
-    unknown = np.empty((0, 0))
+    unknown = frozen(np.empty((0, 0)))  # those of a start are read-only, too
     done = _fit(*records, rows, _several(basis), C, unknown, theta)
     return done or (len(basis) == 2 and _fit(*records, rows, basis, C, unknown, theta))
 

@@ -7,11 +7,15 @@ side so that each pass over memory serves more than one. The order of a sum is l
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from framework.arrays import Array
 from framework.jit import njit, njit_sum
+
+FIRST: Any = np.int64(0)
+"""Where sums over all records start; for a plain 0 they would be compiled another time."""
 
 _ROUNDER = 1.5 * 2.0**52
 """Added to a number, it rounds that to a whole number, which is then in the lowest bits."""
@@ -47,7 +51,7 @@ def _dot_two(t: Array, a: Array, b: Array) -> tuple[float, ...]:
 
 
 @njit
-def dots(t: Array, S: Array, rows: Array, count: int, out: Array, start: int = 0) -> None:
+def dots(t: Array, S: Array, rows: Array, count: int, out: Array, start: int) -> None:
     """Fill ``out[:count]`` with the scalar products of ``t`` (m,) and the first ``rows`` of ``S``.
 
     Each row takes part with its ``m`` entries from ``start`` on.
@@ -68,7 +72,7 @@ def dots(t: Array, S: Array, rows: Array, count: int, out: Array, start: int = 0
 
 
 @njit_sum
-def combine(S: Array, rows: Array, theta: Array, z: Array, start: int = 0) -> None:
+def combine(S: Array, rows: Array, theta: Array, z: Array, start: int) -> None:
     """Fill ``z`` (m,) with the sum of some rows of ``S``, weighted by ``theta`` (d,).
 
     Each row takes part with its ``m`` entries from ``start`` on.
