@@ -301,8 +301,10 @@ def _tells(column: pd.Series[Any], labels: IntArray) -> bool:
         return pairs["code"].is_unique and 2 * len(pairs) <= len(labels)
     if column.isna().any():  # gaps are filled in
         return False
-    ranges = column.groupby(labels).agg(["min", "max"]).sort_values("min").to_numpy()
-    return bool((ranges[:-1, 1] < ranges[1:, 0]).all())
+    by_class = np.argsort(labels, kind="stable")
+    values, starts = column.to_numpy()[by_class], np.flatnonzero(np.diff(labels[by_class])) + 1
+    least, greatest = (f.reduceat(values, [0, *starts]) for f in (np.minimum, np.maximum))
+    return bool((np.sort(greatest)[:-1] < np.sort(least)[1:]).all())
 
 
 def json_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
