@@ -25,3 +25,6 @@ def test_mlflow_serves_weighted_ensembles(tmp_path):
     answered = loaded.metadata.get_output_schema().input_names()
     assert answered == list(model.answers(frame).columns)
     pd.testing.assert_frame_equal(loaded.predict(frame), model.predict_table(frame))
+    for body in (frame.to_dict("records"), frame.to_dict("list"), frame.iloc[0].to_dict()):
+        answers = loaded.predict(body)
+        pd.testing.assert_frame_equal(answers, model.predict_table(frame.head(len(answers))))

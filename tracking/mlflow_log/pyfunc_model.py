@@ -7,6 +7,7 @@ from typing import Any
 
 import mlflow.models
 import mlflow.pyfunc
+import numpy as np
 import pandas as pd
 
 
@@ -23,7 +24,10 @@ class ChosenModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         self, context, model_input: pd.DataFrame, params=None
     ):
         """Return the table that `paretolab predict` writes for these records."""
-        return self.model.answers(model_input)
+        if isinstance(model_input, dict):  # columns, or the values of one record
+            columns = model_input.items()
+            model_input = {k: v if np.ndim(v) else [np.asarray(v).item()] for k, v in columns}
+        return self.model.answers(pd.DataFrame(model_input))
 
 
 mlflow.models.set_model(ChosenModel())
