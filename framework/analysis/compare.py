@@ -301,7 +301,8 @@ def compare_case(
     if reference is None:
         reference = np.concatenate([run.losses for run in runs])
         reference = reference[nondominated(reference)]
-        reference_text = f"front of all {len(runs)} runs together"
+        several = f"front of all {len(runs)} runs together"
+        reference_text = several if len(runs) > 1 else "front of the run itself"
     if not len(reference):
         raise InputError(f"compare: expected a solution of some run on {name}, found none")
     # where figures on new records are known for other runs, an empty front has an empty array

@@ -111,6 +111,8 @@ def test_a_given_front_is_the_reference(runs, tmp_path):
     worse = compare(runs, runs[0] / "front.csv")
     assert worse.cases[0].beaten() > 0
     assert worse.frame["share"].iloc[:4].sum() == pytest.approx(1.0)
+    (one, *_) = RunDir(runs[0]).children()
+    assert compare([one.path]).cases[0].reference_text == "front of the run itself"
 
 
 def test_a_run_without_a_front_counts_as_worst(runs, tmp_path):
