@@ -118,7 +118,7 @@ def standing_of(front: Front, position: int, expected: Mapping[str, Any]) -> str
     columns, texts = front.expected or {}, []
     if FIRM in columns:
         texts.append(f"on the front in {100 * columns[FIRM][position]:.0f}% of resamples")
-    if TIED in columns:
+    if TIED in columns and len(front) > 1:
         tied = columns[TIED]
         alike = int((tied == tied[position]).sum()) - 1
         others = f"{alike} other solution{'' if alike == 1 else 's'}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from framework.analysis import front_expectations
-from framework.analysis.front_expectations import expect_front
+from framework.analysis.front_expectations import expect_front, standing_of
 from framework.analysis.ranges import Spread, gain_share, promised
 from framework.analysis.resamples import Resamples
 from framework.front import Front, expected_columns
@@ -141,3 +143,11 @@ def test_metrics_of_these_names_keep_their_columns():
     assert "tied_with" not in columns
     assert "firm" not in columns
     assert "accuracy_low" in columns
+
+
+@pytest.mark.parametrize(("size", "apart"), [(1, False), (2, True)])
+def test_a_solution_alone_is_told_apart_from_nothing(size, apart):
+    front = replace(
+        front_of(MadeUp(30, 40)).take(np.arange(size)), expected={"tied_with": np.arange(size)}
+    )
+    assert ("apart" in standing_of(front, 0, {})) == apart
