@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from framework.front import Front
 from framework.models.walk import StageWalk, Walk
 from tests.tracking import made_up
 from tests.tracking.pictures import is_a_picture
+from tracking.figures import run_report
 from tracking.figures.run_data import read_run_data
 from tracking.figures.run_figures import scatter_coloured
 from tracking.figures.run_report import write_chosen, write_plots, write_run_page
@@ -82,6 +84,12 @@ def test_the_report_of_a_run_is_one_page(run_dir):
     run_dir.write_choice(int(run_dir.front().ids[-1]))
     assert "as chosen" in write_run_page(run_dir)[0].read_text(encoding="utf-8")
     run_dir.choice_file.unlink()
+
+
+def test_ties_are_named_by_ids_as_they_are_written(run_dir):
+    data = read_run_data(run_dir)
+    tied = replace(data.front, expected={"tied_with": np.full(len(data.front), 12345)})
+    assert "<td>12345</td>" in run_report._front(replace(data, front=tied))
 
 
 def are_dominated(losses, by) -> np.ndarray:

@@ -221,7 +221,7 @@ def _front(data: RunData) -> str:
             f"{front.ids[i]}{' *' if i == position else ''}",
             *(digits(float(front.rows.values[name][i])) for name in names),
             *(_setting(column[i]) for column in front.settings.values()),
-            *(digits(float(expected[name][i])) for name in expected),
+            *(str(v[i]) if name == TIED else digits(float(v[i])) for name, v in expected.items()),
         ]
         for i in order.tolist()
         if i in places_shown
