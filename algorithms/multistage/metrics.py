@@ -44,7 +44,10 @@ BALANCED = Metric(
 )
 WORST = Metric("worst_recall", "max", text="the least of the classes' shares of right answers")
 ERROR_COST = Metric(
-    "error_cost", "min", "ratio", text="mean cost per record of wrong answers, by true class"
+    "error_cost",
+    "min",
+    "ratio",
+    text="mean cost per record of wrong answers, by true class; no answer costs nothing",
 )
 """Only where errors have costs."""
 RISKS = (

@@ -171,6 +171,10 @@ class Choose:
         else:  # no resample can repeat a choice by eye: what is known is that of its spot
             of = front.promises(position)
             result.add(*promises(front, position, expected, details=args.details))
+        metric = front.roles.metrics.get(choice.rule["best"])
+        if metric and not (metric.size or metric.name in front.roles.names):  # in no table
+            value = front.rows.values[metric.name][position]
+            result.add(f"best {metric.name}: {value:.4g} ({metric.text or metric.sense})")
         if choice.expected is not None:
             _add_costs(result, choice, choice.expected)
         if rescoring.words:  # the run and its choice are not changed

@@ -72,6 +72,9 @@ def test_other_costs_of_errors_are_those_of_the_problem_with_these_costs(
     assert best["metrics"]["error_cost"]["claimed"] == pytest.approx(
         found.loc[best["solution"], "error_cost"]
     )
+    assert main(["choose", "first", "--costs", "0=1,1=20"]) == 0
+    (line,) = re.findall("^best error_cost: .*", capsys.readouterr().out, re.MULTILINE)
+    assert f"{best['metrics']['error_cost']['claimed']:.4g} (mean cost per record" in line
     cheaper = told(capsys, "--costs", "0=1,1=20", "--best", "cost")
     assert cheaper["solution"] == best_of(found, "cost")
 
