@@ -330,8 +330,16 @@ def resumed_config(
 
 
 def refuse_smaller(config: RunConfig, run_dir: RunDir) -> None:
-    """Refuse a bound that is smaller than before and than what is done: the front would shrink."""
+    """Refuse a bound that is smaller than before and than what is done: the front would shrink.
+
+    So it would with fewer repeats.
+    """
     before = run_dir.config().budget
+    if config.repeats < (repeats := len(run_dir.children())):
+        raise InputError(
+            f"repeats: expected no fewer than the {repeats} that are there, found "
+            f"{config.repeats}: the front would lose what it owes to the others"
+        )
     for name in ("generations", "evaluations"):
         new, old = getattr(config.budget, name), getattr(before, name)
         if new is None or (old is not None and new >= old):

@@ -127,6 +127,9 @@ def test_a_smaller_budget_is_refused(
     capsys.readouterr()
     assert resume(short, change) == 2
     assert sentence in capsys.readouterr().err
+    if repeats == 2:
+        assert resume(short, "repeats=1") == 2
+        assert "repeats: expected no fewer than the 2" in capsys.readouterr().err
     assert short.front_file.read_bytes() == front
     assert short.config_file.read_bytes() == config
 
