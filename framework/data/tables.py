@@ -295,12 +295,15 @@ def _telling(features: pd.DataFrame, labels: IntArray, options: TableOptions) ->
 
 
 def _tells(column: pd.Series[Any], labels: IntArray) -> bool:
-    """Return whether each class has an interval of numbers, or categories, of its own."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        pairs = pd.DataFrame({"code": column.cat.codes, "label": labels}).drop_duplicates()
+    """Return whether each class has an interval of numbers, or categories, of its own.
+
+    Numbers with gaps tell it by the gaps: an outcome is often a date that all others lack.
+    """
+    categories = isinstance(column.dtype, pd.CategoricalDtype)
+    codes = column.cat.codes if categories else column.isna()
+    if categories or codes.any():
+        pairs = pd.DataFrame({"code": codes, "label": labels}).drop_duplicates()
         return pairs["code"].is_unique and 2 * len(pairs) <= len(labels)
-    if column.isna().any():  # gaps are filled in
-        return False
     by_class = np.argsort(labels, kind="stable")
     values, starts = column.to_numpy()[by_class], np.flatnonzero(np.diff(labels[by_class])) + 1
     least, greatest = (f.reduceat(values, [0, *starts]) for f in (np.minimum, np.maximum))

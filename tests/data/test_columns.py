@@ -60,14 +60,16 @@ def said(table):
 
 
 def test_columns_that_alone_tell_the_class_are_named(tmp_path):
-    sure, gaps = np.arange(N) % 2 + np.linspace(0, 0.9, N), np.where(np.arange(N) % 2, 1.0, np.nan)
+    sure = np.arange(N) % 2 + np.linspace(0, 0.9, N)
+    gaps, some = (np.where(np.arange(N) % k, sure, np.nan) for k in (2, 3))
     nearly = np.where(np.arange(N) == 7, 0.5, sure)  # one record lies among the others
     end = np.where(np.arange(N) % 2, "left", "here")
-    frame = messy().assign(end=end, sure=sure, nearly=nearly, gaps=gaps, tie=sure.clip(max=0.8))
+    frame = messy().assign(end=end, sure=sure, nearly=nearly, gaps=gaps, some=some)
+    frame["tie"] = sure.clip(max=0.8)
     (note,) = [note for note in load(frame, tmp_path).notes if "alone" in note]
     assert note == (
-        "columns that alone tell the class of every record: 'end', 'sure'; if one comes after "
-        "the answer, leave it out with drop: [end]"
+        "columns that alone tell the class of every record: 'end', 'sure', 'gaps'; if one "
+        "comes after the answer, leave it out with drop: [end]"
     )
     assert not any("alone" in note for note in load(frame[:20], tmp_path).notes)
 
