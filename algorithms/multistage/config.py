@@ -97,7 +97,7 @@ class MultiStageSettings(RecordsConfig):
 
     @model_validator(mode="after")
     def _one_rule(self) -> MultiStageSettings:
-        if self.threshold_per_stage and not len(self.confidences(2)):
+        if self.threshold_per_stage and not len(self.confidences(2)):  # or any number of classes
             raise ValueError(
                 "threshold_per_stage: expected several values of threshold to choose from, found "
                 f"{'a decision by costs' if self.decision else self.threshold}; leave it out"

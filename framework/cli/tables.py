@@ -54,8 +54,8 @@ def front_table(
     if returned is not None:
         columns["returned"] = ["yes" if front.ids[i] in returned else "" for i in shown]
     dim = [f"{name}\n(test)" for name in tested]
-    solutions = "1 solution" if len(front) == 1 else f"{len(front)} solutions"
-    return Table(f"Front: {solutions}{part}", columns, dim)
+    plural = "" if len(front) == 1 else "s"
+    return Table(f"Front: {len(front)} solution{plural}{part}", columns, dim)
 
 
 def expectation_table(

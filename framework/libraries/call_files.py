@@ -22,7 +22,7 @@ from framework.arrays import category_text
 from framework.data.table_files import FileOptions, read_frame
 from framework.errors import InputError
 from framework.libraries.calls import CallTable
-from framework.registry import require_columns
+from framework.registry import require_columns, require_labels
 
 CallFormat = Literal["wide", "long"]
 
@@ -90,13 +90,10 @@ def calls_of(
     by_answer = complete and _TRUTH in frame.columns
     if not by_answer:
         _all_have(parts, _RIGHT, where)
-    for column in [_TRUTH] * by_answer + [_GROUP] * (_GROUP in frame.columns):
-        gaps = frame[column].isna().to_numpy()
-        if gaps.any():
-            row = int(gaps.argmax()) + 1
-            raise InputError(
-                f"{where}: {column}: expected one of each record, found none in row {row}"
-            )
+    else:
+        require_labels(frame[_TRUTH].isna(), repr(_TRUTH), where)
+    if _GROUP in frame.columns:
+        require_labels(frame[_GROUP].isna(), repr(_GROUP), where)
     has_confidence = any(_SURE in parts[m] for m in models)
     if has_confidence:
         _all_have(parts, _SURE, where)
@@ -129,7 +126,7 @@ def calls_of(
 
 
 def _is_text(column: str) -> bool:
-    """Whether answers are in a column, or what they are compared with, or names of models."""
+    """Return whether a column has answers, what these are compared with, or names of models."""
     return column.rpartition(":")[2] == _ANSWER or column in (_TRUTH, _MODEL)
 
 

@@ -118,7 +118,7 @@ def _labels(path: Path, classes: Sequence[Any] | None) -> Array:
             raise InputError(f"{path}: expected one column of labels, found {frame.shape[1]}")
         labels = frame.iloc[:, 0].to_numpy()
         if classes is not None:  # 01 and NA are classes where they are written so
-            written = read_frame(path, FileOptions(texts=bool)).iloc[:, 0]
+            written = read_frame(path, FileOptions(texts=lambda name: True)).iloc[:, 0]
             named = written.isin([str(label) for label in classes]).to_numpy()
             labels = np.where(named, written.to_numpy(object), labels.astype(object))
     return labels if classes is None else spelled_as_classes(labels, classes)

@@ -94,9 +94,9 @@ def test_answers_have_one_spelling_whatever_others_are_in_their_column(
     plain.to_csv(tmp_path / "calls.csv", index=False)
     assert calls_of(plain).right.tolist() == right
     assert read_calls(tmp_path / "calls.csv").right.tolist() == right
-    with pytest.raises(InputError, match="truth: expected one of each record, found none in row 2"):
+    with pytest.raises(InputError, match="1 without one in 'truth', the first in record 2"):
         calls_of(plain.assign(truth=["a", None, "b"]))
-    with pytest.raises(InputError, match="group: expected one of each record, found none in row 3"):
+    with pytest.raises(InputError, match="1 without one in 'group', the first in record 3"):
         calls_of(plain.assign(group=[1, 1, None]))
 
 
