@@ -296,6 +296,71 @@ class Sums:
         return np.stack([*called, drawn.total - np.sum(called, axis=0)])
 
 
+class Counts(NamedTuple):
+    """What ``n`` candidates answer to the records of ``b`` sets, as a family counts it itself.
+
+    Attributes
+    ----------
+    outcomes : numpy.ndarray of int64, shape (K, 3, n, b)
+        Records with a right, a wrong and no answer, by true class.
+    paid : mapping of str to numpy.ndarray of int64, shape (n, b)
+        Sums of what was paid, by the name of the cost, in units.
+    sizes, failed, limits
+        See :class:`Answers`.
+    """
+
+    outcomes: IntArray
+    paid: Mapping[str, IntArray]
+    sizes: Mapping[str, FloatArray]
+    failed: BoolArray
+    limits: Mapping[str, tuple[Array, Array]]
+
+    def of(self, unions: BoolArray) -> Counts:
+        """Return the counts of unions (b, c) of these sets, which have no record in common."""
+        paid = {name: units @ unions for name, units in self.paid.items()}
+        return self._replace(outcomes=self.outcomes @ unions, paid=paid)
+
+
+class CountedSums(Sums):
+    """Sums that a family has counted, over records without weights and without subgroups.
+
+    Parameters
+    ----------
+    records : Records
+        With three classes and more, no measure may ask which class an answer names.
+    counts : Counts
+    """
+
+    def __init__(self, records: Records, counts: Counts) -> None:
+        none = np.empty((len(counts.failed), 0), dtype=np.int16)
+        self.answers = Answers(
+            records,
+            none,
+            dict.fromkeys(counts.paid, none),
+            counts.sizes,
+            failed=counts.failed,
+            limits=counts.limits,
+        )
+        self._counted = counts
+        self._present = counts.outcomes[:, :, 0].sum(axis=1)  # records by true class, (K, b)
+        self.total = self._present.sum(axis=0).astype(np.float64)
+
+    def cells(self, kind: Cells, subgroup: int | None = None) -> FloatArray:
+        by_class = self._counted.outcomes.astype(np.float64)
+        if kind == "outcomes":
+            return np.asarray(by_class.sum(axis=0))
+        if kind == "outcomes_of_class":
+            return by_class
+        (first_right, first_wrong, first_none), (right, wrong, none) = by_class  # of two classes
+        return np.stack([[first_right, first_wrong, first_none], [wrong, right, none]])
+
+    def paid(self, name: str, subgroup: int | None = None) -> FloatArray:
+        return self._counted.paid[name].astype(np.float64)
+
+    def present(self, classes: BoolArray, subgroup: int | None = None) -> BoolArray:
+        return np.asarray((self._present[classes] > 0).any(axis=0))
+
+
 class Measure(Protocol):
     """A metric, and how it is computed from sums of answers."""
 
@@ -361,26 +426,35 @@ OfSums = Mapping[str, Callable[[Sums], FloatArray]]
 def _summed(
     answers: Answers, drawn: DrawnRecords, metrics: OfSums, shares: OfSums
 ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
-    """Return metrics (NaN for failed candidates) and shares, computed in blocks of candidates."""
+    """Return metrics and shares, computed in blocks of candidates."""
     columns = len(drawn.total)
     k, subgroups = len(answers.records.classes), max(len(answers.records.subgroup_names), 1)
     step = max(1, _CELLS // (columns * max(k, 1) * (k + 1) * subgroups))
     pieces = []
     for start in range(0, max(len(answers), 1), step):
         sums = Sums(answers.take(slice(start, start + step)), drawn)
-        pieces.append([_valued(sums, functions) for functions in (metrics, shares)])
+        pieces.append(_valued(sums, metrics, shares))
     values, about = map(_joined, zip(*pieces, strict=True))
-    if answers.failed is not None and answers.failed.any():
-        failed = answers.failed[:, np.newaxis]
-        values = {name: np.where(failed, np.nan, column) for name, column in values.items()}
     return values, about
 
 
-def _valued(sums: Sums, functions: OfSums) -> dict[str, FloatArray]:
-    # Measures by class are last in the list. They are computed first, because the sums over all
-    # records are then added up from those by class, which are in the cache.
-    values = {name: functions[name](sums) for name in reversed(list(functions))}
-    return {name: values[name] for name in functions}
+def _valued(
+    sums: Sums, metrics: OfSums, shares: OfSums
+) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
+    """Return metrics, NaN for failed candidates, and shares."""
+
+    def of(functions: OfSums) -> dict[str, FloatArray]:
+        # Measures by class are last in the list. They are computed first, because the sums over all
+        # records are then added up from those by class, which are in the cache.
+        values = {name: functions[name](sums) for name in reversed(list(functions))}
+        return {name: values[name] for name in functions}
+
+    values, failed = of(metrics), sums.answers.failed
+    if failed is not None and failed.any():
+        values = {
+            n: np.where(failed[:, np.newaxis], np.nan, column) for n, column in values.items()
+        }
+    return values, of(shares)
 
 
 def _joined(pieces: Sequence[Mapping[str, FloatArray]]) -> dict[str, FloatArray]:
@@ -399,6 +473,9 @@ class AnswerOutcomes(RecordOutcomes):
     X : numpy.ndarray, shape (n, d)
         The genomes of the candidates.
     records : Records
+    counts : callable, optional
+        Takes genomes (n, d) and masks (b, records) of sets of records and returns their
+        :class:`Counts`, faster than from answers. See :class:`CountedSums` for where it may be.
     """
 
     def __init__(
@@ -407,11 +484,13 @@ class AnswerOutcomes(RecordOutcomes):
         answers: Callable[[Array], Answers],
         X: Array,
         records: Records,
+        counts: Callable[[Array, BoolArray], Counts] | None = None,
     ) -> None:
         names = [measure.metric.name for measure in measures]
         super().__init__(len(X), len(records), names, records.units)
         self.refitted, self.counted = records.refitted, records.weights
         self._measures, self._answers, self._X, self._records = measures, answers, X, records
+        self._counts = counts
         self._held: Answers | None = None
 
     @classmethod
@@ -460,6 +539,27 @@ class AnswerOutcomes(RecordOutcomes):
     ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
         return self._of_blocks(weights, candidates, names, shares=True)
 
+    def figures_of_folds(
+        self,
+        fold_of: IntArray,
+        unions: BoolArray,
+        names: Collection[str],
+        candidates: slice | IntArray = slice(None),
+    ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
+        if self._counts is None:
+            return super().figures_of_folds(fold_of, unions, names, candidates)
+        folds = fold_of == np.arange(len(unions))[:, np.newaxis]
+        counts = self._counts(self._X[candidates], folds).of(unions)
+        sums = CountedSums(self._records, counts)
+        return _valued(sums, *self._functions(names, shares=True))
+
+    def _functions(self, names: Collection[str] | None, *, shares: bool) -> tuple[OfSums, OfSums]:
+        """Return how metrics (all if None) and, if wanted, shares follow from sums."""
+        wanted = set(self.names if names is None else names)
+        of = {m.metric.name: m.of for m in self._measures if m.metric.name in wanted}
+        share = {m.metric.name: m.share for m in self._measures if shares and isinstance(m, Share)}
+        return of, share
+
     def _of_blocks(
         self,
         weights: Array,
@@ -469,19 +569,24 @@ class AnswerOutcomes(RecordOutcomes):
         shares: bool,
     ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
         """Return metrics and, if wanted, shares, computing answers that are not kept only once."""
-        wanted = set(self.names if names is None else names)
-        of = {m.metric.name: m.of for m in self._measures if m.metric.name in wanted}
-        share = {m.metric.name: m.share for m in self._measures if shares and isinstance(m, Share)}
-        drawn = DrawnRecords(self._records, weights)
-        pieces = [_summed(block, drawn, of, share) for block in self._blocks(candidates)]
+        functions, drawn = (
+            self._functions(names, shares=shares),
+            DrawnRecords(self._records, weights),
+        )
+        pieces = [_summed(block, drawn, *functions) for block in self._blocks(candidates)]
         metrics, about = map(_joined, zip(*pieces, strict=True))
         return metrics, about
 
     def ends(
         self, candidates: slice | IntArray = slice(None)
     ) -> Mapping[str, tuple[FloatArray, FloatArray]]:
+        if self._counts is None:
+            blocks = self._blocks(candidates)
+        else:  # ends are of no record: any set will do
+            counts = self._counts(self._X[candidates], np.ones((1, self.records), dtype=bool))
+            blocks = iter([CountedSums(self._records, counts).answers])
         pieces = []
-        for block in self._blocks(candidates):
+        for block in blocks:
             of = {m.metric.name: m.ends(block) for m in self._measures if isinstance(m, Bounded)}
             pieces.append({name: ends for name, ends in of.items() if ends is not None})
         return {

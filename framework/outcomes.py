@@ -136,6 +136,28 @@ class RecordOutcomes(ABC):
         """Return :meth:`metrics` and :meth:`shares` together, computing the answers once."""
         return self.metrics(weights, candidates, names), self.shares(weights, candidates)
 
+    def figures_of_folds(
+        self,
+        fold_of: IntArray,
+        unions: BoolArray,
+        names: Collection[str],
+        candidates: slice | IntArray = slice(None),
+    ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
+        """Return :meth:`figures` on unions of folds, shape (candidates, b).
+
+        Parameters
+        ----------
+        fold_of : numpy.ndarray of int64, shape (records,)
+            The fold of each record.
+        unions : numpy.ndarray of bool, shape (folds, b)
+            Which folds are in each of ``b`` unions.
+        names : collection of str
+            Metrics.
+        candidates : slice or numpy.ndarray of int64
+            Which candidates; all by default.
+        """
+        return self.figures(unions[fold_of].astype(np.float32), candidates, names)
+
     def ends(
         self, candidates: slice | IntArray = slice(None)
     ) -> Mapping[str, tuple[FloatArray, FloatArray]]:

@@ -135,10 +135,8 @@ def measure(
     error_costs : numpy.ndarray of float64, shape (classes,), optional
         What a wrong answer costs, by true class.
     """
-    labels, n, positive = records.labels, len(records.labels), records.positive
-    first, unknown = records.first_word, records.unknown
-    of_records = records.everyone, records.negatives, unknown
-    counts = scoring.score(X, table, first, charges, *of_records)
+    n, positive = len(records.labels), records.positive
+    counts, answered, right = counted(X, table, records, charges)
     conclusive = counts[:, scoring.CONCLUSIVE]
     values = {
         "coverage": conclusive / n,
@@ -147,17 +145,10 @@ def measure(
         "stages": counts[:, scoring.STAGES].astype(np.float64),
         "inconclusive_rate": (n - conclusive) / n,
     }
-    called, false = counts[:, scoring.POSITIVE], counts[:, scoring.FALSE_POSITIVE]
-    negatives = counts[:, scoring.NEGATIVE]
     if positive >= 0:
-        values |= of_positive(called, false, negatives, conclusive)
-    if positive >= 0 and records.classes == 2:  # the counts by class follow from those above
-        order = [0, 1] if positive == 1 else [1, 0]
-        answered = np.column_stack([negatives, conclusive - negatives])[:, order]
-        right = np.column_stack([negatives - false, called - false])[:, order]
-    else:
-        answered, right = scoring.class_counts(X, table, first, labels, records.classes, unknown)
-    values |= by_class(answered, right, np.bincount(labels, minlength=records.classes))
+        called, false = counts[:, scoring.POSITIVE], counts[:, scoring.FALSE_POSITIVE]
+        values |= of_positive(called, false, counts[:, scoring.NEGATIVE], conclusive)
+    values |= by_class(answered, right, np.bincount(records.labels, minlength=records.classes))
     if error_costs is not None:
         values["error_cost"] = sum_in_order((answered - right) * error_costs) / n
     if table.rule.by_cost:
@@ -167,6 +158,28 @@ def measure(
     if failed.any():
         values = {name: np.where(failed, np.nan, column) for name, column in values.items()}
     return values
+
+
+def counted(
+    X: Array, table: scoring.Held, records: HeldOutRecords, charges: scoring.Charges
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the counts of genomes, and those of answered and of right records by true class.
+
+    Returns
+    -------
+    tuple of three numpy.ndarray of int64, shape (n, 9), (n, classes) and (n, classes)
+        See :func:`~algorithms.multistage.kernels.scoring.score` for the first.
+    """
+    of_records = records.everyone, records.negatives, records.unknown
+    counts = scoring.score(X, table, records.first_word, charges, *of_records)
+    if records.positive < 0 or records.classes > 2:
+        of_classes = records.everyone, records.labels, records.classes, records.unknown
+        return counts, *scoring.class_counts(X, table, records.first_word, *of_classes)
+    negatives, false = counts[:, scoring.NEGATIVE], counts[:, scoring.FALSE_POSITIVE]
+    order = [0, 1] if records.positive == 1 else [1, 0]
+    answered = np.column_stack([negatives, counts[:, scoring.CONCLUSIVE] - negatives])[:, order]
+    right = np.column_stack([negatives - false, counts[:, scoring.POSITIVE] - false])[:, order]
+    return counts, answered, right
 
 
 def by_class(answered: Array, right: Array, present: Array) -> dict[str, FloatArray]:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from algorithms.moves.bits import pack
 from algorithms.multistage.kernels import scoring
-from algorithms.multistage.metrics import COST, LOSS, HeldOutRecords
+from algorithms.multistage.metrics import COST, LOSS, HeldOutRecords, counted
 from algorithms.multistage.records import StageData
-from framework.answers import Answers, Part, Records
-from framework.arrays import Array, BoolArray, IntArray
+from framework.answers import Answers, Counts, Part, Records
+from framework.arrays import Array, BoolArray, IntArray, frozen
 from framework.data.subgroups import Subgroups
 
 
@@ -74,11 +75,35 @@ def answers_of(
     codes, lost, stages, failed = scoring.record_answers(np.ascontiguousarray(X), table, *about)
     columns = {COST: paid, LOSS: lost} if table.rule.by_cost else {COST: paid}
     sizes = {"stages": stages.astype(np.float64)}
-    stage_of = X[:, : len(charges.of_feature)]
-    least, most = _charged(charges, stage_of == 0), _charged(charges, stage_of >= 0)
-    least = (least + charges.of_stage) * (held.unknown is None)  # who stops at once pays nothing
-    limits = {COST: (least, most + charges.of_stage * stages)}
+    limits = _limits(X, held, charges, stages)
     return Answers(records, codes, columns, sizes, failed=failed, alike=alike, limits=limits)
+
+
+def counts_of(
+    X: Array,
+    table: scoring.Held,
+    held: HeldOutRecords,
+    charges: scoring.Charges,
+    sets: BoolArray,
+) -> Counts:
+    """Count what partitions answer to the records of sets (b, records), and what these pay.
+
+    The other arguments are those of :func:`answers_of`. The records are counted as scoring counts
+    them, 64 at a time.
+    """
+    outcomes = np.empty((held.classes, 3, len(X), len(sets)), dtype=np.int64)
+    paid = np.empty((2, len(X), len(sets)), dtype=np.int64)
+    for b, (mask, everyone) in enumerate(zip(sets, frozen(pack(sets)), strict=True)):
+        some = held._replace(everyone=everyone, negatives=frozen(everyone & held.negatives))
+        counts, answered, right = counted(X, table, some, charges)
+        present = np.bincount(held.labels[mask], minlength=held.classes)
+        outcomes[..., b] = np.stack([right, answered - right, present - answered]).transpose(
+            2, 0, 1
+        )
+        paid[..., b] = counts[:, [scoring.COST, scoring.LOSS]].T
+    stages, failed = counts[:, scoring.STAGES], counts[:, scoring.FAILED] == 1
+    sizes, limits = {"stages": stages.astype(np.float64)}, _limits(X, held, charges, stages)
+    return Counts(outcomes, {COST: paid[0], LOSS: paid[1]}, sizes, failed, limits)
 
 
 def _names(held: HeldOutRecords) -> tuple[int, Array, tuple[int, ...]]:
@@ -107,6 +132,16 @@ def _names(held: HeldOutRecords) -> tuple[int, Array, tuple[int, ...]]:
     called = [np.full_like(classes, positive)] * 2 if positive >= 0 else []
     alike = tuple(others.tolist()) if held.classes > 2 else ()
     return 1, np.stack([*by_right, *called], axis=1), alike
+
+
+def _limits(
+    X: Array, held: HeldOutRecords, charges: scoring.Charges, stages: IntArray
+) -> dict[str, tuple[IntArray, IntArray]]:
+    """Return the least and the most that a record can pay, (n,) each, by the name of the cost."""
+    stage_of = X[:, : len(charges.of_feature)]
+    least, most = _charged(charges, stage_of == 0), _charged(charges, stage_of >= 0)
+    least = (least + charges.of_stage) * (held.unknown is None)  # who stops at once pays nothing
+    return {COST: (least, most + charges.of_stage * stages)}
 
 
 def _charged(charges: scoring.Charges, acquired: BoolArray) -> IntArray:

@@ -11,7 +11,7 @@ sub-classifiers, kept as bits per record. Scoring a candidate then takes a few o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Real
@@ -41,12 +41,12 @@ from algorithms.multistage.metrics import (
     measure,
     measures_of,
 )
-from algorithms.multistage.outcomes import answers_of, parts_of
+from algorithms.multistage.outcomes import answers_of, counts_of, parts_of
 from algorithms.multistage.records import FeatureCosts, Source, StageData
 from algorithms.multistage.refits import AllRecords
 from algorithms.multistage.stage_classifiers import Recipe
 from framework.answering import AnsweringProblem, CertifiedCosts, alternative_of
-from framework.answers import AnswerOutcomes, Answers, Measure, Part, Records
+from framework.answers import AnswerOutcomes, Answers, Counts, Measure, Part, Records
 from framework.arrays import (
     Array,
     BoolArray,
@@ -206,6 +206,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         k = len(self.classes)
         about = k, data.positive, self.cost_scale, self.error_costs
         self.measures = each_once(measures_of(of_family, *about), rates)
+        # whether no measure asks which of several other classes a wrong answer names
+        self._countable = k == 2 or (data.positive < 0 and not rates)
         self._answered = parts_of(data, self.classes, self.counts, subgroups)
         answers = [  # everything on which the answers of a sub-classifier depend
             COMPONENTS_FORMAT,
@@ -451,6 +453,17 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         items = np.ascontiguousarray(X[:, : self.space.n])
         return self._all_records.refits(X, items, self._outcomes_of)
 
+    def outcomes(self, X: Array) -> AnswerOutcomes | None:
+        records = self.records()
+        assert records is not None
+
+        def table(X: Array) -> scoring.Held:
+            self._build_missing(X)
+            return self.sub_classifiers.table.held
+
+        counts = self._counts(table, self._records[0], records)
+        return AnswerOutcomes(self.measures, self.answers, X, records, counts)
+
     def _outcomes_of(
         self, X: Array, classifiers: SubClassifiers, held: HeldOutRecords
     ) -> RecordOutcomes:
@@ -459,9 +472,21 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         assert records is not None
         first = replace(records.take(np.arange(len(held.labels))), units=None, refitted=False)
         table, charges = classifiers.table.held, self.charges
+        counts = self._counts(lambda X: table, held, first)
         return AnswerOutcomes(
-            self.measures, lambda X: answers_of(X, table, held, charges, first), X, first
+            self.measures, lambda X: answers_of(X, table, held, charges, first), X, first, counts
         )
+
+    def _counts(
+        self, table: Callable[[Array], scoring.Held], held: HeldOutRecords, records: Records
+    ) -> Callable[[Array, BoolArray], Counts] | None:
+        """Return how genomes are counted on sets of records; None where answers must be read.
+
+        ``table`` returns the table that has the classifiers of genomes.
+        """
+        if not self._countable or records.weights is not None or records.subgroup_names:
+            return None
+        return lambda X, sets: counts_of(self.space.checked(X), table(X), held, self.charges, sets)
 
     def paid_for(self, codes: Array, records: Records) -> Mapping[str, Array]:
         if self.decision is None:

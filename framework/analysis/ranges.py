@@ -77,7 +77,8 @@ def spreads(
         for name in outcomes.names
         if name in metrics and name in resampled
     }
-    shares = outcomes.shares(np.ones((outcomes.records, 1), dtype=np.float32), positions)
+    all_records = np.zeros(outcomes.records, dtype=np.int64), np.ones((1, 1), dtype=bool)
+    shares = outcomes.figures_of_folds(*all_records, (), positions)[1]
     ends = outcomes.ends(positions)
     changed = {} if refits is None else changes(refits, variances)
     luck = 0.0 if changed else gain_share(outcomes.refitted)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from framework.arrays import Array, FloatArray
+from framework.arrays import BoolArray, FloatArray, IntArray
 from framework.outcomes import RecordOutcomes, Refits
 
 
@@ -57,15 +57,10 @@ def changes(refits: Refits, variances: Mapping[str, FloatArray]) -> dict[str, Ch
     """
     fold_of, folds = refits.fold_of, int(refits.fold_of.max()) + 1
     pairs = list(combinations(range(folds), 2))
-    held_out = fold_of == np.arange(folds)[:, None]
-    columns = [  # sets of records: all, each fold, all but each fold, all but each pair of folds
-        np.ones((1, len(fold_of))),
-        held_out,
-        ~held_out,
-        *(~held_out[[i]] & ~held_out[[j]] for i, j in pairs),
-    ]
-    weights = np.concatenate(columns).T.astype(np.float32)
-    models = [_figures(model, weights, variances) for model in refits.models]
+    each, every = np.eye(folds, dtype=bool), np.ones((folds, 1), dtype=bool)
+    # sets of records: all, each fold, all but each fold, all but each pair of folds
+    unions = np.column_stack([every, each, ~each, *(~each[i] & ~each[j] for i, j in pairs)])
+    models = [_figures(model, fold_of, unions, variances) for model in refits.models]
     by_metric = {}
     for name, variance in variances.items():
         figures = np.stack([model[name] for model in models])  # models, solutions, columns
@@ -91,10 +86,10 @@ def changes(refits: Refits, variances: Mapping[str, FloatArray]) -> dict[str, Ch
 
 
 def _figures(
-    model: RecordOutcomes, weights: Array, names: Mapping[str, FloatArray]
+    model: RecordOutcomes, fold_of: IntArray, unions: BoolArray, names: Mapping[str, FloatArray]
 ) -> dict[str, FloatArray]:
     """Return metrics, (n, b) each; NaN where a metric is taken over no record."""
-    values, about = model.figures(weights, slice(None), names)
+    values, about = model.figures_of_folds(fold_of, unions, names)
     return {
         name: np.where(about[name] > 0, values[name], np.nan) if name in about else values[name]
         for name in names

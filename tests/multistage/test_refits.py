@@ -9,6 +9,7 @@ import pytest
 from algorithms.multistage.estimator import ParetoMultiStage
 from framework.data.datasets import load_table
 from framework.data.splits import measure_folds, split_records
+from framework.outcomes import RecordOutcomes
 from tests.multistage.data import config_of, genomes, problem_of
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -59,6 +60,38 @@ def test_folds_answer_their_own_records_as_measured_and_models_all_as_exported(t
         assert least <= answers["cost"].min() + 1e-9
         assert answers["cost"].max() <= most + 1e-9
         assert n * whole.shares(everyone)["accuracy"][i, 0] == pytest.approx(answered.sum())
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"rates": ["precision:high", "matthews"], "dataset": {"positive": "high"}},
+        {"missing": "inconclusive", "dataset": {"positive": "low"}},
+        {
+            "decision": {"errors": {"high": 9}, "no_answer": 3, "thresholds": [1, 2]},
+            "threshold": None,
+        },
+        {"threshold": None, "max_stages": 2},
+    ],
+    ids=["plain", "rates", "stopping", "costs", "thresholds"],
+)
+def test_folds_are_counted_as_their_answers_are(table_file, tmp_path, classes, more):
+    frame, path = pd.read_csv(table_file), tmp_path / "table.csv"
+    frame["label"] = frame["label"].replace({"middle": "low"} if classes == 2 else {})
+    frame.to_csv(path, index=False)
+    dataset = {"path": str(path), "target": "label", **more.get("dataset", {})}
+    problem = problem_of(path, measure=FOLDS, **{**more, "dataset": dataset})
+    refits = problem.refits(genomes(problem, 20))
+    unions = np.random.default_rng(0).random((4, 9)) < 0.5
+    for model in refits.models:
+        counted = model.figures_of_folds(refits.fold_of, unions, model.names)
+        by_hand = RecordOutcomes.figures_of_folds(model, refits.fold_of, unions, model.names)
+        for kind, wanted in zip(counted, by_hand, strict=True):
+            assert list(kind) == list(wanted)
+            for name, column in kind.items():
+                assert np.array_equal(column, wanted[name], equal_nan=True), name
 
 
 @pytest.mark.parametrize("rated", [False, True])

@@ -124,7 +124,8 @@ def test_classes_are_counted_where_their_records_leave(seed, n, records, classes
     X, probabilities, labels = made_up(seed, n, records, classes, removal)
     thresholds = np.linspace(0.9, 0.6, classes)
     table = table_of(probabilities, labels, thresholds, n, -1)
-    answered, right = kernels.class_counts(X, table.held, 0, labels, classes, None)
+    everyone = frozen(pack(np.ones(records, dtype=bool)))
+    answered, right = kernels.class_counts(X, table.held, 0, everyone, labels, classes, None)
     present = np.bincount(labels, minlength=classes)
     found = metrics.by_class(answered, right, present)
     for i, x in enumerate(X.tolist()):

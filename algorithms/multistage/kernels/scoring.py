@@ -315,13 +315,19 @@ def score(
 
 @njit
 def class_counts(
-    X: Array, held: Held, first_word: int, labels: IntArray, classes: int, unknown: WordArray | None
+    X: Array,
+    held: Held,
+    first_word: int,
+    everyone: WordArray,
+    labels: IntArray,
+    classes: int,
+    unknown: WordArray | None,
 ) -> tuple[IntArray, IntArray]:
     """Send every record through the stages and count the answers by the record's true class.
 
     Parameters
     ----------
-    X, held, first_word, unknown
+    X, held, first_word, everyone, unknown
         See :func:`score`; a component that failed answers no record.
     labels : numpy.ndarray of int64, shape (records,)
     classes : int
@@ -337,7 +343,7 @@ def class_counts(
     """
     slots, keys, bits, _, rule = held
     n, d = len(X), X.shape[1] if rule.items < 0 else rule.items
-    words = (len(labels) + 63) // 64
+    words = len(everyone)
     answered = np.zeros((n, classes), dtype=np.int64)
     right = np.zeros((n, classes), dtype=np.int64)
     prefix = np.empty((d, keys.shape[1]), dtype=np.uint64)
@@ -345,7 +351,7 @@ def class_counts(
     for r in range(n):
         stages = _stages(X[r, :d])
         _prefix_keys(X[r, :d], stages, prefix[:stages])
-        waiting[:] = ~np.uint64(0)
+        copy(everyone, waiting)
         for s in range(stages):
             if unknown is not None:
                 _stop(X[r, :d], s, unknown, waiting)
