@@ -265,13 +265,18 @@ def _dominated(points: FloatArray, sizes: IntArray, losses: FloatArray) -> BoolA
     m, n, resamples = losses.shape
     dominated = np.zeros((n, resamples), dtype=np.bool_)
     for b in range(resamples):
-        for i in range(n):
+        front = np.empty((m, sizes[b]))
+        for k in range(m):
             for j in range(sizes[b]):
-                worse, as_good = False, True
-                for k in range(m):
-                    as_good &= points[b, j, k] <= losses[k, i, b]
-                    worse |= points[b, j, k] < losses[k, i, b]
-                if as_good and worse:
-                    dominated[i, b] = True
-                    break
+                front[k, j] = points[b, j, k]
+        as_good, better = np.empty((2, sizes[b]), dtype=np.bool_)
+        for i in range(n):
+            as_good[:], better[:] = True, False
+            for k in range(m):  # members are innermost so that the compiler vectorises the loop
+                column, ours = front[k], losses[k, i, b]
+                for j in range(len(column)):
+                    as_good[j] &= column[j] <= ours
+                    better[j] |= column[j] < ours
+            for j in range(len(better)):
+                dominated[i, b] |= as_good[j] & better[j]
     return dominated
