@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from algorithms.multistage.estimator import ParetoMultiStage
+from framework.answers import AnswerOutcomes
 from framework.data.datasets import load_table
 from framework.data.splits import measure_folds, split_records
 from framework.outcomes import RecordOutcomes
@@ -73,7 +74,7 @@ def test_folds_answer_their_own_records_as_measured_and_models_all_as_exported(t
             "decision": {"errors": {"high": 9}, "no_answer": 3, "thresholds": [1, 2]},
             "threshold": None,
         },
-        {"threshold": None, "max_stages": 2},
+        {"threshold": None, "max_stages": 2, "measure": {**FOLDS, "repeats": 2}},
     ],
     ids=["plain", "rates", "stopping", "costs", "thresholds"],
 )
@@ -82,13 +83,17 @@ def test_folds_are_counted_as_their_answers_are(table_file, tmp_path, classes, m
     frame["label"] = frame["label"].replace({"middle": "low"} if classes == 2 else {})
     frame.to_csv(path, index=False)
     dataset = {"path": str(path), "target": "label", **more.get("dataset", {})}
-    problem = problem_of(path, measure=FOLDS, **{**more, "dataset": dataset})
-    refits = problem.refits(genomes(problem, 20))
-    unions = np.random.default_rng(0).random((4, 9)) < 0.5
-    for model in refits.models:
-        counted = model.figures_of_folds(refits.fold_of, unions, model.names)
-        by_hand = RecordOutcomes.figures_of_folds(model, refits.fold_of, unions, model.names)
-        for kind, wanted in zip(counted, by_hand, strict=True):
+    problem = problem_of(path, **{"measure": FOLDS, **more, "dataset": dataset})
+    X, unions = genomes(problem, 20), np.random.default_rng(0).random((4, 9)) < 0.5
+    refits, searched = problem.refits(X), problem.outcomes(X)
+    every_fold = np.resize(refits.fold_of, searched.records)
+    for model in [*refits.models, searched]:
+        folds = refits.fold_of if model is not searched else every_fold
+        counted = model.figures_of_folds(folds, unions, model.names)
+        by_hand = RecordOutcomes.figures_of_folds(model, folds, unions, model.names)
+        of_answers = AnswerOutcomes.of(problem.measures, model.answers())
+        ends, ends_by_hand = model.ends(), of_answers.ends()
+        for kind, wanted in zip([*counted, ends], [*by_hand, ends_by_hand], strict=True):
             assert list(kind) == list(wanted)
             for name, column in kind.items():
                 assert np.array_equal(column, wanted[name], equal_nan=True), name
