@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba.core.types.misc import unliteral
 from numba.np.random.random_methods import random_interval
 
 from framework.arrays import IntArray
@@ -22,10 +24,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _compiled(function: F, **options: Any) -> F:
     """Return a function that is compiled on its first call, without Numba's wrapper for C."""
     kernel = numba.njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
+    kernel.get_call_template = partial(_call_of_any_value, kernel.get_call_template)
     if getattr(sys.modules.get(function.__module__), "__file__", None):
         kernel._cache = KernelCache(function)
     compiled: F = kernel
     return compiled
+
+
+def _call_of_any_value(
+    template: Callable[..., Any], args: Sequence[Any], kws: Mapping[str, Any]
+) -> Any:
+    """Return how a kernel is called by another: with a plain 0 as with any other whole number.
+
+    Numba would compile it another time for each number that is written in a call.
+    """
+    return template(tuple(map(unliteral, args)), {k: unliteral(of) for k, of in kws.items()})
 
 
 def njit(function: F) -> F:

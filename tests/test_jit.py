@@ -12,7 +12,7 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 from framework.arrays import frozen
-from framework.jit import permutation
+from framework.jit import njit, permutation
 from framework.machine_code import SHIPPED
 from framework.run.evaluator import evaluate_candidates
 from framework.testing.problems import worker_copy
@@ -20,6 +20,17 @@ from tests.command import run_program
 from tests.conftest import PROBLEMS
 
 ROOT = Path(__file__).parents[1]
+
+
+@njit
+def _following(number, steps=1):
+    return number + steps
+
+
+@njit
+def _calls(number):
+    return _following(number) + _following(0) + _following(1) + _following(steps=2, number=0)
+
 
 _KERNEL = """
 from framework.jit import njit
@@ -164,3 +175,10 @@ def test_a_worker_runs_the_machine_code_of_its_driver(kind):
     before = signatures()
     evaluate_candidates(copy, 0, ids, X)
     assert signatures() == before
+
+
+def test_a_kernel_is_compiled_once_for_all_numbers_that_are_written_in_calls():
+    assert _calls(5) == 6 + 1 + 2 + 2
+    types = [tuple(map(str, signature)) for signature in _following.signatures]
+    assert len(types) == 2  # with the default, and without
+    assert not any("Literal" in name for of in types for name in of)

@@ -131,7 +131,8 @@ def least_deep(losses: FloatArray, positions: IntArray, span: FloatArray, most: 
     candidates = np.arange(losses.shape[1])
     if len(candidates) <= most:
         return Pool(candidates, whole=True)
-    depth = depths(losses[..., np.newaxis], losses[:, landmarks(positions), np.newaxis], span)[:, 0]
+    members = np.ascontiguousarray(losses[:, landmarks(positions)])  # as those of resamples are
+    depth = depths(losses[..., np.newaxis], members[..., np.newaxis], span)[:, 0]
     depth[positions] = -1.0
     return nearest_of(candidates, depth, most)
 

@@ -29,7 +29,6 @@ from algorithms.multistage.kernels.binary import LARGE, binary_newton, binary_pr
 from algorithms.multistage.kernels.decisions import BY_CONFIDENCE, RiskRule, decide, decide_by_risk
 from algorithms.multistage.kernels.softmax import softmax, softmax_newton
 from algorithms.multistage.kernels.starts import Start, expected_start
-from algorithms.multistage.kernels.sums import FIRST
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, frozen
 from framework.jit import njit
 
@@ -73,7 +72,7 @@ def _several(basis: FloatArray) -> FloatArray | None:
 @njit
 def _probabilities(S: Array, rows: Array, theta: Array, basis: Array | None, P: Array) -> None:
     if basis is None:
-        binary_probabilities(S, rows, theta[0], P, FIRST)
+        binary_probabilities(S, rows, theta[0], P, 0)
     else:
         softmax(S, rows, theta, basis, P)
 

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from algorithms.multistage.kernels import newton
-from algorithms.multistage.kernels.sums import FIRST, combine, dot, dots, exponential, factor
+from algorithms.multistage.kernels.sums import combine, dot, dots, exponential, factor
 from framework.arrays import Array
 from framework.jit import copy, njit
 
@@ -29,7 +29,7 @@ def softmax(S: Array, rows: Array, theta: Array, basis: Array, P: Array) -> None
     P[:] = 0.0
     z, top, power = np.empty(n), np.empty(n), np.empty(n)
     for j in range(free):
-        combine(S, rows, theta[j], z, FIRST)
+        combine(S, rows, theta[j], z, 0)
         for c in range(k):
             w = basis[c, j]
             if w != 0.0:
@@ -95,7 +95,7 @@ def _gradient(
         for i in range(n):
             r[i] *= weights[i]
         piece = g[j * d : (j + 1) * d]
-        dots(r, S, rows, d, piece, FIRST)
+        dots(r, S, rows, d, piece, 0)
         for a in range(d):
             value = C * piece[a]
             if a < d - 1:
@@ -160,7 +160,7 @@ def _hessian(
                     column = S[rows[a]]
                     for i in range(len(m)):
                         t[i] = m[i] * column[i]
-                    dots(t, S, rows, a + 1, row, FIRST)
+                    dots(t, S, rows, a + 1, row, 0)
                 for b in range(a + 1):
                     H[p * d + a, q * d + b] = C * row[b]
                     H[p * d + b, q * d + a] = C * row[b]

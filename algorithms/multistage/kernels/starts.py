@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.multistage.kernels.sums import FIRST, dot, dots, factor, solve
+from algorithms.multistage.kernels.sums import dot, dots, factor, solve
 from framework.arrays import FloatArray, IntArray
 from framework.jit import njit
 
@@ -37,7 +37,7 @@ def mean_products(S: FloatArray, weights: FloatArray) -> FloatArray:
     """
     products, rows, shares = np.empty((len(S), len(S))), np.arange(len(S)), weights / weights.sum()
     for row, column in zip(products, S, strict=True):
-        dots(shares * column, S, rows, len(S), row, FIRST)
+        dots(shares * column, S, rows, len(S), row, 0)
     return products
 
 

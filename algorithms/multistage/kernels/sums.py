@@ -7,15 +7,11 @@ side so that each pass over memory serves more than one. The order of a sum is l
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from framework.arrays import Array
 from framework.jit import njit, njit_sum
-
-FIRST: Any = np.int64(0)
-"""Where sums over all records start; for a plain 0 they would be compiled another time."""
 
 _ROUNDER = 1.5 * 2.0**52
 """Added to a number, it rounds that to a whole number, which is then in the lowest bits."""
