@@ -21,7 +21,7 @@ _LONGEST_ANSWER = 600.0  # seconds until an answer has arrived
 _PACKINGS = ("identity", "gzip", "x-gzip", "deflate", "")
 
 
-def guard_mlflow(check: Callable[[str, str], None]) -> None:
+def guard_mlflow(check: Callable[[str, str], None], server: str | None = None) -> None:
     """Limit what MLflow does in this process.
 
     Parameters
@@ -29,13 +29,15 @@ def guard_mlflow(check: Callable[[str, str], None]) -> None:
     check : callable
         Takes the address of a store of files and that of the tracking server that named it; raises
         an :class:`~framework.errors.InputError` if nothing may be sent there.
+    server : str, optional
+        In a process that serves a store, its address: then all stores of files are checked.
     """
-    _guard_artifacts(check)
+    _guard_artifacts(check, server)
     _guard_credentials()
     _guard_answers()
 
 
-def _guard_artifacts(check: Callable[[str, str], None]) -> None:
+def _guard_artifacts(check: Callable[[str, str], None], server: str | None) -> None:
     """Make MLflow call ``check`` before it opens a store of files that a server named."""
     from mlflow.store.artifact import artifact_repository_registry as places
 
@@ -47,8 +49,9 @@ def _guard_artifacts(check: Callable[[str, str], None]) -> None:
     def open_checked(
         artifact_uri: str, tracking_uri: str | None = None, registry_uri: str | None = None
     ) -> Any:
-        if tracking_uri is not None:  # a server named the store; otherwise the user did
-            check(artifact_uri, tracking_uri)
+        asked = tracking_uri or server
+        if asked is not None:  # a server named the store; otherwise the user did
+            check(artifact_uri, asked)
         return open_place(artifact_uri, tracking_uri, registry_uri)
 
     registry.get_artifact_repository = open_checked

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pandas as pd
 import pytest
 
 from framework.errors import InputError
 from framework.models.store import load_model
+from tests.command import free_port
 from tests.trust.forging import node_of, plain_node, seal, tuple_node, with_attribute
+from tests.trust.test_planted_modules import serving
 from tests.trust.test_received import said
 from tracking.mlflow_log import deploy
+from tracking.mlflow_log.store import connect
 
 TOUCH = "open('forged', 'w').close()\n"
 
@@ -83,3 +89,37 @@ def test_a_flipped_bit_is_noticed_through_mlflow_too(sent):
     stored.write_bytes(content)
     with pytest.raises(InputError, match=r"stage_1\.skops: was changed since"):
         mlflow.pyfunc.load_model(str(sent))
+
+
+@pytest.mark.slow
+def test_pages_show_no_files_but_those_beside_the_store(tmp_path):
+    """A store that someone sent says where the files of its runs lie."""
+    home, sent = tmp_path / "home", tmp_path / "sent"
+    home.mkdir()
+    (home / "id_rsa").write_text("a key\n")
+    (sent / "mlruns").mkdir(parents=True)
+    (sent / "mlruns" / "led").symlink_to(home)
+    (sent / "mlartifacts").symlink_to(home)
+    client = connect(f"sqlite:///{sent}/mlflow.db")
+    places = {
+        "own": (sent / "mlruns" / "own").as_uri(),
+        "elsewhere": home.as_uri(),
+        "led": (sent / "mlruns" / "led").as_uri(),
+        "served": "mlflow-artifacts:/",
+    }
+    runs = {}
+    for name, place in places.items():
+        runs[name] = client.create_run(client.create_experiment(name, place)).info.run_id
+        folder = (sent / "mlruns" / "own" if name == "own" else home) / runs[name] / "artifacts"
+        folder.mkdir(parents=True)
+        (folder / "note.txt").write_text(name)
+    with serving(sent, ["ui", "--port", free_port()], "/") as address:
+        for name, run in runs.items():
+            for page in ("get-artifact?run_uuid=", "ajax-api/2.0/mlflow/artifacts/list?run_id="):
+                try:
+                    with urlopen(f"{address}/{page}{run}&path=note.txt", timeout=30) as answer:
+                        shown = answer.read().decode()
+                except HTTPError as refused:
+                    shown = json.loads(refused.read())["message"]
+                said_so = "expected a place for files that is the server's own" in shown
+                assert said_so == (name != "own"), (name, page, shown)

@@ -18,7 +18,7 @@ from framework.extras import needed
 from framework.files import check_database
 from framework.machine import child_environment
 from framework.security import expanded, public_uri, without_password
-from tracking.mlflow_log import store
+from tracking.mlflow_log import pages, store
 
 _PAGE = "#/experiments?workflowType=machine_learning"  # the default is the page of language models
 _UI_START = 180.0  # seconds that MLflow's server may take to answer
@@ -42,7 +42,7 @@ def serve(uri: str, host: str, port: int) -> int:
     command = [
         sys.executable,
         "-m",
-        "mlflow",
+        pages.__name__,
         "ui",
         "--host",
         host,
@@ -95,7 +95,7 @@ def _environment(uri: str) -> dict[str, str]:
         check_database(file.resolve())
     root = store.artifact_root(uri)
     chosen = {
-        "MLFLOW_BACKEND_STORE_URI": expanded(uri),
+        pages.STORE: expanded(uri),
         "PYTHONWARNINGS": "ignore",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
