@@ -120,7 +120,7 @@ def _tracked_as_asked(grid: Grid, args: argparse.Namespace) -> Grid:
 def _directory(grid: Grid, out: str | None) -> Iterator[RunDir]:
     """Yield a new directory, or the existing one of an experiment to resume."""
     if out is not None and RunDir(out).experiment_file.is_file():
-        yield RunDir(out)
+        yield RunDir.existing(out)
         return
     with new_run(grid.base, out, experiment_file=grid.dump()) as made:
         yield made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -116,7 +117,7 @@ def _listed(templates: Iterable[str], *, everything: bool) -> Result:
 
 def _write(contents: Mapping[str, bytes], folder: Path) -> None:
     """Write the files of a template, or none if one of them exists."""
-    present = sorted(name for name in contents if (folder / name).exists())
+    present = sorted(name for name in contents if os.path.lexists(folder / name))
     if present:
         raise InputError(
             f"--out {folder}: expected a folder without {present[0]}, found one with it; choose "

@@ -13,6 +13,7 @@ from framework.errors import InputError, ParetolabError
 from framework.experiment.config import RunConfig
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
+from framework.security import check_no_links
 
 _MOST_COLUMNS = 3  # objectives of the recommended solution
 
@@ -141,6 +142,7 @@ def _fields(run_dir: RunDir) -> dict[str, Any]:
     """Return the fields of a run for ``--json``; the state of an unreadable one is damaged."""
     place: dict[str, Any] = {"run": run_dir.path.name, "directory": run_dir.path}
     try:
+        check_no_links(run_dir.path, "a run")
         config, summary = run_dir.config(), run_dir.summary()
     except ParetolabError:
         return place | {"state": "damaged"}

@@ -75,7 +75,7 @@ def compare(
         twice on a problem, or a reference is given for several problems.
     """
     if len(directories) == 1 and RunDir(directories[0]).experiment_file.is_file():
-        run_dir = RunDir(directories[0])
+        run_dir = RunDir.existing(directories[0])
         grid = load_grid(run_dir.experiment_file)
         changes: dict[str, Any] = {"judge": judge, "records": records, "blocks": blocks}
         changes |= {"indicators": None if indicators is None else list(indicators)}
@@ -355,9 +355,15 @@ def write_results(comparison: Comparison, out: Path) -> list[Path]:
     Raises
     ------
     InputError
-        The directory cannot be written.
+        The directory cannot be written, or links in it lead elsewhere.
     """
     place = out / "tables"
+    for folder in (place, out / "plots"):
+        if folder.is_symlink():
+            raise InputError(
+                f"--out {out}: expected folders of its own in it, found a link to "
+                f"{folder.readlink()} called {folder.name}; choose another"
+            )
     pages = [registry.load("pages", name)(comparison) for name in comparison.wanted_pages]
     comparison = replace(comparison, pages=pages)
     by_name = tables(comparison)

@@ -28,7 +28,7 @@ from framework.files import LOCK, new_directory, remove_directory, write_whole
 from framework.problem import Deployable, Problem
 from framework.run.display import Display
 from framework.run.driver import Callback
-from framework.security import forget, keep
+from framework.security import check_no_links, forget, keep
 
 _LENGTHS = frozenset({"generations", "evaluations", "seconds"})
 _BOUNDS = (*sorted(_LENGTHS), "patience")
@@ -132,6 +132,7 @@ def _begun_in(path: Path, files: Mapping[str, str]) -> Iterator[RunDir]:
     """Begin a run in a directory that exists, and will not be removed."""
     if not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, "Permission denied")
+    check_no_links(path, "a run", written=True)
     run_dir = RunDir(path)
     with run_dir.owned():
         if run_dir.config_file.exists():

@@ -334,6 +334,46 @@ def test_links_of_a_directory_lead_nowhere(name, made, watched):
         watched.refuse("found a link to", "predict", place / "model", place / "front.csv")
 
 
+def test_links_of_an_experiment_lead_nowhere(made, watched):
+    place, file = watched.folder() / "experiment", watched.folder() / "config.yaml"
+    file.write_text(yaml.safe_dump(CONFIGURATIONS["experiment"][0]))
+    shutil.copytree(made["experiment"], place)
+    cell = next(path for path in place.glob("cells/*/*/*") if path.is_dir())
+    shutil.rmtree(cell)
+    cell.symlink_to(watched.base / "home")
+    for words in (
+        ["compare", place, "--out", place / "compared"],
+        ["experiment", file, "--out", place, "--quiet", "--workers", "serial"],
+    ):
+        watched.refuse("found a link to", *words)
+
+
+def test_a_list_of_runs_follows_no_links(made, watched):
+    folder = watched.folder()
+    shutil.copytree(made["run"], folder / "run")
+    (folder / "run" / "front.csv").unlink()
+    (folder / "run" / "front.csv").symlink_to(watched.base / "home" / "secret.csv")
+    said = watched.call("runs", folder)
+    check(said, folder)
+    assert (said.code, "damaged" in said.out) == (0, True), said
+
+
+def test_folders_in_which_commands_write_are_no_links(made, watched):
+    folder, elsewhere = watched.folder(), watched.base / "elsewhere"
+    (folder / "config.yaml").write_text(yaml.safe_dump(RUN))
+    for name in ("plots", "tables"):
+        (folder / name / "out").mkdir(parents=True)
+        (folder / name / "out" / name).symlink_to(elsewhere)
+        compare = ["compare", made["run"], "--out", folder / name / "out"]
+        watched.refuse("found a link to", *compare)
+    run = ["run", folder / "config.yaml", *SHORT, "--out", folder / "plots" / "out"]
+    watched.refuse("found a link to", *run)
+    (folder / "begun").mkdir()
+    (folder / "begun" / "cascade.yaml").symlink_to(elsewhere / "new.yaml")  # there is none
+    watched.refuse("nothing of yours", "init", "cascade", "--out", folder / "begun")
+    assert not (elsewhere / "new.yaml").exists()
+
+
 @pytest.mark.parametrize("name", ["course.jsonl", ".lock", "front.csv", "choice.json.part"])
 def test_other_names_of_files_elsewhere_are_not_written(name, made, watched):
     """The watch sees no effect in them: they lie in the folder."""
