@@ -27,6 +27,7 @@ from framework.data.columns import (
 )
 from framework.errors import CellsError, InputError
 from framework.registry import nearest, require_columns
+from framework.security import TABLE_CELLS
 
 _DAY = 86_400.0  # seconds
 _YEAR = 365.2425  # days
@@ -267,7 +268,10 @@ class Encoder:
     @property
     def width(self) -> int:
         """Number of encoded columns."""
-        return sum(feature.width for feature in self.features)
+        return self._width(range(len(self.features)))
+
+    def _width(self, positions: Iterable[int]) -> int:
+        return sum(self.features[i].width for i in positions)
 
     @property
     def spans(self) -> tuple[IntArray, ...]:
@@ -346,9 +350,17 @@ class Encoder:
         Raises
         ------
         InputError
-            A column is missing, or a numeric feature holds text or infinite values.
+            A column is missing, a numeric feature holds text or infinite values, or the categories
+            make more columns than fit in memory.
         """
         positions = [self.position(feature) for feature in features]
+        rows, width = len(data if records is None else records), self._width(positions)
+        if rows * width > TABLE_CELLS:
+            raise InputError(
+                f"expected at most {TABLE_CELLS:,} values where each category is a column, found "
+                f"{rows:,} records of {width:,} columns; set a lower max_categories, or drop "
+                "features with many categories"
+            )
         numbers = self._transform_numbers(data, positions, records)
         if numbers is not None:
             return numbers
@@ -359,7 +371,7 @@ class Encoder:
         ]
         if blocks:
             return np.hstack(blocks)
-        return np.empty((len(data) if records is None else len(records), 0))
+        return np.empty((rows, 0))
 
     def missing(
         self,

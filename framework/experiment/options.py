@@ -25,6 +25,7 @@ from framework.algorithm import Algorithm, fitting, name_of
 from framework.errors import InputError, Unfit
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.security import TABLE_CELLS
 from framework.settings import Section, describe
 
 AS_WRITTEN = "as_written"
@@ -151,9 +152,17 @@ class AlgorithmOptions(Options):
         Raises
         ------
         InputError
-            It cannot search the problem; the message names searches that can.
+            It cannot search the problem; the message names searches that can. Or it asks for so
+            many candidates at a time that their genes do not fit in memory.
         """
         search: type[Algorithm] = self.registered_class
+        sizes = {key: getattr(self, key, None) or 0 for key in ("population", "batch")}
+        for key, size in sizes.items():
+            if size * problem.space.d > TABLE_CELLS:
+                raise InputError(
+                    f"algorithm.{key}: expected at most {TABLE_CELLS // problem.space.d:,} for "
+                    f"{problem.space.d:,} genes each, found {size:,}"
+                )
         try:
             return search(problem, roles, seed=seed, **self.as_arguments())
         except Unfit as error:

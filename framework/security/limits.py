@@ -43,6 +43,7 @@ SIZES = {
     "batch": 10**6,
     "classes": 10**4,
     "clusters_per_class": 10**4,
+    "d": 10**6,
     "features": 10**5,
     "folds": 10**3,
     "hidden_layer_sizes": 10**5,

@@ -162,3 +162,15 @@ def test_numbers_all_at_once_are_those_one_by_one(values, order):
         encoder.transform_features(frame, order, records),
         encoder.transform_features(slow, order, records),
     )
+
+
+def test_categories_that_make_too_many_columns_are_refused():
+    """A file of two megabytes would take ninety gigabytes."""
+    words = pd.DataFrame({"word": [f"w{i}" for i in range(100_000)], "same": "x"})
+    encoder = Encoder.fit(words, max_categories=10**6)
+    sentence = "at most 500,000,000 values .*, found 100,000 records of 100,001 columns; set a"
+    with pytest.raises(InputError, match=sentence):
+        encoder.transform(words)
+    few = np.array([0, 99_999])
+    assert encoder.transform_features(words, ["word"], few).sum() == 2
+    assert encoder.transform_features(words, ["same"]).shape == (100_000, 1)

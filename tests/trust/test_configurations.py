@@ -12,6 +12,7 @@ import yaml
 from framework.cli.main import main
 from framework.errors import InputError
 from framework.experiment.config import load_config, override
+from tests.command import POINT
 
 WHOLE = """
 name: quick
@@ -158,6 +159,25 @@ def test_check_refuses_and_says_what_is_allowed(changes, sentence, tmp_path, cap
     said = capsys.readouterr()
     assert sentence in said.err, said.err
     assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("d", "key", "sentence"),
+    [
+        (10**9, "population", "problem.d: expected at most 1,000,000, found 1,000,000,000"),
+        (10**5, "population", "algorithm.population: expected at most 5,000 for 100,000 genes"),
+        (10**5, "batch", "algorithm.batch: expected at most 5,000 for 100,000 genes"),
+    ],
+)
+def test_candidates_of_more_genes_than_fit_in_memory_are_refused(
+    d, key, sentence, tmp_path, capsys
+):
+    raw = {**POINT, "problem": {**POINT["problem"], "d": d}, "budget": {"generations": 1}}
+    kind = "random" if key == "batch" else "nsga2"
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump({**raw, "algorithm": {"kind": kind, key: 10**6}}))
+    assert main(["check", str(path)]) == 2
+    assert sentence in capsys.readouterr().err
 
 
 def test_what_is_within_the_limits_is_taken(tmp_path):
