@@ -17,6 +17,7 @@ from framework.security import (
     Received,
     forget,
     is_trusted,
+    line_text,
     listed,
     note_address,
     read_object,
@@ -114,9 +115,9 @@ def result_of(file: Received) -> Result:
     lines, effects = [], []
     for effect in file.distinct():
         key, text, granted = file.key_of(effect), text_of(effect), effect not in missing
-        may = "free" if file.is_free(effect) else "granted"
+        may, grant = "free" if file.is_free(effect) else "granted", line_text(effect.grant)
         lines.append(
-            ("effect", f"{key}: {text} ({may if granted else f'NOT granted: {effect.grant}'})")
+            ("effect", f"{line_text(key)}: {text} ({may if granted else f'NOT granted: {grant}'})")
         )
         effects.append({"key": key, "effect": text, "granted": granted})
     return Result().add(lines, effects=effects)

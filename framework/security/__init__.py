@@ -51,7 +51,7 @@ from framework.security.documents import (
     read_json,
     read_object,
 )
-from framework.security.escaping import csv_text_value, markdown_text, say, terminal_text
+from framework.security.escaping import csv_text_value, line_text, markdown_text, say, terminal_text
 from framework.security.grants import forget, is_trusted, listed
 from framework.security.limits import (
     CONFIG_BYTES,
@@ -150,6 +150,7 @@ __all__ = [
     "is_loopback",
     "is_trusted",
     "keep",
+    "line_text",
     "listed",
     "load_estimator",
     "mapped",

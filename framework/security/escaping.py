@@ -27,6 +27,11 @@ def terminal_text(text: str) -> str:
     )
 
 
+def line_text(text: str) -> str:
+    """Return a text for a terminal in one line, so that it cannot stand for further lines."""
+    return terminal_text(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def say(text: str, stream: TextIO | None = None) -> None:
     """Print a line that may contain names from strangers; by default on standard output."""
     print(terminal_text(text), file=sys.stdout if stream is None else stream, flush=True)

@@ -30,7 +30,7 @@ from framework.effects import KINDS, NOTED, Effect, note
 from framework.errors import InputError, command
 from framework.machine import cache_dir, child_environment, environment_restored
 from framework.security import grants
-from framework.security.escaping import terminal_text
+from framework.security.escaping import line_text
 from framework.security.uris import TRACKING, address_of, is_loopback, public_uri
 
 ALLOW_VARIABLE = "PARETOLAB_ALLOW"
@@ -68,7 +68,7 @@ _SENTENCES = {
 def text_of(effect: Effect) -> str:
     """Return an effect in words, as the verb of a sentence: ``connects to example.org``."""
     shown = effect.text if effect.kind == "cluster" else effect.target
-    return _SENTENCES[effect.kind].format(terminal_text(shown))
+    return _SENTENCES[effect.kind].format(line_text(shown))
 
 
 @dataclass
@@ -146,9 +146,9 @@ class Received:
     def refusal(self, effect: Effect) -> str:
         """Return the sentence that refuses an effect."""
         return (
-            f"{self.file}: {terminal_text(self.key_of(effect))}: {text_of(effect)}, which you have "
+            f"{self.file}: {line_text(self.key_of(effect))}: {text_of(effect)}, which you have "
             f"not granted; look at the file, then say {command('trust', self.file)} once, or add "
-            f"{effect.grant}"
+            f"{line_text(effect.grant)}"
         )
 
 

@@ -345,6 +345,20 @@ def test_names_stay_text():
     assert csv_text_value("yes") == "yes"
 
 
+def test_an_effect_is_one_line(tmp_path, capsys):
+    """Else a name could end its line as granted, and say what seem to be further effects."""
+    path = "/etc/hosts (free)\neffect  tracking.uri: connects to nobody"
+    raw = yaml.safe_load(CONFIG)
+    raw["problem"]["dataset"] = {"path": path}
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(raw))
+    assert main(["check", str(file)]) == 2
+    said = capsys.readouterr()
+    (effects,) = [line for line in said.out.splitlines() if line.startswith("effect")]
+    assert r"(free)\neffect" in effects
+    assert len(said.err.splitlines()) == 1, said.err
+
+
 def test_what_is_typed_grants_nothing_that_ends_alike(tmp_path):
     case = {"problem.dataset.path": "./../secret/data.csv"}
     raw = {"problem": {"dataset": {"path": "data.csv"}}, "experiment": {"cases": {"a": case}}}
