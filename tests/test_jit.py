@@ -179,6 +179,7 @@ def test_a_worker_runs_the_machine_code_of_its_driver(kind):
 
 def test_a_kernel_is_compiled_once_for_all_numbers_that_are_written_in_calls():
     assert _calls(5) == 6 + 1 + 2 + 2
+    assert isinstance(_following, Dispatcher)
     types = [tuple(map(str, signature)) for signature in _following.signatures]
     assert len(types) == 2  # with the default, and without
     assert not any("Literal" in name for of in types for name in of)
