@@ -16,8 +16,10 @@ import numpy as np
 
 from framework.arrays import Array
 from framework.security.compiled import sound
+from framework.security.limits import SIZES
 
 _MOST_JOBS = 1024
+_MOST_STEPS = 1000  # columns that AdditiveChi2Sampler makes of each
 _WORDS = 8  # of 32 bits, in which a set of 256 categories is stored
 _METRIC_NAMES = (
     "braycurtis canberra chebyshev cityblock correlation cosine dice euclidean hamming "
@@ -255,6 +257,27 @@ def _one_hot(encoder: Any) -> None:
         sound(sound_drop, "an encoder's categories")
 
 
+def _polynomial(features: Any) -> None:
+    """Check that the columns are as many as the products: memory is taken for all of them."""
+    count, most = features.n_features_in_, features._max_degree
+    how = features.interaction_only, features.include_bias
+    counts = [
+        features._num_combinations(count, least, most, *how) for least in (features._min_degree, 0)
+    ]
+    sound([features.n_output_features_, features._n_out_full] == counts, "the number of products")
+
+
+def _sketch(sampler: Any) -> None:
+    """Check that columns fit the hashes: memory is taken for each."""
+    codes = sampler.indexHash_
+    sound(0 <= codes.min(initial=0) <= codes.max(initial=0) < sampler.n_components, "a sketch")
+    sound(sampler.n_components <= SIZES["features"], "a sketch of too many columns")
+
+
+def _steps(sampler: Any) -> None:
+    sound(sampler.sample_steps <= _MOST_STEPS, "a sampler of too many steps")
+
+
 def _in_order(categories: Array) -> None:
     """Check that numbers among categories ascend, since they are looked up by binary search."""
     sound(categories.ndim == 1, "an encoder's categories")
@@ -270,6 +293,7 @@ def _random_state(state: Any) -> None:
 
 # By the beginning of a class's name: an attribute that only fitted models have, and the check.
 _CHECKS = {
+    "AdditiveChi2Sampler": ("sample_steps", _steps),
     "ClassifierChain": ("chain_method_", _methods_in("chain_method_")),
     "DecisionTree": ("tree_", _tree_model),
     "ExtraTreeClassifier": ("tree_", _tree_model),
@@ -278,6 +302,8 @@ _CHECKS = {
     "ExtraTreesRegressor": ("estimators_", _forest),
     "FixedThreshold": ("response_method", _methods_in("response_method")),
     "OneHotEncoder": ("categories_", _one_hot),
+    "PolynomialCountSketch": ("indexHash_", _sketch),
+    "PolynomialFeatures": ("n_output_features_", _polynomial),
     "RandomForest": ("estimators_", _forest),
     "GradientBoosting": ("estimators_", _boosting),
     "HistGradientBoosting": ("_predictors", _histogram_boosting),

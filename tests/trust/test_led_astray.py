@@ -13,7 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn import compose, linear_model, multioutput, pipeline, preprocessing, svm
+from sklearn import (
+    compose,
+    kernel_approximation,
+    linear_model,
+    multioutput,
+    pipeline,
+    preprocessing,
+    svm,
+)
 from skops import io
 
 from framework.errors import InputError
@@ -73,6 +81,16 @@ def support_of_another_kind() -> bytes:
     return io.dumps(model)
 
 
+def transformed(kind: Any, change: Callable[[Any], object]) -> bytes:
+    """Return a linear model behind a transformer that makes columns, which was changed."""
+    model = pipeline.make_pipeline(kind, linear_model.LogisticRegression())
+    X, y = records()
+    model.fit(np.abs(X), y)
+    load_estimator(io.dumps(model), "a model")
+    change(model[0])
+    return io.dumps(model)
+
+
 def fewer_columns(model: Any) -> None:
     model._preprocessor = compose.ColumnTransformer([("s", "passthrough", [0])]).fit(records()[0])
 
@@ -124,6 +142,21 @@ ASTRAY = {
     "a dropped category that is not there": lambda: encoder_with(
         lambda e: e._drop_idx_after_grouping.fill(9), drop="first"
     ),
+    "more products than there are": lambda: transformed(
+        preprocessing.PolynomialFeatures(2),
+        lambda made: made.__dict__.update(n_output_features_=10**9, _n_out_full=10**9),
+    ),
+    "products of a higher degree": lambda: transformed(
+        preprocessing.PolynomialFeatures(2), lambda made: setattr(made, "_max_degree", 9)
+    ),
+    "a sketch of many columns": lambda: transformed(
+        kernel_approximation.PolynomialCountSketch(n_components=8),
+        lambda made: setattr(made, "n_components", 10**9),
+    ),
+    "a sampler of many steps": lambda: transformed(
+        kernel_approximation.AdditiveChi2Sampler(),
+        lambda made: setattr(made, "sample_steps", 10**9),
+    ),
     "a stack that saves": lambda: changed("stacking", stacked_on_a_writer),
     "a chain that saves": lambda: chain(multioutput.ClassifierChain, "save_model"),
     "a chain of values that saves": lambda: chain(multioutput.RegressorChain, "save_model"),
@@ -147,6 +180,15 @@ def test_random_numbers_are_drawn_by_generators_alone(name):
     linear = dump_estimator(fitted(CLASSES, "linear"), "linear")
     with pytest.raises(InputError, match=f"the random numbers of {name}"):
         load_estimator(with_attribute(linear, "random_state", node), "forged")
+
+
+@pytest.mark.parametrize("degree", [1, 3, (2, 3), (0, 2)])
+@pytest.mark.parametrize("only", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_honest_products_come_back(degree, only, bias):
+    made = preprocessing.PolynomialFeatures(degree, interaction_only=only, include_bias=bias)
+    made.fit(records()[0])
+    assert load_estimator(dump_estimator(made), "a model").n_output_features_
 
 
 @pytest.mark.parametrize("name", ["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"])
