@@ -188,7 +188,7 @@ def test_random_numbers_are_drawn_by_generators_alone(name):
 def test_honest_products_come_back(degree, only, bias):
     made = preprocessing.PolynomialFeatures(degree, interaction_only=only, include_bias=bias)
     made.fit(records()[0])
-    assert load_estimator(dump_estimator(made), "a model").n_output_features_
+    assert load_estimator(dump_estimator(made, "a model"), "a model").n_output_features_
 
 
 @pytest.mark.parametrize("name", ["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"])
