@@ -312,7 +312,7 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
     "framework": 41_866,
-    "algorithms": 32_872,
+    "algorithms": 32_875,
     "tracking": 7_671,
     "scripts": 2_784,
     "tests": 46_130,

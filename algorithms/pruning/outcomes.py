@@ -83,10 +83,10 @@ class PairDiversity(NamedTuple):
         """Return the least and the mean diversity, shape (2, n, b)."""
         credits = np.empty((2, len(members), len(sums.total)))
         if sums.answers.records.part == "test":
-            credits[:] = pair_credits(self.pool.credit, members.astype(np.int64)).T[..., np.newaxis]
+            credits[:] = pair_credits(self.pool.credit, members).T[..., np.newaxis]
             return credits
         used = np.flatnonzero(members.any(axis=0))
-        members, failures = members[:, used].astype(np.int64), self.pool.failures()[used]
+        members, failures = members[:, used], self.pool.failures()[used]
         drawn = sums.weights_of_part(failures.shape[1])
         for start in range(0, len(sums.total), _COLUMNS):
             weights = drawn[:, start : start + _COLUMNS]

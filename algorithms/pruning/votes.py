@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from algorithms.moves.bits import pack, popcount, unpack
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, frozen
 from framework.errors import InputError
 from framework.jit import njit
 
@@ -246,21 +246,25 @@ def called_positive(patterns: WordArray, members: WordArray, thresholds: IntArra
     return out
 
 
-@njit
 def pair_credits(credit: FloatArray, X: Array) -> FloatArray:
     """Return the least and the mean pairwise failure credit of ensembles.
 
     Parameters
     ----------
     credit : numpy.ndarray of float64, shape (K, K)
-    X : numpy.ndarray of int, shape (n, K)
-        One row per ensemble, 1 for a member.
+    X : numpy.ndarray, shape (n, K)
+        One row per ensemble, above 0 for a member.
 
     Returns
     -------
     numpy.ndarray of float64, shape (n, 2)
         Zeros for ensembles of one member.
     """
+    return _pair_credits(frozen(credit), np.ascontiguousarray(X > 0))
+
+
+@njit
+def _pair_credits(credit: FloatArray, X: BoolArray) -> FloatArray:
     out = np.zeros((len(X), 2))
     for r in range(len(X)):
         members = np.flatnonzero(X[r])
@@ -278,13 +282,17 @@ def pair_credits(credit: FloatArray, X: Array) -> FloatArray:
     return out
 
 
-@njit
 def member_sums(costs: FloatArray, X: Array) -> FloatArray:
     """Return the sums (n, c) of members' costs (K, c) for ensembles (n, K), in a fixed order."""
+    return _member_sums(frozen(costs), np.ascontiguousarray(X > 0))
+
+
+@njit
+def _member_sums(costs: FloatArray, X: BoolArray) -> FloatArray:
     out = np.zeros((len(X), costs.shape[1]))
     for r in range(len(X)):
         for k in range(X.shape[1]):
-            if X[r, k] > 0:
+            if X[r, k]:
                 for c in range(costs.shape[1]):
                     out[r, c] += costs[k, c]
     return out
