@@ -20,7 +20,7 @@ from framework.analysis.indicators import (
 )
 from framework.analysis.statistics import RankTests, rank_tests
 from framework.arrays import BoolArray, FloatArray
-from framework.errors import InputError
+from framework.errors import InputError, first_few
 from framework.pareto import nondominated
 from framework.roles import Roles
 
@@ -142,13 +142,14 @@ class Case:
     roles : Roles
     runs : tuple of ComparedRun
     reference : numpy.ndarray, shape (r, objectives)
-        Losses of the reference front, distinct.
+        Losses of the reference front, distinct; r is 0 where no run found a solution.
     reference_text : str
         Where the reference front comes from.
     reached : tuple of numpy.ndarray of bool, shape (r,)
         For each run, which reference vectors are among its solutions.
     frame : pandas.DataFrame
-        One row per run: case, method, seed, ``NUMBERS``, indicators, directory.
+        One row per run: case, method, seed, ``NUMBERS``, indicators, directory. Without a
+        reference it has no rows, as ``reached`` has none: nothing can be measured.
     anchors : numpy.ndarray, shape (k, objectives), or None
         The reference points of the problem, if it has some.
     unit : str
@@ -211,6 +212,8 @@ class Comparison:
         Names of the pages of packages that the report shows.
     pages : sequence of Page
         These pages, once the report is written.
+    unsolved : tuple of str
+        The cases on which no run found a solution, which are not among ``cases``.
     """
 
     title: str
@@ -226,6 +229,7 @@ class Comparison:
     claims: Sequence[Claim] = ()
     wanted_pages: Sequence[str] = ()
     pages: Sequence[Page] = ()
+    unsolved: tuple[str, ...] = ()
 
     @property
     def scenarios(self) -> list[str]:
@@ -296,15 +300,17 @@ def compare_case(
     Raises
     ------
     InputError
-        No run found a solution, or an indicator is unknown.
+        An indicator is unknown.
     """
+    unit, scenario = unit or name, scenario or name
     if reference is None:
         reference = np.concatenate([run.losses for run in runs])
         reference = reference[nondominated(reference)]
         several = f"front of all {len(runs)} runs together"
         reference_text = several if len(runs) > 1 else "front of the run itself"
     if not len(reference):
-        raise InputError(f"compare: expected a solution of some run on {name}, found none")
+        none = pd.DataFrame()
+        return Case(name, roles, tuple(runs), reference, "", (), none, anchors, unit, scenario)
     # where figures on new records are known for other runs, an empty front has an empty array
     no_front = np.zeros((0, reference.shape[1]))
     expected = None if all(run.expected is None for run in runs) else no_front
@@ -325,7 +331,6 @@ def compare_case(
     ]
     names = usual_indicators() if shown is None else shown
     by_name = indicators_of(names, roles.metrics.values())
-    unit, scenario = unit or name, scenario or name
     frame = pd.DataFrame(
         {
             "scenario": scenario,
@@ -357,7 +362,7 @@ def compare_cases(
     judged: str = "the front of everything evaluated",
     paper: Paper | None = None,
 ) -> Comparison:
-    """Compare searches over cases.
+    """Compare searches over the cases on which some run found a solution.
 
     Parameters
     ----------
@@ -377,8 +382,16 @@ def compare_cases(
     Raises
     ------
     InputError
-        An indicator is unknown, or none has a meaning for these objectives.
+        An indicator is unknown, none has a meaning for these objectives, or no run found a
+        solution on any case.
     """
+    unsolved = tuple(case.name for case in cases if not len(case.reference))
+    cases = [case for case in cases if len(case.reference)]
+    if not cases:
+        raise InputError(
+            f"compare: expected a solution of some run, found none on {first_few(unsolved)}; relax "
+            "the constraints, or search for longer"
+        )
     whole = pd.concat([case.frame for case in cases], ignore_index=True)
     names = usual_indicators() if shown is None else shown
     by_name = indicators_of(names, [m for case in cases for m in case.roles.metrics.values()])
@@ -398,7 +411,17 @@ def compare_cases(
     word = "seeds" if by == "runs" and not several else by
     tests = _tests(units, methods, meant, columns)
     return Comparison(
-        title, tuple(cases), methods, meant, frame, units, tests, word, judged, paper or {}
+        title,
+        tuple(cases),
+        methods,
+        meant,
+        frame,
+        units,
+        tests,
+        word,
+        judged,
+        paper or {},
+        unsolved=unsolved,
     )
 
 

@@ -263,6 +263,12 @@ def early_stops(comparison: Comparison) -> list[str]:
     return sentences
 
 
+def left_out(comparison: Comparison) -> list[str]:
+    """Say on which cases no run found a solution, if there are such cases."""
+    names = first_few(list(comparison.unsolved))
+    return [f"No run found a solution on {names}: left out here."] if names else []
+
+
 def has_scenarios(comparison: Comparison) -> bool:
     """Return whether the cases are variants of fewer scenarios."""
     return bool((comparison.units["scenario"] != comparison.units["case"]).any())

@@ -94,7 +94,15 @@ class Compare:
 
 def result_of(comparison: Comparison, paths: Sequence[Path]) -> Result:
     """Return the tables, the results of tests, which runs ended early, and the paths of files."""
-    from framework.analysis.report import early_stops, means, ranks, verdicts, winners, worth
+    from framework.analysis.report import (
+        early_stops,
+        left_out,
+        means,
+        ranks,
+        verdicts,
+        winners,
+        worth,
+    )
 
     several = len(comparison.methods) > 1
     best = winners(comparison) if several else None
@@ -107,6 +115,7 @@ def result_of(comparison: Comparison, paths: Sequence[Path]) -> Result:
         *test_lines(comparison),
         *(("result", sentence) for sentence in sentences),
         *(("ended early", sentence) for sentence in stops),
+        *(("left out", sentence) for sentence in left_out(comparison)),
     ]
     pages = [path for path in paths if path.suffix == ".html"]
     home = pages[0].parent if pages else paths[0].parent.parent
@@ -133,6 +142,7 @@ def result_of(comparison: Comparison, paths: Sequence[Path]) -> Result:
         means=lambda: means(comparison),
         ranks=lambda: ranks(comparison) if comparison.tests else [],
         ended_early=stops,
+        unsolved=comparison.unsolved,
         runs=comparison.frame,
         files=paths,
     )

@@ -142,9 +142,11 @@ def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> Result:
         summary, paths = run_grid(grid, out, options)
     result = Result()
     if paths:
-        result = result_of(compare_grid(grid, out), paths)
+        comparison = compare_grid(grid, out)
+        result = result_of(comparison, paths)
+        result.exit_code = 3 if comparison.unsolved else 0
         more = [("go on, with more repeats", f"{again} --set experiment.repeats=N")]
-        models = [str(run.model) for run in out.children() if run.model.is_dir()]
+        models = [str(out.path / model) for model in summary["models"]]
         more += [("models of the best runs", first_few(models))] if models else []
         tracked = grid.base.tracking is not None and not args.no_mlflow
         result.add(more + ([("MLflow pages", f"{program()} ui")] if tracked else []))
@@ -156,7 +158,7 @@ def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> Result:
     over = summary["cells_over_limit"]
     for place in over:
         report(f"{out.path / place}: more rows failed than budget.max_failed_share allows")
-    result.exit_code = 3 if failed or over else 0
+    result.exit_code = 3 if failed or over else result.exit_code
     return result.add(directory=out.path, status=summary["status"], failed_runs=failed)
 
 

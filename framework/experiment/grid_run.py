@@ -44,7 +44,8 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
     Returns
     -------
     summary : dict
-        Content of ``summary.json``; ``failed_cells`` says why some could not be run, by directory.
+        Content of ``summary.json``; ``failed_cells`` says why some could not be run, by directory,
+        ``models`` where the models of the best runs are.
     paths : list of pathlib.Path
         Files on the runs that are done; empty if none is.
 
@@ -90,24 +91,30 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
         }
         paths: list[Path] = []
         if len(failed) < len(runs):
-            comparison = compare_grid(grid, out)
+            try:
+                comparison = compare_grid(grid, out)
+            except InputError:  # no run found a solution; all have ended nevertheless
+                out.write_summary(summary)
+                raise
             paths = write_results(comparison, out.path)
             summary["indicators"] = mean_indicators(comparison)
-            _write_champions(out, problems, options)
+            summary["models"] = _write_champions(out, problems, options)
         out.write_summary(summary)
         return summary, paths
 
 
-def _write_champions(out: RunDir, problems: Problems, options: Options) -> None:
-    """Write model, pictures and report of the best run of each case, if it has models."""
+def _write_champions(out: RunDir, problems: Problems, options: Options) -> list[str]:
+    """Write what follows from the best run of each case; return where the models are."""
     try:
         best = champions(out)
     except InputError:  # the runs are not compared by hypervolume
-        return
+        return []
     for run in best.values():
         problem = problems.of(run.config(checked=True))
         if isinstance(problem, Deployable) and problem.has_models:
             conclude(problem, run, run.summary(), options)
+    models = [run.model for run in best.values() if run.model.is_dir()]
+    return [model.relative_to(out.path).as_posix() for model in models]
 
 
 def check_runs(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 import pytest
 
@@ -66,6 +68,11 @@ def test_sync_registers_the_champion_of_each_case(tmp_path):
     models = [path.parent for path in (tmp_path / "two").glob("cells/*/*/*/model")]
     assert models == [champions(RunDir(tmp_path / "two"))["wine"].path]
     assert (models[0] / "report.html").is_file()
+    (other,) = set((tmp_path / "two").glob("cells/*/*/*")) - set(models)
+    (other / "model").mkdir()  # as `choose` does, or more repeats with a better one
+    done = call("resume", "two", cwd=tmp_path)
+    best = models[0].relative_to(tmp_path) / "model"
+    assert re.search(rf"^models of the best runs +{best}$", done.out, re.M), done.out
     done = call("sync", "two", "--register", "best", cwd=tmp_path)
     assert done.code == 0, done.err
     assert "registered as best-wine, version 1" in done.out

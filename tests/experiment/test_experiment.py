@@ -175,6 +175,24 @@ def test_too_many_failed_rows_are_said(tmp_path):
     assert "more rows failed than budget.max_failed_share allows" in done.err
 
 
+@pytest.mark.parametrize("hopeless", [["hard"], ["hard", "convex", "concave"]])
+def test_a_case_without_a_solution_is_left_out_and_said(hopeless, tmp_path, plain):
+    """The tables are of the other cases; where there is none, the experiment has ended too."""
+    cases = {"hard": {"problem.name": "zdt1"}, **small.RAW["experiment"]["cases"]}
+    never = {"constraints": [{"metric": "f1", "at_most": -1}]}
+    cases = {name: keys | never if name in hopeless else keys for name, keys in cases.items()}
+    small.write(tmp_path, small.raw(cases=cases))
+    some = len(hopeless) < len(cases)
+    done = command(tmp_path, "experiment", "little.yaml", "--out", "out", code=3 if some else 2)
+    out = RunDir(tmp_path / "out")
+    assert out.summary()["status"] == "done"
+    if some:
+        assert "No run found a solution on hard: left out here." in done.out
+        assert set(pd.read_csv(out.path / "tables" / "ranks.csv")["blocks"]) == {2}
+    else:
+        assert "expected a solution of some run, found none on hard, convex, concave" in done.err
+
+
 def test_a_reference_search_is_what_runs_are_measured_against(tmp_path, plain):
     """A search of the same seed and batch, ten times as long, finds all that the short one kept."""
     reference = {"algorithm": {"kind": "random", "batch": 10}, "budget": {"evaluations": 600}}

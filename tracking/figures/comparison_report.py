@@ -18,6 +18,7 @@ from framework.analysis.report import (
     claims_table,
     early_stops,
     has_scenarios,
+    left_out,
     tables,
     verdicts,
     worth,
@@ -65,17 +66,17 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
     list of pathlib.Path
         The page, then the figures.
     """
-    by_name = tables(comparison)
+    by_name, ends = tables(comparison), [*left_out(comparison), *early_stops(comparison)]
     sections = []
     if beside := worth(comparison):
         sections.append(section(WITHOUT, beside, ""))
     if "winners" in by_name:
-        first, *more = [*verdicts(by_name["winners"]), *early_stops(comparison)] or [""]
+        first, *more = [*verdicts(by_name["winners"]), *ends] or [""]
         shown = _winners(comparison, by_name["winners"])
         more += [f"In the table ~: {_MAYBE}."] if "<abbr" in shown else []
         sections.append(section("Result", first, as_list(more) + shown))
-    elif stops := early_stops(comparison):
-        sections.append(section("Ended early", " ".join(stops), ""))
+    elif ends:
+        sections.append(section("Ended early", " ".join(ends), ""))
     sections.append(section("Methods", _methods_note(comparison), _methods(comparison)))
     if comparison.claims:
         sections.append(section(_SAID, "", _claims(comparison.claims)))
