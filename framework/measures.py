@@ -23,7 +23,7 @@ from framework.answers import Answers, Cells, Measure, Sums
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import InputError, listed
 from framework.outcomes import Sample
-from framework.registry import nearest
+from framework.registry import class_text, nearest
 from framework.roles import Metric, Sense
 
 MATTHEWS = "matthews"
@@ -406,7 +406,7 @@ def _named(name: str, classes: Sequence[Any], positive: int, where: str) -> tupl
                 f"{name!r}; classes are {listed(_names(classes))}"
             )
         return kind, positive
-    labels = [*map(str, classes), *_names(classes)]
+    labels, label = [*map(str, classes), *_names(classes)], class_text(label, classes)
     if label not in labels:
         raise InputError(
             f"{where}: expected a class of the data ({listed(_names(classes))}), found {name!r}"

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from numbers import Real
 from typing import Any, Literal
 
 from framework.errors import InputError, RecordsError
@@ -127,6 +128,21 @@ def require_labels(
             f"{place}: expected a label in each record, found {missing.sum()} without one in "
             f"{column}, the first in record {int(missing.argmax()) + 1}; {advice}"
         )
+
+
+def class_text(label: Any, classes: Iterable[Any]) -> str:
+    """Return the text of the class that a label names: of the classes 1 and 2, 2.0 names 2."""
+    by_text = {str(name): name for name in classes}
+    if str(label) in by_text or isinstance(label, bool):
+        return str(label)
+    try:
+        number = float(label)
+    except (TypeError, ValueError):
+        return str(label)
+    for text, name in by_text.items():
+        if isinstance(name, Real) and not isinstance(name, bool) and name == number:
+            return text
+    return str(label)
 
 
 def nearest(unknown: str | list[str], words: Any, alike: float = 0.6) -> str:

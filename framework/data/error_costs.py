@@ -15,7 +15,7 @@ from pydantic import Field
 
 from framework.arrays import FloatArray, IntArray
 from framework.errors import InputError, listed
-from framework.registry import nearest
+from framework.registry import class_text, nearest
 from framework.settings import Section
 
 SLACK = 1e-9
@@ -107,7 +107,7 @@ def decision_costs(
     Parameters
     ----------
     config : DecisionConfig
-        Labels may be spelled as texts.
+        Labels may be spelled as texts, and whole numbers with a point.
     classes : sequence
         Labels, by class code.
     where : str
@@ -118,7 +118,7 @@ def decision_costs(
     InputError
         An unknown class, a cost of the right answer, or no cost above zero.
     """
-    rows = {str(label): costs for label, costs in config.errors.items()}
+    rows = {class_text(label, classes): costs for label, costs in config.errors.items()}
     by_true = {label: 1.0 if isinstance(c, Mapping) else c for label, c in rows.items()}
     usual = per_class(by_true, classes, 1.0, f"{where}.errors")
     errors = np.tile(usual[:, None], len(classes))
@@ -126,7 +126,7 @@ def decision_costs(
         costs = rows.get(label)
         if isinstance(costs, Mapping):
             errors[true] = per_class(costs, classes, 1.0, f"{where}.errors.{label}")
-            right = {str(said): cost for said, cost in costs.items()}.get(label)
+            right = {class_text(said, classes): cost for said, cost in costs.items()}.get(label)
             if right:
                 raise InputError(
                     f"{where}.errors.{label}: expected costs of wrong answers, found {right:g} for "
@@ -158,7 +158,7 @@ def per_class(
     InputError
         An unknown class.
     """
-    by_name = {str(label): value for label, value in values.items()}
+    by_name = {class_text(label, classes): value for label, value in values.items()}
     names = [str(label) for label in classes]
     for label in by_name:
         if label not in names:

@@ -25,7 +25,7 @@ from framework.data.columns import (
 )
 from framework.data.encoding import Encoder
 from framework.errors import InputError, first_few, listed
-from framework.registry import require_columns, require_labels
+from framework.registry import class_text, require_columns, require_labels
 
 _MOSTLY = 0.5  # a text column with a larger share of numbers is a numeric one gone wrong
 _EXAMPLES = 5
@@ -490,10 +490,10 @@ def _positive(wanted: Label | None, classes: tuple[Label, ...], where: str) -> i
     if wanted is None:
         return len(classes) - 1 if len(classes) == 2 else None
     spelled = [str(label) for label in classes]
-    if str(wanted) not in spelled:
+    if (name := class_text(wanted, classes)) not in spelled:
         hint = " (put yes, no, on and off in quotes)" if isinstance(wanted, bool) else ""
         raise InputError(
             f"{where}.positive: expected one of the classes {listed(spelled)}; found "
             f"{wanted!r}{hint}"
         )
-    return spelled.index(str(wanted))
+    return spelled.index(name)

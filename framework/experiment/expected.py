@@ -25,6 +25,7 @@ from framework.experiment.unevaluated import searched_again, unevaluated
 from framework.front import Archive, Front, Promise, expected_columns
 from framework.outcomes import RecordOutcomes, Refits, WeightedOutcomes
 from framework.problem import Problem, check_genomes
+from framework.registry import class_text
 from framework.roles import Roles
 from framework.streams import CandidateStreams
 
@@ -244,6 +245,7 @@ def class_weights(
     truth, labels = truth_and_labels
     names = [str(label) for label in labels]
     shown = ", ".join(f"{name}={share:g}" for name, share in shares.items())
+    shares = {class_text(name, labels): share for name, share in shares.items()}
     if set(shares) != set(names):
         raise InputError(
             f"prior: expected a share of each class ({', '.join(names)}), found {shown}"

@@ -22,7 +22,7 @@ from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_encoder
 from framework.measures import rates
 from framework.problem import Deployable
-from framework.registry import nearest
+from framework.registry import class_text, nearest
 from framework.roles import Metric
 from framework.settings import Section
 from framework.streams import CandidateStreams
@@ -335,16 +335,16 @@ def _positive_code(library: Library, label: Any) -> int:
     """Return the position of the positive class; 1 if no label is given."""
     if label is None:
         return 1
-    labels = [str(name) for name in library.classes or ()]
+    labels = [str(one) for one in library.classes or ()]
     if len(labels) != 2:
         raise InputError(
             f"problem.positive: expected a library of two classes, found {len(labels)} in "
             f"{library.name}; leave it out"
         )
-    if str(label) not in labels:
+    if (name := class_text(label, library.classes or ())) not in labels:
         raise InputError(
             f"problem.positive: expected one of the classes "
             f"{', '.join(map(repr, library.classes or ()))}, found {label!r}"
             f"{nearest(str(label), labels)}"
         )
-    return labels.index(str(label))
+    return labels.index(name)

@@ -85,6 +85,8 @@ def test_positive_by_name_and_for_several_classes(tmp_path):
     assert load({"path": path, "positive": "y"}).positive == 1
     with pytest.raises(InputError, match=r"dataset.positive: expected one of the classes x, y, z"):
         load({"path": path, "positive": "w"})
+    path = str(write(tmp_path, "a,target\n" + "1,1.0\n2,2.0\n" * 3))
+    assert load({"path": path, "positive": 1.0}).positive == 0  # as the file has it
 
 
 def test_categorical_numbers_and_dropped_columns(tmp_path):

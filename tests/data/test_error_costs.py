@@ -29,6 +29,11 @@ def test_the_short_form_is_one_cost_by_true_class():
 def test_labels_may_be_numbers_spelled_either_way():
     assert costs({1: {0: 5}}, classes=[0, 1]).errors.tolist() == [[0, 1], [5, 0]]
     assert costs({"1": 5}, classes=[0, 1]).errors.tolist() == [[0, 1], [5, 0]]
+    for said in ({1.0: {0.0: 5}}, {"1.0": 5}):  # as the labels of a column of floats are written
+        assert costs(said, classes=[0, 1]).errors.tolist() == [[0, 1], [5, 0]]
+    assert costs({1: 5, 0: 2}, classes=[0.0, 0.5, 1.0]).errors[:, 1].tolist() == [2, 0, 5]
+    with pytest.raises(InputError, match=r"\(False, True\), found '1.0'"):
+        costs({1.0: 5}, classes=[False, True])
 
 
 def test_the_answer_is_that_of_least_expected_cost():
