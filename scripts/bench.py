@@ -425,6 +425,8 @@ def main() -> int:
     of["defaults"].add_argument("--only", nargs="*", default=[], help="names of problems")
     of["ray"].add_argument("--evaluations", type=int, default=1000)
     of["ray"].add_argument("--seconds", type=float, default=0.01, help="of an evaluation")
+    of["ray"].add_argument("--workers", type=int, default=2)
+    of["ray"].add_argument("--sleep", action="store_true", help="instead of computing")
     of["hull"].add_argument("--evaluations", type=int, default=30000)
     of["hull"].add_argument("--populations", type=int, nargs="+", default=[100, 300, 1000])
     of["pruning"].add_argument("libraries", nargs="*", help="folders; a made-up pool if none")

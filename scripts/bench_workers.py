@@ -1,4 +1,4 @@
-"""Benchmark of Ray workers, which ``bench.py`` runs. It needs two quiet cores."""
+"""Benchmark of Ray workers, which ``bench.py`` runs. Those that compute need a quiet core each."""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ REQUEST = 10  # evaluations, as many as a request has that takes a hundred milli
 
 
 class Busy(Problem):
-    """Two sums of squares, each evaluation of which computes for a time."""
+    """Two sums of squares, each evaluation of which computes, or sleeps, for a time."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, sleeps: bool) -> None:
         self.space = Box(np.full(8, -10.0), np.full(8, 10.0))
         self.metrics = (Metric("near", "min", "ratio"), Metric("far", "min", "ratio"))
-        self.fingerprint, self.seconds = f"busy/{seconds}", seconds
+        self.fingerprint, self.seconds, self.sleeps = f"busy/{seconds}", seconds, sleeps
 
     def evaluate(self, X: Array, streams: object = None) -> dict[str, Array]:
         for _ in X:
+            if self.sleeps:
+                time.sleep(self.seconds)
+                continue
             end = time.process_time() + self.seconds
             while time.process_time() < end:
                 pass
@@ -41,8 +44,8 @@ class Busy(Problem):
 
 
 def bench_ray(args: argparse.Namespace) -> None:
-    """Print the speed of two Ray workers, and what the driver takes for an evaluation."""
-    problem, n = Busy(args.seconds), args.evaluations
+    """Print the speed of Ray workers, and what the driver takes for an evaluation."""
+    problem, n = Busy(args.seconds, args.sleep), args.evaluations
     roles = Roles(problem.metrics, [Objective(metric.name, "min") for metric in problem.metrics])
 
     def searching(evaluator: Evaluator, **more: int) -> None:
@@ -58,29 +61,35 @@ def bench_ray(args: argparse.Namespace) -> None:
             if left > len(asked) + 1:
                 asked[actor.evaluate.remote(genomes)] = actor
 
-    with cluster(workers=2):
+    with cluster(workers=args.workers):
         import ray
 
-        actors = [ray.remote(Busy).remote(args.seconds) for _ in range(2)]
+        actors = [ray.remote(Busy).remote(args.seconds, args.sleep) for _ in range(args.workers)]
         genomes = problem.space.sample(np.random.default_rng(0), REQUEST)
-        one, two = SerialEvaluator(problem, 0), RayEvaluator(problem, 0, workers=2)
+        one, all_workers = (
+            SerialEvaluator(problem, 0),
+            RayEvaluator(problem, 0, workers=args.workers),
+        )
+        pending = 32 * args.workers
         works: dict[str, Callable[[], None]] = {
             "nsga2 in one process": partial(searching, one),
-            "nsga2 on two workers": partial(searching, two),
-            "nsga2 on two workers, max_pending 64": partial(searching, two, max_pending=64),
-            "two bare actors of Ray, without a search": asking,
+            "nsga2 on Ray": partial(searching, all_workers),
+            f"nsga2 on Ray, max_pending {pending}": partial(
+                searching, all_workers, max_pending=pending
+            ),
+            "bare actors of Ray, without a search": asking,
         }
-        searching(two)  # starts the workers
+        searching(all_workers)  # starts the workers
         asking()
         rows, first = [], 0.0
         for name, work in works.items():
             seconds, driver = fastest(args.repeats, partial(by_clock, work))
             first = first or seconds
             each = "" if name.endswith("one process") else f"{driver / n * 1e6:.0f}"
-            rows.append((name, f"{seconds:.2f}", f"{first / seconds / 2:.2f}", each))
-        two.close()
-    title = f"{n:,} evaluations of {args.seconds * 1000:g} ms"
-    print_table(title, "search,seconds,of twice one process,driver us each", rows)
+            rows.append((name, f"{seconds:.2f}", f"{first / seconds / args.workers:.2f}", each))
+        all_workers.close()
+    title = f"{n:,} evaluations of {args.seconds * 1000:g} ms, {args.workers} workers"
+    print_table(title, "search,seconds,of as many processes,driver us each", rows)
 
 
 def by_clock(work: Callable[[], None]) -> tuple[float, float]:
