@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -16,6 +17,9 @@ from framework.errors import InputError
 from framework.reading import is_link, open_regular
 
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # end of a journal that names another file
+_OF_MLFLOW = "CREATE TRIGGER prevent_secrets_aad_mutation BEFORE UPDATE ON secrets "  # not ours
+_CALLS = {"Function", "PureFunc", "Concat"}  # steps of SQLite whose result may be of any size
+_PATIENCE = 60.0  # seconds to wait for a database that is busy
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -51,7 +55,8 @@ def check_database(path: Path) -> None:
     A folder from others may have links, or hard links, in the place of the database or of the files
     that SQLite writes beside it. Also, a rollback journal may end with the name of another file,
     which SQLite then removes, and SQLite merges the content of a write-ahead log into the database;
-    paretolab writes neither such journals nor such logs.
+    paretolab writes neither such journals nor such logs. Last, a database may bring SQL of its own,
+    which SQLite runs whenever a table is read or written: it need not end, and Ctrl-C waits for it.
 
     Raises
     ------
@@ -76,6 +81,39 @@ def check_database(path: Path) -> None:
             f"{journal}: expected a journal of {path.name} alone, found one that has SQLite remove "
             "another file; remove the journal if the folder is from someone else"
         )
+    if path.is_file():
+        try:
+            brought = _own_sql(path)
+        except (sqlite3.Error, UnicodeError) as error:
+            raise InputError(
+                f"{path}: expected a SQLite database that can be used, found: {error}"
+            ) from error
+        if brought:
+            raise InputError(
+                f"{path}: expected tables without SQL that runs by itself, found {brought}; take a "
+                "new file, or drop it if it is yours"
+            )
+
+
+def _own_sql(path: Path) -> str | None:
+    """Return what is in a database that has SQLite run more than it is asked, None for nothing."""
+    uri = f"{path.absolute().as_uri()}?mode=rw"  # a journal is rolled back first, as it will be
+    with closing(sqlite3.connect(uri, timeout=_PATIENCE, uri=True)) as database:
+        entries = "SELECT type, name, sql FROM sqlite_master ORDER BY type DESC"  # tables later
+        for kind, name, sql in database.execute(entries).fetchall():
+            text = " ".join(str(sql).split())
+            if kind == "view" or (kind == "trigger" and not text.startswith(_OF_MLFLOW)):
+                return f"the {kind} {name!r}"
+            if kind != "table" or name.startswith("sqlite_"):
+                continue
+            if text.upper().startswith("CREATE VIRTUAL"):
+                return f"the virtual table {name!r}"
+            quoted = '"' + name.replace('"', '""') + '"'
+            for asked in (f"SELECT * FROM {quoted}", f"INSERT INTO {quoted} DEFAULT VALUES"):
+                steps = {row[1] for row in database.execute(f"EXPLAIN {asked}")}
+                if steps & _CALLS:  # of a generated column, default, check or index
+                    return f"an expression that calls functions or joins texts in {name!r}"
+    return None
 
 
 def _end_of(path: Path, count: int) -> bytes:

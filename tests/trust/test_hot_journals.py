@@ -105,3 +105,30 @@ def test_the_journal_that_a_killed_process_leaves_is_taken(tmp_path):
     with closing(sqlite3.connect(tmp_path / "x.db")) as db:
         assert db.execute("SELECT * FROM t").fetchall() == []
     assert not journal.exists()
+
+
+SQL = (
+    "CREATE VIEW studies AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) "
+    "SELECT n AS study_id, 'x' || n AS study_name FROM r",
+    "CREATE TABLE t (x); CREATE TRIGGER y AFTER INSERT ON t BEGIN DELETE FROM t; END",
+    "CREATE TABLE t (x, CHECK (hex(zeroblob(1000000)) NOT LIKE '%0%0%0%0%0%0%1'))",
+    "CREATE TABLE t (x, y AS (x || x), z AS (y || y))",
+    "CREATE VIRTUAL TABLE t USING fts5(x)",
+)
+
+
+@pytest.mark.parametrize("sql", SQL)
+@pytest.mark.parametrize("what", OPENING)
+def test_a_database_that_brings_sql_of_its_own_is_refused(what, sql, tmp_path):
+    """The view had a sweep read rows without end, deaf to Ctrl-C, until the memory was full."""
+    with closing(sqlite3.connect(tmp_path / "x.db")) as db:
+        db.executescript(sql)
+    with pytest.raises(InputError, match="expected tables without SQL that runs by itself, found"):
+        OPENING[what](tmp_path / "x.db")
+
+
+@pytest.mark.parametrize("what", ["MLflow's store", "a sweep"])
+def test_a_database_that_the_libraries_made_is_taken(what, tmp_path):
+    for _ in range(2):
+        OPENING[what](tmp_path / "x.db")
+        check_database(tmp_path / "x.db")
