@@ -40,6 +40,7 @@ MOST_NAMES = 50_000  # in the records of a request
 MOST_VALUES = 4 * 10**6  # in the table of a request: its records times the names in them
 MOST_CONNECTIONS = 256
 MOST_RECEIVED = 128 * 10**6  # bytes of all requests that are not answered yet
+MOST_AT_ONCE = 4096  # bytes that are taken of a connection before it is the turn of the others
 SECONDS = 60.0  # for a whole request, until its answer is computed
 THREADS = 4  # in which the model computes; further requests wait
 
@@ -126,13 +127,18 @@ class _Connection(H11Protocol):
 
     since, received = 0.0, 0  # when the request began, and its bytes so far
     timer: asyncio.TimerHandle | None = None
+    refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        # asyncio reads 256 KB: in chunks of one byte, these keep h11 busy for seconds
+        transport.max_size = MOST_AT_ONCE  # type: ignore[attr-defined]
         self._begin()
         self._make_room()
 
     def data_received(self, data: bytes) -> None:
+        if self.refused:
+            return
         if self.conn.our_state is not h11.DONE:  # else it belongs to a body that was refused
             self.received += len(data)
         self._make_room()
@@ -151,7 +157,10 @@ class _Connection(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Answer bytes that are no HTTP request with an error in JSON, as for other mistakes."""
         self._say("400 Bad Request", "expected a request of HTTP/1.1, found something else")
-        self.transport.close()
+        if not self.refused and not self.transport.is_closing():
+            self.refused = True  # the rest is dropped: to close at once would reset the answer
+            self.transport.write_eof()
+            self.loop.call_later(1.0, self.transport.close)
 
     def _say(self, status: str, sentence: str) -> None:
         """Send an error, unless an answer has begun."""
