@@ -569,10 +569,8 @@ class AnswerOutcomes(RecordOutcomes):
         shares: bool,
     ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
         """Return metrics and, if wanted, shares, computing answers that are not kept only once."""
-        functions, drawn = (
-            self._functions(names, shares=shares),
-            DrawnRecords(self._records, weights),
-        )
+        functions = self._functions(names, shares=shares)
+        drawn = DrawnRecords(self._records, weights)
         pieces = [_summed(block, drawn, *functions) for block in self._blocks(candidates)]
         metrics, about = map(_joined, zip(*pieces, strict=True))
         return metrics, about

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from algorithms.moves.bits import pack
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.metrics import COST, LOSS, HeldOutRecords, counted
 from algorithms.multistage.records import StageData
-from framework.answers import Answers, Counts, Part, Records
+from framework.answers import AnswerOutcomes, Answers, Counts, Measure, Part, Records
 from framework.arrays import Array, BoolArray, IntArray, frozen
 from framework.data.subgroups import Subgroups
 
@@ -79,6 +79,32 @@ def answers_of(
     return Answers(records, codes, columns, sizes, failed=failed, alike=alike, limits=limits)
 
 
+def outcomes_of(
+    X: Array,
+    measures: Sequence[Measure],
+    table: Callable[[Array], scoring.Held],
+    held: HeldOutRecords,
+    charges: scoring.Charges,
+    records: Records,
+    *,
+    countable: bool,
+) -> AnswerOutcomes:
+    """Return the outcomes of partitions.
+
+    ``table`` returns the table that has the classifiers of partitions, ``countable`` says whether
+    no measure asks which of several classes a wrong answer names; see :func:`answers_of`.
+    """
+
+    def answers(X: Array) -> Answers:
+        return answers_of(X, table(X), held, charges, records)
+
+    def counts(X: Array, sets: BoolArray) -> Counts:
+        return counts_of(X, table(X), held, charges, sets)
+
+    plain = countable and records.weights is None and not records.subgroup_names
+    return AnswerOutcomes(measures, answers, X, records, counts if plain else None)
+
+
 def counts_of(
     X: Array,
     table: scoring.Held,
@@ -97,9 +123,7 @@ def counts_of(
         some = held._replace(everyone=everyone, negatives=frozen(everyone & held.negatives))
         counts, answered, right = counted(X, table, some, charges)
         present = np.bincount(held.labels[mask], minlength=held.classes)
-        outcomes[..., b] = np.stack([right, answered - right, present - answered]).transpose(
-            2, 0, 1
-        )
+        outcomes[..., b] = np.stack([right.T, (answered - right).T, (present - answered).T], axis=1)
         paid[..., b] = counts[:, [scoring.COST, scoring.LOSS]].T
     stages, failed = counts[:, scoring.STAGES], counts[:, scoring.FAILED] == 1
     sizes, limits = {"stages": stages.astype(np.float64)}, _limits(X, held, charges, stages)

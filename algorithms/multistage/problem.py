@@ -11,7 +11,7 @@ sub-classifiers, kept as bits per record. Scoring a candidate then takes a few o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Real
@@ -41,12 +41,12 @@ from algorithms.multistage.metrics import (
     measure,
     measures_of,
 )
-from algorithms.multistage.outcomes import answers_of, counts_of, parts_of
+from algorithms.multistage.outcomes import answers_of, outcomes_of, parts_of
 from algorithms.multistage.records import FeatureCosts, Source, StageData
 from algorithms.multistage.refits import AllRecords
 from algorithms.multistage.stage_classifiers import Recipe
 from framework.answering import AnsweringProblem, CertifiedCosts, alternative_of
-from framework.answers import AnswerOutcomes, Answers, Counts, Measure, Part, Records
+from framework.answers import AnswerOutcomes, Answers, Measure, Part, Records
 from framework.arrays import (
     Array,
     BoolArray,
@@ -433,11 +433,14 @@ class MultiStageProblem(AnsweringProblem, Deployable):
 
     def answers(self, X: Array, part: Part = "search") -> Answers:
         """Return what genomes answer to the records of a part, and what these pay."""
-        self._build_missing(X)
-        records, table = self.records(part), self.sub_classifiers.table.held
+        records, held = self.records(part), self._records[int(part == "test")]
         assert records is not None
-        held = self._records[int(part == "test")]
-        return answers_of(self.space.checked(X), table, held, self.charges, records)
+        return answers_of(self.space.checked(X), self._table(X), held, self.charges, records)
+
+    def _table(self, X: Array) -> scoring.Held:
+        """Return the table of classifiers, with those of genomes."""
+        self._build_missing(X)
+        return self.sub_classifiers.table.held
 
     def refits(self, X: Array) -> Refits | None:
         """Return the outcomes, on all records, of each fold's classifiers and of the final ones.
@@ -456,13 +459,9 @@ class MultiStageProblem(AnsweringProblem, Deployable):
     def outcomes(self, X: Array) -> AnswerOutcomes | None:
         records = self.records()
         assert records is not None
-
-        def table(X: Array) -> scoring.Held:
-            self._build_missing(X)
-            return self.sub_classifiers.table.held
-
-        counts = self._counts(table, self._records[0], records)
-        return AnswerOutcomes(self.measures, self.answers, X, records, counts)
+        X = self.space.checked(X)
+        asked = self._table, self._records[0], self.charges, records
+        return outcomes_of(X, self.measures, *asked, countable=self._countable)
 
     def _outcomes_of(
         self, X: Array, classifiers: SubClassifiers, held: HeldOutRecords
@@ -471,22 +470,9 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         records = self.records()
         assert records is not None
         first = replace(records.take(np.arange(len(held.labels))), units=None, refitted=False)
-        table, charges = classifiers.table.held, self.charges
-        counts = self._counts(lambda X: table, held, first)
-        return AnswerOutcomes(
-            self.measures, lambda X: answers_of(X, table, held, charges, first), X, first, counts
-        )
-
-    def _counts(
-        self, table: Callable[[Array], scoring.Held], held: HeldOutRecords, records: Records
-    ) -> Callable[[Array, BoolArray], Counts] | None:
-        """Return how genomes are counted on sets of records; None where answers must be read.
-
-        ``table`` returns the table that has the classifiers of genomes.
-        """
-        if not self._countable or records.weights is not None or records.subgroup_names:
-            return None
-        return lambda X, sets: counts_of(self.space.checked(X), table(X), held, self.charges, sets)
+        table = classifiers.table.held
+        asked = (lambda X: table), held, self.charges, first
+        return outcomes_of(X, self.measures, *asked, countable=self._countable)
 
     def paid_for(self, codes: Array, records: Records) -> Mapping[str, Array]:
         if self.decision is None:
