@@ -67,7 +67,7 @@ def pareto_layers(losses: FloatArray, violation: FloatArray) -> IntArray:
     return layers
 
 
-_EXACT_UP_TO = 5  # objectives; 500 points take 4 ms with five, 0.3 s with six, 25 s with seven
+EXACT_UP_TO = 5  # objectives; 500 points take 4 ms with five, 0.3 s with six, 25 s with seven
 _DIRECTIONS = 100_000  # of the estimate: 0.1 s for 700 points, errors below 0.25% when measured
 
 
@@ -98,7 +98,7 @@ def hypervolume(losses: FloatArray, reference: FloatArray) -> float:
     """
     points = _points(losses, "losses")
     corner = _points(np.asarray(reference)[np.newaxis], "reference", columns=points.shape[1])[0]
-    if len(corner) <= _EXACT_UP_TO:
+    if len(corner) <= EXACT_UP_TO:
         return float(moocore.hypervolume(points, ref=corner))
     estimate = moocore.hv_approx(points, ref=corner, nsamples=_DIRECTIONS, method="Rphi-FWE+")
     box = np.prod(np.maximum(corner - points.min(axis=0), 0.0))

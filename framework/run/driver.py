@@ -17,6 +17,7 @@ from framework.batch import Evaluated
 from framework.errors import ContractError, JournalError
 from framework.front import Archive, Front
 from framework.journal import Journal
+from framework.pareto import EXACT_UP_TO
 from framework.preparation import Checkpoints, Preparation, PreparationProgress
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator
@@ -24,8 +25,8 @@ from framework.run.recording import JournalReplay, JournalWriter, PendingEvaluat
 from framework.settings import Budget
 
 _REPORT_SECONDS = 0.5  # between two reports while a batch is awaited
-_SMALL_FRONT = 64  # solutions up to which the front is measured after every batch
-_MEASURING_SHARE = 0.02  # share of the run's time that measuring a larger front may take
+_SMALL_FRONT = 64  # solutions up to which an exact measure is taken after every batch
+_MEASURING_SHARE = 0.02  # share of the run's time that dearer measures may take
 _PIECES = 32  # into which the first batch is divided if there is a time limit
 _FAILURES_COUNT_FROM = 50  # evaluations before the share of failures can stop a run
 
@@ -486,10 +487,11 @@ class Driver:
         )
 
     def _measure_front(self, *, always: bool) -> None:
-        """Measure the front for progress reports; if it is large, only as often as is cheap."""
+        """Measure the front for progress reports; where that is dear, only as often as is cheap."""
         now = time.perf_counter()
-        large = self.archive.known_size > _SMALL_FRONT
-        if large and not always and self._measuring > _MEASURING_SHARE * (now - self._started):
+        objectives = len(self.algorithm.roles.objectives)
+        dear = self.archive.known_size > _SMALL_FRONT or objectives > EXACT_UP_TO
+        if dear and not always and self._measuring > _MEASURING_SHARE * (now - self._started):
             return
         self._front_size, self._hypervolume = len(self.archive), self.archive.hypervolume()
         self._measuring += time.perf_counter() - now

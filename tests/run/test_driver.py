@@ -14,6 +14,7 @@ from framework.errors import ContractError, JournalError
 from framework.front import Front
 from framework.journal import Journal
 from framework.problems.functions import FunctionProblem
+from framework.problems.python_function import PythonFunction
 from framework.run.driver import Callback, Driver
 from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
@@ -464,6 +465,29 @@ def test_callbacks_see_every_batch():
     assert recorder.end.hypervolume == pytest.approx(front.hypervolume())
     volumes = [p.hypervolume for p in recorder.seen]
     assert volumes == sorted(volumes)
+
+
+def test_fronts_that_are_dear_to_measure_are_measured_now_and_then(monkeypatch):
+    """An estimate for six objectives takes 20 ms, a batch 1 ms: 200 batches would take 4 s."""
+    measured = []
+
+    def volume(losses, roles):
+        measured.append(len(losses))
+        return 0.5
+
+    monkeypatch.setattr("framework.front.volume", volume)
+    monkeypatch.setattr("framework.run.driver._MEASURING_SHARE", -1.0)  # of no time at all
+
+    def several(x):
+        return [x, 1 - x, x * x, abs(x - 0.5), x**3, -x]
+
+    problem = PythonFunction(several, {"x": (0.0, 1.0)}, ["a", "b", "c", "d", "e", "f"])
+    algorithm, recorder = RandomSearch(problem, roles_of(problem), seed=0, batch=4), Recorder()
+    evaluator = SerialEvaluator(problem)
+    front = run(problem, algorithm, evaluator, budget=Budget(evaluations=40), callbacks=[recorder])
+    assert len(measured) == 1
+    assert len(recorder.seen) == 10
+    assert recorder.end.front_size == measured[0] == len(front)
 
 
 # --- shared parts -----------------------------------------------------------------------------
