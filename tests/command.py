@@ -72,9 +72,14 @@ def write(path, config):
 
 
 def environment(**variables):
-    """Return the environment for a command: no data folder, no colours."""
-    kept = {k: v for k, v in os.environ.items() if k not in ("PARETOLAB_DATA", "RAY_ADDRESS")}
-    return {**kept, "NO_COLOR": "1", "OMP_NUM_THREADS": "1", **variables}
+    """Return the environment for a command: no data folder, no colours, and nothing of Ray's.
+
+    Ray sets variables of its own in a process that has started it.
+    """
+    inherited = {
+        k: v for k, v in os.environ.items() if k != "PARETOLAB_DATA" and not k.startswith("RAY_")
+    }
+    return {**inherited, "NO_COLOR": "1", "OMP_NUM_THREADS": "1", **variables}
 
 
 def start(*arguments, cwd, env=None, **more):

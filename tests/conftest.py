@@ -96,6 +96,11 @@ def covering(*axes: Sequence[Any]) -> list[ParameterSet]:
     ]
 
 
+def first(*values: Any) -> list[Any]:
+    """Return values of which the quick tests take the first."""
+    return [values[0], *(pytest.param(value, marks=pytest.mark.slow) for value in values[1:])]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Have the files that take longest begin first (with ``--no-loadscope-reorder``)."""
     place = {f"tests/{name}.py": number for number, name in enumerate(LONG_FILES)}

@@ -21,6 +21,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from algorithms.ensembling.estimator import ParetoEnsemble
 from framework.data.splits import fold_records
 from framework.errors import InputError
+from tests.conftest import first
 
 CLASSIFIERS = {
     "linear": LogisticRegression(max_iter=5000),
@@ -44,7 +45,7 @@ def _fitted(models, data, frame):
     return {name: clone(model).fit(X, y) for name, model in models}, X_val, y_val
 
 
-@pytest.mark.parametrize("data", [load_breast_cancer, load_wine])
+@pytest.mark.parametrize("data", first(load_wine, load_breast_cancer))
 @pytest.mark.parametrize("search", ["pareto_es", "hapens", "multi_ges"])
 def test_the_front_says_what_the_chosen_ensembles_do(data, search):
     models, X, y = fitted(CLASSIFIERS, data)

@@ -13,6 +13,7 @@ from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.ensembling.scores import CLASSIFICATION, REGRESSION, Scores, Truth
 from framework.libraries.library import Library
 from framework.testing.problems import OUTCOME_LAWS
+from tests.conftest import covering
 from tests.made_up_libraries import made_up, repeated
 
 SCORES = {2: ("roc_auc", *CLASSIFICATION, "f1"), 3: ("roc_auc", *CLASSIFICATION), 0: (*REGRESSION,)}
@@ -37,11 +38,10 @@ def ensembles(problem: EnsembleProblem, n: int = 12) -> np.ndarray:
 def test_laws(classes):
     problem = EnsembleProblem(library_of(classes), score=SCORES[classes])
     for law in OUTCOME_LAWS:
-        law(problem, 2, 40)
+        law(problem, 2, 12)
 
 
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("classes", SCORES)
+@pytest.mark.parametrize(("classes", "ties"), covering([*SCORES], [False, True]))
 @settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_whole_weights_are_records_repeated(classes, ties, data):

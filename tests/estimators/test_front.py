@@ -30,7 +30,7 @@ from algorithms.pruning.estimator import PrunedVoting
 from framework.errors import InputError
 from framework.models.store import load_model
 from framework.testing import check_model
-from tests.conftest import covering
+from tests.conftest import covering, first
 
 WORDS = {
     "objectives", "constraints", "where", "best", "sure", "costs", "algorithm", "budget",
@@ -293,9 +293,7 @@ class Frame:
         return self._frame[name]
 
 
-@pytest.mark.parametrize(
-    "cls", [ParetoMultiStage, *(pytest.param(pool, marks=pytest.mark.slow) for pool in POOLS)]
-)
+@pytest.mark.parametrize("cls", first(ParetoMultiStage, *POOLS))
 def test_frames_of_other_libraries(cls):
     X, y = records()
     foreign = made(cls).fit(Frame(X), y)

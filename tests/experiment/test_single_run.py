@@ -17,6 +17,7 @@ from framework.parallel.config import uses_ray
 from framework.problems.functions import FunctionProblem
 from framework.run.driver import Progress
 from tests.command import TOY
+from tests.conftest import first
 from tests.experiment import small
 
 
@@ -43,7 +44,7 @@ def config(workers):
     return check(RunConfig, raw, Path("zdt1.yaml"))
 
 
-@pytest.mark.parametrize("workers", ["serial", pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", first("serial", 1))
 def test_every_evaluator_scores_and_leaves_nothing_running(workers):
     problem, lines = FunctionProblem("zdt1", 3), []
     X = problem.space.sample(np.random.default_rng(0), 8)

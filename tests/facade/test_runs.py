@@ -10,6 +10,7 @@ import pytest
 
 import paretolab
 from tests.command import SMALL, TOY, environment, run_program, small, write
+from tests.conftest import first
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ print(paretolab.resume(folder, ["budget.generations=3"], quiet=True, plots=False
 """
 
 
-@pytest.mark.parametrize("way", ["mapping", pytest.param("checked", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("way", first("mapping", "checked"))
 def test_a_result_reads_again_what_its_program_read(tmp_path: Path, way: str) -> None:
     data, work = tmp_path / "data" / "d.csv", tmp_path / "work"
     data.parent.mkdir()

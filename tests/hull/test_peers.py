@@ -32,7 +32,7 @@ def vas(problem, losses):
     ("cls", "parameters", "zed1", "zejd1"),
     [
         (TwoArch2, {}, 0.350, 0.462),
-        (MOEADD, {}, 0.348, 0.416),
+        pytest.param(MOEADD, {}, 0.348, 0.416, marks=pytest.mark.slow),
         (ARMOEA, {}, 0.347, 0.464),
         (MPSOD, {"horizon": HORIZON}, 0.329, 0.391),
     ],

@@ -25,7 +25,7 @@ from framework.data.splits import SplitConfig, split_records
 from framework.errors import InputError
 from framework.models.calibration import folds_of
 from framework.outcomes import resample_weights
-from tests.conftest import covering
+from tests.conftest import covering, first
 
 TREE = {"kind": "decision_tree", "max_depth": 3}
 CALIBRATED = {"calibration": "isotonic", "classifier": {"kind": "gaussian_nb"}}
@@ -57,7 +57,7 @@ def validation(y):
     return split_records(codes, shares).validation
 
 
-@pytest.mark.parametrize("more", [{}, CALIBRATED], ids=["plain", "calibrated"])
+@pytest.mark.parametrize("more", first({}, CALIBRATED), ids=["plain", "calibrated"])
 def test_weights_of_1_change_nothing_and_those_of_0_leave_records_out(records, weights, more):
     X, y = records
     search, kept = ParetoMultiStage(**PROBLEM, **more), weights > 0
@@ -277,7 +277,7 @@ def pool(records):
     return models, X[~train], y[~train]
 
 
-@pytest.mark.parametrize("score", ["roc_auc", "accuracy", "log_loss", "brier"])
+@pytest.mark.parametrize("score", first("roc_auc", "accuracy", "log_loss", "brier"))
 def test_ensembles_of_weighted_records(pool, weights, score):
     models, X, y = pool
     w = weights[: len(y)]

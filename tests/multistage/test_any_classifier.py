@@ -18,6 +18,7 @@ import paretolab
 from framework.errors import InputError
 from framework.models.boosted import BoostedTrees, as_plain
 from framework.models.classifiers import PATHS, ClassifierConfig, Prototype, make_estimator
+from tests.conftest import covering
 
 # two trees of one class against the rest: a root with two leaves, and a leaf
 TREES = np.array(
@@ -168,11 +169,12 @@ def test_a_pipeline_is_searched_and_exported(tmp_path):
     assert not hasattr(classifier, "classes_")  # copies are fitted
 
 
-@pytest.mark.parametrize("calibration", [None, "sigmoid"])
 @pytest.mark.parametrize(
-    "classifier",
-    [Nearest(), make_pipeline(FunctionTransformer(np.tanh), RandomForestClassifier(3))],
-    ids=["a class of the user's", "a function"],
+    ("classifier", "calibration"),
+    covering(
+        [Nearest(), make_pipeline(FunctionTransformer(np.tanh), RandomForestClassifier(3))],
+        [None, "sigmoid"],
+    ),
 )
 def test_what_cannot_be_written_is_searched_and_refused_at_export(
     classifier, calibration, tmp_path

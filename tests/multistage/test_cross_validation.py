@@ -81,7 +81,7 @@ def probabilities_of(config, kind, features):
     [
         ("logistic_regression", {}, 1),
         pytest.param("logistic_regression", {"remove_features": True}, 2, marks=pytest.mark.slow),
-        ("gaussian_nb", {"dataset": {"positive": "high"}}, 1),
+        pytest.param("gaussian_nb", {"dataset": {"positive": "high"}}, 1, marks=pytest.mark.slow),
     ],
 )
 def test_metrics_are_those_of_a_plain_loop_over_folds(table_file, kind, more, repeats):

@@ -25,6 +25,7 @@ from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
 from framework.testing import check_algorithm
 from tests import oracles
+from tests.conftest import first
 from tests.landscape import Landscape, emsco, generations, roles_of
 from tests.toys import StagesToy
 
@@ -190,7 +191,7 @@ def test_without_convergence_the_budget_ends_the_search():
 
 @pytest.mark.parametrize(
     "problem",
-    [StagesToy(5, 3), StagesToy(5, 3, removal=True), Landscape(1, 5, 3, 9)],
+    first(StagesToy(5, 3), StagesToy(5, 3, removal=True), Landscape(1, 5, 3, 9)),
     ids=lambda problem: problem.fingerprint,
 )
 def test_the_exact_front_of_a_small_problem_is_found(problem):

@@ -139,6 +139,7 @@ def _xor(rng, n):
     return pd.DataFrame(X, columns=list("abcde")), y ^ (rng.random(n) < 0.1)
 
 
+@pytest.mark.slow
 def test_ranges_hold_the_coverage_and_the_cost_of_trees():
     """As without the shift, a third to a half of them do not."""
     held = []

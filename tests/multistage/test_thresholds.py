@@ -11,6 +11,7 @@ from algorithms.multistage.estimator import ParetoMultiStage
 from algorithms.multistage.model import MultiStageClassifier
 from framework.errors import InputError
 from framework.models.store import load_model, save_model
+from tests.conftest import covering
 from tests.multistage.data import patients
 
 COSTS = {"a": 0.1, "b": 2.0, "c": 12.0}
@@ -117,8 +118,10 @@ def test_exact_refuses_a_threshold_for_each_stage():
         searched("exact", threshold_per_stage=True)
 
 
-@pytest.mark.parametrize("algorithm", ["local_search", "emsco", "nsga2", "random"])
-@pytest.mark.parametrize("per_stage", [False, True])
+@pytest.mark.parametrize(
+    ("algorithm", "per_stage"),
+    covering(["local_search", "emsco", "nsga2", "random"], [False, True]),
+)
 def test_searches_find_most_of_a_small_front(algorithm, per_stage):
     more = {"threshold_per_stage": per_stage, "max_stages": 2, "objectives": OBJECTIVES}
     whole = {tuple(row) for row in searched(**more).front_[OBJECTIVES].to_numpy()}

@@ -16,6 +16,7 @@ from framework.data.subgroups import Subgroups
 from framework.errors import InputError
 from framework.roles import Constraint, Objective, Roles
 from framework.testing import AlgorithmCase, certificates_hold
+from tests.conftest import covering, first
 from tests.made_up_libraries import made_up
 from tests.pruning.test_ip import every_genome, solve
 
@@ -50,8 +51,7 @@ LIMITS = [
 ]
 
 
-@pytest.mark.parametrize("limits", LIMITS, ids=str)
-@pytest.mark.parametrize("positive", ["no", "yes"])
+@pytest.mark.parametrize(("positive", "limits"), covering(["no", "yes"], LIMITS))
 def test_limits_of_rates_are_rows_of_the_program(positive, limits):
     problem = rated(positive=positive)
     roles = Roles(problem.metrics, [Objective("accuracy", "max")], limits)
@@ -146,7 +146,7 @@ def test_bounds_of_a_fraction_cut_short_hold_and_it_can_be_gone_on_with():
         BestFraction.unpack(b"nothing", *made, 0, 1)
 
 
-@pytest.mark.parametrize("against", ["members", "memory"])
+@pytest.mark.parametrize("against", first("members", "memory"))
 def test_exact_fronts_of_f1_are_those_of_all_genomes(against):
     problem = rated(seed=4)
     objectives = [Objective("f1:no", "max"), Objective(against, "min")]

@@ -95,7 +95,8 @@ def test_a_proof_depends_on_the_boxes_of_a_round_and_not_on_who_solves_them(boxe
     assert here.programs > 40 or boxes == 1 or here.done
 
 
-@pytest.mark.parametrize("boxes", [2, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("boxes", [2, 7])
 def test_rounds_of_several_boxes_prove_the_same_value(boxes):
     for seed in range(6):
         votes, y = pool(9, 60, seed, skill=0.6)

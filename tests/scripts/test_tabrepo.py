@@ -40,6 +40,7 @@ def called(monkeypatch, context, tmp_path):
     tabrepo.main()
 
 
+@pytest.mark.slow
 def test_each_data_set_for_classification_is_a_case(context, tmp_path, monkeypatch, capsys):
     out = tmp_path / "out"
     for _ in range(2):  # what is imported is not imported again

@@ -13,6 +13,7 @@ import pytest
 
 from tests import killing
 from tests.command import call
+from tests.conftest import first
 from tests.killing import Steps
 from tests.tracking import sweeps
 from tracking.sweep.study import open_study
@@ -71,7 +72,7 @@ def driven(plan, database, last=None):
     return True
 
 
-@pytest.fixture(params=["tpe", *(pytest.param(n, marks=pytest.mark.slow) for n in SAMPLERS[1:])])
+@pytest.fixture(params=first(*SAMPLERS))
 def plan(request, tmp_path):
     # by a sampler's rules: TPE draws at random until it knows ten, NSGA-II has ten a generation
     prune = {"kind": "median", "at": [2, 5], "startup": 3}

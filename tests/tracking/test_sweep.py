@@ -21,6 +21,7 @@ from framework.experiment.config import load_config
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem, make_roles
 from tests.command import small, write
+from tests.conftest import first
 from tests.tracking import sweeps
 from tracking.mlflow_log.store import UploadState
 from tracking.mlflow_log.tracker import MlflowTracker
@@ -159,9 +160,7 @@ def test_another_seed_is_another_sweep(done, tmp_path, plain):
     assert sweeps.trials(tmp_path / "out")[1:] != sweeps.trials(done[0])[1:]
 
 
-@pytest.mark.parametrize(
-    "sampler", ["nsga2", *(pytest.param(s, marks=pytest.mark.slow) for s in ("random", "qmc"))]
-)
+@pytest.mark.parametrize("sampler", first("nsga2", "random", "qmc"))
 def test_twice_the_same(tmp_path, sampler, done, plain):
     plan = sweeps.plan_of(tmp_path, sweeps.raw(sampler=sampler))
     studies = []

@@ -13,6 +13,7 @@ from optuna.trial import TrialState, create_trial
 from framework.cli.main import main
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
+from tests.conftest import first
 from tests.tracking import sweeps
 from tracking.sweep.config import PruneConfig
 from tracking.sweep.sampling import pruning_limits
@@ -43,7 +44,7 @@ def study_of(out):
     return optuna.load_study(study_name=optuna.get_all_study_names(url)[0], storage=url).trials
 
 
-@pytest.mark.parametrize("prune", [MEDIAN, HALVING], ids=["median", "halving"])
+@pytest.mark.parametrize("prune", first(MEDIAN, HALVING), ids=["median", "halving"])
 def test_a_trial_ends_where_the_study_says(tmp_path, prune):
     plan = sweeps.plan_of(tmp_path, pruned(prune))
     summary, shown = sweeps.sweep(plan, tmp_path / "out")

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests.command import run_program
+from tests.conftest import first
 from tests.tracking import made_up
 from tracking.mlflow_log.store import PARENT, UploadState, sqlite_file
 from tracking.mlflow_log.sync import sync
@@ -98,7 +99,7 @@ def test_a_run_that_did_not_start_asks_for_no_sync(tmp_path):
     assert tracker.finish().text == "not logged to MLflow: the run did not start"
 
 
-@pytest.mark.parametrize("reachable", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("reachable", first(True, False))
 def test_the_logging_process_ends_with_its_run(tmp_path, store, reachable):
     uri = store.uri if reachable else NOBODY
     run_dir = made_up.start(tmp_path / "out")

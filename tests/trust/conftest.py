@@ -14,6 +14,7 @@ import pytest
 
 from framework.cli.main import main
 from tests.cascade.tables import cascades
+from tests.conftest import first
 from tests.experiment import small
 from tests.tracking import sweeps
 
@@ -58,7 +59,7 @@ def nothing_granted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.fixture(params=[1, pytest.param(25, marks=pytest.mark.slow)], ids=["some", "many"])
+@pytest.fixture(params=first(1, 25), ids=["some", "many"])
 def rounds(request: pytest.FixtureRequest) -> int:
     """Return how many times as many forgeries to try as a quick test does."""
     return int(request.param)

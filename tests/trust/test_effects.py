@@ -26,6 +26,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.conftest import first
 from tests.experiment import small
 from tests.libraries import builds
 from tests.tracking import sweeps
@@ -50,7 +51,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         yield process
 
 
-@pytest.fixture(params=[1, pytest.param(40, marks=pytest.mark.slow)], ids=["some", "many"])
+@pytest.fixture(params=first(1, 40), ids=["some", "many"])
 def times(request: pytest.FixtureRequest) -> int:
     """Return how many times as many files to forge as a quick test does."""
     return int(request.param)

@@ -17,6 +17,7 @@ from algorithms.multistage.papers.budgeted import CostOrdered, SingleStage
 from algorithms.multistage.papers.cact_lasso import CaCTLasso
 from algorithms.multistage.papers.cstc import CSTC, SMOOTHINGS, Data, GateTree, fit_tree, loss
 from algorithms.multistage.papers.tuning import measure
+from tests.conftest import first
 from tests.multistage.papers.data import COSTS, baselines, priced, records
 
 
@@ -126,7 +127,7 @@ def quadrants(seed, n=600):
     return np.column_stack([signs, dear]), (dear[np.arange(n), which] > 0).astype(int)
 
 
-@pytest.mark.parametrize("seed", [41, 52])
+@pytest.mark.parametrize("seed", first(41, 52))
 def test_a_tree_of_classifiers_can_be_a_tree(seed):
     """Trained and chosen on records of their own, it is right about all new ones at cost 12."""
     costs = np.array([1.0, 1.0, 10.0, 10.0, 10.0, 10.0])
