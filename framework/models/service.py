@@ -295,6 +295,7 @@ def application(model: DeployableModel, host: str, threads: _Threads) -> FastAPI
         title=card.title,
         version=version("paretolab"),
         openapi_url=None,  # a call like the others, below
+        redirect_slashes=False,  # a redirect would lead to whatever host the request names
         dependencies=[Depends(check)],
         responses={"4XX": {"model": _Mistake}},
     )
@@ -320,9 +321,10 @@ def application(model: DeployableModel, host: str, threads: _Threads) -> FastAPI
         say(f"paretolab: a request failed: {type(error).__name__}: {error}", sys.stderr)
         return JSONResponse({"error": "expected an answer; the service failed"}, 500)
 
-    @app.get("/", response_model=dict[str, Any])
+    page = "; in a browser, a page to answer a record step by step" if model.has_steps else ""
+
+    @app.get("/", response_model=dict[str, Any], description=f"What this service is{page}.")
     async def root(request: Request) -> Any:
-        """What this service is; in a browser, a page to answer a record step by step."""
         if model.has_steps and "text/html" in request.headers.get("accept", ""):
             return HTMLResponse(_PAGE.read_text(encoding="utf-8"), headers=_PAGE_HEADERS)
         return {"model": card.title, "calls": calls()}

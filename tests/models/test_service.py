@@ -22,6 +22,7 @@ import psutil
 import pytest
 
 from framework.models import service as services
+from framework.models.constant import ConstantClassifier
 from framework.models.service import Service, Timings
 from framework.models.store import save_model
 from tests.command import start
@@ -99,11 +100,20 @@ def test_a_browser_gets_a_page_for_one_record_step_by_step(service):
     assert "innerHTML" not in script  # what a model names stays text
 
 
+def test_a_model_without_steps_speaks_of_none():
+    with serving(ConstantClassifier.from_label("ill", ["ill", "well"])) as service:
+        calls = json.loads(ask(service, "/")[1])["calls"]
+    assert calls["GET /"] == "What this service is."
+    assert "POST /next" not in calls
+
+
 def test_names_of_strangers_are_refused(service):
     status, found = ask(service, "/", host="evil.example:80")
     assert status == 403
     assert b"expected this machine" in found
     assert ask(service, "/", host="localhost:1")[0] == 200
+    status, found = ask(service, "/predict/", b"[]", host="evil.example:80")
+    assert (status, b"found POST /predict/" in found) == (404, True)  # no redirect to that host
 
 
 def test_health_and_the_calls_in_openapi(service):
