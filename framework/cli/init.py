@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,7 +33,15 @@ class Init:
             nargs="?",
             help=f"one of {kinds}; or a configuration that --list names",
         )
-        parser.add_argument("--out", metavar="DIR", help="folder to write to (default: KIND)")
+        parser.add_argument(
+            "--out", metavar="DIR", help="folder to write to (default: KIND, or that of the table)"
+        )
+        parser.add_argument(
+            "--table",
+            metavar="FILE",
+            help="your own table, CSV or Parquet, in place of the template's data",
+        )
+        parser.add_argument("--target", metavar="COLUMN", help="with --table: column of the labels")
         parser.add_argument("--list", action="store_true", help="list templates and configurations")
         parser.add_argument("--all", action="store_true", help="with --list: all configurations")
         json_argument(parser)
@@ -41,23 +51,36 @@ class Init:
         kinds = _templates()
         if args.list:
             return _listed(kinds, everything=args.all)
+        if (args.table is None) != (args.target is None):
+            one, other = ("--target", "--table") if args.table is None else ("--table", "--target")
+            raise InputError(f"init: expected {one} together with {other}, found it alone")
+        readers = [kind for kind, files in kinds.items() if "dataset:" in _text(files, kind)]
+        if args.table is not None and args.kind not in readers:
+            sentence = f"init: expected --table with one of {', '.join(readers)}"
+            raise InputError(f"{sentence}, found {args.kind!r}")
         if args.kind in kinds:
-            folder = Path(args.out or args.kind)
+            beside = args.kind if args.table is None else Path(args.table).parent
+            folder = Path(args.out or beside)
             contents = {entry.name: entry.read_bytes() for entry in kinds[args.kind].iterdir()}
             file = folder / f"{args.kind}.yaml"
+            if args.table is not None:
+                template = _text(kinds[args.kind], args.kind)
+                contents = {file.name: _with_table(template, args.table, args.target, file)}
         elif (source := Path(config_path(args.kind or ""))).suffix == ".yaml" and source.is_file():
             folder = Path(args.out or source.stem)
             contents = {source.name: source.read_bytes()}
             file = folder / source.name
         else:
             near = nearest(args.kind, [*kinds, *map(str, _configurations())])
+            take = f"; for a table: {program()} init KIND --table {shlex.quote(str(source))} "
+            take += "--target COLUMN"
             raise InputError(
                 f"init: expected one of {', '.join(kinds)}, or a configuration that `{program()} "
                 f"init --list` names, found {(args.kind and repr(args.kind)) or 'none'}{near}"
-                f"{'; a template says where it takes a table from' if source.is_file() else ''}"
+                f"{take if source.is_file() else ''}"
             )
         _write(contents, folder)
-        main, command = shlex.quote(str(file)), _command_of(file)
+        main, command = shlex.quote(str(file)), "check" if args.table else _command_of(file)
         then = f"{program()} {command} {main}"
         lines = [
             ("written", ", ".join(sorted(contents))),
@@ -65,6 +88,54 @@ class Init:
             ("then", then),
         ]
         return Result().add(lines, folder=folder, file=file, then=then)
+
+
+def _text(template: Traversable, kind: str) -> str:
+    return template.joinpath(f"{kind}.yaml").read_text(encoding="utf-8")
+
+
+def _with_table(template: str, table: str, target: str, place: Path) -> bytes:
+    """Return a template for a place and a table: what belongs to its own data becomes a comment.
+
+    Raises
+    ------
+    InputError
+        The table is no file, or its path no Unicode.
+    """
+    file = Path(table)
+    if not file.is_file():
+        raise InputError(f"--table {table}: expected a file, found none")
+    from framework.experiment.run_dir import slug
+
+    path = os.path.relpath(file.resolve(), place.parent.resolve())
+    values = {"path": path, "target": target, "name": slug(file.stem) or place.stem}
+    quoted = {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()}
+    lines, block, margin = [], "", 0
+    for line in template.splitlines():
+        text = line.lstrip()
+        indent = len(line) - len(text)
+        key, _, value = text.partition(":")
+        note = line[line.index("#") :] if "#" in line else ""
+        if block and indent <= margin:
+            block = ""
+        if key == "name" or (block == "dataset" and key in quoted):
+            line = f"{line[:indent]}{key}: {quoted[key]}  {note}"
+        elif key == "tracking":
+            line = re.sub(r"experiment: \w+", f"experiment: {quoted['name']}", line)
+        elif key == "dataset" and value.strip():
+            inner = f"path: {quoted['path']}, target: {quoted['target']}"
+            line = f"{line[:indent]}dataset: {{{inner}}}"
+        elif key in ("dataset", "costs") and not value.strip():
+            block, margin = key, indent
+            line = line if key == "dataset" else f"{line[:indent]}# {text}"
+        elif block and not text.startswith("#"):
+            line = f"{line[:indent]}# {text}"
+        lines.append(line.rstrip())
+    try:
+        return "\n".join([*lines, ""]).encode()
+    except UnicodeEncodeError as error:
+        sentence = f"--table {table!r}: expected a path in Unicode, as configurations are"
+        raise InputError(f"{sentence}, found other bytes; rename it") from error
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:

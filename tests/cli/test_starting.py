@@ -6,6 +6,7 @@ import re
 import signal
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -70,11 +71,49 @@ def test_init_knows_its_kinds(command, tmp_path):
     (tmp_path / "my.csv").write_text("a,b\n1,2\n")
     done = command("init", str(tmp_path / "my.csv"))
     assert (done.code, "Traceback" in done.err) == (2, False)
-    assert "a template says where it takes a table from" in done.err
+    assert "; for a table: " in done.err
+    assert done.err.endswith(f"init KIND --table {tmp_path}/my.csv --target COLUMN\n")
     done = command("init", "prunning", "--out", str(tmp_path / "mine"))
     assert done.code == 2
     assert "did you mean 'pruning'?" in done.err
     assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "experiment"])
+def test_a_template_takes_a_table(command, kind, tmp_path, cache):
+    """It is written beside the table, which may then be read without a grant."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 4)), columns=["a", "b: c", "d", "e"])
+    table["was?"] = np.where(table["a"] > 0, "yes", "no")
+    table.to_csv(tmp_path / "mine & yours.csv", index=False)
+    words = ("--table", str(tmp_path / "mine & yours.csv"), "--target", "was?")
+    done = command("init", kind, *words)
+    assert done.code == 0, done.err
+    config = load_config(tmp_path / f"{kind}.yaml")
+    assert config.name == "mine-yours"
+    assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".yaml"}
+    checked = command("check", str(tmp_path / f"{kind}.yaml"), "--set", "tracking=null")
+    assert checked.code == 0, checked.err
+    assert "NOT granted" not in checked.out
+    assert command("init", kind, *words).code == 2  # nothing is overwritten
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("hull --table no.csv --target y", "--table no.csv: expected a file, found none"),
+        ("hull --table here.csv", "init: expected --table together with --target"),
+        ("hull --target y", "init: expected --target together with --table"),
+        ("experiment --table here.csv --target y", "expected --table with one of cascade, ens"),
+        ("configs/quickstart.yaml --table here.csv --target y", "found 'configs/quickstart.yaml'"),
+    ],
+)
+def test_init_refuses_tables(command, tmp_path, monkeypatch, words, sentence):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here.csv").write_text("a,y\n1,2\n")
+    done = command("init", *words.split())
+    assert (done.code, sentence in done.err) == (2, True), done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["here.csv"]
 
 
 def test_runs_lists_what_is_there_whatever_its_state(command, tmp_path):
