@@ -37,10 +37,13 @@ class EnsembleScore(NamedTuple):
         def weighted(X: Array, weights: Array) -> FloatArray:
             return scores.weighted(X, weights, {name})[name]
 
-        X, able = _members(sums)
-        plain = np.full(len(X), np.nan)
-        if len(able):
-            plain[able] = scores(X[able])[name]
+        def plain() -> FloatArray:
+            X, able = _members(sums)
+            values = np.full(len(X), np.nan)
+            if len(able):
+                values[able] = scores(X[able], [name])[name]
+            return values
+
         return _under_weights(sums, plain, len(scores.truth.y), weighted)
 
 
@@ -67,7 +70,7 @@ class LossCorrelation(NamedTuple):
         plain = sums.answers.sizes[LOSS_CORRELATION]
         if sums.answers.records.part == "test":
             return np.repeat(plain[:, np.newaxis], len(sums.total), axis=1)
-        return _under_weights(sums, plain, losses.shape[1], weighted)
+        return _under_weights(sums, lambda: plain, losses.shape[1], weighted)
 
 
 def _members(sums: Sums) -> tuple[Array, IntArray]:
@@ -77,12 +80,19 @@ def _members(sums: Sums) -> tuple[Array, IntArray]:
     return X, np.flatnonzero((X > 0).any(axis=1))
 
 
-def _under_weights(sums: Sums, plain: FloatArray, records: int, weighted: _Weighted) -> FloatArray:
-    """Return values under weights, (n, b); ``plain`` are those where each record counts once."""
+def _under_weights(
+    sums: Sums, plain: Callable[[], FloatArray], records: int, weighted: _Weighted
+) -> FloatArray:
+    """Return values under weights, (n, b); ``plain`` returns those where each record counts once.
+
+    Ensembles without members have that value under all weights.
+    """
     X, able = _members(sums)
     weights = sums.weights_of_part(records)
-    values = np.repeat(plain[:, np.newaxis], weights.shape[1], axis=1)
     other: BoolArray = (weights != 1).any(axis=0)
+    values = np.empty((len(X), weights.shape[1]))
+    if not other.all() or len(able) < len(X):
+        values[:] = plain()[:, np.newaxis]
     if other.any() and len(able):
         drawn = np.ascontiguousarray(weights[:, other])
         values[np.ix_(able, np.flatnonzero(other))] = weighted(X[able], drawn)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from framework.roles import Metric, Sense
 LEAST = 2.0**-52
 """Probabilities are clipped to this and 1 less this, as in scikit-learn, for finite logarithms."""
 
+_Scorer = Callable[[FloatArray, "Truth"], FloatArray]
 _SLACK = 1 + 1e-9  # factor of bounds, so that rounding cannot break them
 
 
@@ -252,17 +253,19 @@ class Scores:
             if name not in self._builtin and not (name == AUC and truth.classes)
         }
 
-    def __call__(self, X: Array) -> dict[str, FloatArray]:
-        """Return the scores, (n,) each, of rows of counts (n, K), none of which is empty."""
+    def __call__(self, X: Array, names: Sequence[str] | None = None) -> dict[str, FloatArray]:
+        """Return scores (all or those named), (n,) each, of rows of counts (n, K), none empty."""
+        names = self.names if names is None else names
         by_name: dict[str, FloatArray] = {}
-        if self._ranks is not None:
+        if self._ranks is not None and AUC in names:
             by_name[AUC] = (ranks.exact_auc if self.exact else ranks.auc)(self._ranks, X)
-        builtin = [name for name in self.names if name in self._builtin]
+        builtin = [name for name in names if name in self._builtin]
         columns = self._from_sums(builtin, X, self._unweighted)
         by_name |= {name: column[:, 0] for name, column in columns.items()}
-        if self._scorers:
-            by_name |= self._from_scorers(X)
-        return {name: by_name[name] for name in self.names}
+        scorers = {name: self._scorers[name] for name in names if name in self._scorers}
+        if scorers:
+            by_name |= self._from_scorers(scorers, X)
+        return {name: by_name[name] for name in names}
 
     def _table(self, name: str) -> means.FixedPoint:
         """Return the predictions in fixed point that a score is computed from, made once."""
@@ -353,13 +356,13 @@ class Scores:
             name, "max", low=low - spread, high=high + spread, text="scikit-learn's score"
         )
 
-    def _from_scorers(self, X: Array) -> dict[str, FloatArray]:
+    def _from_scorers(self, scorers: Mapping[str, _Scorer], X: Array) -> dict[str, FloatArray]:
         """Return scikit-learn's scores, (n,) each."""
         P = self._P.reshape(len(self._P), -1)
-        by_name = {name: np.empty(len(X)) for name in self._scorers}
+        by_name = {name: np.empty(len(X)) for name in scorers}
         for block in means.blocks(len(X), 8 * P.shape[1]):
             M = means.add_members(X[block], P, np.float64) / X[block].sum(axis=1, keepdims=True)
-            for name, f in self._scorers.items():
+            for name, f in scorers.items():
                 by_name[name][block] = f(M, self.truth)
         return by_name
 
@@ -372,7 +375,7 @@ def _above(singles: FloatArray) -> float:
     return float(singles.max()) * _SLACK or 1.0
 
 
-def _scorer(name: str, truth: Truth) -> Callable[[FloatArray, Truth], FloatArray]:
+def _scorer(name: str, truth: Truth) -> _Scorer:
     """Return one of scikit-learn's scorers as a function of mean predictions (n, N or C * N)."""
     from sklearn.metrics import get_scorer, get_scorer_names
 

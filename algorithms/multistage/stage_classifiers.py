@@ -8,10 +8,12 @@ the classifier fitted on all records is kept.
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
+from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache, partial
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -206,22 +208,23 @@ def _one_by_one(
     data: StageData, recipe: Recipe, keys: WordArray, bits: WordArray, stored: bool
 ) -> Components:
     """Train one estimator after the other: any that :func:`_logistic` does not train."""
-    from threadpoolctl import threadpool_limits
-
     from framework.models.calibration import fit_calibration, folds_of, join
 
     kind, parameters, method = recipe
     folds = None if method == "none" else folds_of(data.y, data.copy_of)
     fit: Callable[[IntArray], Fitted]
+    threads: AbstractContextManager[Any]  # with several, some sums depend on their number
     if kind == LOGISTIC_REGRESSION:
-        fit, threads = partial(_fit_logistic, data, float(parameters.get("C", 1.0)), folds), None
+        fit = partial(_fit_logistic, data, float(parameters.get("C", 1.0)), folds)
+        threads = nullcontext()
     else:
         make_estimator(kind, parameters)  # load the library first, so that its threads are limited
-        fit, threads = partial(_fit_estimator, data, recipe, folds), 1
+        fit = partial(_fit_estimator, data, recipe, folds)
+        threads = _libraries(len(sys.modules)).limit(limits=1)
     stored = stored and not isinstance(parameters, Prototype)
     errors: dict[int, str] = {}
     models = [b""] * len(keys)
-    with threadpool_limits(threads):  # with several threads, some sums depend on their number
+    with threads:
         for i, key in enumerate(keys):
             try:
                 P, unseen, classifier = fit(columns_of(data.first, key))
@@ -240,6 +243,14 @@ def _one_by_one(
                 models[i] = model
                 _decide(data, P, bits[i])
     return Components(keys, bits, models, errors)
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> Any:
+    """Return the libraries with threads that so many modules have loaded: to look takes 5 ms."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 class _NotConvergedError(Exception):
