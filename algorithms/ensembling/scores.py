@@ -244,13 +244,14 @@ class Scores:
         self._unweighted = _weighted(truth, np.ones((len(truth.y), 1)))
         self._ranks = ranks.rank_table(P, truth.y) if AUC in names else None
         self._tables: dict[str, means.FixedPoint] = {}
-        for name in names:
-            if name in self._builtin:
-                self._table(name)
+        counted = OF_CONFUSION if truth.classes == 2 else ()
+        self._summed = [name for name in names if name in self._builtin or name in counted]
+        for name in self._summed:
+            self._table(name)
         self._scorers = {
             name: _scorer(name, truth)
             for name in names
-            if name not in self._builtin and not (name == AUC and truth.classes)
+            if name not in self._summed and not (name == AUC and truth.classes)
         }
 
     def __call__(self, X: Array, names: Sequence[str] | None = None) -> dict[str, FloatArray]:
@@ -259,8 +260,8 @@ class Scores:
         by_name: dict[str, FloatArray] = {}
         if self._ranks is not None and AUC in names:
             by_name[AUC] = (ranks.exact_auc if self.exact else ranks.auc)(self._ranks, X)
-        builtin = [name for name in names if name in self._builtin]
-        columns = self._from_sums(builtin, X, self._unweighted)
+        summed = [name for name in names if name in self._summed]
+        columns = self._from_sums(summed, X, self._unweighted)
         by_name |= {name: column[:, 0] for name, column in columns.items()}
         scorers = {name: self._scorers[name] for name in names if name in self._scorers}
         if scorers:
@@ -283,7 +284,7 @@ class Scores:
     def _from_sums(
         self, names: Sequence[str], X: Array, records: _Weighted
     ) -> dict[str, FloatArray]:
-        """Return built-in scores and those of ``OF_CONFUSION`` under weights, (n, b) each."""
+        """Return scores that follow from sums over the records, under weights, (n, b) each."""
         shape = (len(X), records.weights.shape[1])
         by_name = {name: np.empty(shape) for name in names}
         by_table: dict[int, list[str]] = {}
@@ -301,8 +302,7 @@ class Scores:
     @property
     def weighable(self) -> bool:
         """Whether all scores can be computed under weights of the records."""
-        two = self.truth.classes == 2
-        return all(two and name in OF_CONFUSION for name in self._scorers)
+        return not self._scorers
 
     def weighted(self, X: Array, weights: Array, wanted: Collection[str]) -> dict[str, FloatArray]:
         """Return the scores of each row under each column of weights, (n, b) each.

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from algorithms.ensembling.scores import Scores, Truth
+from algorithms.ensembling.scores import OF_CONFUSION, Scores, Truth
 from algorithms.ensembling.traits import (
     config_similarity,
     fixed_similarities,
@@ -50,7 +50,9 @@ def test_traits_are_sums_and_pair_means(rows, seed):
         assert np.allclose(means[i], [pair_mean(row, table) for table in alike])
 
 
-@pytest.mark.parametrize("name", ["average_precision", "neg_log_loss", "f1", "neg_brier_score"])
+@pytest.mark.parametrize(
+    "name", ["average_precision", "neg_log_loss", "neg_brier_score", *OF_CONFUSION]
+)
 def test_scorers_of_scikit_learn(name):
     library = made_up(5, n=80)
     y, X = library.y_validation, np.array([[0, 2, 1, 0, 0]], dtype=np.int32)
@@ -60,6 +62,8 @@ def test_scorers_of_scikit_learn(name):
         "average_precision": lambda: metrics.average_precision_score(y, mean),
         "neg_log_loss": lambda: -metrics.log_loss(y, mean),
         "f1": lambda: metrics.f1_score(y, mean > 0.5),
+        "precision": lambda: metrics.precision_score(y, mean > 0.5),
+        "recall": lambda: metrics.recall_score(y, mean > 0.5),
         "neg_brier_score": lambda: -metrics.brier_score_loss(y, mean),
     }[name]()
     assert found == pytest.approx(want, rel=1e-6)
@@ -70,9 +74,10 @@ def test_scores_of_one_class_are_of_the_positive_one():
     y, X = rng.integers(0, 2, 40), np.array([[1, 1]], dtype=np.int32)
     P = rng.integers(0, 2, (2, 40)).astype(np.float32)  # means of 1/2 are ties
     mean = P.mean(axis=0)
-    names = ["f1", "average_precision", "accuracy"]
+    names = [*OF_CONFUSION, "average_precision", "accuracy"]
     found = Scores(names, P, Truth(y, 2, positive=0))(X)
-    assert found["f1"][0] == pytest.approx(metrics.f1_score(y, mean > 0.5, pos_label=0))
+    for name in OF_CONFUSION:  # made from the same counts, to the bit
+        assert found[name][0] == getattr(metrics, f"{name}_score")(y, mean > 0.5, pos_label=0)
     ranked = metrics.average_precision_score(1 - y, 1 - mean)
     assert found["average_precision"][0] == pytest.approx(ranked)
     assert found["accuracy"][0] == pytest.approx(metrics.accuracy_score(y, mean > 0.5))
