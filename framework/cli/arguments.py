@@ -293,13 +293,7 @@ def finished(directory: str) -> RunDir:
     """
     from framework.experiment.run_dir import RunDir
 
-    run_dir = RunDir.existing(directory)
-    if not run_dir.front_file.is_file():
-        raise InputError(
-            f"{directory}: expected a finished run, found no front.csv; run "
-            f"`{program()} resume {shlex.quote(directory)}` first"
-        )
-    return run_dir
+    return RunDir.finished(directory, f"run `{program()} resume {shlex.quote(directory)}` first")
 
 
 def program() -> str:

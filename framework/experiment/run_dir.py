@@ -122,6 +122,33 @@ class RunDir:
             )
         return run_dir
 
+    @classmethod
+    def finished(cls, path: str | os.PathLike[str], remedy: str) -> RunDir:
+        """Return the directory of a run that has a front; ``remedy`` says how it gets one.
+
+        Raises
+        ------
+        InputError
+            It is not the directory of a run, or has no front.
+        """
+        run_dir = cls.existing(path)
+        if run_dir.front_file.is_file():
+            return run_dir
+        ended = [run.path for run in run_dir.children() if run.front_file.is_file()]
+        if ended and run_dir.kind != "a run":  # different searches have no common front
+            raise InputError(
+                f"{path}: expected a run, found {run_dir.kind}, whose runs have a front each; "
+                f"give one of them, such as {ended[0]}"
+            )
+        raise InputError(f"{path}: expected a finished run, found no front.csv; {remedy}")
+
+    @property
+    def kind(self) -> str:
+        """What was run in it, with its article."""
+        if self.experiment_file.is_file():
+            return "an experiment"
+        return "a sweep" if self.sweep_file.is_file() else "a run"
+
     @property
     def repeats(self) -> Path:
         """The folder with the repeats of a run."""
@@ -165,11 +192,9 @@ class RunDir:
         def refuse() -> None:
             if wait:
                 return
-            kind = "a sweep" if self.sweep_file.is_file() else "a run"
-            kind = "an experiment" if self.experiment_file.is_file() else kind
             raise InputError(
-                f"{self.path}: expected {kind} that nobody runs, found that another process does; "
-                "wait for it or stop it"
+                f"{self.path}: expected {self.kind} that nobody runs, found that another process "
+                "does; wait for it or stop it"
             )
 
         with locked(self.path / LOCK, refuse):

@@ -261,6 +261,18 @@ def test_choose_before_the_run_has_a_front(place):
     assert "paretolab resume begun` first" in said
 
 
+def test_choose_from_a_sweep_that_has_ended(place):
+    """To resume it first, as was advised, changes nothing: its trials have the fronts."""
+    for number in ("000", "001"):
+        (place / "swept" / "trials" / number).mkdir(parents=True)
+    write(place / "swept" / "config.yaml", small())
+    (place / "swept" / "sweep.yaml").touch()
+    (place / "swept" / "trials" / "001" / "front.csv").touch()
+    said = refuse(place, "choose", "swept")
+    assert "swept: expected a run, found a sweep, whose runs have a front each; give one" in said
+    assert "such as swept/trials/001" in said
+
+
 # --- Ray ------------------------------------------------------------------------------------
 
 

@@ -80,6 +80,12 @@ def test_items_of_lists_are_drawn_one_by_one():
     assert list(config.algorithm.weights) == weights
 
 
+def test_items_of_lists_are_first_tried_as_configured():
+    only = {f"algorithm.weights.{i}": {"low": -1.0, "high": 2.0} for i in range(4)}
+    plan = load_plan(SHIPPED / "sweeps" / "pruning.yaml", [f"sweep.search_space={only}"])
+    assert list(draw_trial(plan, []).params.values()) == [1, 0, 1, 0]
+
+
 def test_whole_numbers_by_request(tmp_path):
     space = {"problem.noise": {"low": 0, "high": 3, "whole": True}}
     plan = sweeps.plan_of(tmp_path, content(space, sampler="random"))

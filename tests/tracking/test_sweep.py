@@ -139,6 +139,9 @@ def test_the_command(done, tmp_path, capsys, plain):
     assert "trial 3:" not in capsys.readouterr().err
     assert sweeps.trials(tmp_path / "out")[:4] == sweeps.trials(done[0])[:4]
     assert len(sweeps.trials(tmp_path / "out")) == 12
+    # with fewer than there are, what is advised for more has to bring some
+    assert main([*args[:-2], "sweep.trials=5", "--quiet"]) == 0
+    assert "sweep.trials=24" in capsys.readouterr().out
 
 
 def test_another_sweep_is_refused(done, capsys):

@@ -217,7 +217,9 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> Result:
     else:
         report("no trial keeps the constraints: the table begins with those that break them least")
     if plan.sweep.sampler != "grid":  # a grid has no further points
-        more = f"{program()} resume {directory} --set sweep.trials={2 * summary['trials']}"
+        ended = sum(summary[f"trials_{state}"] for state in ("complete", "pruned", "failed"))
+        trials = 2 * max(summary["trials"], ended)  # fewer may be wanted now than there are
+        more = f"{program()} resume {directory} --set sweep.trials={trials}"
         steps.append(("more trials", more))
     if plan.sweep.storage is None:
         from framework.security import sqlite_uri

@@ -172,6 +172,13 @@ def _ordered(read: Mapping[str, Dimension], where: str) -> dict[str, Dimension]:
     return space
 
 
+def known(config: RunConfig) -> dict[str, Any]:
+    """Return the values of all dotted keys that a sweep may vary, those of items of lists too."""
+    flat = flatten(config.model_dump(mode="json", include=_VARIABLE))
+    lists = [(key, items) for key, items in flat.items() if isinstance(items, list)]
+    return flat | {f"{key}.{i}": x for key, items in lists for i, x in enumerate(items)}
+
+
 class _Checker:
     """Checks that a configuration accepts the values of a search space.
 
@@ -181,9 +188,7 @@ class _Checker:
 
     def __init__(self, space: Mapping[str, Dimension], config: RunConfig, path: Path) -> None:
         self._space, self._config, self._path = space, config, path
-        self._known = flatten(config.model_dump(mode="json", include=_VARIABLE))
-        lists = [(key, items) for key, items in self._known.items() if isinstance(items, list)]
-        self._known |= {f"{key}.{i}": x for key, items in lists for i, x in enumerate(items)}
+        self._known = known(config)
 
     def check(self, key: str) -> None:
         """Check each choice, or both ends of a range, in every world in which the key is tried."""

@@ -46,13 +46,8 @@ class RunResult:
     """
 
     def __init__(self, directory: PathLike) -> None:
-        self._run_dir = RunDir.existing(directory)
+        self._run_dir = RunDir.finished(directory, "paretolab.resume goes on with it")
         self.directory = self._run_dir.path
-        if not self._run_dir.front_file.is_file():
-            raise InputError(
-                f"{directory}: expected a run with a front, found no front.csv; "
-                "paretolab.resume goes on with it"
-            )
         self.config = self._run_dir.config()
         self.summary = self._run_dir.summary()
         self.front: Front = self._run_dir.front()
