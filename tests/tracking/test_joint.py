@@ -116,6 +116,15 @@ def _seen(folder):
         return []
 
 
+def test_the_best_trial_may_be_in_the_directory_of_another_process(tmp_path):
+    plan = sweeps.plan_of(tmp_path, content(tmp_path, trials=2))
+    sweeps.sweep(plan, tmp_path / "first")
+    summary, told = sweeps.sweep(plan, tmp_path / "second")
+    assert not told
+    assert (summary["status"], len(summary["best"])) == ("done", 1)
+    assert (tmp_path / "second" / "sweep.html").is_file()
+
+
 # --- the command ------------------------------------------------------------------------------
 
 

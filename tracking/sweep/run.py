@@ -94,9 +94,10 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
         )
         if status == DONE and summary["best"]:
             best = RunDir(out.trials / f"{summary['best'][0]['trial']:03d}")
-            problem = problems.of(best.config(checked=True))
-            if isinstance(problem, Deployable) and problem.has_models:
-                conclude(problem, best, best.summary(), options)
+            if best.config_file.is_file():  # else another process ran it, in a directory of its own
+                problem = problems.of(best.config(checked=True))
+                if isinstance(problem, Deployable) and problem.has_models:
+                    conclude(problem, best, best.summary(), options)
         write_sweep_figures(plan, out, study)
         return summary, top_table(plan, study)
 
