@@ -9,12 +9,13 @@ configuration as soon as it is installed::
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from framework.errors import InputError, RecordsError
 from framework.extras import missing
@@ -32,6 +33,8 @@ Group = Literal[
     "pages",
     "commands",
 ]
+
+T = TypeVar("T")
 
 
 @cache
@@ -82,6 +85,17 @@ def load(group: Group, name: str) -> Any:
             f"it, found that it cannot be imported ({type(error).__name__}: {error}); repair or "
             "remove that package"
         ) from error
+
+
+def load_instance(group: Group, name: str, wanted: type[T]) -> T:
+    """Import what is registered under a name; raises InputError as :func:`load`, or by its type."""
+    found = load(group, name)
+    if not isinstance(found, wanted):
+        raise InputError(
+            f"{group}: expected {name!r} to be registered for an object of {wanted.__name__}, "
+            f"found {reprlib.repr(found)}; repair or remove its package"
+        )
+    return found
 
 
 def require_columns(needed: Iterable[str], columns: Collection[str], where: object = None) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from framework import registry
+from framework.analysis.indicators import indicators
 from framework.cli.main import main
+from framework.errors import InputError
+from tests.command import TOY, write
 from tests.trust.test_configurations import written
 
 MINE = """
@@ -31,6 +34,12 @@ stranger = broken_package:Stranger
 number = broken_package:number
 gone = broken_package:Gone
 nowhere = no_such_module_at_all:Problem
+
+[paretolab.indicators]
+odd = broken_package:Stranger
+
+[paretolab.functions]
+odd = broken_package:number
 """
 
 
@@ -67,3 +76,14 @@ def test_what_cannot_be_used_is_said(kind, sentence, installed, capsys):
     path.write_text(f"{content[:start]}problem: {{kind: {kind}}}\n{content[end:]}")
     assert main(["check", str(path)]) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_an_indicator_or_a_function_of_another_kind_is_said(installed, capsys):
+    said = "indicators: expected 'odd' to be registered for an object of Indicator, found <class "
+    with pytest.raises(InputError, match=said):
+        indicators()
+    path = write(installed / "c.yaml", TOY | {"problem": {"kind": "function", "name": "odd"}})
+    assert main(["check", str(path)]) == 2
+    assert "expected 'odd' to be registered for an object of Function, found 7" in (
+        capsys.readouterr().err
+    )

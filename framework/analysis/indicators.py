@@ -109,7 +109,8 @@ class Indicator:
 
 def indicators() -> dict[str, Indicator]:
     """Return every registered indicator by name, sorted."""
-    return {name: registry.load("indicators", name) for name in registry.names("indicators")}
+    names = registry.names("indicators")
+    return {name: registry.load_instance("indicators", name, Indicator) for name in names}
 
 
 def indicators_of(names: Iterable[str], metrics: Iterable[Metric]) -> dict[str, Indicator]:

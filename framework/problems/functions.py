@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -66,7 +66,7 @@ class Function(NamedTuple):
 @cache
 def registered(name: str) -> Function:
     """Return the function that is registered under a name."""
-    return cast("Function", registry.load("functions", name))
+    return registry.load_instance("functions", name, Function)
 
 
 def unknown(name: str) -> str:
