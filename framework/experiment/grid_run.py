@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,6 +21,7 @@ from framework.experiment.execute import Options, conclude, followed, uid_of
 from framework.experiment.grid import Grid, PlannedRun
 from framework.experiment.many_runs import Problems, has_ended, run_many
 from framework.experiment.options import ProblemOptions
+from framework.experiment.repeats import seconds_of
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import (
     DONE,
@@ -63,7 +63,6 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
         _write_start(grid, out, problems)
         check_runs(grid, todo, problems)
         stack.enter_context(followed(grid.base, out, options, start=True))
-        started = time.perf_counter()
         summary: dict[str, Any] = {"name": grid.base.name, "cells": len(runs)}
         try:
             failed, incidents = run_many(
@@ -87,7 +86,7 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
             "failed_cells": failed,
             "cells_over_limit": over,
             "incidents": dict(incidents),
-            "wall_s": round(time.perf_counter() - started, 3),
+            "wall_s": seconds_of(parts.values()),
         }
         paths: list[Path] = []
         if len(failed) < len(runs):

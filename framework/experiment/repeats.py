@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,7 +38,6 @@ def run_repeats(
     ClusterError
         Some repeats could not be run because of the machines; all others are done.
     """
-    started = time.perf_counter()
     runs = repeats_of(config)
     todo = [run for run in runs if not has_ended(RunDir(run_dir.path / run.directory), run.config)]
     # repeats may be long, and there are several: Ray is used at once unless workers say otherwise
@@ -67,8 +65,7 @@ def run_repeats(
             f"({next(iter(failed.values()))}); the others are kept: "
             f"{command('resume', run_dir.path)} tries these again"
         )
-    seconds = round(time.perf_counter() - started, 3)
-    return conclude_repeats(config, problem, run_dir, incidents=dict(incidents), wall_s=seconds)
+    return conclude_repeats(config, problem, run_dir, incidents=dict(incidents))
 
 
 def _line(ended: Ended, repeats: int) -> str:
@@ -77,6 +74,11 @@ def _line(ended: Ended, repeats: int) -> str:
         f"repeat {ended.run.repeat + 1}/{repeats}: {summary['evaluations']:,} evaluations, front "
         f"{summary['front_size']}, hypervolume {summary['indicators']['hypervolume']:.4f}"
     )
+
+
+def seconds_of(summaries: Iterable[Mapping[str, Any]]) -> float:
+    """Return the seconds of searching of several runs, each over all its sessions."""
+    return round(sum(float(summary.get("wall_s", 0.0)) for summary in summaries), 3)
 
 
 def conclude_repeats(
@@ -111,6 +113,7 @@ def conclude_repeats(
         "evaluations": sum(s["evaluations"] for s in summaries),
         "distinct_evaluations": sum(s.get("distinct_evaluations", 0) for s in summaries),
         "rows_failed": sum(s["rows_failed"] for s in summaries),
+        "wall_s": seconds_of(summaries),
         **sizes,
         "indicators": {
             "hypervolume": float(volumes.mean()),

@@ -116,6 +116,8 @@ def test_what_is_done_is_not_done_again(whole, tmp_path, plain):
     small.write(tmp_path, CONTENT)
     done = command(tmp_path, "experiment", "little.yaml", "--out", "out")
     assert " runs · " not in done.err
+    seconds = sum(run.summary()["wall_s"] for run in RunDir(whole).children())
+    assert RunDir(tmp_path / "out").summary()["wall_s"] == pytest.approx(seconds)
     more = command(tmp_path, "resume", "out", "--set", "experiment.repeats=4")
     assert len(re.findall(r" runs · ", more.err)) == 4
     assert all(path.stat().st_mtime_ns == time for path, time in journals.items())

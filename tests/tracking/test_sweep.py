@@ -140,8 +140,12 @@ def test_the_command(done, tmp_path, capsys, plain):
     assert sweeps.trials(tmp_path / "out")[:4] == sweeps.trials(done[0])[:4]
     assert len(sweeps.trials(tmp_path / "out")) == 12
     # with fewer than there are, what is advised for more has to bring some
+    searched = RunDir(tmp_path / "out").summary()["wall_s"]
     assert main([*args[:-2], "sweep.trials=5", "--quiet"]) == 0
     assert "sweep.trials=24" in capsys.readouterr().out
+    # nothing was left to run: the seconds are those of all sessions, not of this one
+    seconds = sum(trial.summary()["wall_s"] for trial in RunDir(tmp_path / "out").children())
+    assert RunDir(tmp_path / "out").summary()["wall_s"] == searched == pytest.approx(seconds)
 
 
 def test_another_sweep_is_refused(done, capsys):

@@ -13,6 +13,7 @@ from optuna.trial import FrozenTrial
 
 from framework.arrays import BoolArray, FloatArray
 from framework.cli.results import Table
+from framework.experiment.repeats import seconds_of
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import versions
 from framework.files import write_whole
@@ -104,7 +105,6 @@ def write_report(
     out: RunDir,
     study: SweepStudy,
     status: str,
-    seconds: float,
     **more: Any,
 ) -> dict[str, Any]:
     """Write the files of the results; return the summary, to which ``more`` is added."""
@@ -137,7 +137,7 @@ def write_report(
         "trials_keeping_constraints": sum(violation(trial) == 0 for trial in complete),
         "evaluations": sum(run.get("evaluations", 0) for run in runs),
         "rows_failed": sum(run.get("rows_failed", 0) for run in runs),
-        "wall_s": round(seconds, 3),
+        "wall_s": seconds_of(runs),
         "indicators": _values(plan, order[0]) if n_best else {},
         "best": [_described(plan, trial) for trial in order[:n_best]],
         "importances": importances(study),

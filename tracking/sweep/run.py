@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
@@ -76,11 +75,10 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
         executor = stack.enter_context(_executor(plan, out, options))
         runs = TrialRuns(plan, out, meter, problems, executor)
         trials = _Trials(plan, study, runs, options)
-        started = time.perf_counter()
         try:
             trials.run()
         except (KeyboardInterrupt, ParetolabError):
-            write_report(plan, out, study, INTERRUPTED, time.perf_counter() - started)
+            write_report(plan, out, study, INTERRUPTED)
             raise
         status = DONE if study.complete() else FAILED
         summary = write_report(
@@ -88,7 +86,6 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
             out,
             study,
             INTERRUPTED if trials.left else status,
-            time.perf_counter() - started,
             trials_left=trials.left,
             incidents=dict(executor.incidents()),
         )

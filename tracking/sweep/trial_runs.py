@@ -209,8 +209,7 @@ class TrialRuns:
         config = trial.config(checked=True)
         if config.repeats > 1:
             problem, alike = self._problems.of(config), not self._plan.sweep.resplit
-            seconds = sum(run.summary()["wall_s"] for run in trial.children())
-            conclude_repeats(config, problem, trial, one_front=alike, wall_s=round(seconds, 3))
+            conclude_repeats(config, problem, trial, one_front=alike)
         summary = trial.summary()
         rungs = {int(step): float(value) for step, value in summary.get("rungs", {}).items()}
         if summary.get("pruned"):
