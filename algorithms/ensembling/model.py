@@ -19,7 +19,14 @@ from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.libraries.checks import by_model
 from framework.libraries.library import Cost
-from framework.models.checks import as_frame, check_labels, records_and_targets, stored_labels
+from framework.models.checks import (
+    as_frame,
+    check_labels,
+    checked_answers,
+    named_records,
+    records_and_targets,
+    stored_labels,
+)
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.models.store import cell
@@ -95,9 +102,12 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
                 f"estimators: expected one or more with different names and a weight each, found "
                 f"{len(names)} named {list(names)} and {of_models.size} weights"
             )
-        if not (np.isfinite(of_models).all() and (of_models >= 0).all() and of_models.any()):
+        with np.errstate(over="ignore"):
+            total = of_models.sum()
+        if not (np.isfinite(total) and (of_models >= 0).all() and of_models.any()):
             raise InputError(
-                f"weights: expected finite numbers from 0, one above it, found {of_models.tolist()}"
+                "weights: expected finite numbers from 0, one above it, whose sum is finite, found "
+                f"{of_models.tolist()}"
             )
         members = np.flatnonzero(of_models).tolist()
         self.names_ = [str(names[i]) for i in members]
@@ -189,7 +199,9 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
         if names is None and self.encoder_ is None:
             records = records.to_numpy()  # models fitted without names warn of names
         try:
-            columns = self._answers(self._encoded(records))
+            records = self._encoded(records)
+            with named_records(frame.index):
+                columns = self._answers(records)
         except ValueError as error:
             raise InputError(
                 f"data: expected records that the members take, found: {error}"
@@ -260,7 +272,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
     def cost_text(self) -> str:
         """Return the costs of a prediction as a list in words; empty without costs."""
         return ", ".join(
-            f"{cell(name)} {value:.6g} {self.costs_[name].unit}".rstrip()
+            f"{cell(name)} {value:.6g} {cell(self.costs_[name].unit)}".rstrip()
             for name, value in self.predict_cost().items()
         )
 
@@ -275,7 +287,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
         columns = {"member": [cell(name) for name in self.names_], **(more or {})}
         columns["kind"] = [type(model).__name__ for model in self.models_]
         for name, cost in self.costs_.items():
-            unit = f" ({cost.unit})" if cost.unit else ""
+            unit = f" ({cell(cost.unit)})" if cost.unit else ""
             columns[f"{cell(name)}{unit}"] = [f"{value:.6g}" for value in cost.values]
         lines = [list(columns), ["---"] * len(columns), *zip(*columns.values(), strict=True)]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -399,7 +411,14 @@ class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ig
         for name, model in zip(self.names_, self.models_, strict=True):
             probabilities = np.zeros((len(records), len(self.classes_)))
             places = places_of(model, self.classes_, name)
-            probabilities[:, places] = model.predict_proba(records)
+            of_model = np.asarray(model.predict_proba(records), dtype=np.float64)
+            if of_model.shape[1:] != (len(places),):
+                raise InputError(
+                    f"member {name!r}: expected {len(places)} probabilities of each record, found "
+                    f"an array of shape {of_model.shape}"
+                )
+            checked_answers(of_model, f"member {name!r}", probabilities=True)
+            probabilities[:, places] = of_model
             yield probabilities
 
 
@@ -445,7 +464,12 @@ class WeightedEnsembleRegressor(RegressorMixin, WeightedEnsemble):  # type: igno
         return {"value": self._values(records) if len(records) else np.zeros(0)}
 
     def _values(self, records: Any) -> FloatArray:
-        return self._mean([np.asarray(m.predict(records), np.float64) for m in self.models_])
+        return self._mean(
+            [
+                checked_answers(np.asarray(model.predict(records), np.float64), f"member {name!r}")
+                for name, model in zip(self.names_, self.models_, strict=True)
+            ]
+        )
 
 
 def places_of(model: Any, classes: Array, name: str) -> list[int]:
@@ -457,9 +481,10 @@ def places_of(model: Any, classes: Array, name: str) -> list[int]:
         The member has other classes than the ensemble.
     """
     labels, of_model = classes.tolist(), np.asarray(model.classes_).tolist()
-    if set(of_model) <= set(labels):
+    different = len(set(of_model)) == len(of_model)
+    if different and set(of_model) <= set(labels):
         return [labels.index(label) for label in of_model]
-    if set(of_model) <= set(range(len(labels))):
+    if different and set(of_model) <= set(range(len(labels))):
         return [int(position) for position in of_model]
     raise InputError(f"member {name!r}: expected the classes {labels}, found {of_model}")
 

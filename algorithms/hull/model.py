@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from algorithms.hull.kernels import network as kernels
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.encoding import Encoder
 from framework.errors import InputError
-from framework.models.checks import stored_labels
+from framework.models.checks import checked_answers, named_records, stored_labels
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
+from framework.models.store import cell
 
 _WEIGHTS, _BIASES, _MASK = "weights.npy", "biases.npy", "mask.npy"
 
@@ -65,10 +67,16 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         """
         model = cls()
         model.encoder_ = encoder
-        model.sizes_ = np.asarray(sizes, dtype=np.int64)
-        model.weights_ = np.ascontiguousarray(weights, dtype=np.float32)
-        model.biases_ = np.ascontiguousarray(biases, dtype=np.float32)
-        model.mask_ = np.ascontiguousarray(mask, dtype=np.int8)
+        layers, ones = np.asarray(sizes), np.asarray(mask)
+        if layers.dtype.kind not in "iu":
+            raise InputError(f"sizes: expected whole numbers, found {layers.tolist()}")
+        if not np.isin(ones, (0, 1)).all():
+            raise InputError("mask: expected 0 and 1, found other numbers")
+        model.sizes_ = layers.astype(np.int64)
+        with np.errstate(over="ignore"):  # what becomes infinite is refused
+            model.weights_ = np.ascontiguousarray(weights, dtype=np.float32)
+            model.biases_ = np.ascontiguousarray(biases, dtype=np.float32)
+        model.mask_ = np.ascontiguousarray(ones, dtype=np.int8)
         model.classes_ = np.asarray(classes)
         model.threshold_ = threshold
         model._check()
@@ -85,7 +93,8 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
                 f"sizes: expected layers from {self.encoder_.width} inputs to 2 outputs and two "
                 f"classes, found {sizes.tolist()} and {len(self.classes_)} classes"
             )
-        wanted = (int((sizes[:-1] * sizes[1:]).sum()),), (int(sizes[1:].sum()),)
+        layers: list[int] = sizes.tolist()  # forged ones would overflow 64 bits
+        wanted = (sum(n * m for n, m in pairwise(layers)),), (sum(layers[1:]),)
         shapes = self.weights_.shape, self.biases_.shape
         if shapes != wanted or self.mask_.shape != wanted[0]:
             raise InputError(
@@ -98,8 +107,6 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
             raise InputError(f"threshold: expected a number, found {self.threshold_!r}")
         if not np.isfinite(self.threshold_):
             raise InputError(f"threshold: expected a finite number, found {self.threshold_}")
-        if not np.isin(self.mask_, (0, 1)).all():
-            raise InputError("mask: expected 0 and 1, found other numbers")
 
     @property
     def connections_(self) -> int:
@@ -130,7 +137,9 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         """
         check_is_fitted(self)
         self.check_columns(frame.columns)
-        outputs = self._outputs(self.encoder_.transform(_features(frame, self.encoder_)))
+        design = self.encoder_.transform(_features(frame, self.encoder_))
+        with named_records(frame.index):
+            outputs = self._outputs(design)
         proba, answered = _shares(outputs), self._answered(outputs)
         confidence = np.where(answered, proba[:, 1], proba[:, 0])
         labels = self.classes_[answered.astype(np.int64)]
@@ -190,8 +199,8 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         if not self.threshold_:
             return ""
         return (
-            f" A record is answered with {self.classes_[1]} where the second output is above the "
-            f"first one by more than {self.threshold_:.6g} before the sigmoid."
+            f" A record is answered with {cell(self.classes_[1])} where the second output is above "
+            f"the first one by more than {self.threshold_:.6g} before the sigmoid."
         )
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -206,8 +215,10 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         return np.asarray(self.encoder_.transform(X))
 
     def _outputs(self, design: FloatArray) -> FloatArray:
-        columns = np.ascontiguousarray(design.T, dtype=np.float32)
-        return kernels.outputs(columns, self.weights_, self.biases_, self.sizes_, self.mask_)
+        with np.errstate(over="ignore"):  # values beyond float32
+            columns = np.ascontiguousarray(design.T, dtype=np.float32)
+        outputs = kernels.outputs(columns, self.weights_, self.biases_, self.sizes_, self.mask_)
+        return checked_answers(outputs, "network")
 
     def _labels(self, outputs: FloatArray) -> Array:
         return np.asarray(self.classes_[self._answered(outputs).astype(np.int64)])

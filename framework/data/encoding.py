@@ -170,9 +170,13 @@ def kind_from_json(row: Mapping[str, Any]) -> FeatureKind:
     """Return what ``to_json`` described; raises KeyError, TypeError or ValueError for others."""
     if "categories" in row:
         categories = tuple(str(category) for category in row["categories"])
+        if not isinstance(row["categories"], list) or len(set(categories)) < len(categories):
+            raise ValueError("categories that are no list of different ones")
         return Categorical(categories, row.get("rest") is True)
     plain = row.get("date", row)
     number = Numeric(float(plain["median"]), float(plain["mean"]), float(plain["scale"]))
+    if not (np.isfinite([number.median, number.mean, number.scale]).all() and number.scale > 0):
+        raise ValueError("numbers that standardise nothing")
     return Date(number, row["clock"] is True) if "date" in row else number
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.errors import InputError, RecordsError
+from framework.errors import CellsError, InputError, RecordsError
 from framework.machine import machine_memory
 from framework.registry import nearest, require_labels
 
 Threshold = float | Mapping[Any, float]
 
 _DEFAULT_THRESHOLD = 0.5  # of a class that a mapping of thresholds leaves out
+_SLACK = 1e-6  # by which rounding may put a probability beyond 0 and 1
 
 
 def as_frame(X: Any) -> Any:
@@ -280,6 +282,38 @@ def stored_labels(values: Any) -> Array:
     if labels.dtype.kind not in "Uibf":  # integers beyond 64 bits
         raise InputError("classes: expected labels of at most 64 bits, found larger ones")
     return labels
+
+
+def checked_answers(answers: Array, name: str, *, probabilities: bool = False) -> Array:
+    """Return what a model answers to records, (n,) or (n, k): finite numbers, or probabilities.
+
+    Raises
+    ------
+    CellsError
+        Some are others: by the position of the record.
+    """
+    fits = np.abs(answers - 0.5) <= 0.5 + _SLACK if probabilities else np.isfinite(answers)
+    rows = np.flatnonzero(~fits.all(axis=tuple(range(1, fits.ndim))))
+    if len(rows):
+        what = "probabilities from 0 to 1" if probabilities else "a finite answer"
+        sentence = f"{name}: expected {what}, found others"
+        raise CellsError(dict.fromkeys(rows.tolist(), sentence))
+    return answers
+
+
+@contextmanager
+def named_records(index: Any) -> Iterator[None]:
+    """Turn the positions of records in a CellsError into their labels in the index of a table."""
+    try:
+        yield
+    except CellsError as error:
+        by_label = [(index[row], sentence) for row, sentence in error.sentences.items()]
+        raise CellsError(
+            {
+                label: f"{text} in record {label + 1 if isinstance(label, int) else repr(label)}"
+                for label, text in by_label
+            }
+        ) from error
 
 
 def is_label(value: Any) -> bool:

@@ -67,9 +67,12 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
             raise InputError(
                 f"weights: expected one a member, found {chances.size} for {len(members)} members"
             )
-        if not (np.isfinite(chances).all() and (chances >= 0).all() and chances.sum() > 0):
+        with np.errstate(over="ignore"):
+            total = chances.sum()
+        if not (np.isfinite(total) and (chances >= 0).all() and total > 0):
             raise InputError(
-                f"weights: expected chances from 0, one above it, found {chances.tolist()}"
+                "weights: expected chances from 0, one above it, whose sum is finite, found "
+                f"{chances.tolist()}"
             )
         if isinstance(seed, bool) or int(seed) != seed or seed < 0:
             raise InputError(f"seed: expected a whole number from 0, found {seed}")
@@ -82,7 +85,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
             if isinstance(member, MixtureClassifier):
                 raise InputError("members: expected plain models, found a mixture; mix its members")
         model.members_ = list(members)
-        model.weights_ = chances / chances.sum()
+        model.weights_ = chances / total
         model.seed_ = int(seed)
         model.expected_ = {name: float(value) for name, value in (expected or {}).items()}
         model.classes_ = np.asarray(members[0].classes_)

@@ -153,7 +153,7 @@ def load_model(directory: str | os.PathLike[str]) -> Any:
             raise InputError(f"{MODEL_FILE}: changed while it was read")
         with damaged(MODEL_FILE, "what save_model wrote"):
             model = registry.load("models", plain["kind"]).load_from(files, plain["model"])
-            model.keeps = tuple(map(str, plain.get("keeps", ())))
+            model.keeps = _checked_keeps(plain.get("keeps", []))
         files.check_rest()
     except InputError as error:
         raise InputError(f"{folder}: {error}") from error
@@ -177,6 +177,13 @@ def _description(folder: Path) -> dict[str, Any]:
             f"{plain.get('kind')!r}"
         )
     return dict(plain)
+
+
+def _checked_keeps(names: Any) -> tuple[str, ...]:
+    plain = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not plain or len(set(names)) < len(names):
+        raise InputError("keeps: expected a list of different names of columns, found another")
+    return tuple(names)
 
 
 def check_target(target: Path) -> None:

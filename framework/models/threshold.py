@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
-from framework.models.checks import as_frame, stored_labels
+from framework.models.checks import as_frame, checked_answers, named_records, stored_labels
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.models.store import cell
@@ -137,7 +137,9 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
     def scores(self, X: pd.DataFrame | Array) -> FloatArray:
         """Return the scores (n,), which are compared with the threshold."""
         check_is_fitted(self)
-        return scores_of(self.model_, self._taken(X), self.positive_)
+        scores = scores_of(self.model_, self._taken(X), self.positive_)
+        sure = hasattr(self.model_, "predict_proba")
+        return checked_answers(scores, self.name_, probabilities=sure)
 
     def predict(self, X: pd.DataFrame | Array) -> Array:
         """Return the label of each record (n,): positive if its score is at least the threshold."""
@@ -160,7 +162,8 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
         scores = np.zeros(0)
         if len(frame):
             try:
-                scores = self.scores(frame)
+                with named_records(frame.index):
+                    scores = self.scores(frame)
             except ValueError as error:
                 raise InputError(
                     f"data: expected records that {self.name_} takes: {error}"

@@ -10,6 +10,7 @@ written anew from the checked nodes, so that skops cannot read anything that was
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Callable, Collection, Mapping
 from io import BytesIO
@@ -27,6 +28,7 @@ Node = dict[str, Any]
 
 _SCHEMA = "schema.json"
 _FLOAT = "numpy.float64"
+_VERSION = re.compile(r"[\w.+-]{1,40}", re.ASCII)
 _ADVICE = {
     "sklearn.feature_selection._univariate_selection.": "it calls a function; take its choice of "
     "columns by ColumnTransformer, or RFE or SelectFromModel",
@@ -202,6 +204,9 @@ class Schema:
     def _object(self, node: Node, depth: int) -> None:
         content, name = node["content"], _name(node)
         self._check(content, depth)
+        version = content["content"].get("_sklearn_version") if _is_mapping(content) else None
+        if version is not None and not _VERSION.fullmatch(str(self.value(version))):
+            raise Refused(f"{name} of no version")  # a warning of scikit-learn would repeat it
         if name in allowed_types.SEARCH_TREES:
             compiled.check_search_tree([self._or_none(item) for item in content["content"]])
         elif name in allowed_types.DISTANCES:
@@ -210,7 +215,7 @@ class Schema:
             self._identity(content["content"])
         elif name == compiled.BOOSTER:
             compiled.check_booster(self.value(content["content"]["_handle"]))
-        elif content["__loader__"] != "DictNode" and self.value(content) is not None:
+        elif not _is_mapping(content) and self.value(content) is not None:
             raise Refused(f"{name} with a state of another kind")
 
     def _identity(self, options: Mapping[str, Node]) -> None:
@@ -305,6 +310,10 @@ def _refused(kind: str, name: str) -> str:
         if name.startswith(module):
             return f"{name} ({advice})"
     return name if kind in _KINDS else f"{name} ({kind})"
+
+
+def _is_mapping(node: Node) -> bool:
+    return bool(node["__loader__"] == "DictNode")
 
 
 def _name(node: Node) -> str:
