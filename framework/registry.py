@@ -89,13 +89,13 @@ def load(group: Group, name: str) -> Any:
 
 def load_instance(group: Group, name: str, wanted: type[T]) -> T:
     """Import what is registered under a name; raises InputError as :func:`load`, or by its type."""
-    found = load(group, name)
-    if not isinstance(found, wanted):
+    registered = load(group, name)
+    if not isinstance(registered, wanted):
         raise InputError(
             f"{group}: expected {name!r} to be registered for an object of {wanted.__name__}, "
-            f"found {reprlib.repr(found)}; repair or remove its package"
+            f"found {reprlib.repr(registered)}; repair or remove its package"
         )
-    return found
+    return registered
 
 
 def require_columns(needed: Iterable[str], columns: Collection[str], where: object = None) -> None:
