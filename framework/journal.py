@@ -42,6 +42,7 @@ from framework.store import DamagedFrame, Framing, append, title_of
 FORMAT = 2
 _DAMAGED = "expected a whole journal, found damage; `paretolab resume` keeps what is whole"
 _BATCH = struct.Struct("<qd")  # the beginning of a batch: rows, seconds
+_MOST_ID = 2**62  # readers add to ids
 _TO_DISK = 1.0  # seconds between two calls of fsync, at least
 
 
@@ -254,8 +255,8 @@ class Journal:
         if n < 1 or stop > len(content) or not 0 <= seconds < np.inf:
             raise ValueError(f"a batch of {n} rows in {len(content)} bytes")
         ids = np.frombuffer(content, "<i8", n, _BATCH.size)
-        if ids[0] < 0 or (n > 1 and (ids[1:] <= ids[:-1]).any()):
-            raise ValueError("a batch whose ids do not ascend")
+        if ids[0] < 0 or ids[-1] > _MOST_ID or (n > 1 and (ids[1:] <= ids[:-1]).any()):
+            raise ValueError(f"a batch whose ids do not ascend from 0 to {_MOST_ID:,} at most")
         table = np.frombuffer(content, "<f8", m * n, _BATCH.size + 8 * n).reshape(m, n)
         place = _BATCH.size + 8 * n * (1 + m)
         X = np.frombuffer(content, self.dtype, n * self.d, place).reshape(n, self.d)

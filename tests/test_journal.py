@@ -379,6 +379,7 @@ def rows_of(n, ids=(), seconds=1.0, errors=b"", size=None):
         rows_of(2, [1, 1]),
         rows_of(2, [1, 0]),
         rows_of(1, [-(2**63)]),
+        rows_of(1, [2**63 - 1]),  # choose gave the solutions after it ids below 0
         rows_of(1, [0], seconds=np.nan),
         rows_of(1, [0], seconds=-1.0),
         rows_of(1, [0], size=0) + struct.pack("<5d", 0, np.inf, 0, 0, 0),
@@ -390,7 +391,7 @@ def rows_of(n, ids=(), seconds=1.0, errors=b"", size=None):
         rows_of(1, [0], errors=b"[" * 200_000),
         rows_of(1, [0], errors=b'{"0": ' * 200_000 + b"1" + b"}" * 200_000),
     ],
-    ids=range(20),
+    ids=range(21),
 )
 def test_forged_batches_end_in_a_sentence(tmp_path, content):
     forged(tmp_path / "j", TITLE, content)
