@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from framework.arrays import Array, FloatArray
 from framework.data.encoding import Encoder
-from framework.errors import InputError
+from framework.errors import InputError, first_line
 from framework.libraries.checks import by_model
 from framework.libraries.library import Cost
 from framework.models.checks import (
@@ -204,7 +204,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
                 columns = self._answers(records)
         except ValueError as error:
             raise InputError(
-                f"data: expected records that the members take, found: {error}"
+                f"data: expected records that the members take, found: {first_line(error)}"
             ) from error
         return pd.DataFrame(columns, index=frame.index)
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from framework.cli.results import Result, json_argument
-from framework.errors import InputError, ParetolabError
+from framework.errors import InputError, ParetolabError, first_line
 from framework.files import write_whole
 from framework.security import csv_text_value, say, terminal_text
 
@@ -46,7 +46,7 @@ class Predict:
         except Exception as error:  # the model may be anyone's
             raise InputError(
                 f"{args.model}: expected a model that can answer these records, found "
-                f"{type(error).__name__}: {error}"
+                f"{type(error).__name__}: {first_line(error)}"
             ) from error
         try:
             written = answers.map(_without_formula) if args.safe_csv else answers

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from framework.arrays import Array, FloatArray
-from framework.errors import InputError
+from framework.errors import InputError, first_line
 from framework.models.checks import as_frame, checked_answers, named_records, stored_labels
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
@@ -166,7 +166,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
                     scores = self.scores(frame)
             except ValueError as error:
                 raise InputError(
-                    f"data: expected records that {self.name_} takes: {error}"
+                    f"data: expected records that {self.name_} takes, found: {first_line(error)}"
                 ) from error
         labels = self._labels(scores)
         confidence = np.where(labels == self.positive_, scores, 1.0 - scores)

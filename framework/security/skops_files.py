@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping
 from io import BytesIO
 from typing import Any
 
-from framework.errors import InputError
+from framework.errors import InputError, first_line
 from framework.security import allowed_types, compiled
 from framework.security.allowed_types import trusted_types
 from framework.security.compiled import Unsound
@@ -296,7 +296,8 @@ def checked(content: bytes, name: str, also: Collection[str] = ()) -> Schema:
         raise
     except Exception as error:  # a forged file may fail anywhere
         raise InputError(
-            f"{name}: expected a model, found it damaged ({type(error).__name__}: {error})"
+            f"{name}: expected a model, found it damaged ({type(error).__name__}: "
+            f"{first_line(error)})"
         ) from error
 
 
@@ -443,6 +444,7 @@ def load_estimator(content: bytes, name: str, also: Collection[str] = ()) -> Any
         raise InputError(f"{name}: expected a model, found it damaged ({error})") from error
     except Exception as error:  # a damaged file may fail anywhere in skops
         raise InputError(
-            f"{name}: expected a model, found it damaged ({type(error).__name__}: {error})"
+            f"{name}: expected a model, found it damaged ({type(error).__name__}: "
+            f"{first_line(error)})"
         ) from error
     return model

@@ -15,17 +15,20 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.tree import DecisionTreeClassifier
 
 from algorithms.ensembling.model import WeightedEnsembleClassifier, WeightedEnsembleRegressor
 from algorithms.hull.model import SparseNetworkClassifier
 from algorithms.pruning.model import PrunedVotingClassifier
 from framework.cli.main import main
 from framework.data.encoding import Encoder
+from framework.errors import InputError
 from framework.libraries.library import Cost
 from framework.models.constant import ConstantClassifier
 from framework.models.mixture import MixtureClassifier
 from framework.models.store import card_text, load_model, save_model
 from framework.models.threshold import ThresholdClassifier
+from framework.security import dump_estimator, load_estimator
 from tests.trust.forging import describe_anew, forged, seal
 from tests.trust.test_names import CLASSES, check_markdown
 
@@ -179,6 +182,24 @@ def test_a_version_of_scikit_learn_leads_no_terminal(sent, capsys):
     file.write_bytes(forged(file.read_bytes(), edit))
     seal(folder)
     refused(folder, capsys, "LogisticRegression of no version")
+
+
+def test_what_scikit_learn_says_is_one_line(sent, capsys):
+    """Its messages have several, and so had the sentence about a forged file or a record."""
+    tree = DecisionTreeClassifier(max_depth=1).fit(FRAME[["a", "b"]], FRAME["c"])
+    content = io.BytesIO()
+    np.save(content, np.array([2], dtype=np.int8))
+
+    def edit(schema: dict[str, Any]) -> None:
+        arguments = schema["content"]["content"]["tree_"]["__reduce__"]["args"]
+        arguments["content"][1]["file"] = "forged.npy"
+
+    file = forged(dump_estimator(tree, "tree"), edit, **{"forged.npy": content.getvalue()})
+    with pytest.raises(InputError, match=r"damaged \(ValueError: n_classes .* dtype:\)$"):
+        load_estimator(file, "tree")
+    folder = sent("limit")
+    (folder.parent / "data.csv").write_text("a,b\n1,\n")
+    refused(folder, capsys, "data: expected records that limit takes, found: Input X contains NaN.")
 
 
 def test_records_beyond_what_a_network_computes_have_no_answer(sent, capsys):
