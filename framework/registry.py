@@ -20,6 +20,8 @@ from typing import Any, Literal, TypeVar
 from framework.errors import InputError, RecordsError
 from framework.extras import missing
 
+_NAMED = 100  # columns in a message
+
 Group = Literal[
     "algorithms",
     "problems",
@@ -112,12 +114,14 @@ def require_columns(needed: Iterable[str], columns: Collection[str], where: obje
     Raises
     ------
     RecordsError
-        Columns are missing: all are named, with the most similar columns for the first few.
+        Columns are missing: up to 100 are named, with the most similar columns for the first few.
     """
     needed, present = dict.fromkeys(needed), set(columns)
     lacking = [name for name in needed if name not in present]
     if lacking:
-        *most, last = map(repr, lacking)
+        *most, last = map(repr, lacking[:_NAMED])
+        if len(lacking) > _NAMED:  # a forged model may need a million
+            most, last = [*most, last], f"{len(lacking) - _NAMED:,} more"
         text = f"columns {', '.join(most)} and {last}" if most else f"a column {last}"
         others = [name for name in columns if name not in needed]
         raise RecordsError(

@@ -279,8 +279,11 @@ def stored_labels(values: Any) -> Array:
     if len(set(values)) < len(values):
         raise InputError("classes: expected different labels, found one twice")
     labels = np.array(values)
-    if labels.dtype.kind not in "Uibf":  # integers beyond 64 bits
-        raise InputError("classes: expected labels of at most 64 bits, found larger ones")
+    # integers beyond 64 bits, texts that end in zero bytes
+    if labels.dtype.kind not in "Uibf" or labels.tolist() != values:
+        raise InputError(
+            "classes: expected labels of at most 64 bits that end in no zero byte, found others"
+        )
     return labels
 
 

@@ -112,6 +112,8 @@ WRAPPED = [4, 5750715199577680180, 8164946821478352845, 4531082052653518594, 2]
         ("mean", with_feature(categories="uv"), "no list of different ones"),
         ("mean", {"weights": [1e308, 1e308]}, "whose sum is finite"),
         ("mixture", {"weights": [1e308, 1e308]}, "whose sum is finite"),
+        ("network", {"classes": [2**63 + 1, 1]}, "classes: expected labels of at most 64 bits"),
+        ("network", {"classes": ["a\0", "b"]}, "classes: expected labels of at most 64 bits"),
         ("network", {"sizes": [4, 3.9, 2]}, "sizes: expected whole numbers"),
         ("network", {"sizes": WRAPPED}, "of them, as long a mask"),
     ],
@@ -120,6 +122,18 @@ def test_descriptions_that_answer_something_else(kind, changes, sentence, sent, 
     folder = sent(kind)
     describe_anew(folder, **changes)
     refused(folder, capsys, sentence)
+
+
+def test_a_model_that_needs_very_many_columns_fills_no_terminal(sent, capsys):
+    """The sentence named each of them: 12 MB of a million."""
+    folder = sent("network")
+    rows = [{"name": f"f{i}", "median": 0, "mean": 0, "scale": 1} for i in range(998)]
+    describe_anew(folder, encoder={"named": True, "features": rows}, sizes=[998, 2])
+    size = 998 * 2
+    for name, count in (("weights", size), ("mask", size), ("biases", 2)):
+        np.save(folder / f"{name}.npy", np.ones(count, dtype=np.float32))
+    seal(folder)
+    refused(folder, capsys, "'f98', 'f99' and 898 more, found none of those names")
 
 
 @pytest.mark.parametrize("keeps", ["ab", ["a", "a"], [1], None])
