@@ -206,6 +206,8 @@ def _is_number(value: object) -> bool:
         float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return False
+    except OverflowError:  # one of hundreds of digits
+        return True
     return True
 
 

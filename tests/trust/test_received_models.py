@@ -244,3 +244,11 @@ def test_names_of_classes_and_units_are_text_in_readmes():
         dict(zip(model.names_, model.models_, strict=True)), [1, 1], LABELS, costs=costs
     )
     check_markdown(card_text(priced.card(), {}))
+
+
+def test_a_number_of_hundreds_of_digits_spoils_its_record_alone():
+    """Beside a text in the same column it ended the whole request, with an OverflowError."""
+    records = pd.DataFrame({"a": ["x", 10**400, 0.5], "b": 0.0, "c": "u"})
+    answers = network().answers(records, strict=False)
+    assert answers["label"].isna().tolist() == [True, True, False]
+    assert "expected finite numbers, found inf" in answers["error"][1]
