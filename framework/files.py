@@ -117,10 +117,11 @@ def _own_sql(path: Path) -> str | None:
 
 
 def _end_of(path: Path, count: int) -> bytes:
-    """Return the last bytes of a file."""
-    with open_regular(path) as file:
+    """Return the last bytes of a file; none if it is gone, as a journal is after each commit."""
+    with suppress(FileNotFoundError), open_regular(path) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - count))
         return file.read(count)
+    return b""
 
 
 LOCK = ".lock"

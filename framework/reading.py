@@ -63,7 +63,12 @@ def open_regular(path: Path) -> BufferedReader:
 
 def is_link(path: Path) -> bool:
     """Return whether a path is a link or a hard link, so that writing may change another file."""
-    return path.is_symlink() or (path.is_file() and path.stat().st_nlink > 1)
+    try:
+        status = path.lstat()  # looked at once: a journal of SQLite comes and goes
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    linked = stat.S_ISREG(status.st_mode) and status.st_nlink > 1
+    return stat.S_ISLNK(status.st_mode) or linked
 
 
 def open_to_append(path: Path) -> FileIO:

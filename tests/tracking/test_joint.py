@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+import traceback
 
 import optuna
 import pandas as pd
@@ -33,7 +34,11 @@ def child(work):
     """Do so in a process of its own; return its id."""
     pid = os.fork()
     if not pid:
-        work()
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)  # else it would go on as a second process of tests
         os._exit(0)
     return pid
 

@@ -132,3 +132,22 @@ def test_a_database_that_the_libraries_made_is_taken(what, tmp_path):
     for _ in range(2):
         OPENING[what](tmp_path / "x.db")
         check_database(tmp_path / "x.db")
+
+
+def test_a_journal_may_be_gone_when_it_is_looked_at(tmp_path, monkeypatch):
+    """Another process of a shared study may have committed in between."""
+    database, journal = tmp_path / "study.db", tmp_path / "study.db-journal"
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE t (a)")
+    journal.touch()
+    look = Path.is_file
+
+    def is_file(path):
+        there = look(path)
+        if path == journal:
+            journal.unlink(missing_ok=True)
+        return there
+
+    monkeypatch.setattr(Path, "is_file", is_file)
+    check_database(database)
+    assert not os.path.lexists(journal)
