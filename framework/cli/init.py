@@ -54,10 +54,11 @@ class Init:
         if (args.table is None) != (args.target is None):
             one, other = ("--target", "--table") if args.table is None else ("--table", "--target")
             raise InputError(f"init: expected {one} together with {other}, found it alone")
-        readers = [kind for kind, files in kinds.items() if "dataset:" in _text(files, kind)]
-        if args.table is not None and args.kind not in readers:
-            sentence = f"init: expected --table with one of {', '.join(readers)}"
-            raise InputError(f"{sentence}, found {args.kind!r}")
+        if args.table is not None:
+            readers = [kind for kind in kinds if "dataset:" in _text(kinds[kind], kind)]
+            if args.kind not in readers:
+                sentence = f"init: expected --table with one of {', '.join(readers)}"
+                raise InputError(f"{sentence}, found {args.kind!r}")
         if args.kind in kinds:
             beside = args.kind if args.table is None else Path(args.table).parent
             folder = Path(args.out or beside)

@@ -38,7 +38,7 @@ from framework.security import (
 )
 from framework.settings import Budget, Section
 from tracking.mlflow_log.store import absolute_uri
-from tracking.sweep.search_space import Dimension, Value, dimensions, known
+from tracking.sweep.search_space import Dimension, Value, dimensions, variable_values
 
 Start = dict[str, Value] | str
 
@@ -310,7 +310,7 @@ class SweepPlan(NamedTuple):
 
     def configured(self) -> dict[str, Any]:
         """Return the values that the configuration itself has for the keys of the search space."""
-        flat = known(self.config)
+        flat = variable_values(self.config)
         setting: dict[str, Any] = {}
         for key, dimension in self.space.items():
             if key in flat and dimension.holds(setting):

@@ -172,7 +172,7 @@ def _ordered(read: Mapping[str, Dimension], where: str) -> dict[str, Dimension]:
     return space
 
 
-def known(config: RunConfig) -> dict[str, Any]:
+def variable_values(config: RunConfig) -> dict[str, Any]:
     """Return the values of all dotted keys that a sweep may vary, those of items of lists too."""
     flat = flatten(config.model_dump(mode="json", include=_VARIABLE))
     lists = [(key, items) for key, items in flat.items() if isinstance(items, list)]
@@ -188,7 +188,7 @@ class _Checker:
 
     def __init__(self, space: Mapping[str, Dimension], config: RunConfig, path: Path) -> None:
         self._space, self._config, self._path = space, config, path
-        self._known = known(config)
+        self._known = variable_values(config)
 
     def check(self, key: str) -> None:
         """Check each choice, or both ends of a range, in every world in which the key is tried."""
