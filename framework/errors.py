@@ -50,6 +50,11 @@ class CellsError(InputError):
         return next(iter(self.sentences.values()))
 
 
+def in_record(label: object) -> str:
+    """Return where a record stands, for a message: by its number from 1, if its label is one."""
+    return f" in record {label + 1}" if isinstance(label, int) else ""
+
+
 class ContractError(ParetolabError):
     """A component broke a contract of the framework (a law of ``framework.testing``)."""
 

@@ -26,6 +26,7 @@ from framework.models.checks import (
     named_records,
     records_and_targets,
     stored_labels,
+    total_weight,
 )
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
@@ -102,13 +103,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
                 f"estimators: expected one or more with different names and a weight each, found "
                 f"{len(names)} named {list(names)} and {of_models.size} weights"
             )
-        with np.errstate(over="ignore"):
-            total = of_models.sum()
-        if not (np.isfinite(total) and (of_models >= 0).all() and of_models.any()):
-            raise InputError(
-                "weights: expected finite numbers from 0, one above it, whose sum is finite, found "
-                f"{of_models.tolist()}"
-            )
+        total_weight(of_models)
         members = np.flatnonzero(of_models).tolist()
         self.names_ = [str(names[i]) for i in members]
         self.models_ = [models[i] for i in members]

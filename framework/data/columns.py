@@ -20,7 +20,7 @@ import pandas as pd
 from pydantic import Field
 
 from framework.arrays import Array, BoolArray, FloatArray, category_text
-from framework.errors import CellsError, first_few
+from framework.errors import CellsError, first_few, in_record
 from framework.settings import Section
 
 ISO = "ISO8601"
@@ -189,11 +189,7 @@ class Reading:
 def unusable(values: pd.Series[Any], name: str, wanted: str) -> CellsError:
     """Return the error for values of a feature that cannot be used, with a message per record."""
     start = f"feature {name!r}: expected {wanted}, found "
-
-    def place(record: Any) -> str:
-        return f" in record {record + 1}" if isinstance(record, int) else ""
-
-    return CellsError({i: f"{start}{value!r}{place(i)}" for i, value in values.items()})
+    return CellsError({i: f"{start}{value!r}{in_record(i)}" for i, value in values.items()})
 
 
 def stripped(column: pd.Series[Any], gaps: Sequence[str] = ()) -> pd.Series[Any]:

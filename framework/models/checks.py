@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.errors import CellsError, InputError, RecordsError
+from framework.errors import CellsError, InputError, RecordsError, in_record
 from framework.machine import machine_memory
 from framework.registry import nearest, require_labels
 
@@ -287,6 +287,24 @@ def stored_labels(values: Any) -> Array:
     return labels
 
 
+def total_weight(weights: FloatArray) -> float:
+    """Return the sum of the weights of members (M,).
+
+    Raises
+    ------
+    InputError
+        A weight is below 0 or no number, none is above 0, or the sum is not finite.
+    """
+    with np.errstate(over="ignore"):
+        total = float(weights.sum())
+    if not (np.isfinite(total) and (weights >= 0).all() and total > 0):
+        raise InputError(
+            "weights: expected finite numbers from 0, one above it, whose sum is finite, found "
+            f"{weights.tolist()}"
+        )
+    return total
+
+
 def checked_answers(answers: Array, name: str, *, probabilities: bool = False) -> Array:
     """Return what a model answers to records, (n,) or (n, k): finite numbers, or probabilities.
 
@@ -310,12 +328,9 @@ def named_records(index: Any) -> Iterator[None]:
     try:
         yield
     except CellsError as error:
-        by_label = [(index[row], sentence) for row, sentence in error.sentences.items()]
+        by_label = {index[row]: sentence for row, sentence in error.sentences.items()}
         raise CellsError(
-            {
-                label: f"{text} in record {label + 1 if isinstance(label, int) else repr(label)}"
-                for label, text in by_label
-            }
+            {label: f"{sentence}{in_record(label)}" for label, sentence in by_label.items()}
         ) from error
 
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from framework.arrays import Array, FloatArray, IntArray
 from framework.data.columns import to_texts
 from framework.errors import InputError
+from framework.models.checks import total_weight
 from framework.models.files import ModelFiles, SubFolder
 from framework.models.model import Card, DeployableModel
 from framework.models.store import cell
@@ -67,13 +68,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
             raise InputError(
                 f"weights: expected one a member, found {chances.size} for {len(members)} members"
             )
-        with np.errstate(over="ignore"):
-            total = chances.sum()
-        if not (np.isfinite(total) and (chances >= 0).all() and total > 0):
-            raise InputError(
-                "weights: expected chances from 0, one above it, whose sum is finite, found "
-                f"{chances.tolist()}"
-            )
+        total = total_weight(chances)
         if isinstance(seed, bool) or int(seed) != seed or seed < 0:
             raise InputError(f"seed: expected a whole number from 0, found {seed}")
         for member in members:

@@ -117,7 +117,7 @@ def test_parts_that_do_not_fit_are_refused():
         with pytest.raises(InputError, match=message):
             SparseNetworkClassifier.from_fitted(**{**parts, **change})
     for members, chances, message in (
-        ([model], [-1.0], "chances"),
+        ([model], [-1.0], "from 0, one above it"),
         ([model], [0.5, 0.5], "one a member"),
         ([LogisticRegression()], [1.0], "deployable"),
     ):
