@@ -97,12 +97,27 @@ def covering(*axes: Sequence[Any]) -> list[ParameterSet]:
 
 
 def first(*values: Any) -> list[Any]:
-    """Return values of which the quick tests take the first."""
+    """Return what a fixture is made with; the quick tests take the first of it."""
     return [values[0], *(pytest.param(value, marks=pytest.mark.slow) for value in values[1:])]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have the files that take longest begin first (with ``--no-loadscope-reorder``)."""
+    """Mark cases as slow, and have files that take longest begin first.
+
+    The latter with ``--no-loadscope-reorder``. Of a test with the mark ``quick(n)``, ``make test``
+    takes so many cases, spread evenly over those that are not slow anyway.
+    """
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("quick") and not item.get_closest_marker("slow"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for of_one in cases.values():
+        n = of_one[0].get_closest_marker("quick").args[0]
+        quick = {len(of_one) * i // n for i in range(n)}
+        for i, item in enumerate(of_one):
+            if i not in quick:
+                item.add_marker(pytest.mark.slow)
     place = {f"tests/{name}.py": number for number, name in enumerate(LONG_FILES)}
     items.sort(key=lambda item: place.get(item.nodeid.partition("::")[0], len(place)))
 

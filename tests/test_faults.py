@@ -23,7 +23,6 @@ from tests.command import (
     start,
     write,
 )
-from tests.conftest import first
 
 GENERATIONS = 16
 # every row needs sub-classifiers that were not trained before, by a slow trainer: the search takes
@@ -103,8 +102,9 @@ def test_killed_again_and_again(place, reference, seed):
         assert whole[: len(before)] == before
 
 
+@pytest.mark.quick(1)
 @pytest.mark.slow
-@pytest.mark.parametrize("seconds", first(0.5, 1.5))
+@pytest.mark.parametrize("seconds", [0.5, 1.5])
 def test_killed_at_the_start(place, reference, seconds):
     """Before or while the directory is made, the run can be started or resumed."""
     name = f"killed after {seconds}"
@@ -118,7 +118,8 @@ def test_killed_at_the_start(place, reference, seconds):
     assert finish(place, name) == reference
 
 
-@pytest.mark.parametrize("number", first(signal.SIGTERM, signal.SIGINT))
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_interrupted(place, reference, number):
     name = f"interrupted by {number}"
     process = start("run", "long.yaml", "--no-plots", "--out", name, cwd=place, env=ENV)

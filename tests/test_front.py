@@ -202,6 +202,7 @@ def test_hypervolume(losses):
     assert hypervolume(losses, reference) == pytest.approx(oracles.hypervolume(losses, reference))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("m", [6, 8])
 def test_hypervolume_of_many_objectives_is_close_and_grows_with_points(m):
     losses = np.random.default_rng(m).random((40, m))

@@ -78,6 +78,7 @@ def expected(names, classes, positive, frame):
     return found
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("k", [2, 3])
 def test_rates_of_weighted_records_are_those_of_scikit_learn(k):
     rng = np.random.default_rng(k)
@@ -172,6 +173,7 @@ def halves(n, seed=0):
     return np.random.default_rng(seed).integers(0, 2, n)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_ensembles(classes):
     library = made_up(k=5, n=60, m=50, classes=classes, seed=classes)
@@ -186,6 +188,7 @@ def test_ensembles(classes):
     assert np.isnan(problem.evaluate(X)["matthews"]).tolist() == [True] + [False] * 7
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("positive", ["no", "yes"])
 def test_prunings(positive):
     library = made_up(k=5, n=60, m=50)
@@ -237,6 +240,7 @@ def check_stages(problem, file, rates, label="label"):
     agree(problem, X, np.array(said), frame[label].map(codes).to_numpy(), subgroups, rates)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("measure", "decision"),
     [("holdout", None), ("cross_validation", {"errors": {"low": 5}, "no_answer": 0.5})],

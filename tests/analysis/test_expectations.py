@@ -200,6 +200,7 @@ class Guesses(MadeUp):
         self.right = (rng.random((len(skill), records)) < np.reshape(skill, (-1, 1))).astype("u1")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("spread", "seeds"), [(0.0, 40), (0.02, 40), (0.2, 20)])
 def test_of_guesses_the_whole_luck_is_taken_off(spread, seeds):
     gaps = []

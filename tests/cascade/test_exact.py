@@ -49,6 +49,7 @@ def exact_front(problem, names, **options):
     return front_of(losses_of(problem, X, names))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("answer", "outcomes", "tables"),
     [

@@ -58,6 +58,7 @@ def test_all_missing_columns_of_a_table_of_calls_are_named():
         policy.predict_table(pd.DataFrame(columns=["a:correct", "b:answer", "b:confidence"]))
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize(
     ("answer", "said"),
@@ -80,6 +81,7 @@ def test_a_deployed_cascade_does_what_its_table_says(classes, answer, said, abst
     assert said in model.card().text
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("answer", ["own", "cumulative_mean", "vote"])
 @pytest.mark.parametrize("abstain", ["no", "last", "early"])
 def test_the_reference_evaluator_agrees_with_the_kernel(answer, abstain):

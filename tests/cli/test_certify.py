@@ -148,6 +148,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_every_family_that_answers_records_is_certified(there, kind, monkeypatch):
     monkeypatch.setenv("PARETOLAB_CACHE", "cache")

@@ -93,6 +93,7 @@ def test_splits_of_a_case_whose_library_is_not_built_are_not_read(
     assert "split.seed" in told(tmp_path, capsys, config, 2)
 
 
+@pytest.mark.slow
 def test_no_forest_is_fitted_for_costs_and_one_for_all_runs(tmp_path, capsys, cache, monkeypatch):
     from sklearn.ensemble import RandomForestClassifier
 

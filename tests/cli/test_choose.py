@@ -25,6 +25,7 @@ def nearest_to_ideal(frame):
     return (scaled**2).sum(axis=1).idxmin()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -62,6 +63,7 @@ def test_choose(finished, command, options, expected):
 FOUND_OR_NOT = "where features tell classes only together, a tree may find that or not"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("problem", "line"),
     [({"classifier": {"kind": "decision_tree", "max_depth": 2}}, FOUND_OR_NOT), ({}, None)],
@@ -218,6 +220,7 @@ def test_choose_without_the_data_still_chooses(place, command):
     assert command("choose", "without", "--best", "cost", "--export", "m").code == 2
 
 
+@pytest.mark.slow
 def test_the_model_of_something_else_is_not_overwritten(finished, place, tmp_path, command):
     """The same solution of the same run may be exported again."""
     ids = pd.read_csv(finished.dir / "front.csv")["id"].tolist()

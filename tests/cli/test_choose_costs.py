@@ -79,6 +79,7 @@ def test_other_costs_of_errors_are_those_of_the_problem_with_these_costs(
     assert cheaper["solution"] == best_of(found, "cost")
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -82,6 +82,7 @@ def test_configuration_file(place, refuse_here, content, sentence):
     assert sentence in refuse_here("run", "bad.yaml", "--out", "new")
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("arguments", "unbuffered"),
     covering(
@@ -202,6 +203,7 @@ def test_ragged_row(place, on_table):
     assert "table.csv: line 5: expected 4 fields, found 5" in on_table()
 
 
+@pytest.mark.slow
 def test_known_data_set_that_cannot_be_downloaded(place):
     write(place / "bad.yaml", small(problem__dataset={"name": "sonar"}, problem__costs=None))
     nowhere = {f"{scheme}_proxy": "http://127.0.0.1:9" for scheme in ("http", "https")}

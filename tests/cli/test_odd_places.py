@@ -13,7 +13,6 @@ import pytest
 from framework.cli.arguments import short_path
 from framework.cli.main import main
 from tests.command import TOY, call, small, write
-from tests.conftest import first
 
 SWEEP = {
     "search_space": {"algorithm.batch": {"low": 5, "high": 20}},
@@ -60,6 +59,7 @@ def test_resume_where_nothing_can_be_written(tmp_path, start, more):
         assert (chosen.code, chosen.err) == (0, "out: cannot be written, its own choice stays\n")
 
 
+@pytest.mark.slow
 def test_a_damaged_cache_is_made_again(place):
     cache = place / "damaged"
     env = {"PARETOLAB_CACHE": str(cache)}
@@ -96,7 +96,8 @@ def test_names_that_look_like_markup_are_shown_as_they_are(place, command):
         assert name in shown
 
 
-@pytest.mark.parametrize("closed", first((0, 1, 2), (0, 1), (2,)))
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("closed", [(0, 1, 2), (0, 1), (2,)])
 def test_standard_streams_that_are_closed(tmp_path, closed):
     """As daemons have them. No file takes their place, where libraries would write into it."""
     write(tmp_path / "toy.yaml", TOY)

@@ -150,6 +150,7 @@ def test_predict_ends_quietly_where_nobody_reads_on(exported, place):
     assert process.wait(60) == 0
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -58,6 +58,7 @@ def test_trials_one_by_one(three_repeats, finished):
     assert front_of(three_repeats.dir / "repeats" / "000") == front_of(finished.dir)
 
 
+@pytest.mark.slow
 def test_repeats_say_in_how_many_the_search_was_not_worth_it(three_repeats, finished):
     kept = [
         json.loads((run / "summary.json").read_text())["alternatives"]

@@ -52,6 +52,7 @@ def content(run_dir):
     return genomes, rows, run_dir.front_file.read_bytes()
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("before", "change", "whole", "lifted"),
     [
@@ -95,6 +96,7 @@ def test_a_larger_budget_goes_on(tmp_path, capsys, plain, before, change, whole,
     assert content(short) == content(run(tmp_path, "whole", budget=whole))
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     ("before", "change", "sentence"),
     [
@@ -221,6 +223,7 @@ def files(out):
     return {path.name: path.read_bytes() for path in (out / "model").iterdir()}
 
 
+@pytest.mark.slow
 def test_a_chosen_model_stays(chosen, command):
     out, id = chosen
     before = files(out)

@@ -74,6 +74,7 @@ def test_front_csv(finished):
     assert ids == sorted(ids)
 
 
+@pytest.mark.slow
 def test_the_front_shows_a_threshold_that_is_searched(command, place):
     """On the terminal, in the table of the report and in front.csv."""
     config = small(problem__threshold=[0.7, 0.9], algorithm={"kind": "random", "batch": 40})
@@ -195,6 +196,7 @@ def test_a_run_all_of_whose_rows_failed_is_code_3_and_says_why(command, place):
     assert (summary["status"], summary["rows_failed"]) == ("failed", 30)
 
 
+@pytest.mark.slow
 def test_resume_remembers_that_nothing_is_logged(command, place):
     uri = f"sqlite:///{place / 'not made.db'}"
     options = ["--set", f"tracking={{uri: '{uri}'}}", "--no-mlflow", "--no-plots"]
@@ -246,6 +248,7 @@ def test_resume_of_a_finished_run_changes_nothing(finished, command):
     assert (front_of(finished.dir), rows(finished.dir / "journal.bin")) == before
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("setting", "key", "old", "new"),
     [

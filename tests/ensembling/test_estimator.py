@@ -21,7 +21,6 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from algorithms.ensembling.estimator import ParetoEnsemble
 from framework.data.splits import fold_records
 from framework.errors import InputError
-from tests.conftest import first
 
 CLASSIFIERS = {
     "linear": LogisticRegression(max_iter=5000),
@@ -45,7 +44,8 @@ def _fitted(models, data, frame):
     return {name: clone(model).fit(X, y) for name, model in models}, X_val, y_val
 
 
-@pytest.mark.parametrize("data", first(load_wine, load_breast_cancer))
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("data", [load_wine, load_breast_cancer])
 @pytest.mark.parametrize("search", ["pareto_es", "hapens", "multi_ges"])
 def test_the_front_says_what_the_chosen_ensembles_do(data, search):
     models, X, y = fitted(CLASSIFIERS, data)
@@ -124,6 +124,7 @@ def test_costs_by_name_go_to_the_models_that_they_name():
         ParetoEnsemble(models, costs={"memory": pd.Series([1.0, 2.0, 20.0, 1.5])}).fit(X, y)
 
 
+@pytest.mark.slow
 def test_measured_costs():
     models, X, y = fitted({"linear": CLASSIFIERS["linear"]}, load_wine)
     front = ParetoEnsemble(models, costs="measured", budget=5).fit(X, y).front_

@@ -34,6 +34,7 @@ def ensembles(problem: EnsembleProblem, n: int = 12) -> np.ndarray:
     return np.asarray(X)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("classes", SCORES)
 def test_laws(classes):
     problem = EnsembleProblem(library_of(classes), score=SCORES[classes])
@@ -41,6 +42,7 @@ def test_laws(classes):
         law(problem, 2, 12)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("classes", "ties"), covering([*SCORES], [False, True]))
 @settings(max_examples=5, deadline=None)
 @given(data=st.data())

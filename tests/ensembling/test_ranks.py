@@ -43,6 +43,7 @@ def in_scikit_learn(P, y, X):
     return [np.mean([roc_auc_score(y == c, mean[:, c]) for c in set(y)]) for mean in means]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("classes", [2, 5])
 @pytest.mark.parametrize("n", [50, 1000, 9000])
 def test_as_scikit_learn(classes, n):

@@ -73,6 +73,7 @@ def given(about):
     return np.array(about["values"]).astype(about["dtype"])
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "call", RECORDED, ids=lambda call: f"{call['task']}{', fast' if call['fast'] else ''}"
 )

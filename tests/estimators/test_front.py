@@ -30,7 +30,7 @@ from algorithms.pruning.estimator import PrunedVoting
 from framework.errors import InputError
 from framework.models.store import load_model
 from framework.testing import check_model
-from tests.conftest import covering, first
+from tests.conftest import covering
 
 WORDS = {
     "objectives", "constraints", "where", "best", "sure", "costs", "algorithm", "budget",
@@ -293,7 +293,8 @@ class Frame:
         return self._frame[name]
 
 
-@pytest.mark.parametrize("cls", first(ParetoMultiStage, *POOLS))
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("cls", [ParetoMultiStage, *POOLS])
 def test_frames_of_other_libraries(cls):
     X, y = records()
     foreign = made(cls).fit(Frame(X), y)
@@ -356,6 +357,7 @@ def test_records_that_are_no_table_of_numbers_are_refused(cls):
         fitted(cls).predict(X.to_numpy()[:, :3])
 
 
+@pytest.mark.quick(2)
 @each_pool
 def test_predictions_do_where_models_are_not_at_hand(cls):
     X, y = records()

@@ -177,6 +177,7 @@ def test_too_many_failed_rows_are_said(tmp_path):
     assert "more rows failed than budget.max_failed_share allows" in done.err
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("hopeless", [["hard"], ["hard", "convex", "concave"]])
 def test_a_case_without_a_solution_is_left_out_and_said(hopeless, tmp_path, plain):
     """The tables are of the other cases; where there is none, the experiment has ended too."""

@@ -17,7 +17,6 @@ from framework.parallel.config import uses_ray
 from framework.problems.functions import FunctionProblem
 from framework.run.driver import Progress
 from tests.command import TOY
-from tests.conftest import first
 from tests.experiment import small
 
 
@@ -44,7 +43,8 @@ def config(workers):
     return check(RunConfig, raw, Path("zdt1.yaml"))
 
 
-@pytest.mark.parametrize("workers", first("serial", 1))
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("workers", ["serial", 1])
 def test_every_evaluator_scores_and_leaves_nothing_running(workers):
     problem, lines = FunctionProblem("zdt1", 3), []
     X = problem.space.sample(np.random.default_rng(0), 8)
@@ -61,6 +61,7 @@ def test_every_evaluator_scores_and_leaves_nothing_running(workers):
     assert not ray.is_initialized()
 
 
+@pytest.mark.slow
 def test_auto_that_moved_to_ray_ends_the_actors_before_their_cluster(monkeypatch):
     monkeypatch.setattr(auto_evaluator, "RAY_PAYS_SECONDS", 0.0)
     problem, lines = FunctionProblem("zdt1", 3), []

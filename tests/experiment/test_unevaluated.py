@@ -23,7 +23,7 @@ from framework.experiment.options import AlgorithmOptions
 from framework.experiment.unevaluated import least, searched_again, unevaluated
 from framework.front import Front
 from paretolab import ParetoCascade, ParetoEnsemble, PrunedVoting
-from tests.conftest import first, network
+from tests.conftest import network
 from tests.made_up_libraries import made_up, repeated
 
 BALANCED = "balanced_accuracy"
@@ -41,6 +41,7 @@ def noise(seed, n=240):
     return rng.normal(size=(n, 5)), rng.permutation(np.arange(n) % 2)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("objectives", [None, [BALANCED, "members"]])
 def test_the_best_of_each_resample_is_among_them(objectives):
     search = PrunedVoting(trees(7), objectives=objectives, verbose=False).fit(*noise(3))
@@ -62,9 +63,10 @@ def test_the_best_of_each_resample_is_among_them(objectives):
     assert not {*map(bytes, beside)} & {*map(bytes, front.X.astype(beside.dtype))}
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "algorithm",
-    first("ip", "ip_front", "hill_climbing", {"kind": "kappa_pruning", "reading": "greedy"}),
+    ["ip", "ip_front", "hill_climbing", {"kind": "kappa_pruning", "reading": "greedy"}],
     ids=str,
 )
 def test_what_is_chosen_without_evaluation_has_its_luck_taken_off(algorithm):
@@ -138,7 +140,9 @@ def test_masks_of_networks_have_more_of_their_luck_taken_off():
     assert beside_of("nsga2", done.front, network(gates="magnitude"), 0) is None
 
 
-@pytest.mark.parametrize("algorithm", first("qo_es", "ges"))
+@pytest.mark.quick(1)
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["qo_es", "ges"])
 def test_a_search_that_keeps_to_a_path_has_its_luck_taken_off(algorithm):
     gaps = []
     for seed in range(4):

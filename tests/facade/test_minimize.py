@@ -63,6 +63,7 @@ def test_goes_on_with_more_evaluations_and_refuses_another_function(tmp_path):
         search(lambda v: v[0], [(-1.0, 1.0), (0, 3)], ["f"], out=tmp_path / "parts")
 
 
+@pytest.mark.slow
 def test_the_command_chooses_and_says_who_can_go_on(tmp_path):
     search(two_of_mixed, SPACE, ["f", "g"], budget=200, out=tmp_path / "run")
     chosen = call("choose", "run", "--best", "f", cwd=tmp_path)

@@ -10,7 +10,6 @@ import pytest
 
 import paretolab
 from tests.command import SMALL, TOY, environment, run_program, small, write
-from tests.conftest import first
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +68,8 @@ print(paretolab.resume(folder, ["budget.generations=3"], quiet=True, plots=False
 """
 
 
-@pytest.mark.parametrize("way", first("mapping", "checked"))
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("way", ["mapping", "checked"])
 def test_a_result_reads_again_what_its_program_read(tmp_path: Path, way: str) -> None:
     data, work = tmp_path / "data" / "d.csv", tmp_path / "work"
     data.parent.mkdir()
@@ -109,6 +109,7 @@ def test_resumed_with_more_budget_is_as_run_with_it(tmp_path: Path) -> None:
     assert resumed.summary["generations"] == 5
 
 
+@pytest.mark.slow
 def test_quiet_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     paretolab.run(small(budget__generations=1), out=tmp_path / "quiet", quiet=True)
     assert capfd.readouterr() == ("", "")

@@ -37,6 +37,7 @@ def searched(cls, problem, roles, evaluations=2000, seed=0, **parameters):
     return search(problem, algorithm, SerialEvaluator(problem, seed), budget=budget), algorithm
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("cls", PEERS)
 def test_it_beats_random_search(cls):
     problem = StagesToy(24, 8)
@@ -57,6 +58,7 @@ def test_two_runs_in_one_process_are_one(cls):
     assert np.array_equal(*fronts)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("cls", PEERS)
 def test_constraints_hold_in_the_end(cls):
     problem = StagesToy()
@@ -124,6 +126,7 @@ def test_nsga3_takes_the_finest_lattice_that_the_population_covers():
         NSGAIII(problem, roles_of(problem), seed=0, population=2)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("cls", PEERS)
 @pytest.mark.parametrize("name", ["zdt1", "lotz"])
 def test_boxes_and_subsets_have_their_operators(cls, name):

@@ -34,6 +34,7 @@ def mixture():
     )
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("law", MODEL_LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("make", [lambda: sparse()[::2], mixture], ids=["sparse", "mixture"])
 def test_models_keep_the_laws(make, law, tmp_path):

@@ -34,6 +34,7 @@ def a_network(seed, sizes=(7, 10, 6, 2)):
     return np.array(sizes), weights, rng.normal(size=sum(sizes[1:]))
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("n", [1, 127, 128, 129, 400])
 @pytest.mark.parametrize("sizes", [(7, 10, 6, 2), (3, 2), (5, 1, 2), (300, 10, 6, 2)])
 def test_masks_score_as_a_plain_pass(n, sizes):
@@ -151,6 +152,7 @@ def test_a_network_is_trained_once_and_kept(tmp_path, monkeypatch, trainings):
     assert len(trainings) == 3
 
 
+@pytest.mark.slow
 def test_workers_are_sent_the_network(trainings):
     driver = network()
     X = driver.space.sample(np.random.default_rng(0), 20)

@@ -14,7 +14,6 @@ from framework.errors import InputError
 from framework.problem import Problem
 from framework.roles import Metric, Objective, Roles
 from framework.space import Box
-from tests.conftest import first
 from tests.hull.cloud import Cloud, answered, roles
 
 
@@ -59,7 +58,8 @@ def going(problem, *, rows, **parameters):
         yield algorithm
 
 
-@pytest.mark.parametrize("m", first(3, 2, 4, 5))
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("m", [3, 2, 4, 5])
 @pytest.mark.parametrize("problem", [Genes, Ball])
 def test_volume_corners_and_costs_are_those_of_hulls_made_anew(m, problem):
     before, looked = 0.0, 0

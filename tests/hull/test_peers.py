@@ -28,6 +28,7 @@ def vas(problem, losses):
     return reference.share(Hull3D(np.concatenate([reference.fixed, points[usable]])).volume6)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("cls", "parameters", "zed1", "zejd1"),
     [
@@ -162,6 +163,7 @@ def layers_by_peeling(F):
     return layers
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", ["zed1", "zed3"])
 def test_moea_dd_keeps_whom_a_twin_keeps(name):
     """Fronts, regions and PBI of all members made anew for each child: none may be a step old."""

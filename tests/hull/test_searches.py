@@ -16,6 +16,7 @@ from tests.hull.cloud import Cloud, Twin, answered, roles, searched
 from tests.toys import StagesToy
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("mode", ["oldest", "birth"])
 @pytest.mark.parametrize("anchors", [None, TWO_CLASSES])
 @pytest.mark.parametrize("steps", [3, 8, 1 << 20])
@@ -40,6 +41,7 @@ def test_every_decision_is_the_twins(mode, anchors, steps, seed):
         assert populations.queued(algorithm._state).tolist() == [id for id, _ in twin.queue]
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("mode", ["oldest", "birth", "random"])
 @pytest.mark.parametrize("name", ["zed1", "zed3", "zejd2"])
 @pytest.mark.parametrize("batch", [1, 7])

@@ -59,6 +59,7 @@ def plain_curve(problem):
     return called[:, ~part.positive].mean(axis=1), missed.mean(axis=1)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("search", [FCHEMOA, CHEMOA, NDFCHEMOA])
 @pytest.mark.parametrize("more", [{}, {"max_pending": 5}], ids=["waits", "does not"])
 def test_a_search_has_the_whole_network_at_every_threshold(search, more):

@@ -136,6 +136,7 @@ def front_of(raw: dict[str, Any]) -> Evaluated:
     return search(problem, algorithm, SerialEvaluator(problem), budget=checked.budget).rows
 
 
+@pytest.mark.slow
 def test_latencies_are_costs_where_they_are_asked_for(tmp_path: Path) -> None:
     """They are metrics of ensembles, weighted and pruned, and a limit keeps two models apart.
 

@@ -219,6 +219,7 @@ def test_a_folder_of_fitted_models(fitted: dict[str, Any], tmp_path: Path) -> No
     assert np.array_equal(again.astype(np.float32), library.validation[2])
 
 
+@pytest.mark.slow
 def test_models_at_hand_are_measured(fitted: dict[str, Any]) -> None:
     costs = measured_costs(fitted, records(40, 1)[["x", "y", "z"]], call_time=True)
     call = costs.pop("call_time").values

@@ -61,6 +61,7 @@ class Sleeper:
         return np.full((len(records), 2), 0.5)
 
 
+@pytest.mark.slow
 def test_latency_is_what_one_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a model that sleeps the clock counts, not the processor; a quick one is beside it."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # of the measuring process

@@ -22,7 +22,6 @@ from framework.libraries.pool import FAMILIES, plans
 from framework.libraries.problem import describe
 from framework.libraries.training import prepare, train
 from framework.security import load_estimator
-from tests.conftest import first
 from tests.libraries.builds import SYNTHETIC, config
 
 MISTAKES = [
@@ -80,7 +79,8 @@ def test_slow_families_are_left_out_of_large_data() -> None:
     assert [p.family for p in plans(["svm"], 1, 0, "classification", 40_000)] == ["svm"]
 
 
-@pytest.mark.parametrize("task", first("classification", "regression"))
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("task", ["classification", "regression"])
 def test_every_family_trains_and_loads(task: str, tmp_path: Path) -> None:
     """Classifiers with drawn parameters, regressors with the first ones."""
     rng = np.random.default_rng(0)

@@ -175,6 +175,7 @@ def problem_of(method):
     return MultiStageProblem.from_config(config_of(method))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("method", "kind", "classes"),
     [

@@ -165,6 +165,7 @@ def test_predict_answers_alone_as_in_a_table(place):
         assert pd.read_csv(io.StringIO(alone.out))["label"].tolist() == [whole[row]]
 
 
+@pytest.mark.slow
 def test_a_service_asked_record_by_record_draws_both_members(place):
     """As a program asks it: 60 requests of one record were all answered by the same member."""
     asked = pd.read_csv(place / "asked.csv").astype(object)
@@ -182,6 +183,7 @@ def test_a_service_asked_record_by_record_draws_both_members(place):
     assert 8 <= sum(answer["label"] == "yes" for answer in found) <= 28  # of 60, chance .3
 
 
+@pytest.mark.slow
 def test_mlflow_asked_record_by_record_does_too(place):
     import mlflow.pyfunc
 

@@ -25,7 +25,7 @@ from framework.data.splits import SplitConfig, split_records
 from framework.errors import InputError
 from framework.models.calibration import folds_of
 from framework.outcomes import resample_weights
-from tests.conftest import covering, first
+from tests.conftest import covering
 
 TREE = {"kind": "decision_tree", "max_depth": 3}
 CALIBRATED = {"calibration": "isotonic", "classifier": {"kind": "gaussian_nb"}}
@@ -57,7 +57,8 @@ def validation(y):
     return split_records(codes, shares).validation
 
 
-@pytest.mark.parametrize("more", first({}, CALIBRATED), ids=["plain", "calibrated"])
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("more", [{}, CALIBRATED], ids=["plain", "calibrated"])
 def test_weights_of_1_change_nothing_and_those_of_0_leave_records_out(records, weights, more):
     X, y = records
     search, kept = ParetoMultiStage(**PROBLEM, **more), weights > 0
@@ -71,6 +72,7 @@ def test_weights_of_1_change_nothing_and_those_of_0_leave_records_out(records, w
     assert found.drop(columns="features").to_csv() == fewer.to_csv()
 
 
+@pytest.mark.slow
 def test_twice_every_record_measures_the_same(records):
     """Trees and calibrations are the same on all records twice."""
     X, y = records
@@ -90,6 +92,7 @@ def test_twice_every_record_halves_the_penalty(records):
     assert found.to_csv() == once.fit(X, y).front_.to_csv()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("more", "each"), covering([{}, {"classifier": TREE}, CALIBRATED], [0.37, 1])
 )
@@ -225,6 +228,7 @@ def test_weights_that_are_not_whole(records, weights):
             pool.fit(X, y, sample_weight=0.5 * weights)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("classifier", "refused"),
     [
@@ -277,7 +281,8 @@ def pool(records):
     return models, X[~train], y[~train]
 
 
-@pytest.mark.parametrize("score", first("roc_auc", "accuracy", "log_loss", "brier"))
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("score", ["roc_auc", "accuracy", "log_loss", "brier"])
 def test_ensembles_of_weighted_records(pool, weights, score):
     models, X, y = pool
     w = weights[: len(y)]

@@ -325,6 +325,7 @@ def test_chunks_that_break_off_after_an_answer_leave_no_traceback(service, capfd
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("part", SLOW)
 def test_slow_clients_stop_nobody_and_are_cut(part, monkeypatch):
     monkeypatch.setattr(services, "SECONDS", 3.0)
@@ -356,6 +357,7 @@ def drips(client):
         return False
 
 
+@pytest.mark.slow
 def test_nobody_is_read_for_long_at_once(service, monkeypatch):
     """30 clients with chunks of one byte had others wait 18 seconds: 256 KB of each at a time."""
     taken, receive = [], services.H11Protocol.data_received
@@ -429,6 +431,7 @@ def test_an_answer_that_takes_too_long_is_a_sentence(monkeypatch):
         assert ask(service, "/predict", rows(1))[0] == 200
 
 
+@pytest.mark.slow
 def test_200_clients_at_once_are_answered_alike(service):
     body = rows(3)
     with ThreadPoolExecutor(200) as clients:

@@ -193,6 +193,7 @@ def test_foreign_types_and_damage_are_refused(tmp_path):
         load_model(tmp_path / "m")
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [

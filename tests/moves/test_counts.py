@@ -90,6 +90,7 @@ def test_other_spaces_are_refused():
         variation(Odd())
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("cls", SEVERAL)
 def test_on_ensembles_they_beat_random_search(cls):
     problem = EnsembleToy(20, 10)
@@ -99,6 +100,7 @@ def test_on_ensembles_they_beat_random_search(cls):
     assert found.hypervolume() > baseline.hypervolume()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("cls", SEVERAL)
 def test_constraints_hold_on_ensembles(cls):
     problem = EnsembleToy(12)

@@ -128,6 +128,7 @@ def test_beta_binomial_table(most, beta):
         assert (table[m, m:] == 1.0).all()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("k", [3, 6])
 def test_mutated_genes_follow_the_beta_binomial(k):
     """One gene of a stage of three is redrawn; most draws must fall in early stages."""

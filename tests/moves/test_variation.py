@@ -157,6 +157,7 @@ def test_neighbours_change_a_level_or_the_items():
     assert not merged[:, 3:].any()
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "space",
     [

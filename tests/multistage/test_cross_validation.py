@@ -106,6 +106,7 @@ def test_metrics_are_those_of_a_plain_loop_over_folds(table_file, kind, more, re
             assert measured[name][i] == pytest.approx(float(want[name]), abs=1e-15), name
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("split", [{}, {"train": 0.6, "validation": 0.4, "test": 0.0}])
 @pytest.mark.parametrize("kind", ["logistic_regression", "gaussian_nb"])
 def test_the_model_is_fitted_on_all_records_of_the_folds(table_file, kind, split):
@@ -141,6 +142,7 @@ def test_test_records_are_answered_by_the_model_that_is_handed_out(table_file):
         assert measured["accuracy"][i] == right.sum() / outcome.conclusive.sum()
 
 
+@pytest.mark.slow
 def test_where_records_leave_is_out_of_fold_too(table_file):
     problem = problem_of(table_file, measure=FOLDS, calibration="sigmoid")
     X = genomes(problem, 4)

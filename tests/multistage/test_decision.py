@@ -78,6 +78,7 @@ def test_metrics_are_those_of_the_deployed_model_record_by_record(fitted):
         assert rows[name][:, 0] == pytest.approx(column, abs=1e-12), name
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("stages", "per_stage", "objectives"),
     [

@@ -25,7 +25,6 @@ from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
 from framework.testing import check_algorithm
 from tests import oracles
-from tests.conftest import first
 from tests.landscape import Landscape, emsco, generations, roles_of
 from tests.toys import StagesToy
 
@@ -189,9 +188,10 @@ def test_without_convergence_the_budget_ends_the_search():
 # --- the whole search -----------------------------------------------------------------------
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "problem",
-    first(StagesToy(5, 3), StagesToy(5, 3, removal=True), Landscape(1, 5, 3, 9)),
+    [StagesToy(5, 3), StagesToy(5, 3, removal=True), Landscape(1, 5, 3, 9)],
     ids=lambda problem: problem.fingerprint,
 )
 def test_the_exact_front_of_a_small_problem_is_found(problem):

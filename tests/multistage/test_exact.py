@@ -375,6 +375,7 @@ SPREAD = {  # least and greatest front over 20 stratified splits, in distinct ve
 }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.skipif("PARETOLAB_DATA" not in os.environ, reason="needs PARETOLAB_DATA")
 @pytest.mark.parametrize(("name", "k"), SPREAD)
 def test_fronts_of_the_papers_data_are_as_large_as_measured(name, k):

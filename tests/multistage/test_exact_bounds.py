@@ -89,6 +89,7 @@ def test_bounds_hold_the_front_between_them(seed, n, records, rate, data):
         assert any(oracles.dominates(best, row) or best == row for best in losses_of(front))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("steps", [0, 100, 1000, 10_000])
 def test_bounds_close_in_with_more_steps(steps):
     costs = np.arange(9, dtype=np.int64) % 4 + 1

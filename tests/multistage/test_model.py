@@ -58,6 +58,7 @@ def slow_twin(model, frame):
     return rows
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("classes", "classifier", "threshold", "reject"),
     [

@@ -22,6 +22,7 @@ def fitted(S, y, weights, *rest):
     return logistic.fit(S, frozen(y), frozen(weights), *rest)
 
 
+@pytest.mark.slow
 def test_steps_that_come_no_nearer_end_soon(monkeypatch):
     random = np.random.default_rng(0)
     S = np.vstack([random.normal(size=(3, 40)), np.ones(40)])
@@ -60,6 +61,7 @@ def many(order, n=binary.LARGE + 1234):
     return S, y, weights
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "order",
     ["mixed", "by class", "a rare class that the part misses", "the part has no weight"],
@@ -140,6 +142,7 @@ def test_a_fit_on_some_columns_starts_near_its_end(classes):
         assert distance < share * np.abs(theta[:, rows] - end).max() or distance < 1e-3
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
 def test_hessians_that_stay_lead_where_full_steps_do(classes, C):

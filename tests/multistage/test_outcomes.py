@@ -37,6 +37,7 @@ def prepared(table_file, settings):
     return prepare_table(load_table(config.dataset), config)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=list(SETTINGS))
 def test_laws(table_file, settings):
     problem = MultiStageProblem(**prepared(table_file, settings))

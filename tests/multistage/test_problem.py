@@ -33,6 +33,7 @@ pytestmark = pytest.mark.usefixtures("cache")
 # --- what the numbers mean ------------------------------------------------------------------
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("classifier", "more"),
     covering(
@@ -294,6 +295,7 @@ def test_no_answer_is_told_apart_from_a_class_called_inconclusive(tmp_path):
 RISK = {"errors": {"high": 1, "low": 1, "middle": 1}, "no_answer": 0.3}
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("policy", ["ask", "inconclusive"])
 @pytest.mark.parametrize("measure", ["holdout", "cross_validation"])
 @pytest.mark.parametrize("more", [{}, {"stage_cost": 0.25, "threshold": None, "decision": RISK}])

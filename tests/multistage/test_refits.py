@@ -63,6 +63,7 @@ def test_folds_answer_their_own_records_as_measured_and_models_all_as_exported(t
         assert n * whole.shares(everyone)["accuracy"][i, 0] == pytest.approx(answered.sum())
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize(
     "more",

@@ -132,6 +132,7 @@ def test_a_run_has_its_front_report_callback_and_returned_set(call, run):
     assert returned["id"].tolist() == [returned["id"][0]]
 
 
+@pytest.mark.slow
 def test_a_run_that_went_on_is_the_run_that_never_stopped(call, run):
     short = ["--set", "budget.evaluations=40", "--no-mlflow"]
     call("run", "votes.yaml", "--out", "second", "--no-plots", *short)

@@ -43,6 +43,7 @@ def every_genome(problem):
     return every[problem.space.contains(every) & some]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("cls", [IntegerProgram, PrintedProgram])
 @pytest.mark.parametrize("threshold", ["gene", "majority"])
 @pytest.mark.parametrize("metric", ["accuracy", "balanced_accuracy"])
@@ -104,6 +105,7 @@ def test_a_bound_that_is_too_low_is_caught():
         certificates_hold(AlgorithmCase(Wrong, problem, roles(problem)))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("cls", [IntegerProgram, PrintedProgram])
 @pytest.mark.parametrize("measure", list(NAMES))
 def test_constraints_on_diversity_are_part_of_the_program(cls, measure):
@@ -120,6 +122,7 @@ def test_constraints_on_diversity_are_part_of_the_program(cls, measure):
     assert f"at_least_{name}_min" in certificates_hold(case)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("asked", "cls"),
     covering(

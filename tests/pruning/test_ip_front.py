@@ -16,7 +16,7 @@ from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.testing import AlgorithmCase, certificates_hold
-from tests.conftest import covering, first, pruning
+from tests.conftest import covering, pruning
 from tests.pruning.test_ip import every_genome
 
 
@@ -48,6 +48,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("pair", "threshold", "cells"), covering(PAIRS, ["gene", "majority"], [1, 5])
 )
@@ -63,19 +64,20 @@ def test_the_front_is_that_of_all_genomes(pair, threshold, cells):
     assert search.reason == "the exact front is complete"
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("metric", "against"),
     [PAIRS[0], *(pytest.param(*pair, marks=pytest.mark.slow) for pair in PAIRS[1:])],
 )
 @pytest.mark.parametrize(
     "constraint",
-    first(
+    [
         Constraint("false_positive_rate", at_most=0.3),
         Constraint("members", at_most=3.0),
         Constraint("memory", at_most=90.0),
         Constraint("pfc_mean", at_least=0.6),
         Constraint("true_positive_rate", at_least=0.7),
-    ),
+    ],
     ids=lambda c: c.metric,
 )
 def test_constraints_are_part_of_the_front(metric, against, constraint):
@@ -96,6 +98,7 @@ def test_demands_that_no_ensemble_meets_are_said_in_a_sentence():
         searched(problem, roles)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("pair", "iterations"), covering(PAIRS, [0, 40, 20_000]))
 def test_no_candidate_beats_a_certificate(pair, iterations):
     metric, against = pair

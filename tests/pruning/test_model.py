@@ -25,7 +25,6 @@ from framework.libraries.config import BuildConfig
 from framework.libraries.importing import cross_fitted, from_models
 from framework.libraries.library import Cost
 from framework.testing import check_model
-from tests.conftest import first
 
 
 @parametrize_with_checks(
@@ -115,7 +114,8 @@ def test_a_threshold_that_is_no_number_of_votes_is_refused(fitted, threshold):
         PrunedVotingClassifier.from_votes(some, threshold, ["no", "yes"])
 
 
-@pytest.mark.parametrize("positive", first(0, None))
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("positive", [0, None])
 def test_a_built_library_is_deployed(tmp_path, positive):
     dataset = {"synthetic": {"samples": 200, "features": 6, "informative": 4}}
     config = BuildConfig.model_validate(

@@ -109,6 +109,7 @@ def test_the_page_gives_gaps_of_exact_methods_alone(whole):
     assert "BFT" not in gaps
 
 
+@pytest.mark.slow
 def test_cases_without_a_k_in_their_names_have_that_of_their_pool(tmp_path):
     folder(made_up(n=40, m=30), tmp_path / "pool0")
     out = started(tmp_path, {"any name": {"problem.models": 7}}, ["pool0"])

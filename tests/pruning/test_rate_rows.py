@@ -16,7 +16,7 @@ from framework.data.subgroups import Subgroups
 from framework.errors import InputError
 from framework.roles import Constraint, Objective, Roles
 from framework.testing import AlgorithmCase, certificates_hold
-from tests.conftest import covering, first
+from tests.conftest import covering
 from tests.made_up_libraries import made_up
 from tests.pruning.test_ip import every_genome, solve
 
@@ -65,6 +65,7 @@ def test_limits_of_rates_are_rows_of_the_program(positive, limits):
     }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("limit", [0.5, 2 / 3, 0.7, 0.75])
 def test_a_limit_is_that_of_the_fraction_as_it_is_reported(limit):
     problem = rated(seed=1)
@@ -86,6 +87,7 @@ def test_that_no_ensemble_keeps_an_impossible_limit_is_proven():
             solve(IntegerProgram, problem, roles, looks=20)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("metric", "limits"),
     [
@@ -146,7 +148,8 @@ def test_bounds_of_a_fraction_cut_short_hold_and_it_can_be_gone_on_with():
         BestFraction.unpack(b"nothing", *made, 0, 1)
 
 
-@pytest.mark.parametrize("against", first("members", "memory"))
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("against", ["members", "memory"])
 def test_exact_fronts_of_f1_are_those_of_all_genomes(against):
     problem = rated(seed=4)
     objectives = [Objective("f1:no", "max"), Objective(against, "min")]

@@ -44,6 +44,7 @@ def killed(search, checkpoints, after):
     return True
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("demand", [None, "f3"])
 def test_a_solve_in_bytes_goes_on_as_if_it_had_not_been(demand):
     votes, y = pool(14, 120, 5)
@@ -76,6 +77,7 @@ class Elsewhere:
         return iter([answers[i] for i in range(len(pieces))])
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("boxes", [1, 5])
 def test_a_proof_depends_on_the_boxes_of_a_round_and_not_on_who_solves_them(boxes):
     votes, y = pool(14, 120, 5)

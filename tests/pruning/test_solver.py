@@ -102,6 +102,7 @@ def test_the_best_of_all_ensembles_is_found_for_any_weights(k, n, seed, weights)
     assert found == pytest.approx(best, abs=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(st.integers(2, 6), st.integers(6, 30), st.integers(0, 10_000), st.booleans())
 def test_demands_are_kept_to(k, n, seed, majority):

@@ -112,6 +112,7 @@ class SlowProblem(CountingProblem):
         return super().evaluate(X, streams)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("make", [SerialEvaluator, partial(ShuffledEvaluator, order=3)])
 @pytest.mark.parametrize("cls", ["Stepwise", "Piecewise", "RandomSearch"])
 def test_the_time_bounds_the_first_generation_too(tmp_path, cls, make):

@@ -71,6 +71,7 @@ def test_a_search_that_ends_gives_the_signals_back(interruption):
     assert signal.getsignal(signal.SIGINT) != interruption._on_signal
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("number", "work", "code"),  # an exception in a destructor is lost
     [

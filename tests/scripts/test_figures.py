@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.command import small, write
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "figure",
     [

@@ -144,6 +144,7 @@ def test_a_single_objective_has_no_fronts(comparison, tmp_path):
     assert not names & {"fronts.png", "found.png", "attainment.png"}
 
 
+@pytest.mark.slow
 def test_one_attained_point_is_no_surface(comparison, tmp_path):
     """As where the least cost has the best of the other objective that is drawn."""
     case = comparison.cases[0]

@@ -74,6 +74,7 @@ def test_two_share_the_trials(tmp_path, plan):
     assert [t.number for t in trials if t.params == configured] == [0]
 
 
+@pytest.mark.slow
 def test_one_that_is_killed_loses_nothing(tmp_path, plan):
     hanging = child(lambda: take_part(plan, hangs_at=2))
     while not (tmp_path / "study.db").exists() or not any(

@@ -150,6 +150,7 @@ def test_what_it_costs_goes_to_the_right(run_dir):
     assert data.label(data.axes()[1]) == "coverage  ↑ better"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("n", "batches", "names"),
     [(1, 5, PLOTS), (2, 5, PLOTS | FRONT), (2, 1, {"test.png"} | FRONT)],
@@ -198,6 +199,7 @@ def with_system(run_dir: RunDir, stages: int, features: int, classes: int = 2) -
     return run_dir
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stages", "features", "classes"),
     [pytest.param(1, 1, 2, marks=pytest.mark.slow), (10, 30, 9)],

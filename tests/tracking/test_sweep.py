@@ -21,7 +21,6 @@ from framework.experiment.config import load_config
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem, make_roles
 from tests.command import small, write
-from tests.conftest import first
 from tests.tracking import sweeps
 from tracking.mlflow_log.store import UploadState
 from tracking.mlflow_log.tracker import MlflowTracker
@@ -162,12 +161,14 @@ def test_another_sweep_is_refused(done, capsys):
 # --- reproducible -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_another_seed_is_another_sweep(done, tmp_path, plain):
     sweeps.sweep(sweeps.plan_of(tmp_path, sweeps.raw(seed=1)), tmp_path / "out")
     assert sweeps.trials(tmp_path / "out")[1:] != sweeps.trials(done[0])[1:]
 
 
-@pytest.mark.parametrize("sampler", first("nsga2", "random", "qmc"))
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("sampler", ["nsga2", "random", "qmc"])
 def test_twice_the_same(tmp_path, sampler, done, plain):
     plan = sweeps.plan_of(tmp_path, sweeps.raw(sampler=sampler))
     studies = []
@@ -293,6 +294,7 @@ def test_when_all_fail(tmp_path, capsys, plain):
 # --- several aims, repeats, a reference -------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_directions(tmp_path, plain):
     directions = [{"metric": "best_f2", "sense": "min"}, {"metric": "evaluations", "sense": "min"}]
     plan = sweeps.plan_of(tmp_path, sweeps.raw(directions=directions))

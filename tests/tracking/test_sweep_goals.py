@@ -76,6 +76,7 @@ def split_sweep(**changes):
     return content
 
 
+@pytest.mark.slow
 def test_repeats_on_other_splits(tmp_path):
     plan = sweeps.plan_of(tmp_path, split_sweep(repeats=3, resplit=True, trials=2))
     sweeps.sweep(plan, tmp_path / "out")

@@ -13,7 +13,6 @@ from optuna.trial import TrialState, create_trial
 from framework.cli.main import main
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
-from tests.conftest import first
 from tests.tracking import sweeps
 from tracking.sweep.config import PruneConfig
 from tracking.sweep.sampling import pruning_limits
@@ -44,7 +43,8 @@ def study_of(out):
     return optuna.load_study(study_name=optuna.get_all_study_names(url)[0], storage=url).trials
 
 
-@pytest.mark.parametrize("prune", first(MEDIAN, HALVING), ids=["median", "halving"])
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("prune", [MEDIAN, HALVING], ids=["median", "halving"])
 def test_a_trial_ends_where_the_study_says(tmp_path, prune):
     plan = sweeps.plan_of(tmp_path, pruned(prune))
     summary, shown = sweeps.sweep(plan, tmp_path / "out")
@@ -116,6 +116,7 @@ def test_brackets_keep_one_of_eta():
     assert pruning_limits(prune, "max", []) == {}
 
 
+@pytest.mark.slow
 def test_the_command_says_so(tmp_path, capsys):
     path = sweeps.write(tmp_path, pruned(MEDIAN, sampler="random"))
     assert main(["sweep", str(path), "--out", str(tmp_path / "out")]) == 0

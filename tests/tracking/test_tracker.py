@@ -11,7 +11,6 @@ import psutil
 import pytest
 
 from tests.command import run_program
-from tests.conftest import first
 from tests.tracking import made_up
 from tracking.mlflow_log.store import PARENT, UploadState, sqlite_file
 from tracking.mlflow_log.sync import sync
@@ -59,6 +58,7 @@ def test_a_store_that_is_away_never_stops_a_run(tmp_path, store):
     assert UploadState.load(run_dir).runs[PARENT].batches == 3
 
 
+@pytest.mark.slow
 def test_a_store_that_is_slow_is_not_waited_for(tmp_path, store):
     run_dir = made_up.start(tmp_path / "out")
     tracker = MlflowTracker(run_dir, store.uri, "slow")
@@ -99,7 +99,8 @@ def test_a_run_that_did_not_start_asks_for_no_sync(tmp_path):
     assert tracker.finish().text == "not logged to MLflow: the run did not start"
 
 
-@pytest.mark.parametrize("reachable", first(True, False))
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("reachable", [True, False])
 def test_the_logging_process_ends_with_its_run(tmp_path, store, reachable):
     uri = store.uri if reachable else NOBODY
     run_dir = made_up.start(tmp_path / "out")
@@ -124,6 +125,7 @@ def test_the_logging_process_ends_with_its_run(tmp_path, store, reachable):
         assert UploadState.load(run_dir).runs[PARENT].status == "KILLED"
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_left_to_the_run(tmp_path):
     run_dir = made_up.start(tmp_path / "out")
     tracker = MlflowTracker(run_dir, NOBODY, "interrupted")

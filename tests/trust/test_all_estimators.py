@@ -184,6 +184,7 @@ OF_TABLES = {
 }
 
 
+@pytest.mark.quick(7)
 @pytest.mark.parametrize("words", ["str", "object", "category"])
 @pytest.mark.parametrize("what", OF_TABLES)
 @pytest.mark.filterwarnings("ignore")

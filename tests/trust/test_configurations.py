@@ -76,7 +76,12 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("what", ODD)
+LONG = ("keys without end", "merges without end")
+
+
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=pytest.mark.slow if what in LONG else ()) for what in ODD]
+)
 def test_what_is_odd_ends_in_a_sentence(what, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "config.yaml"
@@ -110,9 +115,6 @@ def test_bytes_that_are_no_text(tmp_path):
 
 
 PLAIN = ("binary that is none", "nothing", "a list", "unknown keys")  # but no configurations
-
-
-LONG = ("keys without end", "merges without end")  # read from a file above
 
 
 @pytest.mark.parametrize(

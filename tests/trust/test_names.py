@@ -130,6 +130,7 @@ def test_pages_that_lead_are_noticed(tmp_path):
             check_page(tmp_path / "page.html")
 
 
+@pytest.mark.slow
 def test_page_of_a_sweep(run, tmp_path):
     """A key has a column's name, choices are classes, and so is what is best."""
     config = yaml.safe_load((run / "config.yaml").read_text())

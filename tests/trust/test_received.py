@@ -63,6 +63,7 @@ def broken(content: bytes, rng: random.Random) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("how", "name"),
     [

@@ -60,6 +60,7 @@ def forge(path: Path, rng: random.Random) -> None:
         path.write_bytes(broken(whole, rng) if whole else b"\0")
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("kind", COMMANDS)
 @pytest.mark.filterwarnings("ignore")
 def test_a_forged_file_ends_in_a_sentence(kind, made, other, tmp_path, rounds, capsys):

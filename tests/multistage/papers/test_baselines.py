@@ -17,7 +17,6 @@ from algorithms.multistage.papers.budgeted import CostOrdered, SingleStage
 from algorithms.multistage.papers.cact_lasso import CaCTLasso
 from algorithms.multistage.papers.cstc import CSTC, SMOOTHINGS, Data, GateTree, fit_tree, loss
 from algorithms.multistage.papers.tuning import measure
-from tests.conftest import first
 from tests.multistage.papers.data import COSTS, baselines, priced, records
 
 
@@ -41,6 +40,7 @@ def test_single_stage_answers_always_and_pays_for_everything():
     assert found.accuracy == plain.score((new - X.mean(0)) / X.std(0), labels)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("penalty", [0.0, 0.5, 5.0, 20.0])
 def test_lasso_is_where_no_direction_leads_down(classes, penalty):
@@ -127,7 +127,9 @@ def quadrants(seed, n=600):
     return np.column_stack([signs, dear]), (dear[np.arange(n), which] > 0).astype(int)
 
 
-@pytest.mark.parametrize("seed", first(41, 52))
+@pytest.mark.quick(1)
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [41, 52])
 def test_a_tree_of_classifiers_can_be_a_tree(seed):
     """Trained and chosen on records of their own, it is right about all new ones at cost 12."""
     costs = np.array([1.0, 1.0, 10.0, 10.0, 10.0, 10.0])
@@ -187,6 +189,7 @@ def test_a_tree_without_gates_is_one_classifier():
     np.testing.assert_allclose(model.predict_proba(new), plain.predict_proba(new), atol=1e-4)
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("baseline", baselines(), ids=lambda baseline: type(baseline).__name__)
 def test_the_measure_counts_what_predict_says(baseline, classes):

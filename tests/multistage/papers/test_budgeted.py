@@ -59,6 +59,7 @@ def cegb_path(model, z):
 PATHS = {CaCTLasso: lasso_path, GreedyMiser: miser_path, CSTC: cstc_path, CEGB: cegb_path}
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("baseline", priced(), ids=lambda baseline: type(baseline).__name__)
 def test_a_record_pays_once_for_each_feature_on_its_path(baseline, classes):

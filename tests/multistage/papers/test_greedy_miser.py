@@ -12,6 +12,7 @@ from tests.multistage.papers.miser import boost_full_squares, boost_squares
 lightgbm = pytest.importorskip("lightgbm")
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("depth", [1, 2, 3])
 @pytest.mark.parametrize("tradeoff", [0.0, 0.01, 0.1, 3.0])
 def test_full_trees_are_those_of_their_slow_twin(depth, tradeoff):
@@ -74,12 +75,14 @@ def largest_difference(seed, depth, price, refund):
     return np.abs(by_lightgbm(X, y, prices, depth) - expected).max()
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(("depth", "price"), [(1, 0.5), (1, 1.0), (2, 0.0), (3, 0.0)])
 def test_lightgbm_agrees_for_stumps_and_without_costs(seed, depth, price):
     assert largest_difference(seed, depth, price, "once") < 1e-6
 
 
+@pytest.mark.slow
 def test_lightgbm_refunds_a_price_that_was_not_paid():
     """Where trees have several leaves and features prices, its trees are those of that mistake."""
     cases = [(seed, depth, price) for seed in range(2) for depth in (2, 3) for price in (0.5, 1.5)]
