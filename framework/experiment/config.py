@@ -13,6 +13,8 @@ import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union
 
@@ -339,11 +341,16 @@ class _Loader(yaml.SafeLoader):
 _ODD = (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError)
 
 
-def _parsed(text: str) -> Any:
-    """Return a YAML value; what is malformed, too deep or too large raises one of ``_ODD``."""
+@lru_cache(maxsize=8)  # a command asks for the configuration of a run up to eight times
+def _value(text: str) -> Any:
     value = yaml.load(text, _Loader)
     check_tree(value, CONFIG_VALUES)
     return value
+
+
+def _parsed(text: str) -> Any:
+    """Return a YAML value; what is malformed, too deep or too large raises one of ``_ODD``."""
+    return deepcopy(_value(text))
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
