@@ -54,9 +54,9 @@ class Outcome:
 class Algorithm(ABC):
     """Base class of all searches: propose candidates and learn from their values.
 
-    A subclass implements :meth:`propose` and :meth:`learn`. The driver calls :meth:`ask`, which
-    calls ``propose``, and answers each batch with :meth:`tell`, which calls ``learn``. Batches are
-    answered in the order in which they were proposed.
+    A subclass implements :meth:`propose` and, unless it has nothing to learn, :meth:`learn`. The
+    driver calls :meth:`ask`, which calls ``propose``, and answers each batch with :meth:`tell`,
+    which calls ``learn``. Batches are answered in the order in which they were proposed.
 
     To be reproducible, an algorithm
 
@@ -146,9 +146,11 @@ class Algorithm(ABC):
         Return None to wait for the values of earlier batches, or when ``done``.
         """
 
-    @abstractmethod
-    def learn(self, batch: Evaluated) -> None:
-        """Learn from the values of a complete batch that :meth:`propose` returned, in its order."""
+    def learn(self, batch: Evaluated) -> None:  # noqa: B027 (a hook)
+        """Learn from the values of a complete batch that :meth:`propose` returned, in its order.
+
+        By default nothing is learned.
+        """
 
     def prepare(self, work: Preparation) -> None:  # noqa: B027 (a hook)
         """Compute what the first batch depends on, with the help of the workers.

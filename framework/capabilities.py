@@ -163,12 +163,12 @@ class SearchHints:
         return None
 
     def tables(self) -> Any:
-        """Return data that exact methods and baselines read besides the values of candidates.
+        """Return what exact methods and baselines read besides the values of candidates.
 
-        Examples are the predictions of trained classifiers or the votes of a pool. The type is
-        agreed between the problem and its readers. None if there is no such data.
+        Examples are the predictions of trained classifiers or the votes of a pool. By default it is
+        the problem itself; its readers say which class they take (``Algorithm.reads``).
         """
-        return None
+        return self
 
 
 class OnRecords:

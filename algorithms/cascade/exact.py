@@ -14,7 +14,6 @@ from algorithms.cascade.problem import CascadeProblem
 from algorithms.cascade.stages import TENS
 from framework.algorithm import Algorithm, Outcome
 from framework.arrays import Array
-from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.libraries.calls import UNIT
 from framework.pareto import nondominated
@@ -123,9 +122,6 @@ class ExactCascades(Algorithm):
     def best(self) -> Array:
         """Return the genomes (n, d) of the front or hull alone, the cheapest first."""
         return np.array([self._genome(point) for point in self._solve(Preparation())])
-
-    def learn(self, batch: Evaluated) -> None:
-        """Ignore the evaluations: the enumeration has the same values."""
 
     def outcome(self) -> Outcome:
         """Return how much was enumerated, and ``certificates``: what no cascade exceeds."""

@@ -205,10 +205,6 @@ class CascadeProblem(AnsweringProblem, Deployable):
         }
         return {**(sizes if self.library is None else describe(self.library, "")), **about}
 
-    def tables(self) -> CascadeProblem:
-        """Return the problem itself, which is what exact methods read."""
-        return self
-
     def chain(self, x: Array) -> list[int]:
         """Return the models of a genome, shape (d,), in the order of asking."""
         k = self.calls.k

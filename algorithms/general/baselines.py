@@ -10,7 +10,6 @@ from pydantic import Field
 
 from framework.algorithm import Algorithm
 from framework.arrays import Array
-from framework.batch import Evaluated
 from framework.errors import Unfit
 from framework.problem import Problem
 from framework.roles import Roles
@@ -72,9 +71,6 @@ class GridSearch(Algorithm):
         self.done, self.reason = True, "every genome was asked for"
         return None
 
-    def learn(self, batch: Evaluated) -> None:
-        """Ignore the answers."""
-
 
 class RandomSearch(Algorithm):
     """Draw random genomes of the space, batch after batch.
@@ -110,6 +106,3 @@ class RandomSearch(Algorithm):
         if self.sampling == "by_size":
             return self.space.sample_by_size(self.rng, self.batch)
         return self.space.sample(self.rng, self.batch)
-
-    def learn(self, batch: Evaluated) -> None:
-        """Ignore the answers."""

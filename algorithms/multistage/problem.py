@@ -350,10 +350,6 @@ class MultiStageProblem(AnsweringProblem, Deployable):
     def components_since(self, start: int) -> Components:
         return self.sub_classifiers.since(start)
 
-    def tables(self) -> MultiStageProblem:
-        """Return what exact methods read: the problem itself, for its :meth:`stage_tables`."""
-        return self
-
     def stage_tables(self, level: int = 0) -> StageTables:
         """Return the bits of all sub-classifiers; those that are missing are trained.
 

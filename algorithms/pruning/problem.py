@@ -195,10 +195,6 @@ class PruningProblem(LibraryProblem):
         genes = np.asarray(x) if self.threshold == "majority" else np.append(x, threshold)
         return genes.astype(self.space.dtype)
 
-    def tables(self) -> PruningProblem:
-        """Return the problem itself, whose votes exact methods and baselines read."""
-        return self
-
     def neighbours(self, X: Array) -> Array:
         return moved(self.space, X)
 

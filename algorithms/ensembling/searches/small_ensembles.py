@@ -12,7 +12,6 @@ from pydantic import Field
 
 from algorithms.ensembling.searches.base import CountsSearch
 from framework.arrays import Array, IntArray
-from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.problem import Problem
 from framework.roles import Roles
@@ -89,9 +88,6 @@ class SmallEnsembles(CountsSearch):
             self._sets = self._all_sets()
         self.done, self.reason = True, "every small ensemble was proposed"
         return None
-
-    def learn(self, batch: Evaluated) -> None:
-        """Ignore the evaluations: the run keeps the front."""
 
     def _some(self, shape: tuple[int, int]) -> Array:
         stop = min(self._next + self.batch, shape[0] * shape[1])

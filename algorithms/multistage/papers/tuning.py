@@ -288,10 +288,6 @@ class BaselineProblem(Problem, Deployable):
     def gene_names(self) -> tuple[str, ...]:
         return ("cell",)
 
-    def tables(self) -> BaselineProblem:
-        """Return what ``tuned`` reads: the problem itself."""
-        return self
-
     def describe(self) -> Mapping[str, Any]:
         return self._about_data
 

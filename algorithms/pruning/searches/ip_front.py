@@ -30,7 +30,6 @@ from algorithms.pruning.searches.base import (
 from algorithms.pruning.votes import VoteTable, Weights, weights_of
 from framework.algorithm import Outcome
 from framework.arrays import Array, FloatArray
-from framework.batch import Evaluated
 from framework.errors import InputError, NoneFeasible
 from framework.pareto import hypervolume
 from framework.preparation import Preparation
@@ -147,9 +146,6 @@ class ExactFront(PruningSearch):
             "has what no ensemble exceeds"
         )
         return rows[np.sort(first)]
-
-    def learn(self, batch: Evaluated) -> None:
-        """Ignore the evaluations: the solves have the same values."""
 
     def outcome(self) -> Outcome:
         """Return whether the front is exact, the area between its bounds, and ``certificates``.
