@@ -2,113 +2,104 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
 
-from framework.arrays import BoolArray, FloatArray, IntArray
+from framework.arrays import Array, FloatArray, IntArray
 from framework.jit import njit
 from framework.pareto import nondominated
 
 
-class EliteArchive(Protocol):
+class EliteArchive(ABC):
     """Keeps the best of the rows that are added, which are numbered from 0 in their order."""
-
-    def __len__(self) -> int:
-        """Return how many rows were added."""
-        ...
-
-    def ranked(self) -> IntArray:
-        """Return the elites, best first."""
-        ...
-
-    def feasible(self) -> IntArray:
-        """Return the elites that violate nothing."""
-        ...
-
-    def add(self, behaviour: FloatArray, violation: FloatArray, loss: FloatArray) -> None:
-        """Add rows; each archive defines the columns of ``behaviour``, shape (n, b)."""
-        ...
-
-
-class BestArchive:
-    """The ``size`` best rows, whatever their behaviour."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.elites: IntArray = np.zeros(0, dtype=np.int64)
-        self._keys: FloatArray = np.zeros((2, 0))
-        self._rows = 0
-
-    def __len__(self) -> int:
-        return self._rows
-
-    def ranked(self) -> IntArray:
-        return self.elites
-
-    def feasible(self) -> IntArray:
-        return np.asarray(self.elites[self._keys[1] == 0.0])
-
-    def add(self, behaviour: FloatArray, violation: FloatArray, loss: FloatArray) -> None:
-        """Add rows by violation, then loss, shape (n,); the behaviour is ignored."""
-        rows = np.concatenate([self.elites, np.arange(self._rows, self._rows + len(loss))])
-        keys = np.concatenate([self._keys, np.stack([loss, violation])], axis=1)
-        order = np.lexsort(keys)[: self.size]  # stable: the first of equals comes first
-        self.elites, self._keys = rows[order], keys[:, order]
-        self._rows += len(loss)
-
-
-class FrontArchive:
-    """The front of all rows: the feasible ones that no other row dominates.
-
-    Before there is a feasible row, it is the front of those with the least violation. Of rows with
-    equal objectives the first is kept.
-    """
 
     def __init__(self) -> None:
         self._rows = 0
-        self._elites: IntArray = np.zeros(0, dtype=np.int64)
-        self._table: FloatArray | None = None  # violation, loss, objectives
 
     def __len__(self) -> int:
+        """Return how many rows were added."""
         return self._rows
 
-    def ranked(self) -> IntArray:
-        if self._table is None:
-            return self._elites
-        return np.asarray(self._elites[np.lexsort((self._elites, self._table[:, 1]))])
-
-    def feasible(self) -> IntArray:
-        if self._table is None:
-            return self._elites
-        return np.asarray(self._elites[self._table[:, 0] == 0.0])
-
+    @abstractmethod
     def add(self, behaviour: FloatArray, violation: FloatArray, loss: FloatArray) -> None:
         """Add rows.
 
         Parameters
         ----------
-        behaviour : numpy.ndarray of float64, shape (n, m)
-            The objectives, to be minimised.
+        behaviour : numpy.ndarray of float64, shape (n, b)
+            Each archive defines the columns.
         violation, loss : numpy.ndarray of float64, shape (n,)
+            To be minimised, the violation first.
         """
+
+    @abstractmethod
+    def standings(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Return the elites in any order, their violations and their losses, shape (e,) each."""
+
+    def ranked(self) -> IntArray:
+        """Return the elites, best first."""
+        rows, violation, loss = self.standings()
+        return np.asarray(rows[np.lexsort((rows, loss, violation))])
+
+    def feasible(self) -> IntArray:
+        """Return the elites that violate nothing."""
+        rows, violation, _ = self.standings()
+        return np.asarray(rows[violation == 0.0])
+
+
+class _TableArchive(EliteArchive):
+    """An archive that keeps a table of its elites, which new rows join."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._elites: IntArray = np.zeros(0, dtype=np.int64)
+        self._table: FloatArray | None = None  # violation, loss, behaviour
+
+    @abstractmethod
+    def _chosen(self, table: FloatArray) -> Array:
+        """Return which rows of a table, not empty, are the elites: a mask, or positions."""
+
+    def add(self, behaviour: FloatArray, violation: FloatArray, loss: FloatArray) -> None:
         table = np.column_stack([violation, loss, behaviour])
         if self._table is not None:
             table = np.concatenate([self._table, table])
         rows = np.concatenate([self._elites, np.arange(self._rows, self._rows + len(loss))])
         self._rows += len(loss)
         if len(table):
-            front = _front(table)
-            self._elites, self._table = rows[front], table[front]
+            chosen = self._chosen(table)
+            self._elites, self._table = rows[chosen], table[chosen]
+
+    def standings(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        table = np.zeros((0, 2)) if self._table is None else self._table
+        return self._elites, table[:, 0], table[:, 1]
 
 
-def _front(table: FloatArray) -> BoolArray:
-    least = table[:, 0] == table[:, 0].min()
-    least[least] = nondominated(table[least][:, 2:])
-    return np.asarray(least)
+class BestArchive(_TableArchive):
+    """The ``size`` best rows by violation, then loss, whatever their behaviour."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def _chosen(self, table: FloatArray) -> Array:
+        return np.lexsort((table[:, 1], table[:, 0]))[: self.size]  # stable: first of equals
 
 
-class SlidingArchive:
+class FrontArchive(_TableArchive):
+    """The front of all rows: the feasible ones that no other row dominates.
+
+    The behaviours are the objectives, to be minimised. Before there is a feasible row, it is the
+    front of those with the least violation. Of rows with equal objectives the first is kept.
+    """
+
+    def _chosen(self, table: FloatArray) -> Array:
+        least = table[:, 0] == table[:, 0].min()
+        least[least] = nondominated(table[least][:, 2:])
+        return np.asarray(least)
+
+
+class SlidingArchive(EliteArchive):
     """A grid over two behaviours, with sliding boundaries, that keeps the best row of each cell.
 
     All cells have the same size at first. Later, the boundaries in each dimension are the values at
@@ -143,37 +134,23 @@ class SlidingArchive:
         every: int,
         cells: int = 7,
     ) -> None:
+        super().__init__()
         self.first, self.every = first, every
         self.boundaries: FloatArray = np.ascontiguousarray(np.linspace(lower, upper, cells + 1).T)
         self._cells: IntArray = np.full((cells, cells), -1, dtype=np.int64)
-        self._rows = 0
         self._table: FloatArray = np.zeros((4, 1 << 10))  # two behaviours, violation, loss
         self._sorted: FloatArray = np.zeros((2, 0))  # behaviours up to the last slide, ascending
-
-    def __len__(self) -> int:
-        return self._rows
 
     @property
     def elites(self) -> IntArray:
         """The best row of each cell that has one, cell by cell."""
         return np.asarray(self._cells[self._cells >= 0])
 
-    def ranked(self) -> IntArray:
+    def standings(self) -> tuple[IntArray, FloatArray, FloatArray]:
         rows = self.elites
-        return np.asarray(rows[np.lexsort((rows, self._table[3, rows], self._table[2, rows]))])
-
-    def feasible(self) -> IntArray:
-        return np.asarray(self.elites[self._table[2, self.elites] == 0.0])
+        return rows, self._table[2, rows], self._table[3, rows]
 
     def add(self, behaviour: FloatArray, violation: FloatArray, loss: FloatArray) -> None:
-        """Add rows one by one.
-
-        Parameters
-        ----------
-        behaviour : numpy.ndarray of float64, shape (n, 2)
-        violation, loss : numpy.ndarray of float64, shape (n,)
-            To be minimised, the violation first.
-        """
         before, self._rows = self._rows, self._rows + len(loss)
         if self._rows > self._table.shape[1]:
             room = np.zeros((4, 2 * self._rows - self._table.shape[1]))
