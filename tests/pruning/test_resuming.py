@@ -56,7 +56,7 @@ def test_a_solve_in_bytes_goes_on_as_if_it_had_not_been(demand):
     for step in range(80):
         solver.step()
         stored.step()
-        stored, also = unpack(instance, pack(stored, {"step": step}))
+        stored, also = unpack(pack(stored, {"step": step}), lambda _: instance)
         assert also == {"step": step}
         assert (stored.bound, stored.iterations, stored.nodes, len(stored._open)) == (
             solver.bound,
@@ -86,7 +86,7 @@ def test_a_proof_depends_on_the_boxes_of_a_round_and_not_on_who_solves_them(boxe
     for _ in range(40):
         here.step(boxes)
         elsewhere.step(boxes, Elsewhere())
-        elsewhere, _ = unpack(instance, pack(elsewhere))
+        elsewhere, _ = unpack(pack(elsewhere), lambda _: instance)
         assert (here.bound, here.iterations, here.nodes, here.programs) == (
             elsewhere.bound,
             elsewhere.iterations,
@@ -119,7 +119,7 @@ def test_bytes_that_are_no_solve_are_refused(damage):
     solver = BranchAndBound(instance, looks=5)
     solver.step()
     with pytest.raises(ValueError, match="not a solve"):
-        unpack(instance, damage(pack(solver)))
+        unpack(damage(pack(solver)), lambda _: instance)
 
 
 def test_a_killed_solve_goes_on_from_what_was_proven(monkeypatch):

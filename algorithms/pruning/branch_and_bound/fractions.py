@@ -7,10 +7,7 @@ fraction, which becomes the next ``p / q``. The proof of the last solve proves t
 
 from __future__ import annotations
 
-import json
-import zlib
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -18,9 +15,7 @@ from algorithms.pruning.branch_and_bound.instance import Instance, Pruned, Requi
 from algorithms.pruning.branch_and_bound.solver import BranchAndBound, pack, share_of_gap, unpack
 from algorithms.pruning.rate_rows import Fraction
 from algorithms.pruning.votes import VoteTable
-from framework.errors import DAMAGED
 from framework.preparation import Workforce
-from framework.security import ESTIMATOR_BYTES, arrays_of
 
 
 class BestFraction:
@@ -129,8 +124,13 @@ class BestFraction:
         search = cls.__new__(cls)
         search._table, search._fraction, search._requirements = table, fraction, requirements
         search._seed, search._looks = seed, looks
-        search._against = _packed_against(content)
-        search._solver, more = unpack(search._instance(), content)
+
+        def instance_of(more: Any) -> Instance:
+            p, q = more[3]
+            search._against = int(p), int(q)
+            return search._instance()
+
+        search._solver, more = unpack(content, instance_of)
         also, search._before, search._least_bound, _, incumbent = more
         search.incumbent = None
         if incumbent is not None:
@@ -181,13 +181,3 @@ class BestFraction:
         left = self._solver.bound
         below = self._fraction.least if left > 0 else self._fraction.most
         return min(self._least_bound, p / q + left / (q * below))
-
-
-def _packed_against(content: bytes) -> tuple[int, int]:
-    """Return p and q of a packed solve, which determine its program."""
-    try:
-        about = json.loads(arrays_of(content, ESTIMATOR_BYTES)["about"].tobytes())
-        p, q = about["also"][3]
-        return int(p), int(q)
-    except (*DAMAGED, OSError, EOFError, BadZipFile, zlib.error) as error:
-        raise ValueError(f"not a solve that can be continued: {error}") from error

@@ -13,7 +13,7 @@ import heapq
 import io
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -382,8 +382,10 @@ def pack(solver: BranchAndBound, also: Any = None) -> bytes:
     return stream.getvalue()
 
 
-def unpack(instance: Instance, content: bytes) -> tuple[BranchAndBound, Any]:
+def unpack(content: bytes, instance_of: Callable[[Any], Instance]) -> tuple[BranchAndBound, Any]:
     """Return the solver and the caller's value that :func:`pack` wrote.
+
+    ``instance_of`` returns the instance, given the caller's value.
 
     Raises
     ------
@@ -396,7 +398,7 @@ def unpack(instance: Instance, content: bytes) -> tuple[BranchAndBound, Any]:
         if about["version"] != _VERSION:
             raise ValueError("another version")
         solver = BranchAndBound.__new__(BranchAndBound)
-        solver.instance = instance
+        solver.instance = instance = instance_of(about["also"])
         for name, value in about["counts"].items():
             if name in _COUNTS:
                 setattr(solver, name, value)
@@ -409,7 +411,7 @@ def unpack(instance: Instance, content: bytes) -> tuple[BranchAndBound, Any]:
         solver._open = _boxes(arrays, instance)
         solver._any = None
         if "any" in arrays:
-            solver._any, _ = unpack(instance.of_members(), arrays["any"].tobytes())
+            solver._any, _ = unpack(arrays["any"].tobytes(), lambda _: instance.of_members())
     except (*DAMAGED, OSError, EOFError, BadZipFile, zlib.error) as error:
         raise ValueError(f"not a solve that can be continued: {error}") from error
     return solver, about["also"]

@@ -238,7 +238,7 @@ class IntegerProgram(ProgramSearch):
         solver: Solver
         try:
             if self._fraction is None:
-                solver, also = unpack(self._instance, content)
+                solver, also = unpack(content, lambda _: self._instance)
             else:
                 made = self.votes, self._fraction, self._requirements
                 setting = self._seed, self._looks
