@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from algorithms.moves.bits import pack
 from algorithms.moves.variation import moved
-from algorithms.pruning.diversity import NAMES, PairMeasure, pair_table
-from algorithms.pruning.outcomes import BalancedAccuracy, PairDiversity
+from algorithms.pruning.diversity import NAMES, PairMeasure, pair_table, weighted_pair_tables
 from algorithms.pruning.votes import (
     VoteTable,
     called_positive,
@@ -25,7 +24,7 @@ from algorithms.pruning.votes import (
     member_sums,
     pair_credits,
 )
-from framework.answers import Answers, Measure, Part, Size
+from framework.answers import Answers, Measure, Part, Size, Sums
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, digest_of
 from framework.capabilities import Alternative
 from framework.errors import InputError, listed
@@ -40,6 +39,7 @@ VERSION = 1  # to be raised when a value changes for the same library
 
 Threshold = Literal["gene", "majority"]
 THRESHOLD_GENE = "threshold"
+_COLUMNS = 64  # tables of pairs that are in memory at a time
 
 _RATES = (
     Metric("accuracy", "max", text="share of validation records called rightly", mixes=True),
@@ -338,6 +338,70 @@ class PruningProblem(LibraryProblem):
         if empty.any():
             columns = [np.where(empty, np.nan, column) for column in columns]
         return dict(zip(self.metric_names[: self._direct], columns, strict=True))
+
+
+class BalancedAccuracy(NamedTuple):
+    """The mean of both classes' true rates, rounded once; one class's if the other has no records.
+
+    Attributes
+    ----------
+    metric : Metric
+    positive : int
+        Code of the positive class.
+    """
+
+    metric: Metric
+    positive: int
+
+    def of(self, sums: Sums) -> FloatArray:
+        """Return the values of n ensembles under b columns of weights, shape (n, b)."""
+        counts = sums.cells("counts")
+        (fp, n0), (tp, n1) = (
+            (counts[code, self.positive], counts[code].sum(axis=0))
+            for code in (1 - self.positive, self.positive)
+        )
+        return confusion_rates(fp, tp, n0, n1)[1]
+
+
+class PairDiversity(NamedTuple):
+    """The diversity of ensembles: the least mean of a member's pairs, or the mean of all pairs.
+
+    Attributes
+    ----------
+    metric : Metric
+    pool : PruningProblem
+        The diversity of its pairs on the records of the search counts for test records, too.
+    least : bool
+    """
+
+    metric: Metric
+    pool: PruningProblem
+    least: bool
+
+    def of(self, sums: Sums) -> FloatArray:
+        """Return the values, shape (n, b); 0 for one member, and without genomes."""
+        X = sums.answers.X
+        if X is None:
+            return np.zeros((len(sums.answers), len(sums.total)))
+        members = X[:, : len(self.pool.credit)] > 0
+        both = sums.once(type(self), lambda: self._credits(sums, members))
+        return np.asarray(both[0 if self.least else 1])
+
+    def _credits(self, sums: Sums, members: Array) -> FloatArray:
+        """Return the least and the mean diversity, shape (2, n, b)."""
+        credits = np.empty((2, len(members), len(sums.total)))
+        if sums.answers.records.part == "test":
+            credits[:] = pair_credits(self.pool.credit, members).T[..., np.newaxis]
+            return credits
+        used = np.flatnonzero(members.any(axis=0))
+        members, failures = members[:, used], self.pool.failures()[used]
+        drawn = sums.weights_of_part(failures.shape[1])
+        for start in range(0, len(sums.total), _COLUMNS):
+            weights = drawn[:, start : start + _COLUMNS]
+            tables = weighted_pair_tables(failures, weights, self.pool.pair_measure)
+            for b, table in enumerate(tables, start):
+                credits[:, :, b] = pair_credits(table, members).T
+        return credits
 
 
 def _check_two_classes(library: Library) -> None:
