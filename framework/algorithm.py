@@ -138,6 +138,7 @@ class Algorithm(ABC):
         self._batches: deque[tuple[int, Array]] = deque()
         self._next_id = 0
         self._pending = 0
+        self._prepared = False
 
     @abstractmethod
     def propose(self) -> Array | None:
@@ -155,10 +156,17 @@ class Algorithm(ABC):
     def prepare(self, work: Preparation) -> None:  # noqa: B027 (a hook)
         """Compute what the first batch depends on, with the help of the workers.
 
-        The driver calls it once per session, before the first :meth:`ask`. By default it does
-        nothing. If :meth:`ask` is called without it, the algorithm must reach the same state by
-        itself.
+        It is called once, before the first :meth:`propose`. By default it does nothing.
         """
+
+    def begin(self, work: Preparation) -> None:
+        """Call :meth:`prepare`, the first time; :meth:`ask` does so, in this process, if need be.
+
+        The driver calls it once per session, before the first :meth:`ask`.
+        """
+        if not self._prepared:
+            self.prepare(work)
+            self._prepared = True
 
     def outcome(self) -> Outcome:
         """Return what is known about the result besides the evaluations so far."""
@@ -176,6 +184,7 @@ class Algorithm(ABC):
         """
         if self.done or self._pending >= self.max_pending:
             return None
+        self.begin(Preparation())
         X = self.propose()
         if X is None:
             return None

@@ -107,21 +107,25 @@ class ExactCascades(Algorithm):
 
     def prepare(self, work: Preparation) -> None:
         """Enumerate the chains, divided among the workers."""
-        self._solve(work)
+        of_chains: list[list[Point]] = work.map(
+            "chains of models",
+            solve_chain,
+            self._task,
+            self._chains,
+            read=from_json,
+            write=list,
+        )
+        self._points = self._reduced([point for points in of_chains for point in points])
 
     def propose(self) -> Array | None:
         """Return the best policies, the cheapest first, and the single models."""
-        best = self.best()
-        singles = [self._genome(Point(0, 0, 0, (m,), ())) for m in range(self._k)]
+        assert self._points is not None
+        singles = [Point(0, 0, 0, (m,), ()) for m in range(self._k)]
         self.done = True
         self.reason = f"the exact {'front' if self.front == 'whole' else 'hull'} is complete"
-        X = np.concatenate([best, singles])
+        X = np.array([self._genome(point) for point in (*self._points, *singles)])
         _, first = np.unique(X, axis=0, return_index=True)
         return np.asarray(X[np.sort(first)])
-
-    def best(self) -> Array:
-        """Return the genomes (n, d) of the front or hull alone, the cheapest first."""
-        return np.array([self._genome(point) for point in self._solve(Preparation())])
 
     def outcome(self) -> Outcome:
         """Return how much was enumerated, and ``certificates``: what no cascade exceeds."""
@@ -168,19 +172,6 @@ class ExactCascades(Algorithm):
                 f"abstention, found {cells:,} with {self._records:,} records; take outcomes: raw, "
                 "fewer records, or another search"
             )
-
-    def _solve(self, work: Preparation) -> list[Point]:
-        if self._points is None:
-            of_chains: list[list[Point]] = work.map(
-                "chains of models",
-                solve_chain,
-                self._task,
-                self._chains,
-                read=from_json,
-                write=list,
-            )
-            self._points = self._reduced([point for points in of_chains for point in points])
-        return self._points
 
     def _reduced(self, points: list[Point]) -> list[Point]:
         """Return the corners of the hull or the front, the cheapest first."""

@@ -263,7 +263,7 @@ class Driver:
             for callback in self.callbacks:
                 callback.on_preparation(replace(progress, seconds=now - since))
 
-        self.algorithm.prepare(
+        self.algorithm.begin(
             Preparation(self.evaluator, self.checkpoints, self._out_of_time, report)
         )
 

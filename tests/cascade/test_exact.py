@@ -44,7 +44,7 @@ def front_of(losses):
 
 def exact_front(problem, names, **options):
     roles = roles_of(problem, *names)
-    X = ExactCascades(problem, roles, seed=0, max_models=problem.calls.k, **options).propose()
+    X = ExactCascades(problem, roles, seed=0, max_models=problem.calls.k, **options).ask()
     assert problem.space.contains(X).all()
     return front_of(losses_of(problem, X, names))
 
@@ -116,7 +116,7 @@ def test_four_models_agree_with_shorter_sweeps_of_every_threshold():
 
 def test_single_models_are_always_offered():
     problem = CascadeProblem(made_up(4, 30))
-    X = ExactCascades(problem, roles_of(problem, "accuracy", "cost"), seed=0).propose()
+    X = ExactCascades(problem, roles_of(problem, "accuracy", "cost"), seed=0).ask()
     alone = {tuple(np.flatnonzero(x).tolist()) for x in X if (x > 0).sum() == 1}
     assert alone == {(0,), (1,), (2,), (3,)}
 
@@ -147,7 +147,7 @@ class Dies(Exception):
 def test_a_resumed_enumeration_goes_on_from_its_checkpoints():
     problem = CascadeProblem(made_up(4, 25))
     roles = roles_of(problem, "accuracy", "cost")
-    whole = ExactCascades(problem, roles, seed=0, max_models=3).propose()
+    whole = ExactCascades(problem, roles, seed=0, max_models=3).ask()
     work = Preparation()
     reports = []
 
@@ -157,20 +157,20 @@ def test_a_resumed_enumeration_goes_on_from_its_checkpoints():
             raise Dies
 
     with pytest.raises(Dies):
-        ExactCascades(problem, roles, seed=0, max_models=3).prepare(
+        ExactCascades(problem, roles, seed=0, max_models=3).begin(
             Preparation(checkpoints=work.checkpoints, on_progress=stop)
         )
     assert len(work.checkpoints) == 5
     done = []
     again = ExactCascades(problem, roles, seed=0, max_models=3)
-    again.prepare(Preparation(checkpoints=work.checkpoints, on_progress=done.append))
+    again.begin(Preparation(checkpoints=work.checkpoints, on_progress=done.append))
     assert done[0].done == 6
-    np.testing.assert_array_equal(again.propose(), whole)
+    np.testing.assert_array_equal(again.ask(), whole)
     key = next(iter(work.checkpoints))
     work.checkpoints[key] = json.dumps([["x"]]).encode()  # damaged: done again
     third = ExactCascades(problem, roles, seed=0, max_models=3)
-    third.prepare(Preparation(checkpoints=work.checkpoints))
-    np.testing.assert_array_equal(third.propose(), whole)
+    third.begin(Preparation(checkpoints=work.checkpoints))
+    np.testing.assert_array_equal(third.ask(), whole)
 
 
 @pytest.mark.parametrize(

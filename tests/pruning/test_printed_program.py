@@ -114,9 +114,9 @@ def test_rates_and_costs_in_tiny_units_are_kept_to_the_last_bit(k, n, seed):
             with pytest.raises(
                 InputError, match=r"constraints: .*proved that none does \(memory at"
             ):
-                search.propose()
+                search.ask()
             continue
-        found = problem.evaluate(search.propose())
+        found = problem.evaluate(search.ask())
         assert roles.violation(found).tolist() == [0.0]
         assert found["balanced_accuracy"][0] == values["balanced_accuracy"][meets].max()
         assert search.reason.startswith("proven best")

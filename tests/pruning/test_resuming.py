@@ -38,7 +38,7 @@ def killed(search, checkpoints, after):
             raise KeyboardInterrupt
 
     try:
-        search.prepare(Preparation(checkpoints=checkpoints, on_progress=tell))
+        search.begin(Preparation(checkpoints=checkpoints, on_progress=tell))
     except KeyboardInterrupt:
         return False
     return True
@@ -158,7 +158,7 @@ def test_a_damaged_note_is_work_done_anew():
     search = IntegerProgram(problem, roles(problem, "accuracy"), seed=0, looks=20)
     checkpoints = Checkpoints()
     checkpoints["solve"] = b"no solve"
-    search.prepare(Preparation(checkpoints=checkpoints))
+    search.begin(Preparation(checkpoints=checkpoints))
     assert search.outcome().findings["status"] == "optimal"
 
 
@@ -177,7 +177,7 @@ def test_cells_that_were_solved_are_not_solved_again():
     before = dict(checkpoints)
     search = fresh()
     reports = []
-    search.prepare(Preparation(checkpoints=checkpoints, on_progress=reports.append))
+    search.begin(Preparation(checkpoints=checkpoints, on_progress=reports.append))
     assert len(reports) == 2
     assert {key: checkpoints[key] for key in before} == before
     assert np.array_equal(search.ask(), X)

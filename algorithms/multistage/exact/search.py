@@ -405,8 +405,6 @@ class Exact(Algorithm):
         self._tables = None
 
     def propose(self) -> Array | None:
-        if self._front is None:
-            self.prepare(Preparation())
         assert self._front is not None
         if len(self._front) == 0:
             self.done, self.reason = True, "no candidate meets the constraints"

@@ -313,7 +313,10 @@ class PrintedProgram(ProgramSearch):
     def prepare(self, work: Preparation) -> None:
         """Solve the program; the solver does not report its progress."""
         work.report(f"integer program as printed, {self.solver}", 0, 1)
-        self._solve()
+        parts = (*self._records(), self._weights, self._requirements)
+        self._solution = self._admitted(Program(*parts, one_sided=self.one_sided))
+        if self._solution.x is not None:
+            self._value = self._solution.value
 
     def propose(self) -> Array | None:
         """Return the solver's ensemble, once.
@@ -323,7 +326,8 @@ class PrintedProgram(ProgramSearch):
         NoneFeasible
             There is no ensemble that meets the demands, or none was found in time.
         """
-        solution = self._solve()
+        solution = self._solution
+        assert solution is not None
         if solution.x is None:
             raise NoneFeasible(
                 self.none_meets()
@@ -357,14 +361,6 @@ class PrintedProgram(ProgramSearch):
         if solution.x is None or not np.isfinite(solution.bound):
             return {}
         return {"certificates": self.certificate(self._value, solution.bound)}
-
-    def _solve(self) -> Solution:
-        if self._solution is None:
-            parts = (*self._records(), self._weights, self._requirements)
-            self._solution = self._admitted(Program(*parts, one_sided=self.one_sided))
-            if self._solution.x is not None:
-                self._value = self._solution.value
-        return self._solution
 
     def _admitted(self, program: Program) -> Solution:
         """Solve until an answer meets all demands exactly, by the counts of the reported metrics.

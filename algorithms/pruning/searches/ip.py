@@ -106,12 +106,39 @@ class IntegerProgram(ProgramSearch):
             )
 
     def prepare(self, work: Preparation) -> None:
-        """Solve the program, step by step."""
-        self._solve(work)
+        """Take steps until the proof is complete or the budget is spent."""
+        solver = self._resumed(work)
+        if solver is None:
+            work.report("first ensemble and bound", 0, 1)
+            solver = self._new_solver()
+        self._solver = solver
+        if not self._trace:
+            self._add_to_trace(solver)
+        before, reported, written = time.process_time() - self._spent, 0.0, time.perf_counter()
+        pause = _SAVE_EVERY
+        while not (self._over(solver) or work.out_of_time()):
+            state = solver.bound, solver.incumbent
+            solver.step(self._boxes, work.workers)
+            self._spent = time.process_time() - before
+            if state[0] != solver.bound or state[1] is not solver.incumbent:
+                self._add_to_trace(solver)
+            if time.perf_counter() - reported > _REPORT_EVERY:
+                reported = time.perf_counter()
+                self._report(work, solver)
+            if time.perf_counter() - written > pause:
+                start = time.perf_counter()
+                work.checkpoints[_CHECKPOINT] = self._packed(solver)
+                written = time.perf_counter()
+                pause = max(_SAVE_EVERY, 20 * (written - start))  # saving takes 5% at most
+        self._spent = time.process_time() - before
+        self._report(work, solver)
+        if solver.programs:
+            work.checkpoints[_CHECKPOINT] = self._packed(solver)
 
     def propose(self) -> Array | None:
         """Return the best ensemble, once."""
-        solver = self._solve(Preparation())
+        solver = self._solver
+        assert solver is not None
         if solver.incumbent is None:
             raise NoneFeasible(self._none_found(solver))
         self.done, self.reason = True, self._ended(solver)
@@ -191,37 +218,6 @@ class IntegerProgram(ProgramSearch):
     def _packed(self, solver: Solver) -> bytes:
         also = [self._trace, self._spent]
         return solver.pack(also) if isinstance(solver, BestFraction) else pack(solver, also)
-
-    def _solve(self, work: Preparation) -> Solver:
-        """Take steps until the proof is complete or the budget is spent."""
-        solver = self._solver or self._resumed(work)
-        if solver is None:
-            work.report("first ensemble and bound", 0, 1)
-            solver = self._new_solver()
-        self._solver = solver
-        if not self._trace:
-            self._add_to_trace(solver)
-        before, reported, written = time.process_time() - self._spent, 0.0, time.perf_counter()
-        pause = _SAVE_EVERY
-        while not (self._over(solver) or work.out_of_time()):
-            state = solver.bound, solver.incumbent
-            solver.step(self._boxes, work.workers)
-            self._spent = time.process_time() - before
-            if state[0] != solver.bound or state[1] is not solver.incumbent:
-                self._add_to_trace(solver)
-            if time.perf_counter() - reported > _REPORT_EVERY:
-                reported = time.perf_counter()
-                self._report(work, solver)
-            if time.perf_counter() - written > pause:
-                start = time.perf_counter()
-                work.checkpoints[_CHECKPOINT] = self._packed(solver)
-                written = time.perf_counter()
-                pause = max(_SAVE_EVERY, 20 * (written - start))  # saving takes 5% at most
-        self._spent = time.process_time() - before
-        self._report(work, solver)
-        if solver.programs:
-            work.checkpoints[_CHECKPOINT] = self._packed(solver)
-        return solver
 
     def _report(self, work: Preparation, solver: Solver) -> None:
         values = {"bound": solver.bound, "gap": solver.gap}

@@ -122,12 +122,26 @@ class ExactFront(PruningSearch):
 
     def prepare(self, work: Preparation) -> None:
         """Solve the cells, divided among the workers."""
-        self._solve(work)
+        of_cells: list[list[Solved]] = work.map(
+            "cells of the front",
+            solve_cell,
+            self._task,
+            self._cells,
+            read=from_json,
+            write=to_json,
+        )
+        self._solves = []
+        for cell, result in zip(self._cells, of_cells, strict=True):
+            last = result[-1]
+            more = last.x is not None and min(last.at_most, last.taken) > cell.low
+            cut = more and len(result) == self._task.solves
+            self._exact &= not cut and all(s.closed for s in result)
+            self._solves += result
 
     def propose(self) -> Array | None:
         """Return the ensembles of all solves, each once."""
-        cells = self._solve(Preparation())
-        points = [(s.x, s.threshold) for s in cells if s.x is not None]
+        assert self._solves is not None
+        points = [(s.x, s.threshold) for s in self._solves if s.x is not None]
         if not points:
             raise NoneFeasible(
                 "constraints: expected demands that some ensemble meets, "
@@ -138,12 +152,12 @@ class ExactFront(PruningSearch):
         rows = self.rows(X, [threshold for _, threshold in points])
         _, first = np.unique(rows, axis=0, return_index=True)
         self.done = True
-        still = sum(not s.closed for s in cells)
+        still = sum(not s.closed for s in self._solves)
         self.reason = (
             "the exact front is complete"
             if self._exact
-            else f"algorithm.iterations: {still} of {len(cells)} solves are open; certificates.csv "
-            "has what no ensemble exceeds"
+            else f"algorithm.iterations: {still} of {len(self._solves)} solves are open; "
+            "certificates.csv has what no ensemble exceeds"
         )
         return rows[np.sort(first)]
 
@@ -175,25 +189,6 @@ class ExactFront(PruningSearch):
             row = certificate(self.metric, value, bound, self._condition(s.at_most))
             rows.append({**row, "taken": s.taken, "closed": s.closed})
         return Outcome(findings, tables={"certificates": as_columns(rows)})
-
-    def _solve(self, work: Preparation) -> list[Solved]:
-        if self._solves is None:
-            of_cells: list[list[Solved]] = work.map(
-                "cells of the front",
-                solve_cell,
-                self._task,
-                self._cells,
-                read=from_json,
-                write=to_json,
-            )
-            self._solves = []
-            for cell, result in zip(self._cells, of_cells, strict=True):
-                last = result[-1]
-                more = last.x is not None and min(last.at_most, last.taken) > cell.low
-                cut = more and len(result) == self._task.solves
-                self._exact &= not cut and all(s.closed for s in result)
-                self._solves += result
-        return self._solves
 
     def _condition(self, at_most: float) -> dict[str, float]:
         """Return the conditions of a certificate, among them the limit of the second metric."""
