@@ -312,10 +312,10 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
     "framework": 42_196,
-    "algorithms": 32_813,
+    "algorithms": 32_748,
     "tracking": 7_676,
     "scripts": 2_795,
-    "tests": 46_841,
+    "tests": 46_833,
 }
 
 

@@ -217,7 +217,8 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
     def _outputs(self, design: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):  # values beyond float32
             columns = np.ascontiguousarray(design.T, dtype=np.float32)
-        outputs = kernels.outputs(columns, self.weights_, self.biases_, self.sizes_, self.mask_)
+        network = self.weights_, self.biases_, self.sizes_, self.mask_
+        outputs = kernels.outputs(columns, len(design), *network).T.astype(np.float64)
         return checked_answers(outputs, "network")
 
     def _labels(self, outputs: FloatArray) -> Array:

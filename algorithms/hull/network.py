@@ -461,22 +461,15 @@ class NetworkProblem(AnsweringProblem, Deployable):
 
     def _scores(self, X: Array, part: Records) -> dict[str, Array]:
         masks = self.masks(X)
-        if self._by_magnitude or self.thresholds.count:
-            wrong = self._answers(X, part) != part.positive
-            errors = np.column_stack(
-                [wrong[:, of].sum(axis=1, dtype=np.int64) for of in (~part.positive, part.positive)]
-            )
-        else:
-            errors = kernels.count_errors(
-                part.columns, part.positive, *self.tuned(X, masks), self.sizes, masks
-            )
-        ones = int(part.positive.sum())
+        wrong, ones = self._answers(X, part) != part.positive, int(part.positive.sum())
+        errors = np.count_nonzero(wrong, axis=1)
+        missed = np.count_nonzero(wrong & part.positive, axis=1)
         connected = masks.sum(axis=1, dtype=np.int64)
         return {
-            "false_positive_rate": errors[:, 0] / (len(part) - ones),
-            "false_negative_rate": errors[:, 1] / ones,
+            "false_positive_rate": (errors - missed) / (len(part) - ones),
+            "false_negative_rate": missed / ones,
             "complexity": connected / self.connections,
-            "accuracy": 1.0 - errors.sum(axis=1) / len(part),
+            "accuracy": 1.0 - errors / len(part),
             "connections": connected.astype(np.float64),
         }
 

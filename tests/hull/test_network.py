@@ -41,23 +41,21 @@ def test_masks_score_as_a_plain_pass(n, sizes):
     sizes, weights, biases = a_network(n, sizes)
     rng = np.random.default_rng(n)
     records = rng.normal(size=(n, sizes[0])).astype(np.float32)
-    positive = rng.random(n) < 0.4
     # from full to nearly empty: units that no kept connection leads on from, or to
     masks = (rng.random((30, len(weights))) < rng.random((30, 1))).astype(np.int8)
     masks[0], masks[1] = 0, 1
     columns = np.ascontiguousarray(records.T)
     w32, b32 = weights.astype(np.float32), biases.astype(np.float32)
-    errors = kernels.count_errors(columns, positive, w32[None], b32[None], sizes, masks)
-    for mask, (wrong_positive, wrong_negative) in zip(masks, errors.tolist(), strict=True):
+    margins = kernels.margins(columns, n, w32[None], b32[None], sizes, masks)
+    for mask, margin in zip(masks, margins, strict=True):
         values = plain_pass(
             records.astype(float), w32 * mask.astype(float), b32.astype(float), sizes
         )
-        answered = values[:, 1] > values[:, 0]
         close = np.abs(values[:, 1] - values[:, 0]) < 1e-4 * (1 + np.abs(values).max())
-        assert abs(wrong_positive - (answered & ~positive).sum()) <= close.sum()
-        assert abs(wrong_negative - (~answered & positive).sum()) <= close.sum()
-        outputs = kernels.outputs(columns, w32, b32, sizes, mask)
-        np.testing.assert_allclose(outputs, values, rtol=1e-4, atol=1e-4 * len(weights) ** 0.5)
+        assert ((margin > 0) == (values[:, 1] > values[:, 0]))[~close].all()
+        outputs = kernels.outputs(columns, n, w32, b32, sizes, mask)
+        assert (outputs[1] - outputs[0] == margin).all()
+        np.testing.assert_allclose(outputs.T, values, rtol=1e-4, atol=1e-4 * len(weights) ** 0.5)
 
 
 def test_large_values_do_not_tie():
@@ -65,15 +63,9 @@ def test_large_values_do_not_tie():
     sizes, weights, biases = np.array([1, 2]), np.array([50, 60.0]), np.zeros(2)
     columns = np.array([[1.0, -1.0]], dtype=np.float32)
     mask = np.ones(2, dtype=np.int8)
-    errors = kernels.count_errors(
-        columns,
-        np.array([True, False]),
-        weights[None].astype(np.float32),
-        biases[None].astype(np.float32),
-        sizes,
-        mask[None],
-    )
-    assert errors.tolist() == [[0, 0]]
+    network = weights[None].astype(np.float32), biases[None].astype(np.float32)
+    margins = kernels.margins(columns, 2, *network, sizes, mask[None])
+    assert (margins > 0).tolist() == [[True, False]]
 
 
 def loss(records, positive, weights, biases, sizes):

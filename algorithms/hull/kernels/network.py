@@ -166,63 +166,11 @@ def _forward(
             unit += 1
 
 
-@njit
-def _room(sizes: IntArray, n_weights: int) -> tuple[IntArray, Array, IntArray, BoolArray, Array]:
-    """Return scratch space: ``connected``, ``used``, ``starts``, ``reaches``, ``layers``."""
-    return (
-        np.empty(n_weights + 1, dtype=np.int64),
-        np.empty(n_weights + 1, dtype=np.float32),
-        np.empty(sizes[1:].sum() + 1, dtype=np.int64),
-        np.empty(sizes[1:].sum(), dtype=np.bool_),
-        np.empty((2, sizes.max(), _BLOCK), dtype=np.float32),
-    )
-
-
 def padded(design: FloatArray) -> Array:
     """Return records (N, features) as float32 columns, padded with zeros to full groups."""
     columns = np.zeros((design.shape[1], -(-len(design) // _TOGETHER) * _TOGETHER), np.float32)
     columns[:, : len(design)] = design.T
     return columns
-
-
-@njit
-def count_errors(
-    records: Array,
-    positive: BoolArray,
-    weights: Array,
-    biases: Array,
-    sizes: IntArray,
-    masks: Array,
-) -> IntArray:
-    """Return the numbers of false positives and false negatives of each mask, shape (n, 2).
-
-    Parameters
-    ----------
-    records : float32 (features, N or more)
-        Encoded; fastest if :func:`padded`.
-    positive : bool (N,)
-    weights, biases : float32 (1 or n, all weights), (1 or n, all units)
-        One network for all masks, or one for each.
-    sizes : int64 (layers,)
-    masks : int8 (n, all weights)
-        Zeros and ones.
-
-    Notes
-    -----
-    A record is positive if the second output unit has the greater value before the sigmoid: after
-    the sigmoid, large values would tie. O(N kept weights) for each mask.
-    """
-    room = _room(sizes, masks.shape[1])
-    errors = np.zeros((len(masks), 2), dtype=np.int64)
-    margins = np.empty(len(positive), dtype=np.float32)
-    for m in range(len(masks)):
-        network = min(m, len(weights) - 1)
-        _fill_margins(records, weights[network], biases[network], sizes, masks[m], room, margins)
-        for r in range(len(positive)):
-            answered = margins[r] > 0
-            errors[m, 0] += answered and not positive[r]
-            errors[m, 1] += (not answered) and positive[r]
-    return errors
 
 
 @njit
@@ -233,61 +181,54 @@ def margins(
 
     Parameters
     ----------
-    records, weights, biases, sizes, masks
-        As for :func:`count_errors`.
+    records : float32 (features, count or more)
+        Encoded; fastest if :func:`padded`.
     count : int
         Number of records, without padding.
+    weights, biases : float32 (1 or n, all weights), (1 or n, all units)
+        One network for all masks, or one for each.
+    sizes : int64 (layers,)
+    masks : int8 (n, all weights)
+        Zeros and ones.
 
     Returns
     -------
     float32 (n, count)
-        A record is answered as positive if its margin is above 0.
+        A record is answered as positive if its margin is above 0: after the sigmoid, large values
+        would tie.
+
+    Notes
+    -----
+    O(count x kept weights) for each mask.
     """
-    room = _room(sizes, masks.shape[1])
     of_masks = np.empty((len(masks), count), dtype=np.float32)
     for m in range(len(masks)):
         network = min(m, len(weights) - 1)
-        _fill_margins(
-            records, weights[network], biases[network], sizes, masks[m], room, of_masks[m]
-        )
+        values = outputs(records, count, weights[network], biases[network], sizes, masks[m])
+        for r in range(count):
+            of_masks[m, r] = values[1, r] - values[0, r]
     return of_masks
-
-
-@njit_lean
-def _fill_margins(
-    records: Array,
-    weights: Array,
-    biases: Array,
-    sizes: IntArray,
-    mask: Array,
-    room: tuple[IntArray, Array, IntArray, BoolArray, Array],
-    out: Array,
-) -> None:
-    connected, used, starts, reaches, layers = room
-    N, last = len(out), layers[(len(sizes) - 1) % 2]
-    _gather(mask, weights, sizes, connected, used, starts, reaches)
-    for first in range(0, N, _BLOCK):
-        n = min(_BLOCK, N - first)
-        wide = min(-(-n // _TOGETHER) * _TOGETHER, records.shape[1] - first)
-        _forward(records, first, wide, biases, sizes, connected, used, starts, reaches, layers)
-        for r in range(n):
-            out[first + r] = last[1, r] - last[0, r]
 
 
 @njit
 def outputs(
-    records: Array, weights: Array, biases: Array, sizes: IntArray, mask: Array
-) -> FloatArray:
-    """Return the last two units' values before the sigmoid for records (features, N): (N, 2)."""
-    connected, used, starts, reaches, layers = _room(sizes, len(mask))
+    records: Array, count: int, weights: Array, biases: Array, sizes: IntArray, mask: Array
+) -> Array:
+    """Return the last two units' values before the sigmoid, float32 (2, count); see margins."""
+    connected = np.empty(len(mask) + 1, dtype=np.int64)
+    used = np.empty(len(mask) + 1, dtype=np.float32)
+    starts = np.empty(len(biases) + 1, dtype=np.int64)
+    reaches = np.empty(len(biases), dtype=np.bool_)
+    layers = np.empty((2, sizes.max(), _BLOCK), dtype=np.float32)
     _gather(mask, weights, sizes, connected, used, starts, reaches)
-    N, last = records.shape[1], layers[(len(sizes) - 1) % 2]
-    of_records = np.empty((N, 2))
-    for first in range(0, N, _BLOCK):
-        n = min(_BLOCK, N - first)
-        _forward(records, first, n, biases, sizes, connected, used, starts, reaches, layers)
-        for r in range(n):
-            of_records[first + r, 0], of_records[first + r, 1] = last[0, r], last[1, r]
+    of_records, last = np.empty((2, count), dtype=np.float32), layers[(len(sizes) - 1) % 2]
+    for first in range(0, count, _BLOCK):
+        n = min(_BLOCK, count - first)
+        wide = min(-(-n // _TOGETHER) * _TOGETHER, records.shape[1] - first)
+        _forward(records, first, wide, biases, sizes, connected, used, starts, reaches, layers)
+        for unit in range(2):
+            for r in range(n):
+                of_records[unit, first + r] = last[unit, r]
     return of_records
 
 
