@@ -170,11 +170,11 @@ def counted(
     tuple of three numpy.ndarray of int64, shape (n, 9), (n, classes) and (n, classes)
         See :func:`~algorithms.multistage.kernels.scoring.score` for the first.
     """
+    asked = X, table, records.first_word, charges
     of_records = records.everyone, records.negatives, records.unknown
-    counts = scoring.score(X, table, records.first_word, charges, *of_records)
     if records.positive < 0 or records.classes > 2:
-        of_classes = records.everyone, records.labels, records.classes, records.unknown
-        return counts, *scoring.class_counts(X, table, records.first_word, *of_classes)
+        return scoring.score(*asked, *of_records, records.labels, records.classes)
+    counts, _, _ = scoring.score(*asked, *of_records)
     negatives, false = counts[:, scoring.NEGATIVE], counts[:, scoring.FALSE_POSITIVE]
     order = [0, 1] if records.positive == 1 else [1, 0]
     answered = np.column_stack([negatives, counts[:, scoring.CONCLUSIVE] - negatives])[:, order]

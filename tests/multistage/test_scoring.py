@@ -67,7 +67,7 @@ def test_scores_are_those_of_records_sent_one_by_one(
     panel_of = np.random.default_rng(seed).integers(-1, 3, n)
     charged = panel_of, np.array([5, 0, 11])
     panels = [(set(np.flatnonzero(panel_of == g).tolist()), c) for g, c in enumerate((5, 0, 11))]
-    counts = kernels.score(
+    counts, _, _ = kernels.score(
         X,
         table.held,
         0,
@@ -108,8 +108,8 @@ def test_first_word_says_where_the_records_begin():
         frozen(pack(labels != 1)),
         None,
     )
-    plain = kernels.score(X, table.held, 0, *arguments)
-    shifted = kernels.score(X, table.held._replace(bits=wide), 1, *arguments)
+    plain, _, _ = kernels.score(X, table.held, 0, *arguments)
+    shifted, _, _ = kernels.score(X, table.held._replace(bits=wide), 1, *arguments)
     assert np.array_equal(plain, shifted)
 
 
@@ -124,8 +124,10 @@ def test_classes_are_counted_where_their_records_leave(seed, n, records, classes
     X, probabilities, labels = made_up(seed, n, records, classes, removal)
     thresholds = np.linspace(0.9, 0.6, classes)
     table = table_of(probabilities, labels, thresholds, n, -1)
-    everyone = frozen(pack(np.ones(records, dtype=bool)))
-    answered, right = kernels.class_counts(X, table.held, 0, everyone, labels, classes, None)
+    zeros, everyone = frozen(np.zeros(n, dtype=np.int64)), pack(np.ones(records, dtype=bool))
+    free = kernels.Charges(zeros, zeros, zeros[:0])
+    of_records = frozen(everyone), frozen(everyone), None
+    _, answered, right = kernels.score(X, table.held, 0, free, *of_records, labels, classes)
     present = np.bincount(labels, minlength=classes)
     found = metrics.by_class(answered, right, present)
     for i, x in enumerate(X.tolist()):

@@ -241,7 +241,9 @@ def score(
     everyone: WordArray,
     negatives: WordArray,
     unknown: WordArray | None,
-) -> IntArray:
+    labels: IntArray | None = None,
+    classes: int = 0,
+) -> tuple[IntArray, IntArray, IntArray]:
     """Send every record through the stages of each partition and count the results.
 
     Parameters
@@ -258,24 +260,31 @@ def score(
     unknown : numpy.ndarray of uint64, shape (features, words), optional
         A bit for each record that lacks a feature. It stops without an answer before the stage that
         asks for it, and does not pay for that stage.
+    labels : numpy.ndarray of int64, shape (records,), optional
+        The true class of each record, below ``classes``, if results are to be counted by it, too.
 
     Returns
     -------
-    numpy.ndarray of int64, shape (n, 9)
+    counts : numpy.ndarray of int64, shape (n, 9)
         The number of answered records, of right answers, the total cost, the number of answers that
         are positive, of those that are falsely so, and of answered negatives, the number of stages,
         whether a component failed, and the cost of errors and of records without an answer. Whole
         numbers are exact, whatever the order in which they are added.
+    answered, right : numpy.ndarray of int64, shape (n, classes)
+        Number of answered records of each true class, and of those that are answered rightly.
 
     Notes
     -----
-    O(d + stages * words) per genome. The objectives of Section 2.2 of the EMSCO paper follow.
+    O(d + stages * words) per genome, and O(records) more if there are labels. The objectives of
+    Section 2.2 of the EMSCO paper follow.
     """
     slots, keys, bits, failed, rule = held
     n, d = len(X), X.shape[1] if rule.items < 0 else rule.items
     words = len(everyone)
     with_positive = (bits.shape[1] if rule.items < 0 else rule.errors) > 2
     counts = np.zeros((n, 9), dtype=np.int64)
+    answered = np.zeros((n, classes), dtype=np.int64)
+    right = np.zeros((n, classes), dtype=np.int64)
     prefix = np.empty((d, keys.shape[1]), dtype=np.uint64)
     price = np.empty(d, dtype=np.int64)
     begun = np.empty(len(charges.of_panel), dtype=np.int64)
@@ -301,8 +310,11 @@ def score(
             row[COST] += left * price[s]  # every record that enters a stage pays for it
             planes = bits[component, :, first_word : first_word + words]
             stop = planes[_stop_plane(X[r], s, stages, rule)]
-            if with_positive:  # before _leave, which takes the records out of waiting
+            # before _leave, which takes the records out of waiting
+            if with_positive:
                 _count_positive(waiting, stop, planes[2], negatives, row)
+            if labels is not None:
+                _count_classes(waiting, stop, planes[1], labels, answered[r], right[r])
             for p in range(len(rule.weights)):
                 wrong = np.int64(0)
                 for w in range(words):
@@ -310,65 +322,7 @@ def score(
                 row[LOSS] += rule.weights[p] * wrong
             left -= _leave(waiting, stop, planes[1], row)
         row[LOSS] += rule.no_answer * (all_records - row[CONCLUSIVE])
-    return counts
-
-
-@njit
-def class_counts(
-    X: Array,
-    held: Held,
-    first_word: int,
-    everyone: WordArray,
-    labels: IntArray,
-    classes: int,
-    unknown: WordArray | None,
-) -> tuple[IntArray, IntArray]:
-    """Send every record through the stages and count the answers by the record's true class.
-
-    Parameters
-    ----------
-    X, held, first_word, everyone, unknown
-        See :func:`score`; a component that failed answers no record.
-    labels : numpy.ndarray of int64, shape (records,)
-    classes : int
-
-    Returns
-    -------
-    tuple of two numpy.ndarray of int64, shape (n, classes)
-        Number of answered records, and of those that are answered rightly.
-
-    Notes
-    -----
-    O(d + stages * words + records) per genome: each record is counted where it leaves.
-    """
-    slots, keys, bits, _, rule = held
-    n, d = len(X), X.shape[1] if rule.items < 0 else rule.items
-    words = len(everyone)
-    answered = np.zeros((n, classes), dtype=np.int64)
-    right = np.zeros((n, classes), dtype=np.int64)
-    prefix = np.empty((d, keys.shape[1]), dtype=np.uint64)
-    waiting = np.empty(words, dtype=np.uint64)
-    for r in range(n):
-        stages = _stages(X[r, :d])
-        _prefix_keys(X[r, :d], stages, prefix[:stages])
-        copy(everyone, waiting)
-        for s in range(stages):
-            if unknown is not None:
-                _stop(X[r, :d], s, unknown, waiting)
-            component = find(slots, keys, prefix[s])
-            planes = bits[component, :, first_word : first_word + words]
-            stop = planes[_stop_plane(X[r], s, stages, rule)]
-            for w in range(words):
-                leaving = stop[w] & waiting[w]
-                waiting[w] ^= leaving
-                while leaving:
-                    # the lowest bit that is set; the bits below it number its record
-                    lowest = leaving & (~leaving + np.uint64(1))
-                    label = labels[64 * w + popcount(lowest - np.uint64(1))]
-                    answered[r, label] += 1
-                    right[r, label] += np.int64((planes[1, w] & lowest) != 0)
-                    leaving ^= lowest
-    return answered, right
+    return counts, answered, right
 
 
 @njit
@@ -521,6 +475,27 @@ def _numbers(
         of_lanes = lanes.view(np.uint8)
         for i in range(len(numbers)):
             numbers[i] |= np.uint16(of_lanes[i]) << np.uint16(low - first)
+
+
+@njit
+def _count_classes(
+    waiting: WordArray,
+    conclusive: WordArray,
+    right: WordArray,
+    labels: IntArray,
+    answered_of: IntArray,
+    right_of: IntArray,
+) -> None:
+    """Count the records that leave, and the right answers among them, by true class."""
+    for w in range(len(waiting)):
+        leaving = waiting[w] & conclusive[w]
+        while leaving:
+            # the lowest bit that is set; the bits below it number its record
+            lowest = leaving & (~leaving + np.uint64(1))
+            label = labels[64 * w + popcount(lowest - np.uint64(1))]
+            answered_of[label] += 1
+            right_of[label] += np.int64((right[w] & lowest) != 0)
+            leaving ^= lowest
 
 
 @njit
