@@ -219,7 +219,6 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         return self._run(self._records(X)).calls
 
     def failures(self) -> Mapping[str, int]:
-        """Return ``failures_``."""
         return self.failures_
 
     def take_promises(self, promises: Mapping[str, Promise]) -> None:
@@ -233,7 +232,6 @@ class CascadeClassifier(WeightedEnsembleClassifier):
 
     @classmethod
     def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> Any:
-        """Return the cascade that ``save_into`` wrote."""
         made = super().load_from(files, description)
         policy = Policy.from_json(files.read_json(POLICY_FILE))
         if list(policy.models) != made.names_:

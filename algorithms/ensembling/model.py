@@ -223,7 +223,6 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
 
     @classmethod
     def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> Any:
-        """Return the ensemble that ``save_into`` wrote."""
         stored = description["costs"].items()
         costs = {name: Cost(cost["values"], cost["unit"]) for name, cost in stored}
         encoder = description["encoder"]
@@ -369,7 +368,6 @@ class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ig
         return ensemble
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
-        """Write each member; see :class:`~framework.models.model.DeployableModel`."""
         return {"classes": list(self.classes_.tolist()), **super().save_into(files)}
 
     @classmethod

@@ -161,7 +161,6 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
     def load_from(
         cls, files: ModelFiles, description: Mapping[str, Any]
     ) -> SparseNetworkClassifier:
-        """Return the network that ``save_into`` wrote."""
         return cls.from_fitted(
             encoder=Encoder.from_json(description["encoder"]),
             sizes=description["sizes"],

@@ -474,11 +474,9 @@ class NetworkProblem(AnsweringProblem, Deployable):
         }
 
     def describe(self) -> Mapping[str, Any]:
-        """See :meth:`Problem.describe`."""
         return dict(self.about["describe"])
 
     def example(self) -> Mapping[str, list[Any]]:
-        """See :meth:`Problem.example`."""
         return dict(self.about["example"])
 
     def known_records(

@@ -191,7 +191,6 @@ class CHEMOA(HullSearch[ExactReference]):
         self._n = 0
 
     def members(self) -> IntArray:
-        """Return where in ``genomes`` the members are."""
         return np.arange(self._n)
 
     def learn(self, batch: Evaluated) -> None:
@@ -323,7 +322,6 @@ class FCHEMOA(_FastHullSearch[ExactReference]):
         self.genomes = np.zeros((len(self._state.ids), self.space.d), dtype=self.space.dtype)
 
     def members(self) -> IntArray:
-        """Return where in ``genomes`` the members are."""
         return populations.members(self._state)
 
     def absorb(self, rows: Evaluated, points: Array, usable: BoolArray) -> None:
@@ -342,11 +340,9 @@ class FCHEMOA(_FastHullSearch[ExactReference]):
 
     @property
     def vas(self) -> float:
-        """Volume above the DET surface (Equation 6), as a share of the cube."""
         return self.reference.share(int(self._state.hull.counts[2]))
 
     def deletions(self) -> tuple[int, int]:
-        """Return how many members were deleted, and how many of these from the queue."""
         return populations.deletions(self._state)
 
     def frontal_ids(self) -> IntArray:
@@ -396,7 +392,6 @@ class NDFCHEMOA(_FastHullSearch[GridReference]):
         self._deleted = self._by_queue = 0
 
     def members(self) -> IntArray:
-        """Return where in ``genomes`` the members are."""
         return np.array(sorted([*self._frontal, *self._queue]), dtype=np.int64)
 
     def absorb(self, rows: Evaluated, points: Array, usable: BoolArray) -> None:
@@ -416,7 +411,6 @@ class NDFCHEMOA(_FastHullSearch[GridReference]):
         return self.reference.share(self._hull.volume)
 
     def deletions(self) -> tuple[int, int]:
-        """Return how many members were deleted, and how many of these from the queue."""
         return self._deleted, self._by_queue
 
     def frontal_ids(self) -> IntArray:

@@ -381,7 +381,6 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
 
     @classmethod
     def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> MultiStageClassifier:
-        """Return the model that ``save_into`` wrote."""
         model: MultiStageClassifier = read_model(cls, files, description)
         return model
 

@@ -120,7 +120,6 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
         return self._counted(self._records(X))
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
-        """Write each member; see :class:`~framework.models.model.DeployableModel`."""
         return {
             **super().save_into(files),
             "threshold": self.threshold_,
@@ -129,7 +128,6 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
 
     @classmethod
     def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> Any:
-        """Return the ensemble that ``save_into`` wrote."""
         ensemble = super().load_from(files, description)
         if not (ensemble.weights_ == 1).all():
             raise InputError("weights: expected one vote per member, found other weights")
