@@ -312,7 +312,7 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
     "framework": 42_196,
-    "algorithms": 32_707,
+    "algorithms": 32_688,
     "tracking": 7_676,
     "scripts": 2_795,
     "tests": 46_835,

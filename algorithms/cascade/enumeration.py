@@ -70,22 +70,12 @@ class Point(NamedTuple):
 
 
 @njit
-def attained(
-    level: IntArray,
-    gain: IntArray,
-    cost: IntArray,
-    answered: IntArray,
-    nobody: Array,
-    everybody: bool,
-    rows: int,
-    width: int,
-) -> tuple[IntArray, Array]:
+def attained(sweeps: Sweeps, rows: int, width: int) -> tuple[IntArray, Array]:
     """Return the least cost for each number of answers and sum of gains, with its policy.
 
     Parameters
     ----------
-    level, gain, cost, answered, nobody, everybody
-        See :class:`Sweeps`.
+    sweeps : Sweeps
     rows : int
         N + 1 to distinguish policies by their number of answers; 1 not to.
     width : int
@@ -115,6 +105,7 @@ def attained(
     takes the place of recursion, since compiled recursive functions that allocate fail when they
     are loaded from the cache.
     """
+    level, gain, cost, answered, nobody, everybody = sweeps
     m, n = level.shape
     best = np.full(rows * width, np.iinfo(np.int64).max, dtype=np.int64)
     levels = np.zeros((rows * width, m), dtype=np.int32)
@@ -245,7 +236,7 @@ def best_of(sweeps: Sweeps, chain: tuple[int, ...], by_answers: bool) -> list[Po
         return [Point(n, gain, cost, chain, ())]
     width = int(sweeps.gain.max(axis=0).sum()) + 1
     rows = n + 1 if by_answers else 1
-    best, levels = attained(*sweeps, rows, width)
+    best, levels = attained(sweeps, rows, width)
     points = []
     for a, row in enumerate(best.reshape(rows, width)):
         cells = staircase(row)

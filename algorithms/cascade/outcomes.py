@@ -71,20 +71,8 @@ class Facts(NamedTuple):
 
 
 @njit
-def walk(
-    models: IntArray,
-    stages: IntArray,
-    accept: IntArray,
-    refuse: IntArray,
-    abstains: bool,
-    level: IntArray,
-    right: Array,
-    tens: IntArray,
-    said: IntArray,
-    costs: IntArray,
-    fixed: IntArray,
-) -> tuple[Array, IntArray]:
-    """Send every record through every cascade; see :class:`Policies` and :class:`Facts`.
+def walk(policies: Policies, facts: Facts) -> tuple[Array, IntArray]:
+    """Send every record through every cascade.
 
     Returns
     -------
@@ -98,6 +86,8 @@ def walk(
     -----
     O(n N K).
     """
+    models, stages, accept, refuse, abstains = policies
+    level, right, tens, said, costs, fixed, _ = facts
     n, most = models.shape
     records = level.shape[1]
     planes = np.zeros((5, n, records), dtype=np.int32)

@@ -367,7 +367,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
             np.stack([paid // g for paid, g in zip(fixed, scale, strict=True)]),
             np.array([g / UNIT for g in scale]),
         )
-        planes, paid = walk(*policies, *facts[:-1])
+        planes, paid = walk(policies, facts)
         codes = np.where(planes[RIGHT] > 0, RIGHT_CODE, WRONG_CODE).astype(np.int8)
         codes[planes[ANSWERED] == 0] = NO_ANSWER
         columns: dict[str, Array] = dict(zip(self.costs, paid, strict=True))
