@@ -16,6 +16,7 @@ from framework.front import Front
 from framework.outcomes import Sample
 from framework.problem import Deployable, Problem, check_genomes
 from framework.registry import nearest, require_columns, require_labels
+from framework.streams import CandidateStreams
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,7 +133,8 @@ def certify(
             f"found {type(problem).__name__}"
         )
     assert isinstance(problem, Deployable)
-    check_genomes(problem, front.X.astype(problem.space.dtype), "front.csv")
+    X = front.X.astype(problem.space.dtype)
+    check_genomes(problem, X, "front.csv")
     codes = _codes(frame, target, labels, place)
     if group is not None:
         _refuse_grouped(frame, group, place)
@@ -146,14 +148,16 @@ def certify(
     @cache
     def samples(i: int) -> Samples:
         """Return what the model of a solution, as it is exported, does on the fresh records."""
-        return problem.samples(front.X[i].astype(problem.space.dtype), frame, codes)
+        return problem.samples(X[i], frame, codes)
 
     # sizes are exact, so that their limits hold or do not; what depends on records is tested
-    fixed = [c for c in limits if front.roles.metrics[c.metric].size]
+    sizes = {metric.name for metric in problem.metrics if metric.size}  # a front may say otherwise
+    fixed = [c for c in limits if c.metric in sizes]
     drawn = [c for c in limits if c not in fixed]
+    values = problem.evaluate(X, CandidateStreams(0, front.ids)) if fixed else {}
     small_enough = np.ones(len(front), dtype=bool)
     for condition in fixed:
-        small_enough &= condition.holds(front.rows.values[condition.metric])
+        small_enough &= condition.holds(values[condition.metric])
     candidates = np.flatnonzero(small_enough)
     if not len(candidates):
         raise InputError(f"where {fixed[0]}: no solution is left")

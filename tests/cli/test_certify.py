@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -137,6 +139,19 @@ def test_certify_refuses(there, capsys, options, sentence):
     written = capsys.readouterr().err
     assert sentence in written
     assert len(written.splitlines()) == 1
+
+
+@pytest.mark.parametrize("limit", ["stages<=0", "accuracy>=0.99"])
+def test_no_limit_is_decided_by_what_a_forged_front_claims(there, tmp_path, limit):
+    """Accuracy is called a size, which no record decides, and solutions are too good."""
+    shutil.copytree("first", tmp_path / "forged")
+    about, front = tmp_path / "forged/about.json", tmp_path / "forged/front.csv"
+    plain = json.loads(about.read_text())
+    next(m for m in plain["metrics"] if m["name"] == "accuracy")["size"] = True
+    about.write_text(json.dumps(plain))
+    pd.read_csv(front).assign(stages=0.0, accuracy=1.0).to_csv(front, index=False)
+    limits = ["--where", limit, "--where", "coverage>=0.1"]
+    assert main(["certify", str(tmp_path / "forged"), "fresh.csv", *limits]) == 2
 
 
 POOL = {"families": ["naive_bayes", "decision_tree"], "models": 4}
