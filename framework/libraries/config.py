@@ -264,7 +264,7 @@ class TabRepoConfig(Section):
     """
 
     folder: PlacedPath
-    dataset: str
+    dataset: str = Field(pattern=r"^[^/\\]+$")  # a folder of the context, and no other
     fold: int = Field(default=0, ge=0)
     missing: Literal["drop", "mean"] = "drop"
     costs: PlacedPath | None = None

@@ -103,7 +103,7 @@ def _predictions(path: Path, ids: Sequence[str], classes: Sequence[Any] | None) 
 def _numbers_of(frame: pd.DataFrame, columns: list[str], path: Path) -> Array:
     require_columns(columns, frame.columns, path)
     try:
-        return frame[columns].to_numpy(dtype=np.float64)
+        return frame[columns].astype(np.float64).to_numpy()  # a date is no number
     except (TypeError, ValueError) as error:
         raise InputError(f"{path}: expected numbers, found other values ({error})") from error
 
@@ -151,12 +151,8 @@ def read_costs(
     require_columns([_ID], frame.columns, path)
     names = [name for name in frame.columns if name != _ID]
     values = _numbers_of(frame, names, path)
-    listed = [str(name) for name in frame[_ID]]
-    places = {name: i for i, name in enumerate(listed)}
-    if len(places) < len(listed):
-        twice = next(name for name in places if listed.count(name) > 1)
-        raise InputError(f"{path}: expected each id once, found {twice!r} again; remove one")
-    ids = list(ids or listed)
+    places = {name: i for i, name in enumerate(_each_once(frame[_ID], path))}
+    ids = list(ids or places)
     by_name = {**UNITS, **units}
     return ids, {
         name: Cost(
@@ -165,6 +161,14 @@ def read_costs(
         )
         for i, name in enumerate(names)
     }
+
+
+def _each_once(ids: pd.Series[Any], path: Path) -> list[str]:
+    """Return the ids of models in a table, of which none may come twice."""
+    listed = ids.astype(str)
+    for name in listed[listed.duplicated()]:
+        raise InputError(f"{path}: expected each id once, found {name!r} again; remove one")
+    return listed.tolist()
 
 
 def _configs(
@@ -216,11 +220,11 @@ def from_tabrepo(config: TabRepoConfig, name: str) -> tuple[Library, list[str]]:
     library = Library.from_arrays(
         models,
         validation,
-        y if classes is None else y.astype(np.int64),
+        y if classes is None else spelled_as_classes(y, classes),
         classes,
         {"inference_time": Cost(times, "ms/1000 rows"), **further},
         test=test,
-        y_test=y_test if classes is None else y_test.astype(np.int64),
+        y_test=y_test if classes is None else spelled_as_classes(y_test, classes),
         configs=_configs(config.configs, models, _BAG),
         name=name,
         # TabRepo keeps probabilities in single or half precision
@@ -235,6 +239,9 @@ def _metadata(place: Path) -> dict[str, Any]:
         meta = parse_json(read_bytes(path, JSON_BYTES))
         if meta["dtype"] not in _DTYPES:
             raise ValueError(f"type {meta['dtype']!r}")
+        sizes = *meta["pred_val_shape"], *meta["pred_test_shape"]
+        if not isinstance(meta["models"], list) or any(type(n) is not int or n < 1 for n in sizes):
+            raise ValueError(f"shapes of {sizes} for models {meta['models']!r:.40}")
         return {key: meta[key] for key in ("models", "pred_val_shape", "pred_test_shape", "dtype")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
@@ -282,7 +289,7 @@ def _classes(predictions: Array, y: Array) -> Sequence[int] | None:
     """Return the codes of the classes; None for regression: one column, and labels beyond 0, 1."""
     if predictions.ndim == 3:
         return range(predictions.shape[2])
-    return (0, 1) if set(np.unique(y).tolist()) <= {0, 1} else None
+    return (0, 1) if set(y.tolist()) <= {0, 1} else None
 
 
 def _times(config: TabRepoConfig, models: Sequence[str]) -> FloatArray:
@@ -296,7 +303,8 @@ def _times(config: TabRepoConfig, models: Sequence[str]) -> FloatArray:
             f"{path}: expected TabRepo's metrics ({', '.join(_METRICS)}); {reason}"
         ) from error
     rows = frame[(frame["dataset"] == config.dataset) & (frame["fold"] == config.fold)]
-    seconds = dict(zip(rows["framework"], rows["time_infer_s"], strict=True))
+    times = _numbers_of(rows, ["time_infer_s"], path)[:, 0]
+    seconds = dict(zip(_each_once(rows["framework"], path), times, strict=True))
     return np.array([seconds.get(model, np.nan) for model in models], dtype=np.float64)
 
 

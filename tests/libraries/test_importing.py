@@ -388,6 +388,31 @@ def test_tabrepo_files_that_do_not_fit(tmp_path: Path) -> None:
         tabrepo(tmp_path, 1)
 
 
+@pytest.mark.parametrize(
+    ("meta", "labels", "times", "message"),
+    [
+        ({"models": None}, {}, {}, "metadata.json: .* shapes of .* for models None"),
+        ({"pred_val_shape": 24}, {}, {}, "metadata.json: .*must be an iterable, not int"),
+        ({"pred_val_shape": [3, -8, -3]}, {}, {}, r"metadata.json: .* shapes of \(3, -8, -3"),
+        ({}, {2: 0.5}, {}, "y_validation: expected one of the classes 0, 1, 2, found 0.5"),
+        ({}, {2: "a"}, {}, "y_validation: expected one of the classes 0, 1, 2, found 'a'"),
+        ({}, {}, {"time_infer_s": pd.Timestamp(0)}, "configs.parquet: expected numbers"),
+        ({}, {}, {"framework": "Model_c1_BAG_L1"}, "configs.parquet: expected each id once"),
+    ],
+)
+def test_tabrepo_of_another_shape(
+    tmp_path: Path, meta: Any, labels: Any, times: Any, message: str
+) -> None:
+    y = {i: i % 3 for i in range(8)} | labels
+    write_tabrepo(tmp_path, P_VAL, P_TEST, list(y.values()), [0, 0, 1, 1])
+    file = tmp_path / "model_predictions" / "adult" / "1" / "metadata.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | meta))
+    metrics = tmp_path / "configs.parquet"
+    pd.read_parquet(metrics).assign(**times).to_parquet(metrics)
+    with pytest.raises(InputError, match=message):
+        tabrepo(tmp_path, 1)
+
+
 def test_a_classifier_that_is_not_fitted_is_refused():
     with pytest.raises(InputError, match="model 'bayes': expected a fitted classifier"):
         from_models({"bayes": GaussianNB()}, np.zeros((2, 1)), [0, 1])
