@@ -82,8 +82,8 @@ emsco-paper: $(RUN)
 	$(EXPERIMENT)/emsco/rivals.yaml --out runs/emsco-paper/rivals $(MORE)
 	for name in threshold landscape neighbours; do \
 		$(BIN)/python scripts/figures.py $$name --out runs/emsco-paper/$$name || exit; done
-	test -d runs/emsco-paper/sweep || \
-		$(BIN)/paretolab sweep configs/sweeps/emsco.yaml --out runs/emsco-paper/sweep
+	if test -d runs/emsco-paper/sweep; then $(BIN)/paretolab resume runs/emsco-paper/sweep; else \
+		$(BIN)/paretolab sweep configs/sweeps/emsco.yaml --out runs/emsco-paper/sweep; fi
 
 hapens-paper: $(RUN)
 	for name in ensembling ensembling_costs ensembling_weights ensembling_open; do \

@@ -333,9 +333,14 @@ def resumed_config(
 def refuse_smaller(config: RunConfig, run_dir: RunDir) -> None:
     """Refuse a bound that is smaller than before and than what is done: the front would shrink.
 
-    So it would with fewer repeats.
+    So it would with fewer repeats; and a run that began alone is none of several.
     """
     before = run_dir.config().budget
+    if config.repeats > 1 and run_dir.journal_file.is_file():
+        raise InputError(
+            f"repeats: expected 1, as {run_dir.path} was begun as a single run, found "
+            f"{config.repeats}; `paretolab run` with --repeats {config.repeats} makes several"
+        )
     if config.repeats < (repeats := len(run_dir.children())):
         raise InputError(
             f"repeats: expected no fewer than the {repeats} that are there, found "

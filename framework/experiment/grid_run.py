@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.analysis.indicators import indicators_of
-from framework.errors import InputError, NotBuiltError
+from framework.errors import InputError, NotBuiltError, first_few
 from framework.experiment.champions import champions
 from framework.experiment.comparison import (
     compare_grid,
@@ -59,6 +59,12 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
     with ExitStack() as stack:
         stack.enter_context(out.owned())
         todo = _open_runs(runs, out)
+        planned = {out.path / run.directory for run in runs}
+        if beside := [str(run.path) for run in out.children() if run.path not in planned]:
+            options.report(
+                f"{first_few(beside, 3)}: left out of tables and figures, as the experiment has "
+                "no such case, method or repeat any more"
+            )
         problems = Problems()
         _write_start(grid, out, problems)
         check_runs(grid, todo, problems)

@@ -136,6 +136,14 @@ def test_a_smaller_budget_is_refused(
     assert short.config_file.read_bytes() == config
 
 
+def test_a_single_run_does_not_become_several(tmp_path, capsys, plain):
+    """They would evaluate its rows again, beside a journal that nobody reads."""
+    alone = run(tmp_path, "alone", budget={"evaluations": 6})
+    assert resume(alone, "repeats=2") == 2
+    assert "was begun as a single run, found 2; `paretolab run`" in capsys.readouterr().err
+    assert alone.config().repeats == 1
+
+
 def test_a_smaller_budget_that_is_not_spent_goes_on(tmp_path, plain):
     short = run(tmp_path, "short", budget={"patience": 1, "generations": 60})
     spent = short.summary()["generations"]

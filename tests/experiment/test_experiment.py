@@ -118,7 +118,11 @@ def test_what_is_done_is_not_done_again(whole, tmp_path, plain):
     assert " runs · " not in done.err
     seconds = sum(run.summary()["wall_s"] for run in RunDir(whole).children())
     assert RunDir(tmp_path / "out").summary()["wall_s"] == pytest.approx(seconds)
+    fewer = command(tmp_path, "resume", "out", "--set", "experiment.repeats=2")
+    assert "cells/convex/by-tens/002, and 1 more: left out of tables and figures" in fewer.err
+    assert len(pd.read_csv(tmp_path / "out" / "tables" / "runs.csv")) == 8
     more = command(tmp_path, "resume", "out", "--set", "experiment.repeats=4")
+    assert "left out" not in more.err
     assert len(re.findall(r" runs · ", more.err)) == 4
     assert all(path.stat().st_mtime_ns == time for path, time in journals.items())
     assert len(pd.read_csv(tmp_path / "out" / "tables" / "runs.csv")) == 16
