@@ -313,9 +313,9 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 BUDGET = {
     "framework": 42_219,
     "algorithms": 32_688,
-    "tracking": 7_676,
+    "tracking": 7_679,
     "scripts": 2_795,
-    "tests": 46_887,
+    "tests": 46_889,
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from framework.analysis.alternatives import Compared, Gain
-from framework.analysis.compare import compare_case, compare_cases
+from framework.analysis.compare import Page, Ranking, compare_case, compare_cases
 from framework.experiment.comparison import compare
 from tests.command import run_program
 from tests.tracking import made_up
@@ -138,10 +138,12 @@ def test_a_single_objective_has_no_fronts(comparison, tmp_path):
         replace(run, losses=run.losses[:, :1], path=tmp_path / "gone") for run in case.runs
     )
     alone = compare_case(case.name, runs, single)
-    paths = write_report(compare_cases("one objective", [alone]), tmp_path)
+    page = Page("ranks", "of one data set", (), {}, {}, {"unranked": Ranking(["a"], {}, "sets")})
+    compared = replace(compare_cases("one objective", [alone]), pages=[page])
+    paths = write_report(compared, tmp_path)
     names = {path.name for path in paths}
     assert {"report.html", "runs.png"} <= names
-    assert not names & {"fronts.png", "found.png", "attainment.png"}
+    assert not names & {"fronts.png", "found.png", "attainment.png", "unranked.png"}
 
 
 @pytest.mark.slow

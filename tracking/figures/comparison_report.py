@@ -152,7 +152,10 @@ def _part(page: Page, plots: Path, paths: list[Path]) -> list[str]:
     drawn = dict(page.figures)
     for name, ranking in page.rankings.items():
         titles = {what: what for what in ranking.tests}
-        drawn[name] = rank_diagrams(ranking.methods, ranking.tests, titles, blocks=ranking.blocks)
+        if titles:  # one data set has no ranks
+            drawn[name] = rank_diagrams(
+                ranking.methods, ranking.tests, titles, blocks=ranking.blocks
+            )
     for name, figure in drawn.items():
         title = name.replace("_", " ")
         parts.append(section(title, "", _saved(figure, title, plots / f"{name}.png", paths)))
