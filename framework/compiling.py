@@ -20,6 +20,10 @@ class Compiling:
         """Have ``tell`` called with a sentence when compiling takes more than a second."""
         self._tell = tell
 
+    def clock(self) -> float:
+        """Return seconds of a clock that stands still while kernels are compiled."""
+        return (self._begun if self._depth else time.perf_counter()) - self._spent
+
     def begin(self) -> None:
         """Start counting: a kernel, or one that it calls, is being compiled."""
         now = time.perf_counter()

@@ -14,6 +14,7 @@ import numpy as np
 from framework.algorithm import Algorithm
 from framework.arrays import Array, IntArray, fixed
 from framework.batch import Evaluated
+from framework.compiling import COMPILING
 from framework.errors import ContractError, JournalError
 from framework.front import Archive, Front
 from framework.journal import Journal
@@ -216,7 +217,7 @@ class Driver:
         self._measuring = 0.0  # seconds spent on measuring
         self._reported = 0.0  # when progress was last reported
         self._earlier = journal.seconds if journal else 0.0  # of earlier sessions
-        self._started = time.perf_counter()
+        self._started = COMPILING.clock()
 
     def run(self) -> Front:
         """Search until the budget is spent or the algorithm is done.
@@ -417,8 +418,8 @@ class Driver:
     # The budget ----------------------------------------------------------------------------------
 
     def seconds(self) -> float:
-        """Return the seconds spent searching, over all sessions."""
-        return self._earlier + time.perf_counter() - self._started
+        """Return the seconds spent searching, over all sessions, but for compiling."""
+        return self._earlier + COMPILING.clock() - self._started
 
     def stop_reason(self) -> str:
         """Return which part of the budget is spent, or why the algorithm is done; else empty."""

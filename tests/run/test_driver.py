@@ -10,6 +10,7 @@ import pytest
 
 from algorithms.general.baselines import RandomSearch
 from framework.batch import Evaluated
+from framework.compiling import COMPILING
 from framework.errors import ContractError, JournalError
 from framework.front import Front
 from framework.journal import Journal
@@ -102,6 +103,15 @@ def test_seconds_count_all_sessions(tmp_path):
     _, again = search(Budget(seconds=0.2), path)
     assert again.end.evaluations <= told + 4 * 10  # what it may look ahead by
     assert all(p.replayed for p in again.seen[: told // 10])
+
+
+def test_compiling_does_not_count_as_searching(monkeypatch):
+    COMPILING.begin()
+    assert COMPILING.clock() == COMPILING.clock()
+    COMPILING.end()
+    monkeypatch.setattr(COMPILING, "clock", lambda: 7.0)  # all of it is compiling
+    _, recorder = search(Budget(seconds=1e-9, evaluations=20))
+    assert (recorder.end.stopped, recorder.end.seconds) == ("evaluations", 0.0)
 
 
 class SlowProblem(CountingProblem):
