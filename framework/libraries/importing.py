@@ -18,7 +18,7 @@ from sklearn.utils import check_consistent_length
 from framework.arrays import Array, IntArray
 from framework.data.splits import fold_records
 from framework.data.table_files import read_frame
-from framework.errors import InputError, RecordsError
+from framework.errors import InputError, RecordsError, first_line
 from framework.files import whole_folder
 from framework.libraries.checks import plain_labels
 from framework.libraries.config import ImportConfig, ModelsConfig
@@ -34,6 +34,7 @@ from framework.libraries.members import (
 from framework.libraries.prediction_files import (
     from_files,
     from_tabrepo,
+    labels_of,
     read_costs,
     spelled_as_classes,
 )
@@ -211,7 +212,7 @@ def cross_fitted(
         except Exception as error:  # a model of a user's may fail in any way
             raise RecordsError(
                 f"model {name!r}: expected one that can be fitted to the records, found "
-                f"{type(error).__name__}: {error}"
+                f"{type(error).__name__}: {first_line(error)}"
             ) from error
 
     final = {name: fitted(name, used) for name in models}
@@ -321,10 +322,10 @@ def _classes_of(models: Mapping[str, Any]) -> list[Any] | None:
         raise InputError("models: expected a fitted model or more, found none")
     first = next(iter(models.values()))
     if not hasattr(first, "predict_proba"):
-        if hasattr(first, "classes_"):
+        if any(hasattr(model, "classes_") for model in models.values()):
             raise InputError(
-                f"models: expected classifiers with predict_proba, found "
-                f"{type(first).__name__} without; calibrate it (CalibratedClassifierCV)"
+                "models: expected regressors, or classifiers with predict_proba, alone, found "
+                f"{type(first).__name__} among them; calibrate classifiers (CalibratedClassifierCV)"
             )
         return None
     if not hasattr(first, "classes_"):
@@ -341,7 +342,7 @@ def _predicted(name: str, model: Any, X: Any, classes: Sequence[Any] | None) -> 
     except Exception as error:  # a model of a user's may fail in any way
         raise InputError(
             f"model {name!r}: expected predictions for the records, found "
-            f"{type(error).__name__}: {error}"
+            f"{type(error).__name__}: {first_line(error)}"
         ) from error
 
 
@@ -350,8 +351,11 @@ def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
     files = _model_files(config.folder)
     contents = {key: _content(path) for key, path in files.items()}
     models = {key: load_estimator(contents[key], str(path)) for key, path in files.items()}
-    X, y = _records(config.validation, config.target)
-    X_test, y_test = (None, None) if config.test is None else _records(config.test, config.target)
+    classes = _classes_of(models)
+    X, y = _records(config.validation, config.target, classes)
+    X_test, y_test = (
+        (None, None) if config.test is None else _records(config.test, config.target, classes)
+    )
     _, further = read_costs(config.costs, config.units, list(files))
     # before anything is measured, which takes long: here the models are checked
     predicted = from_models(models, X, y, X_test=X_test, y_test=y_test)
@@ -359,11 +363,11 @@ def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
     library = Library.from_arrays(
         predicted.ids,
         predicted.validation,
-        _as_listed(y, predicted.classes),
+        y,
         predicted.classes,
         {**measured, **further},
         test=predicted.test,
-        y_test=None if y_test is None else _as_listed(y_test, predicted.classes),
+        y_test=y_test,
         configs=[_described(model) for model in models.values()],
         name=name,
     )
@@ -399,10 +403,10 @@ def _model_files(folder: Path) -> dict[str, Path]:
     return files
 
 
-def _records(path: Path, target: str) -> tuple[pd.DataFrame, Array]:
+def _records(path: Path, target: str, classes: Sequence[Any] | None) -> tuple[pd.DataFrame, Array]:
     frame = read_frame(path)
     require_columns([target], frame.columns, f"{path}: target")
-    return frame.drop(columns=target), frame[target].to_numpy()
+    return frame.drop(columns=target), labels_of(frame[target], path, classes)
 
 
 def _described(model: Any) -> dict[str, Any]:

@@ -112,16 +112,24 @@ def _labels(path: Path, classes: Sequence[Any] | None) -> Array:
     """Read one label for each record, spelled as the classes are."""
     if path.suffix == ".npy":
         labels: Array = np.asarray(open_array(path))
-    else:
-        frame = read_frame(path)
-        if frame.shape[1] != 1:
-            raise InputError(f"{path}: expected one column of labels, found {frame.shape[1]}")
-        labels = frame.iloc[:, 0].to_numpy()
-        if classes is not None:  # 01 and NA are classes where they are written so
-            written = read_frame(path, FileOptions(texts=lambda name: True)).iloc[:, 0]
-            named = written.isin([str(label) for label in classes]).to_numpy()
-            labels = np.where(named, written.to_numpy(object), labels.astype(object))
-    return labels if classes is None else spelled_as_classes(labels, classes)
+        return labels if classes is None else spelled_as_classes(labels, classes)
+    frame = read_frame(path)
+    if frame.shape[1] != 1:
+        raise InputError(f"{path}: expected one column of labels, found {frame.shape[1]}")
+    return labels_of(frame.iloc[:, 0], path, classes)
+
+
+def labels_of(column: pd.Series[Any], path: Path, classes: Sequence[Any] | None) -> Array:
+    """Return the labels in a column of a file, spelled as the classes are."""
+    labels: Array = column.to_numpy()
+    if classes is None:
+        return labels
+    # 01 and NA are classes where they are written so
+    written = read_frame(path, FileOptions(texts=lambda name: name == column.name))[column.name]
+    named = written.isin([str(label) for label in classes]).to_numpy()
+    return spelled_as_classes(
+        np.where(named, written.to_numpy(object), labels.astype(object)), classes
+    )
 
 
 def spelled_as_classes(labels: Array, classes: Sequence[Any]) -> Array:

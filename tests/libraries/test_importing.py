@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -219,6 +219,21 @@ def test_a_folder_of_fitted_models(fitted: dict[str, Any], tmp_path: Path) -> No
     assert np.array_equal(again.astype(np.float32), library.validation[2])
 
 
+def test_labels_of_records_are_what_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(files: Any, X: Any, **_: Any) -> Any:
+        return {name: {"inference_time": 1.0, "memory": 1.0} for name in files}
+
+    monkeypatch.setattr("framework.libraries.importing.measure", measure)
+    frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "label": ["01", "NA"] * 2})
+    frame.to_csv(tmp_path / "validation.csv", index=False)
+    io.dump(GaussianNB().fit(frame[["x"]], frame["label"]), tmp_path / "bayes.skops")
+    section = {"folder": ".", "validation": "validation.csv", "target": "label"}
+    library, _ = brought({"models": section}, tmp_path)
+    assert library.y_validation.tolist() == [0, 1, 0, 1]
+
+
 @pytest.mark.slow
 def test_models_at_hand_are_measured(fitted: dict[str, Any]) -> None:
     costs = measured_costs(fitted, records(40, 1)[["x", "y", "z"]], call_time=True)
@@ -246,8 +261,12 @@ def test_models_that_cannot_be_taken(fitted: dict[str, Any], tmp_path: Path) -> 
         brought({"models": {**SECTION["models"], "folder": "."}}, tmp_path)
     assert not (tmp_path / "library").exists()
     X, y = np.zeros((4, 1)), [0, 1, 0, 1]
-    with pytest.raises(InputError, match="classifiers with predict_proba, found RidgeClassifier"):
-        from_models({"r": RidgeClassifier().fit(X, y)}, X, y)
+    bayes, ridge = GaussianNB().fit(X, y), RidgeClassifier().fit(X, y)
+    for models in ({"r": ridge}, {"r": Ridge().fit(X, y), "b": bayes}):
+        with pytest.raises(InputError, match="classifiers with predict_proba, alone, found Ridge"):
+            from_models(models, X, y)
+    with pytest.raises(InputError, match=r"found ValueError: Input X contains NaN\.$"):
+        from_models({"b": bayes}, X + np.nan, y)
     with pytest.raises(InputError, match="a fitted model or more"):
         from_models({}, X, y)
 
