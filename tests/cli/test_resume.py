@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -93,7 +94,9 @@ def test_a_larger_budget_goes_on(tmp_path, capsys, plain, before, change, whole,
     if lifted is not None:
         assert f"budget.{lifted}, which had ended the run, no longer counts" in said
     assert short.summary()["evaluations"] > n
-    assert content(short) == content(run(tmp_path, "whole", budget=whole))
+    twin = run(tmp_path, "whole", budget=whole)
+    assert content(short) == content(twin)
+    assert short.config().budget == twin.config().budget
 
 
 @pytest.mark.quick(4)
@@ -181,6 +184,7 @@ def test_more_failures_go_on(tmp_path, capsys, plain, monkeypatch):
     config = write(tmp_path / "short.yaml", BY_THREES | {"budget": {"evaluations": 150}})
     short = RunDir(tmp_path / "short")
     assert quietly("run", config, "--out", str(short.path)) == 3
+    assert re.search(r"\d+ of \d+ rows failed", capsys.readouterr().err)
     assert short.summary()["status"] == "failed"
     assert 50 <= short.summary()["evaluations"] < 150
     assert resume(short) == 3  # as it was

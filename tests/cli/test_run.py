@@ -114,13 +114,6 @@ def test_the_same_run_again_has_the_same_front_to_the_bit(finished, command, pla
 
 
 @pytest.mark.slow
-def test_the_same_run_without_a_cache_has_the_same_front(finished, command, place):
-    cold = run_small(command, "cold", env={"PARETOLAB_CACHE": "off"})
-    assert cold.code == 0
-    assert front_of(place / "cold") == front_of(finished.dir)
-
-
-@pytest.mark.slow
 def test_another_seed_is_another_run(finished, command, place):
     other = command("run", "small.yaml", "--out", "seed 5", "--no-plots", "--seed", "5", "--quiet")
     assert other.code == 0
@@ -207,48 +200,9 @@ def test_resume_remembers_that_nothing_is_logged(command, place):
     assert not (place / "unlogged" / "tracking.json").exists()
 
 
-@pytest.mark.slow
-def test_too_many_failed_rows_are_code_3(command, place):
-    done = run_small(
-        command,
-        "failing",
-        "algorithm.population=60",
-        "problem.classifier={kind: k_neighbors, n_neighbors: 1000}",
-    )
-    assert done.code == 3
-    assert re.search(r"60 of 60 rows failed", done.err)
-    summary = json.loads((place / "failing" / "summary.json").read_text())
-    assert (summary["status"], summary["rows_failed"]) == ("failed", 60)
-
-
 # --- resume ---------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_resume_goes_on_where_more_budget_is_given(finished, command, place):
-    short = run_small(command, "short", "budget.generations=2")
-    assert short.code == 0
-    before = rows(place / "short" / "journal.bin")
-    more = command("resume", "short", "--no-plots", "--set", "budget.generations=4")
-    assert more.code == 0, more.err
-    after = rows(place / "short" / "journal.bin")
-    assert len(before) == 3
-    assert after[:3] == before
-    assert len(after) == 5
-    assert front_of(place / "short") == front_of(finished.dir)
-    assert (
-        yaml.safe_load((place / "short" / "config.yaml").read_text())["budget"]["generations"] == 4
-    )
-
-
-@pytest.mark.slow
-def test_resume_of_a_finished_run_changes_nothing(finished, command):
-    before = front_of(finished.dir), rows(finished.dir / "journal.bin")
-    assert command("resume", "first").code == 0
-    assert (front_of(finished.dir), rows(finished.dir / "journal.bin")) == before
-
-
-@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("setting", "key", "old", "new"),
     [
