@@ -170,11 +170,6 @@ def test_latencies_are_costs_where_they_are_asked_for(tmp_path: Path) -> None:
         assert (limited.values["latency_1_p95"] == p95.min()).all()
 
 
-def test_latency_needs_models_that_are_measured() -> None:
-    with pytest.raises(ValueError, match="latency: expected true only where models are measured"):
-        config(latency=True, measured=False)
-
-
 @pytest.mark.slow
 def test_memory_is_what_a_model_takes(tmp_path: Path) -> None:
     """A model with an array of 40 MB in it takes that much, one with nothing almost nothing."""

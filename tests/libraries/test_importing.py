@@ -260,15 +260,23 @@ def test_models_that_cannot_be_taken(fitted: dict[str, Any], tmp_path: Path) -> 
     with pytest.raises(InputError, match="expected fitted models in skops's format"):
         brought({"models": {**SECTION["models"], "folder": "."}}, tmp_path)
     assert not (tmp_path / "library").exists()
-    X, y = np.zeros((4, 1)), [0, 1, 0, 1]
-    bayes, ridge = GaussianNB().fit(X, y), RidgeClassifier().fit(X, y)
-    for models in ({"r": ridge}, {"r": Ridge().fit(X, y), "b": bayes}):
-        with pytest.raises(InputError, match="classifiers with predict_proba, alone, found Ridge"):
-            from_models(models, X, y)
-    with pytest.raises(InputError, match=r"found ValueError: Input X contains NaN\.$"):
-        from_models({"b": bayes}, X + np.nan, y)
-    with pytest.raises(InputError, match="a fitted model or more"):
-        from_models({}, X, y)
+
+
+ZEROS = np.zeros((4, 1)), [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("models", "sentence"),
+    [
+        ({"r": RidgeClassifier().fit(*ZEROS)}, "with predict_proba, found RidgeClassifier"),
+        ({}, "a fitted model or more"),
+        ({"bayes": GaussianNB()}, "model 'bayes': expected a fitted classifier"),
+        (LogisticRegression(), r"expected a list of models.*found LogisticReg"),
+    ],
+)
+def test_what_are_no_fitted_models_is_refused(models: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        from_models(named_models(models), *ZEROS)
 
 
 @pytest.mark.parametrize("cut", [np.s_[:-1], np.s_[:1], np.s_[:, :1]])
@@ -405,38 +413,3 @@ def test_tabrepo_files_that_do_not_fit(tmp_path: Path) -> None:
     (tmp_path / "configs.parquet").unlink()
     with pytest.raises(InputError, match=r"configs.parquet: expected TabRepo's metrics"):
         tabrepo(tmp_path, 1)
-
-
-@pytest.mark.parametrize(
-    ("meta", "labels", "times", "message"),
-    [
-        ({"models": None}, {}, {}, "metadata.json: .* shapes of .* for models None"),
-        ({"pred_val_shape": 24}, {}, {}, "metadata.json: .*must be an iterable, not int"),
-        ({"pred_val_shape": [3, -8, -3]}, {}, {}, r"metadata.json: .* shapes of \(3, -8, -3"),
-        ({}, {2: 0.5}, {}, "y_validation: expected one of the classes 0, 1, 2, found 0.5"),
-        ({}, {2: "a"}, {}, "y_validation: expected one of the classes 0, 1, 2, found 'a'"),
-        ({}, {}, {"time_infer_s": pd.Timestamp(0)}, "configs.parquet: expected numbers"),
-        ({}, {}, {"framework": "Model_c1_BAG_L1"}, "configs.parquet: expected each id once"),
-    ],
-)
-def test_tabrepo_of_another_shape(
-    tmp_path: Path, meta: Any, labels: Any, times: Any, message: str
-) -> None:
-    y = {i: i % 3 for i in range(8)} | labels
-    write_tabrepo(tmp_path, P_VAL, P_TEST, list(y.values()), [0, 0, 1, 1])
-    file = tmp_path / "model_predictions" / "adult" / "1" / "metadata.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | meta))
-    metrics = tmp_path / "configs.parquet"
-    pd.read_parquet(metrics).assign(**times).to_parquet(metrics)
-    with pytest.raises(InputError, match=message):
-        tabrepo(tmp_path, 1)
-
-
-def test_a_classifier_that_is_not_fitted_is_refused():
-    with pytest.raises(InputError, match="model 'bayes': expected a fitted classifier"):
-        from_models({"bayes": GaussianNB()}, np.zeros((2, 1)), [0, 1])
-
-
-def test_models_that_are_no_list_are_refused():
-    with pytest.raises(InputError, match=r"expected a list of models.*found LogisticReg"):
-        named_models(LogisticRegression())

@@ -31,6 +31,11 @@ MISTAKES = [
     ({"families": []}, "at least 1"),
     ({"name": "../up"}, "first a letter or digit"),
     ({"folds": 1}, "greater than or equal to 2"),
+    ({"families": None, "models": 4, "balanced": True}, "expected families and a multiple"),
+    ({"families": ["lda", "knn"], "models": 5, "balanced": True}, "families and a multiple"),
+    ({"split": {"folds": 5, "fold": 5}}, "fold from 0 to below folds=5"),
+    ({"split": {"folds": 5, "test": 0.2}}, "both"),
+    ({"latency": True, "measured": False}, "latency: expected true only where models are measured"),
 ]
 
 
@@ -113,12 +118,6 @@ def test_a_balanced_pool_has_as_many_of_each_family(tmp_path: Path) -> None:
     found = [train(plan, data) for plan in drawn[4:6]]
     assert not np.array_equal(found[0].validation, found[1].validation)
     assert load_estimator(found[0].content, "lda").n_features_in_ == data.design.shape[1]
-
-
-@pytest.mark.parametrize("more", [{}, {"families": ["lda", "knn"], "models": 5}])
-def test_a_balanced_pool_needs_a_multiple_of_its_families(more: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="balanced: expected families and a multiple"):
-        config(**{"families": None, "models": 4, "balanced": True, **more})
 
 
 def test_outer_folds_and_held_out_validation_records_are_disjoint() -> None:
@@ -229,18 +228,6 @@ def test_problems_say_what_a_pool_is_measured_on() -> None:
     assert measured({"kind": "holdout"}).split.validation == pytest.approx(1 / 3)
     with pytest.raises(InputError, match=r"problem\.measure: expected together with"):
         measured_as(LibrarySection(path=Path("there")), MeasureConfig(kind="holdout"))
-
-
-@pytest.mark.parametrize(
-    ("split", "message"),
-    [
-        ({"folds": 5, "fold": 5}, "fold from 0 to below folds=5"),
-        ({"folds": 5, "test": 0.2}, "both"),
-    ],
-)
-def test_impossible_outer_folds_are_refused(split: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        config(split=split)
 
 
 def test_outer_folds_survive_being_written_out() -> None:
