@@ -7,6 +7,8 @@ import pandas as pd
 
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.problem import MultiStageProblem
+from framework.data.datasets import load_table
+from framework.data.splits import measure_folds, split_records
 from framework.experiment.config import check
 from framework.store import KeyValue, title_of
 
@@ -28,6 +30,16 @@ def config_of(table_file, **more):
 
 def problem_of(table_file, **more):
     return MultiStageProblem.from_config(config_of(table_file, **more))
+
+
+def parts_of(config):
+    """Return the table, the records of the folds, those to test on, and each one's fold."""
+    table = load_table(config.dataset)
+    split = split_records(table.labels, config.split)
+    pooled = np.sort(np.concatenate([split.train, split.validation]))
+    seed = config.split.seed
+    fold_of = measure_folds(table.labels[pooled], config.measure, seed, table.classes)
+    return table, pooled, split.test, fold_of
 
 
 def patients(n=400, seed=0):

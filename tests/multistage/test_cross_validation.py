@@ -21,13 +21,11 @@ from algorithms.multistage.estimator import ParetoMultiStage
 from algorithms.multistage.problem import MultiStageProblem
 from framework.cli.main import main
 from framework.data.datasets import load_table
-from framework.data.splits import measure_folds, split_records
-from framework.errors import InputError
 from framework.models.store import load_model
 from tests import oracles
-from tests.command import write
+from tests.command import small, write
 from tests.conftest import multistage, roles_of
-from tests.multistage.data import COSTS, NAMES, config_of, genomes, problem_of
+from tests.multistage.data import COSTS, NAMES, config_of, genomes, parts_of, problem_of
 from tests.multistage.test_exact import all_losses, front_of
 
 FOLDS = {"kind": "cross_validation", "folds": 4}
@@ -50,15 +48,6 @@ def pipeline(kind, features):
         sparse_threshold=0.0,
     )
     return make_pipeline(encoder, clone(SKLEARN[kind]))
-
-
-def parts_of(config):
-    table = load_table(config.dataset)
-    split = split_records(table.labels, config.split)
-    pooled = np.sort(np.concatenate([split.train, split.validation]))
-    seed = config.split.seed
-    fold_of = measure_folds(table.labels[pooled], config.measure, seed, table.classes)
-    return table, pooled, split.test, fold_of
 
 
 def probabilities_of(config, kind, features):
@@ -277,46 +266,16 @@ def test_a_fold_that_fails_is_named(table_file):
     assert found.models == [b""]
 
 
-@pytest.mark.parametrize(
-    ("measure", "sentence"),
-    [
-        ({"kind": "cross_validation", "folds": 200}, "of class 'high', found 200; lower folds"),
-        (
-            {"kind": "cross_validation", "folds": 1},
-            "measure.folds: expected a number of at least 2",
-        ),
-        ({"kind": "cross_validation", "refit": False}, "expected refit: true, found false"),
-        ({"kind": "holdout", "folds": 5}, "expected folds only with kind: cross_validation"),
-        ({"kind": "crossvalidation"}, "measure.kind: expected 'holdout' or 'cross_validation'"),
-    ],
-)
-def test_mistakes(table_file, measure, sentence):
-    with pytest.raises(InputError) as caught:
-        problem_of(table_file, measure=measure)
-    assert sentence in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 # --- the command and the estimator ---------------------------------------------------------------
 
 
 def run(folder, name, table_file, *more):
-    config = {
-        "name": "folds",
-        "problem": {
-            "kind": "multistage",
-            "dataset": {"path": str(table_file), "target": "label"},
-            "measure": FOLDS,
-        },
-        "objectives": [
-            {"metric": "accuracy", "sense": "max"},
-            {"metric": "cost", "sense": "min"},
-        ],
-        "algorithm": {"kind": "local_search", "batch": 10},
-        "budget": {"evaluations": 120},
-        "workers": "serial",
-        "tracking": None,
-    }
+    dataset = {"path": str(table_file), "target": "label"}
+    config = small(
+        problem={"kind": "multistage", "dataset": dataset, "measure": FOLDS},
+        algorithm={"kind": "local_search", "batch": 10},
+        budget={"evaluations": 120},
+    )
     write(folder / "folds.yaml", config)
     out = folder / name
     assert main(["run", str(folder / "folds.yaml"), "--out", str(out), "--quiet", *more]) == 0

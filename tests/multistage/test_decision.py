@@ -219,12 +219,16 @@ def weighed(weight):
         (by_cost(thresholds=[5]), "risks of at most 2, what no answer costs, found 5"),
         (by_cost(thresholds=[]), r"decision\.thresholds"),
         (by_cost() | {"threshold": 0.9}, "a threshold or a decision by costs, found both"),
+        ({"threshold": []}, "threshold: expected"),
+        ({"threshold": [0.5, 1.5]}, "threshold: expected confidences above 0"),
+        ({"threshold": 1.5}, "threshold: expected confidences above 0"),
+        ({"threshold": 0.8, "threshold_per_stage": True}, "several values of threshold"),
         (weighed("even"), "expected balanced, or a weight by label, found 'even'"),
         (weighed({"shock": 0}), "expected a finite weight above 0 for 'shock', found 0"),
         (weighed({"shok": 2}), r"class_weight: expected a class of the data .*found 'shok'"),
     ],
 )
-def test_costs_and_weights_that_mean_nothing_are_refused(parameters, message):
+def test_costs_thresholds_and_weights_that_mean_nothing_are_refused(parameters, message):
     with pytest.raises(InputError, match=message):
         ParetoMultiStage(**parameters, budget=5).fit(*patients(60))
 

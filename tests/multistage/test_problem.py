@@ -198,6 +198,9 @@ def test_a_failed_part_sent_by_the_evaluator_is_named_too(table_file):
     assert batch.errors[0] == "sub-classifier on b, colour: its worker died"
 
 
+FOLDS = {"kind": "cross_validation"}
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
@@ -216,6 +219,11 @@ def test_a_failed_part_sent_by_the_evaluator_is_named_too(table_file):
         ({"classifier": {"kind": "logistic_regression", "C": 0}}, "expected C above 0"),
         ({"classifier": {"kind": "logistic_regression", "c": 1}}, "no parameter but C"),
         ({"classifier": {"kind": "no.such.Module"}}, "with --trust no.such.Module"),
+        ({"measure": FOLDS | {"folds": 200}}, "of class 'high', found 200; lower folds"),
+        ({"measure": FOLDS | {"folds": 1}}, "measure.folds: expected a number of at least 2"),
+        ({"measure": FOLDS | {"refit": False}}, "expected refit: true, found false"),
+        ({"measure": {"kind": "holdout", "folds": 5}}, "folds only with kind: cross_validation"),
+        ({"measure": {"kind": "crossvalidation"}}, "expected 'holdout' or 'cross_validation'"),
     ],
     ids=lambda value: "" if isinstance(value, str) else str(value),
 )

@@ -8,10 +8,8 @@ import pytest
 
 from algorithms.multistage.estimator import ParetoMultiStage
 from framework.answers import AnswerOutcomes
-from framework.data.datasets import load_table
-from framework.data.splits import measure_folds, split_records
 from framework.outcomes import RecordOutcomes
-from tests.multistage.data import config_of, genomes, problem_of
+from tests.multistage.data import config_of, genomes, parts_of, problem_of
 
 pytestmark = pytest.mark.usefixtures("cache")
 FOLDS = {"kind": "cross_validation", "folds": 4}
@@ -35,11 +33,7 @@ def test_folds_answer_their_own_records_as_measured_and_models_all_as_exported(t
     dataset = {"path": str(table_file), "target": "label", **more.get("dataset", {})}
     more = {"measure": FOLDS, **more, "dataset": dataset, "remove_features": True}
     problem, config = problem_of(table_file, **more), config_of(table_file, **more)
-    table = load_table(config.dataset)
-    split = split_records(table.labels, config.split)
-    pooled = np.sort(np.concatenate([split.train, split.validation]))
-    seed = config.split.seed
-    fold_of = measure_folds(table.labels[pooled], config.measure, seed, table.classes)[0]
+    table, pooled, _, (fold_of, *_) = parts_of(config)
     X = genomes(problem, 12)
     outcomes, found = problem.outcomes(X), problem.refits(X)
     assert found.fold_of.tolist() == fold_of.tolist()

@@ -171,17 +171,3 @@ def test_one_value_is_no_choice():
         problem.components_fingerprint
         == searched(threshold=0.8, budget=1).problem_.components_fingerprint
     )
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ({"threshold": []}, "threshold"),
-        ({"threshold": [0.5, 1.5]}, "threshold"),
-        ({"threshold": 0.8, "threshold_per_stage": True}, "several values of threshold"),
-        ({"threshold": 1.5}, "threshold"),
-    ],
-)
-def test_thresholds_that_cannot_be_used_are_refused(setting, message):
-    with pytest.raises(InputError, match=message):
-        searched(budget=1, **setting)
