@@ -18,14 +18,11 @@ from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 import paretolab
 from algorithms.hull.estimator import ROCHull
 from algorithms.hull.roc import Curves, priced_corners, roc_corners
-from framework.errors import InputError
 from framework.models.mixture import MixtureClassifier
 from framework.models.store import load_model, save_model
-from framework.models.threshold import ThresholdClassifier
 from framework.testing.problems import evaluates_its_answers
 from tests.command import call
 from tests.conftest import examples
-from tests.trust.forging import describe_anew
 
 POINTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12)
 
@@ -213,26 +210,6 @@ def test_models_with_a_decision_function_and_the_other_class_as_positive():
         of = hull.point_.of
         assert said[~truth].mean() == pytest.approx(of["false_positive_rate"].claimed)
         assert 1 - said[truth].mean() == pytest.approx(of["false_negative_rate"].claimed)
-
-
-FORGED = [
-    ({"threshold": "NaN"}, "threshold: expected a finite number"),
-    ({"positive": 7}, "found it damaged"),
-    ({"classes": ["no", "maybe"]}, "classes: expected those of the model"),
-    ({"features": ["a"]}, "features: expected those that the model reads"),
-    ({"columns": 3}, "found it damaged"),
-]
-
-
-@pytest.mark.parametrize(("forged", "said"), FORGED, ids=[said for _, said in FORGED])
-def test_a_forged_model_is_refused(tmp_path, forged, said):
-    scores, y = made(60)
-    X = pd.DataFrame(scores, columns=["a", "b", "c"])
-    model = ThresholdClassifier.from_fitted(LogisticRegression().fit(X, y), 0.3, "yes")
-    save_model(model, tmp_path / "model")
-    describe_anew(tmp_path / "model", **forged)
-    with pytest.raises(InputError, match=said):
-        load_model(tmp_path / "model")
 
 
 SCORES, LABELS = made(40)

@@ -20,7 +20,7 @@ from framework.errors import InputError
 from framework.libraries.library import Cost
 from framework.models.store import load_model, save_model
 from framework.testing import MODEL_LAWS
-from tests.trust.forging import describe_anew, seal
+from tests.trust.forging import seal
 
 NAMES = np.array(["setosa", "versicolor", "virginica"])
 
@@ -191,26 +191,6 @@ def test_foreign_types_and_damage_are_refused(tmp_path):
     member.unlink()
     with pytest.raises(InputError, match=r"forest/model.skops: expected one of the model's files"):
         load_model(tmp_path / "m")
-
-
-@pytest.mark.quick(2)
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"members": ["../x", "forest", "boosted"]}, "that can name a folder, found '../x'"),
-        ({"weights": [1, -1, 1]}, "weights: expected finite numbers from 0"),
-        ({"weights": [1]}, "found 3 named"),
-        ({"costs": {"time": {"unit": "s", "values": [1]}}}, "3 values of 'time'"),
-        ({"classes": ["a", "b"]}, "expected the classes"),
-        ({"costs": None}, "found it damaged"),
-    ],
-)
-def test_damaged_descriptions(tmp_path, changes, sentence):
-    save_model(with_costs(), tmp_path / "m")
-    describe_anew(tmp_path / "m", **changes)
-    with pytest.raises(InputError) as caught:
-        load_model(tmp_path / "m")
-    assert sentence in str(caught.value)
 
 
 @pytest.mark.parametrize("law", MODEL_LAWS, ids=lambda law: law.__name__)

@@ -116,6 +116,17 @@ WRAPPED = [4, 5750715199577680180, 8164946821478352845, 4531082052653518594, 2]
         ("network", {"classes": ["a\0", "b"]}, "classes: expected labels of at most 64 bits"),
         ("network", {"sizes": [4, 3.9, 2]}, "sizes: expected whole numbers"),
         ("network", {"sizes": WRAPPED}, "of them, as long a mask"),
+        ("mean", {"members": ["../x", "two"]}, "that can name a folder, found '../x'"),
+        ("mean", {"weights": [1, -1]}, "weights: expected finite numbers from 0"),
+        ("mean", {"weights": [1]}, "found 2 named"),
+        ("mean", {"costs": {"time": {"unit": "s", "values": [1]}}}, "2 values of 'time'"),
+        ("mean", {"costs": None}, "found it damaged"),
+        ("mean", {"classes": ["a", "b"]}, "expected the classes"),
+        ("limit", {"threshold": "NaN"}, "threshold: expected a finite number"),
+        ("limit", {"positive": 7}, "found it damaged"),
+        ("limit", {"classes": ["no", "maybe"]}, "classes: expected those of the model"),
+        ("limit", {"features": ["a"]}, "features: expected those that the model reads"),
+        ("limit", {"columns": 3}, "found it damaged"),
     ],
 )
 def test_descriptions_that_answer_something_else(kind, changes, sentence, sent, capsys):
