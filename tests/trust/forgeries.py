@@ -124,11 +124,10 @@ def forged(draw: st.DrawFn, value: Any) -> Any:
     return copy
 
 
-def placed(text: str, base: Path) -> str:
-    """Return a forged text with its names of folders filled in."""
-    return text.replace("ELSEWHERE", str(base / "elsewhere").lstrip("/")).replace(
-        "HOME", str(base / "home")
-    )
+def placed(content: bytes, base: Path) -> bytes:
+    """Return a forged file with its names of folders filled in."""
+    elsewhere = content.replace(b"ELSEWHERE", bytes(base / "elsewhere").lstrip(b"/"))
+    return elsewhere.replace(b"HOME", bytes(base / "home"))
 
 
 def trying(examples: int) -> Any:

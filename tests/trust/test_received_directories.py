@@ -1,107 +1,21 @@
-"""Runs, sweeps and experiments that someone sent, one file in them broken or forged.
+"""Sweeps and runs that someone sent: what fits in, but is not of the study or the journal.
 
-Whatever is done with them ends well or in one sentence; nothing runs of what they bring, and what
-ends in a sentence leaves their rows, fronts, models and configurations as they were.
+Files that are broken or forged anyhow are tried in ``test_effects.py``.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import random
 import shutil
 import sqlite3
 import struct
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from framework.store import Framing, title_of
-from tests.trust.test_received import broken, forgeries, said
-
-COMMANDS = {
-    "run": (
-        ["choose", "DIR", "--best", "cost"],
-        ["resume", "DIR", "--quiet"],
-        ["resume", "DIR", "--quiet", "--set", "budget.evaluations=24"],
-        ["compare", "DIR", "OTHER", "--out", "OUT"],
-    ),
-    "sweep": (["resume", "DIR", "--quiet"], ["compare", "DIR", "--out", "OUT"]),
-    "experiment": (["resume", "DIR", "--quiet"], ["compare", "DIR", "--out", "OUT"]),
-}
-DRAWN = (".png", ".html", ".md", ".lock")
-MADE_ANEW = ("summary.json", "choice.json", ".lock")
-
-
-def contents(folder: Path) -> dict[str, str]:
-    """Return a digest of every file that is not made anew whenever a run goes on."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
-        if not path.name.endswith(MADE_ANEW)
-    }
-
-
-def forge(path: Path, rng: random.Random) -> None:
-    """Break a file, or write another value into it."""
-    whole, plain = path.read_bytes(), rng.random() < 0.7
-    if plain and path.suffix == ".json":
-        path.write_text(json.dumps(forgeries(json.loads(whole), rng, 1)[0]))
-    elif plain and path.suffix == ".yaml":
-        path.write_text(yaml.safe_dump(forgeries(yaml.safe_load(whole), rng, 1)[0]))
-    elif rng.random() < 0.2:
-        path.unlink()
-    else:
-        path.write_bytes(broken(whole, rng) if whole else b"\0")
-
-
-@pytest.mark.quick(2)
-@pytest.mark.parametrize("kind", COMMANDS)
-@pytest.mark.filterwarnings("ignore")
-def test_a_forged_file_ends_in_a_sentence(kind, made, other, tmp_path, rounds, capsys):
-    rng = random.Random(f"{kind} {rounds}")
-    for number in range(3 * rounds):
-        place = tmp_path / str(number)
-        shutil.copytree(made[kind], place)
-        files = [p for p in sorted(place.rglob("*")) if p.is_file() and p.suffix not in DRAWN]
-        chosen = rng.choice(files)
-        forge(chosen, rng)
-        names: dict[str, Any] = {"DIR": place, "OTHER": other, "OUT": tmp_path / f"out{number}"}
-        arguments = [str(names.get(word, word)) for word in rng.choice(COMMANDS[kind])]
-        before = contents(place)
-        code, text = said(capsys, *arguments)
-        where = f"{arguments[0]} with {chosen.relative_to(place)}: {text}"
-        assert code in (0, 2, 3), where
-        if code == 2:
-            assert "paretolab: " in text, where
-            assert contents(place) == before, where
-        shutil.rmtree(place)
-
-
-LINKS = {
-    "choice.json.part": ["choose", "DIR", "--best", "cost"],
-    "summary.json.part": ["resume", "DIR", "--quiet"],
-    "journal.bin": ["resume", "DIR", "--quiet"],
-    "journal.bin.torn": ["resume", "DIR", "--quiet"],
-    "notes.bin": ["resume", "DIR", "--quiet"],
-    ".lock": ["resume", "DIR", "--quiet"],
-}
-
-
-@pytest.mark.parametrize("name", LINKS)
-def test_links_in_a_directory_lead_nowhere(name, received, tmp_path, capsys):
-    """What is written goes into the directory, wherever whoever sent it has laid links to."""
-    precious = tmp_path / "precious"
-    precious.write_bytes(b"precious" * 100)
-    (received / name).unlink(missing_ok=True)
-    (received / name).symlink_to(precious)
-    said(capsys, *(str(received) if word == "DIR" else word for word in LINKS[name]))
-    assert precious.read_bytes() == b"precious" * 100
+from tests.trust.test_received import said
 
 
 def test_the_database_of_a_sweep_is_no_link(made, tmp_path, capsys):
