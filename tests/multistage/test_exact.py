@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +32,7 @@ from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
 from framework.space import Partition
 from tests import oracles
+from tests.command import small, write
 from tests.conftest import multistage, roles_of
 
 
@@ -333,31 +333,19 @@ def test_a_sub_classifier_that_fails_is_named(monkeypatch):
         problem.stage_tables()
 
 
+def run_of(folder, config):
+    """Run a search by the command; return its directory and its summary."""
+    path, out = write(folder / "exact.yaml", config), folder / "run"
+    assert main(["run", str(path), "--out", str(out), "--no-plots", "--quiet"]) == 0
+    return out, json.loads((out / "summary.json").read_text(encoding="utf-8"))
+
+
 def test_the_command_tells_the_plan_and_writes_the_counts(tmp_path, capsys):
-    config = tmp_path / "exact.yaml"
-    objectives = [{"metric": m, "sense": "min" if m == "cost" else "max"} for m in METRICS]
-    section = {
-        "kind": "multistage",
-        "max_stages": 3,
-        "dataset": {"synthetic": {"samples": 200, "features": 6, "informative": 4}},
-    }
-    raw = {
-        "name": "exact",
-        "problem": section,
-        "objectives": objectives,
-        "workers": "serial",
-        "algorithm": {"kind": "exact"},
-        "budget": {"generations": 1},
-    }
-    config.write_text(yaml.safe_dump(raw), encoding="utf-8")
-    assert main(["check", str(config)]) == 0
+    config = small(problem__max_stages=3, algorithm={"kind": "exact"}, budget={"generations": 1})
+    assert main(["check", str(write(tmp_path / "exact.yaml", config))]) == 0
     assert "63 sub-classifiers" in capsys.readouterr().out
-    out = tmp_path / "run"
-    assert (
-        main(["run", str(config), "--out", str(out), "--no-mlflow", "--no-plots", "--quiet"]) == 0
-    )
+    _, summary = run_of(tmp_path, config)
     assert "63 sub-classifiers" in capsys.readouterr().err
-    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     assert summary["stopped"] == "the exact front is complete"
     assert summary["findings"]["method"] == "enumeration"
     assert len(summary["findings"]["chromosomes"]) == summary["front_size"]

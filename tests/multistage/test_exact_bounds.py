@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +16,6 @@ from algorithms.multistage.exact.chains import hard_first, prices
 from algorithms.multistage.exact.dynamic_programming import Limits
 from algorithms.multistage.exact.enumeration import enumerate_chains
 from algorithms.multistage.exact.search import METRICS, Exact
-from framework.cli.main import main
 from framework.errors import InputError
 from framework.pareto import hypervolume
 from framework.roles import Constraint
@@ -28,6 +25,7 @@ from framework.settings import Budget
 from framework.space import Partition
 from framework.testing import ALGORITHM_LAWS, AlgorithmCase
 from tests import oracles
+from tests.command import small
 from tests.conftest import multistage, roles_of
 from tests.multistage.test_exact import (
     SMALL,
@@ -35,6 +33,7 @@ from tests.multistage.test_exact import (
     front_of,
     losses_of,
     made_up,
+    run_of,
     three,
     vectors_of,
     with_chains,
@@ -66,6 +65,18 @@ def test_pieces_depend_on_the_size_alone_and_none_is_large():
     assert max(chains) < 0.11 * sum(chains)
 
 
+def bounds_of(outcome):
+    """Return the losses that nothing beats, (n, 3)."""
+    above = outcome.above
+    return np.column_stack([-above.answered, -above.rate, above.cost])
+
+
+def assert_reached(upper, losses):
+    """Fail where some losses are less than each bound."""
+    for row in losses:
+        assert (upper <= np.array(row)).all(axis=1).any()
+
+
 @given(*SMALL)
 def test_bounds_hold_the_front_between_them(seed, n, records, rate, data):
     tables, k, price, chains = with_chains(seed, n, records, rate, data, least=2)
@@ -78,10 +89,7 @@ def test_bounds_hold_the_front_between_them(seed, n, records, rate, data):
     if outcome.stopped is None:
         assert set(lower) == set(losses_of(front))
         return
-    above = outcome.above
-    upper = list(
-        zip((-above.answered).tolist(), (-above.rate).tolist(), above.cost.tolist(), strict=True)
-    )
+    upper = [tuple(bound) for bound in bounds_of(outcome).tolist()]
     for row in losses_of(chains):  # nothing beats the upper bound
         assert any(oracles.dominates(best, row) or best == row for best in upper)
         assert not any(oracles.dominates(row, best) for best in upper)
@@ -104,14 +112,10 @@ def test_bounds_close_in_with_more_steps(steps):
 
     here, further = outcome(steps), outcome(4 * steps + 50)
     assert here.stopped == "time"
-    upper = here.above
-    for vector in losses_of(vectors_of(front)):
-        row = np.array(vector)
-        better = np.column_stack([-upper.answered, -upper.rate, upper.cost]) <= row
-        assert better.all(axis=1).any()
+    assert_reached(bounds_of(here), losses_of(vectors_of(front)))
     assert _volume(further.front) >= _volume(here.front)
-    assert _volume(here.front) <= _volume(front) <= _volume(upper)
-    assert _volume(upper) >= _volume(further.above)
+    assert _volume(here.front) <= _volume(front) <= _volume(here.above)
+    assert _volume(here.above) >= _volume(further.above)
 
 
 def _volume(points):
@@ -128,9 +132,8 @@ def test_memory_that_is_short_gives_bounds_too():
         tables, prices(costs), 4, known, Limits(4096), bounds=True
     )
     assert outcome.stopped == "memory"
-    upper = np.column_stack([-outcome.above.answered, -outcome.above.rate, outcome.above.cost])
-    for row in losses_of(vectors_of(enumerate_chains(tables, prices(costs), 4))):
-        assert (upper <= np.array(row)).all(axis=1).any()
+    chains = enumerate_chains(tables, prices(costs), 4)
+    assert_reached(bounds_of(outcome), losses_of(vectors_of(chains)))
 
 
 SYNTHETIC = {"samples": 400, "features": 9, "informative": 8, "redundant": 0}
@@ -166,8 +169,7 @@ def test_what_cannot_finish_says_so_or_gives_bounds(hard, little_known):
     assert volumes["lower"] < exact.hypervolume() < volumes["upper"]
     assert volumes["gap"] == 1 - volumes["lower"] / volumes["upper"]
     upper = three(hard).losses(algorithm.outcome().tables["upper_bound"])
-    for row in exact.losses:
-        assert (upper <= row).all(axis=1).any()
+    assert_reached(upper, exact.losses)
 
 
 @pytest.mark.parametrize(
@@ -184,8 +186,7 @@ def test_bounds_hold_with_fewer_objectives_and_constraints(hard, little_known, n
     exact, _ = front_of(hard, roles)
     upper = roles.losses(algorithm.outcome().tables["upper_bound"])
     assert len(exact)
-    for row in exact.losses:
-        assert (upper <= row).all(axis=1).any()
+    assert_reached(upper, exact.losses)
 
 
 def test_a_programme_slower_than_enumeration_gives_way_to_it(hard, monkeypatch):
@@ -234,27 +235,11 @@ def test_bounds_are_under_the_laws(hard, little_known, law):
 
 @pytest.mark.slow
 def test_the_command_writes_bounds_and_says_that_they_are_not_exact(tmp_path, capsys):
-    objectives = [{"metric": m, "sense": "min" if m == "cost" else "max"} for m in METRICS]
-    raw = {
-        "name": "bounds",
-        "problem": {"kind": "multistage", "max_stages": 9, **HARD},
-        "objectives": objectives,
-        "workers": "serial",
-        "budget": {"generations": 1},
-        "algorithm": {
-            "kind": "exact",
-            "method": "dynamic_programming",
-            "hours": 1e-8,
-            "bounds": True,
-        },
-    }
-    config, out = tmp_path / "bounds.yaml", tmp_path / "run"
-    config.write_text(yaml.safe_dump(raw), encoding="utf-8")
-    assert (
-        main(["run", str(config), "--out", str(out), "--no-mlflow", "--no-plots", "--quiet"]) == 0
-    )
+    algorithm = {"kind": "exact", "method": "dynamic_programming", "hours": 1e-8, "bounds": True}
+    section = {"kind": "multistage", "max_stages": 9, **HARD}
+    config = small(problem=section, algorithm=algorithm, budget={"generations": 1})
+    out, summary = run_of(tmp_path, config)
     assert "ended by algorithm.hours: not proven exact" in capsys.readouterr().err
-    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     assert summary["findings"]["exact"] is False
     assert summary["findings"]["hypervolume"]["gap"] > 0
     assert list(pd.read_csv(out / "upper_bound.csv")) == list(METRICS)

@@ -63,13 +63,20 @@ def many(order, n=binary.LARGE + 1234):
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(
-    "order",
-    ["mixed", "by class", "a rare class that the part misses", "the part has no weight"],
+    ("order", "classes"),
+    [
+        ("mixed", 2),
+        ("by class", 2),
+        ("by class", 3),
+        ("a rare class that the part misses", 2),
+        ("the part has no weight", 2),
+    ],
 )
-def test_many_records_end_where_all_steps_on_all_of_them_do(order):
+def test_many_records_end_where_all_steps_on_all_of_them_do(order, classes):
     S, y, weights = many(order)
-    basis = logistic.class_basis(2)
-    theta, twin, again = (np.zeros((1, 4)) for _ in range(3))
+    y = y + (S[2] > 1.0) if classes == 3 else y
+    basis = logistic.class_basis(classes)
+    theta, twin, again = (np.zeros((classes - 1, 4)) for _ in range(3))
     assert fitted(S, y, weights, basis, 0.3, theta)
     twin_of = S, rows_of(S), y, weights, basis
     assert softmax.softmax_newton(*twin_of, 0.3, 1e-9, NO_PRODUCTS, twin, True)
@@ -77,17 +84,6 @@ def test_many_records_end_where_all_steps_on_all_of_them_do(order):
     again[:] = 2.0  # from another start
     assert fitted(S, y, weights, basis, 0.3, again)
     np.testing.assert_allclose(again, theta, rtol=0, atol=1e-11)
-
-
-def test_many_records_of_three_classes():
-    S, y, weights = many("by class")
-    y = y + (S[2] > 1.0)
-    basis = logistic.class_basis(3)
-    theta, twin = np.zeros((2, 4)), np.zeros((2, 4))
-    assert fitted(S, y, weights, basis, 1.0, theta)
-    twin_of = S, rows_of(S), y, weights, basis
-    assert softmax.softmax_newton(*twin_of, 1.0, 1e-9, NO_PRODUCTS, twin, True)
-    np.testing.assert_allclose(theta, twin, rtol=0, atol=1e-11)
 
 
 def test_the_blocks_of_many_records_meet():
