@@ -15,7 +15,6 @@ from sklearn.metrics import roc_auc_score, root_mean_squared_error
 from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsRegressor
-from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from algorithms.ensembling.estimator import ParetoEnsemble
@@ -95,21 +94,6 @@ def test_regression_labels_as_text_and_the_number_of_members():
     assert set(found.predict(X)) == {"bad", "good"}
 
 
-@pytest.mark.parametrize("kind", [dict, list])
-def test_a_clone_keeps_the_fitted_models(kind):
-    models, X, y = fitted(CLASSIFIERS, load_wine)
-    given = models if kind is dict else list(models.items())
-    ensemble = ParetoEnsemble(given, costs=COSTS, budget=50)
-    again = clone(clone(ensemble).set_params(random_state=2))
-    assert again.models is given
-    assert again.costs is not COSTS
-    assert (again.random_state, ensemble.random_state) == (2, 0)
-    assert again.fit(X, y).choose(best="roc_auc").predict(X).shape == y.shape
-    pd.testing.assert_frame_equal(clone(again).fit(X, y).front_, again.front_)
-    in_steps = clone(make_pipeline(ensemble)).fit(X, y)
-    assert len(in_steps[-1].front_) > 0
-
-
 def test_costs_by_name_go_to_the_models_that_they_name():
     models, X, y = fitted(CLASSIFIERS, load_wine)
     want = ParetoEnsemble(models, costs=COSTS, budget=50).fit(X, y).library_.costs
@@ -143,6 +127,8 @@ def test_mistakes():
     ):
         with pytest.raises(InputError, match=message):
             ParetoEnsemble(models, costs=COSTS, **parameters).fit(X, y)
+    with pytest.raises(InputError, match="folds: expected a whole number, 2 or more, found 1"):
+        ParetoEnsemble({"new": GaussianNB()}, folds=1).fit(X, y)
     with pytest.raises(InputError, match="different names"):
         ParetoEnsemble([("a", models["tree"]), ("a", models["linear"])]).fit(X, y)
     with pytest.raises(InputError, match="names that no metric has, found 'members'"):
@@ -178,11 +164,3 @@ def test_models_that_are_not_fitted_are_measured_out_of_fold(copies, frame):
     model = found.ensemble([1, 0])
     assert np.array_equal(model.predict_proba(X)[:, 1], whole.predict_proba(values)[:, 1])
     assert not hasattr(models["bayes"], "theta_")  # what was given stays as it was
-
-
-def test_models_of_which_some_are_fitted_are_refused():
-    models, X, y = fitted(CLASSIFIERS, load_breast_cancer)
-    with pytest.raises(InputError, match="all of them fitted, or none, found that 'new' is not"):
-        ParetoEnsemble({**models, "new": GaussianNB()}).fit(X, y)
-    with pytest.raises(InputError, match="folds: expected a whole number, 2 or more, found 1"):
-        ParetoEnsemble({"new": GaussianNB()}, folds=1).fit(X, y)

@@ -72,7 +72,7 @@ def fitted(cls):
 
 
 def claimed(front):
-    """Return a front without what resamples tell."""
+    """Return a front without what resamples tell, which draw the copies of a record together."""
     told = [n for n in front if n.startswith("expected_") or n.endswith(("_low", "_high"))]
     return front.drop(columns=[*told, "firm", "tied_with"])
 
@@ -386,12 +386,15 @@ def test_predictions_do_where_models_are_not_at_hand(cls):
 
 
 @each_pool
-def test_fitted_models_stay_as_they_are(cls):
+@pytest.mark.parametrize("kind", [dict, list])
+def test_fitted_models_stay_as_they_are(cls, kind):
     models = {name: clone(model).fit(*records(seed=1)) for name, model in MODELS.items()}
-    search = made(cls, models=models)
-    again = clone(search)
-    assert again.models is models
+    pool = kind(models.items())
+    again = clone(clone(made(cls, models=pool)).set_params(random_state=2))
+    assert again.models is pool
+    assert again.costs is not POOL["costs"]
     assert again.fit(*records()).models_ == models
+    pd.testing.assert_frame_equal(clone(again).fit(*records()).front_, again.front_)
     with pytest.raises(InputError, match="all of them fitted, or none"):
         made(cls, models={**models, "new": GaussianNB()}, costs=None).fit(*records())
 

@@ -25,7 +25,8 @@ from framework.data.splits import SplitConfig, split_records
 from framework.errors import InputError
 from framework.models.calibration import folds_of
 from framework.outcomes import resample_weights
-from tests.conftest import covering
+from tests.conftest import covering, first
+from tests.estimators.test_front import claimed
 
 TREE = {"kind": "decision_tree", "max_depth": 3}
 CALIBRATED = {"calibration": "isotonic", "classifier": {"kind": "gaussian_nb"}}
@@ -252,14 +253,6 @@ def test_a_classifier_that_divides_records_is_refused(records, weights, classifi
         search.fit(X, y, sample_weight=weights)
 
 
-def claimed(search):
-    """Return a front without what resamples tell, which draw the copies of a record together."""
-    front = search.front_
-    told = [name for name in front if name.startswith("expected_") or name in ("firm", "tied_with")]
-    told += [name for name in front if name.endswith(("_low", "_high"))]
-    return front.drop(columns=told)
-
-
 # --- over fitted models --------------------------------------------------------------------------
 
 
@@ -289,7 +282,8 @@ def test_ensembles_of_weighted_records(pool, weights, score):
     search = ParetoEnsemble(models, metric=score, budget=150)
     found = clone(search).fit(X, y, sample_weight=w)
     rows = np.repeat(np.arange(len(y)), w)
-    assert claimed(found).equals(claimed(clone(search).fit(X.iloc[rows], y.iloc[rows])))
+    copied = clone(search).fit(X.iloc[rows], y.iloc[rows])
+    assert claimed(found.front_).equals(claimed(copied.front_))
     assert clone(search).fit(X, y, np.ones(len(y))).front_.equals(clone(search).fit(X, y).front_)
     best = found.choose(best=score)
     by_hand = {
@@ -309,7 +303,8 @@ def test_ensembles_of_three_classes_and_of_numbers(weights):
     }
     found = ParetoEnsemble(models, budget=60).fit(X, y, sample_weight=w)
     rows = np.repeat(np.arange(len(y)), w)
-    assert claimed(found).equals(claimed(ParetoEnsemble(models, budget=60).fit(X[rows], y[rows])))
+    copied = ParetoEnsemble(models, budget=60).fit(X[rows], y[rows])
+    assert claimed(found.front_).equals(claimed(copied.front_))
     target = X[:, 0]
     values = {
         "line": LinearRegression().fit(X[:, 1:], target),
