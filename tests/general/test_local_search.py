@@ -15,15 +15,13 @@ from algorithms.moves.partitions import neighbourhood_size, neighbours, wander
 from algorithms.moves.seen import Seen
 from algorithms.multistage.emsco import EMSCO
 from framework.batch import Evaluated
-from framework.errors import InputError
 from framework.front import Front
 from framework.problem import Problem
-from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint
 from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
-from framework.space import Partition, Space
+from framework.space import Partition
 from framework.streams import CandidateStreams
 from tests import oracles
 from tests.conftest import roles_of
@@ -215,18 +213,3 @@ def test_it_finds_more_of_the_exact_front_than_emsco_at_equal_evaluations(make):
         ]
         shares[cls] = np.mean([len(vectors(front) & wanted) / len(wanted) for front in fronts])
     assert shares[ParetoLocalSearch] > shares[EMSCO]
-
-
-def test_other_spaces_are_refused():
-    class Odd(Space):
-        """A space of a kind of its own."""
-
-        d = 3
-
-        def sample(self, rng, size):
-            return rng.random((size, 3))
-
-    problem = FunctionProblem("zdt1", 3)
-    problem.space = Odd()
-    with pytest.raises(InputError, match="local_search searches ordered partitions and counts"):
-        ParetoLocalSearch(problem, roles_of(problem), seed=0)

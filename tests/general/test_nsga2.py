@@ -71,15 +71,6 @@ def test_better_members_have_more_children():
     assert np.sum(np.array(share)[half]) > 0.65
 
 
-def test_no_genome_is_proposed_twice():
-    problem = StagesToy(6, 3)
-    for more in ({}, {"max_pending": 8}):
-        algorithm = NSGAII(problem, roles_of(problem), seed=0, population=10, **more)
-        X = np.concatenate([batch.X for batch in generations(algorithm, problem, 10_000)])
-        assert algorithm.reason == "no new genome from mating"
-        assert len(np.unique(X, axis=0)) == len(X)
-
-
 def test_one_objective_is_enough():
     problem = StagesToy()
     roles = Roles(problem.metrics, [Objective("cost", "min")])

@@ -12,11 +12,10 @@ from algorithms.hull.papers.archive_peers import ARMOEA, TwoArch2
 from algorithms.hull.papers.decomposition_peers import MOEADD, MPSOD
 from algorithms.hull.papers.peers import crowding, lattice, neighbours
 from algorithms.hull.reference import ExactReference
-from framework.errors import InputError, Unfit
+from framework.errors import InputError
 from framework.experiment.config import RunConfig, check
 from framework.pareto import pareto_layers
 from framework.problems.functions import FunctionProblem
-from framework.roles import Objective, Roles
 from tests.hull.cloud import answered, roles, searched
 
 HORIZON = 6000
@@ -212,11 +211,3 @@ def test_the_horizon_comes_from_the_budget_once(tmp_path):
     for cls in (MPSOD, RVEA):
         with pytest.raises(InputError, match=r"algorithm\.horizon: expected the number"):
             cls(problem, roles(problem), seed=0)
-
-
-def test_a_single_objective_is_refused():
-    problem = FunctionProblem("zed1")
-    one = Roles(problem.metrics, [Objective("f1", "min")])
-    for cls in (TwoArch2, MOEADD, ARMOEA):
-        with pytest.raises(Unfit, match="at least two"):
-            cls(problem, one, seed=0)

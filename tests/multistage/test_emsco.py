@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 from algorithms.moves import partitions
 from algorithms.moves.partitions import neighbourhood_size, neighbours
 from algorithms.multistage.emsco import EMSCO
-from framework.errors import InputError
 from framework.front import Archive
 from framework.pareto import pareto_layers
-from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint
 from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator, evaluate_candidates
@@ -250,12 +248,6 @@ def test_a_first_generation_of_failures_is_drawn_again():
     problem = Hopeless()
     told, done, _ = end_of(emsco(problem, population=10), problem, 4)
     assert (told, done) == (4, False)
-
-
-def test_other_spaces_are_refused():
-    problem = FunctionProblem("zdt1", 3)
-    with pytest.raises(InputError, match="emsco searches ordered partitions"):
-        EMSCO(problem, roles_of(problem), seed=0)
 
 
 def test_a_single_feature():
