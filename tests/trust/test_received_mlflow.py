@@ -14,7 +14,8 @@ import pytest
 from framework.errors import InputError
 from framework.models.store import load_model
 from tests.command import free_port
-from tests.trust.forging import node_of, plain_node, seal, tuple_node, with_attribute
+from tests.trust.forging import plain_node, seal, with_attribute
+from tests.trust.test_estimators import SYSTEM, partial_of
 from tests.trust.test_planted_modules import serving
 from tests.trust.test_received import said
 from tracking.mlflow_log import deploy
@@ -62,16 +63,7 @@ def test_forged_estimators_are_refused_through_mlflow_too(sent):
     import mlflow.pyfunc
 
     model = sent / "artifacts" / "model"
-    system = node_of("FunctionNode", "os.system")
-    parts = {
-        "func": system,
-        "args": tuple_node(plain_node("touch forged")),
-        "kwds": node_of(
-            "DictNode", "builtins.dict", {}, key_types=node_of("ListNode", "builtins.list", [])
-        ),
-        "namespace": plain_node(None),
-    }
-    forged = node_of("PartialNode", "functools.partial", parts)
+    forged = partial_of(SYSTEM, plain_node("touch forged"))
     stored = model / "stage_1.skops"
     stored.write_bytes(with_attribute(stored.read_bytes(), "criterion", forged))
     seal(model)
