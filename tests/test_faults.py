@@ -102,7 +102,6 @@ def test_killed_again_and_again(place, reference, seed):
         assert whole[: len(before)] == before
 
 
-@pytest.mark.quick(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.5, 1.5])
 def test_killed_at_the_start(place, reference, seconds):

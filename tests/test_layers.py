@@ -315,7 +315,7 @@ BUDGET = {
     "algorithms": 32_688,
     "tracking": 7_679,
     "scripts": 2_795,
-    "tests": 46_521,
+    "tests": 46_518,
 }
 
 

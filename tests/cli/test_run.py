@@ -203,6 +203,7 @@ def test_resume_remembers_that_nothing_is_logged(command, place):
 # --- resume ---------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("setting", "key", "old", "new"),
     [

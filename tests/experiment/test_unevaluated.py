@@ -140,7 +140,6 @@ def test_masks_of_networks_have_more_of_their_luck_taken_off():
     assert beside_of("nsga2", done.front, network(gates="magnitude"), 0) is None
 
 
-@pytest.mark.quick(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["qo_es", "ges"])
 def test_a_search_that_keeps_to_a_path_has_its_luck_taken_off(algorithm):

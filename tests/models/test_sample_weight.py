@@ -25,7 +25,7 @@ from framework.data.splits import SplitConfig, split_records
 from framework.errors import InputError
 from framework.models.calibration import folds_of
 from framework.outcomes import resample_weights
-from tests.conftest import covering, first
+from tests.conftest import covering
 from tests.estimators.test_front import claimed
 
 TREE = {"kind": "decision_tree", "max_depth": 3}

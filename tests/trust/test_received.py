@@ -63,7 +63,6 @@ def broken(content: bytes, rng: random.Random) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("part", "sentence"),
     [

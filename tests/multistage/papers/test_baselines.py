@@ -127,7 +127,6 @@ def quadrants(seed, n=600):
     return np.column_stack([signs, dear]), (dear[np.arange(n), which] > 0).astype(int)
 
 
-@pytest.mark.quick(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [41, 52])
 def test_a_tree_of_classifiers_can_be_a_tree(seed):
