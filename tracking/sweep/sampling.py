@@ -13,7 +13,7 @@ decide while a trial runs, from what the others have reached at that time.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -38,7 +38,6 @@ from scipy.stats import qmc
 
 from framework.roles import Sense
 from tracking.sweep.config import PruneConfig, SweepPlan
-from tracking.sweep.search_space import Dimension
 
 LIMITS = "limits"  # user attribute of a trial that may be pruned
 
@@ -93,19 +92,6 @@ def _suggest(plan: SweepPlan, trial: optuna.Trial) -> None:
             trial.suggest_float(key, low, high, log=dimension.log)
 
 
-def _distributions(plan: SweepPlan) -> dict[str, BaseDistribution]:
-    return {key: _distribution(d, whole=key in plan.whole) for key, d in plan.space.items()}
-
-
-def _distribution(dimension: Dimension, *, whole: bool) -> BaseDistribution:
-    low, high = dimension.low, dimension.high
-    if low is None or high is None:
-        return CategoricalDistribution(dimension.choices or ())
-    if whole:
-        return IntDistribution(int(low), int(high), log=dimension.log)
-    return FloatDistribution(low, high, log=dimension.log)
-
-
 def _sampler(plan: SweepPlan, number: int) -> BaseSampler:
     """Return the sampler of a trial, with the trial's own random stream."""
     sweep = plan.sweep
@@ -122,7 +108,7 @@ def _sampler(plan: SweepPlan, number: int) -> BaseSampler:
     if sweep.sampler == "gp":
         return GPSampler(seed=seed)
     if sweep.sampler == "qmc":
-        return SobolPoint(_distributions(plan), sweep.seed, number)
+        return SobolPoint(list(plan.space), sweep.seed, number)
     return TPESampler(seed=seed)
 
 
@@ -134,36 +120,30 @@ class SobolPoint(RandomSampler):
 
     Parameters
     ----------
-    space : mapping of str to BaseDistribution
-        The keys, in the order of the dimensions of the sequence.
+    keys : sequence of str
+        In the order of the dimensions of the sequence.
     seed : int
         Seed of the scrambling, the same for all points.
     number : int
         Number of the point, from 0.
     """
 
-    def __init__(self, space: Mapping[str, BaseDistribution], seed: int, number: int) -> None:
+    def __init__(self, keys: Sequence[str], seed: int, number: int) -> None:
         super().__init__(seed=seed)
-        self._space = dict(space)
-        engine = qmc.Sobol(len(self._space), rng=np.random.default_rng(seed))
+        engine = qmc.Sobol(len(keys), rng=np.random.default_rng(seed))
         if number:  # the engine does not accept 0
             engine.fast_forward(number)
-        self._point = engine.random(1)[0]
+        self._point = dict(zip(keys, engine.random(1)[0].tolist(), strict=True))
 
-    def infer_relative_search_space(
-        self, study: optuna.Study, trial: FrozenTrial
-    ) -> dict[str, BaseDistribution]:
-        """Return the whole space."""
-        return self._space
-
-    def sample_relative(
-        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        """Return the values of the point."""
-        return {
-            key: _value_at(float(u), search_space[key])
-            for key, u in zip(self._space, self._point, strict=True)
-        }
+    def sample_independent(
+        self,
+        study: optuna.Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        """Return the value of a key at the point."""
+        return _value_at(self._point[param_name], param_distribution)
 
 
 def _value_at(u: float, distribution: BaseDistribution) -> Any:
