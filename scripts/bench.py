@@ -361,15 +361,8 @@ def exact_volume(problem: MultiStageProblem, roles: Roles) -> float:
 def bench_start(args: argparse.Namespace) -> None:
     """Print CPU seconds of whole commands, the first time on a machine and later."""
     command = str(Path(sys.executable).parent / "paretolab")
-    few = [
-        "--set",
-        "budget.evaluations=200",
-        "--workers",
-        "serial",
-        "--no-plots",
-        "--no-mlflow",
-        "--quiet",
-    ]
+    few = ["--set", "budget.evaluations=200", "--workers", "serial"]
+    few += ["--no-plots", "--no-mlflow", "--quiet"]
     run = [command, "run", "configs/quickstart.yaml"]
     with TemporaryDirectory() as name:
         room = Path(name)

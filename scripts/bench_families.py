@@ -16,7 +16,7 @@ from sklearn.metrics import roc_auc_score
 from timing import asked, print_rates, print_table, rate
 
 from algorithms.ensembling.problem import EnsembleProblem
-from algorithms.ensembling.ranks import RankTable, auc, rank_table
+from algorithms.ensembling.ranks import auc, rank_table
 from algorithms.hull.searches import CHEMOA, FCHEMOA, NDFCHEMOA
 from algorithms.pruning.branch_and_bound.instance import Instance
 from algorithms.pruning.branch_and_bound.solver import BranchAndBound, share_of_gap
@@ -51,8 +51,8 @@ def bench_ensembling(args: argparse.Namespace) -> None:
         rates = [
             ("scikit-learn, a candidate at a time", of(one_at_a_time, X, library)),
             ("numpy, all candidates at once", of(numpy_auc, X, library)),
-            ("integer keys", of(by_keys, X, table)),
-            ("integer keys, a parent and one more", of(by_keys, one_more, table)),
+            ("integer keys", of(auc, X, table)),
+            ("integer keys, a parent and one more", of(auc, one_more, table)),
             ("the problem: AUC, costs, diversity", of(problem.evaluate, X)),
             ("HAPEns, end to end", max(hapens(problem) for _ in range(args.repeats + 1))),
         ]
@@ -95,11 +95,6 @@ def numpy_auc(library: Library, X: Array) -> FloatArray:
     n1 = int(y.sum())
     above = labels @ np.arange(len(y), dtype=np.float64) - n1 * (n1 - 1) / 2
     return np.asarray(above / (n1 * (len(y) - n1)))
-
-
-def by_keys(table: RankTable, X: Array) -> FloatArray:
-    """Return the ROC AUC of all ensembles by our kernel."""
-    return auc(table, X)
 
 
 def hapens(problem: EnsembleProblem) -> float:

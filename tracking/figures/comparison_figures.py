@@ -75,12 +75,6 @@ def drawn_axes(case: Case) -> tuple[int, int]:
     return x, y
 
 
-def critical_differences(comparison: Comparison) -> Figure:
-    """Draw a critical-difference diagram for each indicator."""
-    titles = {name: indicator.label for name, indicator in comparison.indicators.items()}
-    return rank_diagrams(comparison.methods, comparison.tests, titles, blocks=comparison.blocks)
-
-
 def _four_to_a_line(count: int, height: float) -> tuple[Figure, list[Axes]]:
     across, down = min(count, 4), -(-count // 4)
     figure = Figure(figsize=(max(6.5, 2 + 3 * across), height * down), layout="constrained")

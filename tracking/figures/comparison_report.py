@@ -29,7 +29,6 @@ from tracking.figures.comparison_figures import (
     anytime,
     attainment,
     case_means,
-    critical_differences,
     every_run,
     on_the_way,
     overlaid,
@@ -179,7 +178,9 @@ def _frame(table: pd.DataFrame) -> str:
 def _drawings(comparison: Comparison) -> list[_Drawing]:
     drawings = []
     if comparison.tests:
-        figure = critical_differences(comparison)
+        titles = {name: indicator.label for name, indicator in comparison.indicators.items()}
+        methods, tests, blocks = comparison.methods, comparison.tests, comparison.blocks
+        figure = rank_diagrams(methods, tests, titles, blocks=blocks)
         title = "Mean ranks and critical differences"
         drawings.append(_Drawing("ranks", title, _RANKS, figure))
     if len(comparison.cases) > 1:
