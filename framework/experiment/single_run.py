@@ -264,15 +264,29 @@ class SingleRun:
 
     def _write(self, front: Front, status: str, *, ended: bool = False) -> dict[str, Any]:
         config, problem, run_dir = self._config, self._problem, self._run_dir
-        summary = summarise(
-            config, problem, front, self._last.progress, status, self._evaluated_by()
-        )
-        summary |= {"distinct_evaluations": self._journal.distinct_genomes()}
-        summary |= {"incidents": dict(self._evaluator.incidents())}
+        progress, outcome = self._last.progress, self._algorithm.outcome()
+        summary: dict[str, Any] = {
+            "status": status,
+            "stopped": progress.stopped,
+            "name": config.name,
+            "algorithm": config.algorithm.kind,
+            "problem": config.problem.kind,
+            "problem_fingerprint": problem.fingerprint,
+            "seed": config.seed,
+            "generations": max(progress.generation, 0),
+            "evaluations": progress.evaluations,
+            "rows_failed": progress.failed,
+            "wall_s": round(progress.seconds, 3),
+            "evaluated_by": self._evaluated_by(),
+            "indicators": {"hypervolume": front.hypervolume()},
+            "front_size": len(front),
+            "versions": versions(),
+            "distinct_evaluations": self._journal.distinct_genomes(),
+            "incidents": dict(self._evaluator.incidents()),
+        }
         scoring = self._evaluator.seconds()
         if scoring is not None:
             summary |= {"evaluation_s": round(scoring, 3)}
-        outcome = self._algorithm.outcome()
         summary |= {"findings": dict(outcome.findings)}
         fronts = [front]
         if outcome.returned is not None:
@@ -282,7 +296,11 @@ class SingleRun:
             started = time.perf_counter()
             fronts, summary["expected"] = self._expected(fronts)
             summary["expected_s"] = round(time.perf_counter() - started, 3)
-            summary |= self._beside(fronts[0])
+            if self._evidence is not None and self._alternatives:
+                from framework.experiment.alternatives import with_alternatives
+
+                evidence, report = self._evidence, self._report
+                summary |= with_alternatives(problem, fronts[0], evidence, report)
         run_dir.write_front(fronts[0])
         for name, columns in outcome.tables.items():
             run_dir.write_listing(name, columns)
@@ -324,14 +342,6 @@ class SingleRun:
                 replace(front, expected=columns) if inside else with_expected(front, resampled)[0]
             )
         return expected, about
-
-    def _beside(self, front: Front) -> dict[str, Any]:
-        """Return for the summary the comparison with what one would do without the search."""
-        from framework.experiment.alternatives import with_alternatives
-
-        if self._evidence is None or not self._alternatives:
-            return {}
-        return with_alternatives(self._problem, front, self._evidence, self._report)
 
     def _report_needs(self) -> None:
         """Report what the run will need; refuse one that needs more memory than there is."""
@@ -389,34 +399,6 @@ def completed(front: Front, problem: Problem, seed: int) -> Front:
     if test is None:
         return front
     return replace(front, test={name: test[name] for name in front.roles.metrics if name in test})
-
-
-def summarise(
-    config: RunConfig,
-    problem: Problem,
-    front: Front,
-    progress: Progress,
-    status: str,
-    evaluated_by: str,
-) -> dict[str, Any]:
-    """Return the content of ``summary.json``."""
-    return {
-        "status": status,
-        "stopped": progress.stopped,
-        "name": config.name,
-        "algorithm": config.algorithm.kind,
-        "problem": config.problem.kind,
-        "problem_fingerprint": problem.fingerprint,
-        "seed": config.seed,
-        "generations": max(progress.generation, 0),
-        "evaluations": progress.evaluations,
-        "rows_failed": progress.failed,
-        "wall_s": round(progress.seconds, 3),
-        "evaluated_by": evaluated_by,
-        "indicators": {"hypervolume": front.hypervolume()},
-        "front_size": len(front),
-        "versions": versions(),
-    }
 
 
 def versions() -> dict[str, str]:
