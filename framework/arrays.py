@@ -43,6 +43,11 @@ def category_text(value: object) -> str:
     return str(value)
 
 
+def evenly(n: int, most: int) -> IntArray:
+    """Return at most so many positions of n, evenly spread from the first to the last."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
+
+
 def sum_in_order(values: Array) -> Array:
     """Return sums over the last axis, added from its first value to its last.
 

@@ -24,7 +24,7 @@ os.environ |= {"PARETOLAB_CACHE": "off", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_T
 import numpy as np
 import pandas as pd
 
-from framework.arrays import FloatArray, IntArray
+from framework.arrays import FloatArray, IntArray, evenly
 from framework.errors import InputError
 from paretolab import ParetoMultiStage
 
@@ -108,10 +108,10 @@ def measured(data: str, classifier: str, seed: int, evaluations: int, one_thresh
     ).fit(frame[:RECORDS], y[:RECORDS])
     fresh = frame[RECORDS:].reset_index(drop=True), y[RECORDS:]
     front = search.front_
-    spread = np.unique(np.linspace(0, len(front) - 1, MEMBERS).round().astype(int))
     row: Row = {"data": data, "classifier": classifier, "seed": seed, "evaluations": evaluations}
     row["one_threshold"] = one_threshold
-    row["members"] = [worth(search, fresh, id=int(front.index[i])) for i in spread]
+    places = evenly(len(front), MEMBERS)
+    row["members"] = [worth(search, fresh, id=int(front.index[i])) for i in places]
     enough = float(front["accuracy"][front["coverage"] >= 0.7].median())
     rules: dict[str, dict[str, Any]] = {
         "best accuracy": {"where": ["coverage>=0.7"], "best": "accuracy"},

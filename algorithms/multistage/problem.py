@@ -54,6 +54,7 @@ from framework.arrays import (
     IntArray,
     WordArray,
     digest_of,
+    evenly,
     frozen,
     record_codes,
 )
@@ -422,7 +423,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             row[order[last:]] = -1
         if not self.space.removal:
             return X[-1:]
-        return X[np.unique(np.linspace(0, n - 1, min(n, _STARTS)).round().astype(np.int64))]
+        return X[evenly(n, _STARTS)]
 
     def records(self, part: Part = "search") -> Records | None:
         return self._answered[part]

@@ -12,7 +12,7 @@ import numpy as np
 
 from framework.analysis.choose import constraints_of, losses_of, meets
 from framework.analysis.resamples import Pool, Resamples, nearest_of
-from framework.arrays import BoolArray, FloatArray, IntArray
+from framework.arrays import BoolArray, FloatArray, IntArray, evenly
 from framework.jit import njit, njit_ieee
 from framework.roles import Roles
 
@@ -139,8 +139,7 @@ def least_deep(losses: FloatArray, positions: IntArray, span: FloatArray, most: 
 
 def landmarks(positions: IntArray) -> IntArray:
     """Return at most 64 solutions of a front, spread evenly, that stand for all of them."""
-    places = np.linspace(0, len(positions) - 1, _LANDMARKS).round().astype(np.int64)
-    return positions[np.unique(places)]
+    return positions[evenly(len(positions), _LANDMARKS)]
 
 
 def spans(losses: FloatArray) -> FloatArray:

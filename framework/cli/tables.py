@@ -12,7 +12,7 @@ import numpy as np
 
 from framework.analysis.expectations import Expectation
 from framework.analysis.front_expectations import standing_of
-from framework.arrays import Array, IntArray
+from framework.arrays import Array, IntArray, evenly
 from framework.cli.arguments import program, short_path
 from framework.cli.results import Part, Result, Table
 from framework.errors import first_few
@@ -293,11 +293,8 @@ def _ordering(front: Front) -> str:
 
 
 def _spread(order: Array, mark: int | None) -> list[int]:
-    if len(order) <= MOST_ROWS:
-        return [int(i) for i in order]
-    places = np.unique(np.linspace(0, len(order) - 1, MOST_ROWS).round().astype(int))
-    picked = set(order[places].tolist()) | (set() if mark is None else {mark})
-    return [int(i) for i in order if int(i) in picked]
+    picked = {*order[evenly(len(order), MOST_ROWS)].tolist(), mark}
+    return [i for i in order.tolist() if i in picked]
 
 
 def _heading(front: Front, name: str) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from framework.algorithm import Algorithm
 from framework.analysis.choose import constraints_of, losses_of, meets
 from framework.analysis.resamples import PILOT, SEARCHES, Resamples
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, row_codes
+from framework.arrays import Array, BoolArray, FloatArray, evenly, row_codes
 from framework.batch import Evaluated
 from framework.front import Front
 from framework.problem import Problem
@@ -50,14 +50,14 @@ def unevaluated(problem: Problem, front: Front, X: Array, seed: int) -> Array:
         The run's, of the resamples.
     """
     start = front.X.astype(problem.space.dtype)
-    moves = _distinct(problem.neighbours(start[_even(len(start), _DESIGNS)]))
-    designs = start[_even(len(start), _SPOTS)]
+    moves = _distinct(problem.neighbours(start[evenly(len(start), _DESIGNS)]))
+    designs = start[evenly(len(start), _SPOTS)]
     outcomes = None if len(problem.missing_components(moves)) else problem.outcomes(designs)
     if outcomes is None:
-        return _without(moves[_even(len(moves), _DESIGNS)], X)
+        return _without(moves[evenly(len(moves), _DESIGNS)], X)
     most, spots = int(min(_LOOKED_AT, _WORK / (outcomes.records * PILOT))), len(designs)
     for _ in range(_ROUNDS):
-        moves = moves[_even(len(moves), max(most, _DESIGNS))]
+        moves = moves[evenly(len(moves), max(most, _DESIGNS))]
         looked = np.concatenate([designs, _without(moves, designs)])
         if len(problem.missing_components(looked)):
             break
@@ -67,7 +67,7 @@ def unevaluated(problem: Problem, front: Front, X: Array, seed: int) -> Array:
         if not len(fresh):
             break
         each = max(len(problem.neighbours(fresh[:1])), 1)
-        moves = _distinct(problem.neighbours(fresh[_even(len(fresh), max(most // each, 1))]))
+        moves = _distinct(problem.neighbours(fresh[evenly(len(fresh), max(most // each, 1))]))
     return _without(designs, X)
 
 
@@ -91,7 +91,7 @@ def searched_again(
     seed : int
         The run's, of the resamples.
     """
-    spots = front.X.astype(problem.space.dtype)[_even(len(front), _SPOTS)]
+    spots = front.X.astype(problem.space.dtype)[evenly(len(front), _SPOTS)]
     outcomes = problem.outcomes(spots)
     if outcomes is None:
         return X[:0]
@@ -159,11 +159,6 @@ def least(values: FloatArray, count: int) -> BoolArray:
     less, equal = values < last, values == last
     first = equal & (equal.cumsum(axis=0) <= count - less.sum(axis=0))
     return np.asarray(less | first)
-
-
-def _even(n: int, most: int) -> IntArray:
-    """Return so many positions of n at most, evenly spread."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
 
 
 def _distinct(X: Array) -> Array:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from framework.analysis.front_expectations import standing_of
+from framework.arrays import evenly
 from framework.experiment.alternatives import verdict_of
 from framework.experiment.run_dir import RunDir
 from framework.front import FIRM, TIED, expected_columns, span
@@ -214,8 +215,7 @@ def _front(data: RunData) -> str:
     by_column = front.expected or {}
     expected = {name: by_column[name] for name in wanted if name in by_column}
     order = np.argsort(front.rows.values[names[0]], kind="stable")
-    places = np.unique(np.linspace(0, len(order) - 1, min(len(order), _MOST_ROWS)).round())
-    places_shown = {*order[places.astype(int)].tolist(), position}
+    places_shown = {*order[evenly(len(order), _MOST_ROWS)].tolist(), position}
     rows = [
         [
             f"{front.ids[i]}{' *' if i == position else ''}",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from framework.arrays import FloatArray
+from framework.arrays import FloatArray, evenly
 from framework.experiment.alternatives import read_alternatives
 from framework.experiment.config import flatten, read_yaml
 from framework.experiment.export import marked
@@ -220,8 +220,7 @@ class FrontResults:
         others = [j for j in range(len(roles.names)) if j != x]
         losses = losses[np.argsort(losses[:, x], kind="stable")]
         losses[:, others] = np.minimum.accumulate(losses[:, others])
-        spread = np.linspace(0, len(losses) - 1, min(len(losses), _MOST_POINTS)).round().astype(int)
-        columns = roles.natural(losses[spread])
+        columns = roles.natural(losses[evenly(len(losses), _MOST_POINTS)])
         return {f"front/{name}": columns[:, j] for j, name in enumerate(roles.names)}
 
     def confusions(self) -> dict[str, str]:
