@@ -202,14 +202,7 @@ class Matthews(NamedTuple):
 
 @dataclass(frozen=True)
 class OverClasses:
-    """The mean or the least of one ratio per class, over the classes for which it is defined.
-
-    Attributes
-    ----------
-    metric : Metric
-    ratios : sequence of Ratio, length K
-    least : bool
-    """
+    """The mean or the least of one ratio per class, over the classes for which it is defined."""
 
     metric: Metric
     ratios: Sequence[Ratio]

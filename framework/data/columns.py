@@ -376,12 +376,10 @@ class FrameOptions(TableOptions):
 
     @property
     def infer(self) -> bool:
-        """See :class:`TableOptions`."""
         return self.is_frame
 
     @property
     def advice(self) -> Advice:
-        """See :class:`TableOptions`."""
         return IN_PYTHON
 
 

@@ -128,7 +128,6 @@ class DatasetConfig(TableOptions, SourceConfig):
 
     @property
     def infer(self) -> bool:
-        """See :class:`TableOptions`."""
         return self.path is not None or self.openml is not None
 
     def file_options(self, aside: Collection[str] = ()) -> FileOptions:

@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from framework.arrays import FloatArray, IntArray
+from framework.data.columns import Label
 from framework.errors import InputError, listed
 from framework.registry import class_text, nearest
 from framework.settings import Section
@@ -22,7 +23,6 @@ SLACK = 1e-9
 """Share of the greatest cost by which equal risks may differ, so that rounding decides no tie."""
 
 Cost = Annotated[float, Field(ge=0)]
-Label = str | int | float | bool
 
 
 class DecisionConfig(Section):

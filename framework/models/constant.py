@@ -79,7 +79,6 @@ class ConstantClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # ty
 
     @classmethod
     def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> ConstantClassifier:
-        """Return the classifier that ``save_into`` wrote."""
         note = description["note"]
         if not isinstance(note, str):
             raise InputError(f"note: expected a text, found {note!r}")
@@ -87,7 +86,6 @@ class ConstantClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # ty
         return cls.from_label(description["label"], classes, note=note)
 
     def card(self) -> Card:
-        """Return the description of the model for its README."""
         from framework.models.store import cell
 
         return Card(

@@ -163,7 +163,6 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
 
     @classmethod
     def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> MixtureClassifier:
-        """Return the mixture that ``save_into`` wrote."""
         members = []
         for number, plain in enumerate(description["members"]):
             if plain["kind"] == cls.kind:
@@ -178,7 +177,6 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         )
 
     def card(self) -> Card:
-        """Return the description of the model for its README."""
         rows = [
             f"| {number} | {weight:.4f} | {cell(member.card().title)} |"
             for number, (weight, member) in enumerate(

@@ -190,7 +190,6 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
 
     @classmethod
     def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> ThresholdClassifier:
-        """Return the classifier that ``save_into`` wrote."""
         model = files.read_estimator(_MODEL_FILE)
         classes = stored_labels(description["classes"]).tolist()
         if np.asarray(getattr(model, "classes_", [])).tolist() != classes:
@@ -206,7 +205,6 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
         )
 
     def card(self) -> Card:
-        """Return the description of the model for its README."""
         return Card(
             title=f"{cell(self.name_)} with a threshold of {self.threshold_:.6g}",
             text=f"A {type(self.model_).__name__} that answers {cell(self.positive_)} where its "

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, StrictBool, TypeAdapter, with_config
 
 from framework.errors import DAMAGED, InputError, first_few
 from framework.security import read_object
@@ -17,7 +18,11 @@ _FEWEST_ANSWERS = 5  # records of a class that are answered, before a warning ab
 _GAP = 0.01  # smaller differences are not warned of, even if significant
 _MANY = 1000  # records from which isotonic calibration is safe (Niculescu-Mizil and Caruana 2005)
 
+Count = Annotated[int, Field(strict=True, ge=0)]
+Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
+
+@with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True)
 class StageWalk:
     """The walk of records through one stage.
@@ -44,14 +49,14 @@ class StageWalk:
     """
 
     features: tuple[str, ...]
-    cost: float
-    cost_so_far: float
-    entering: int
-    answers: Mapping[str, int]
-    right: int
-    confidence: float
-    calibration_error: float
-    p_value: float
+    cost: Finite
+    cost_so_far: Finite
+    entering: Count
+    answers: Mapping[str, Count]
+    right: Count
+    confidence: Finite
+    calibration_error: Finite
+    p_value: Finite
 
     @property
     def leaving(self) -> int:
@@ -64,6 +69,7 @@ class StageWalk:
         return self.right / max(self.leaving, 1)
 
 
+@with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True)
 class Walk:
     """How the records on which a search has scored a system go through its stages.
@@ -86,13 +92,13 @@ class Walk:
         Whether stages decide by the costs of errors and not by confidence.
     """
 
-    records: int
-    training_records: int
+    records: Annotated[Count, Field(ge=1)]
+    training_records: Count
     calibration: str
     stages: tuple[StageWalk, ...]
-    confusions: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
-    out_of_fold: bool = False
-    by_cost: bool = False
+    confusions: Mapping[str, tuple[tuple[Count, ...], ...]] = field(default_factory=dict)
+    out_of_fold: StrictBool = False
+    by_cost: StrictBool = False
 
     @property
     def measured(self) -> str:
@@ -202,24 +208,21 @@ class Walk:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Walk:
-        """Return the walk that ``to_json`` wrote; raises one of ``DAMAGED`` for other values."""
-        stages = tuple(map(_stage_of, plain["stages"]))
-        if not stages or len({tuple(stage.answers) for stage in stages}) > 1:
+        """Return the walk that ``to_json`` wrote; raises ValueError for other values."""
+        walk = _READER.validate_python(plain)
+        if len({tuple(stage.answers) for stage in walk.stages}) != 1:
             raise ValueError("stages with the same answers")
-        confusions = {
-            str(part): tuple(tuple(row) for row in rows)
-            for part, rows in plain.get("confusions", {}).items()
-        }
-        if set(confusions) not in (set(), {"validation"}, {"validation", "test"}):
+        if any(stage.leaving > stage.entering for stage in walk.stages):
+            raise ValueError("counts of records")
+        if set(walk.confusions) not in (set(), {"validation"}, {"validation", "test"}):
             raise ValueError("tables of the answers to validation and test records")
-        if not all(_is_confusion(rows, len(stages[0].answers)) for rows in confusions.values()):
+        n = len(walk.classes)
+        if any([len(row) for row in rows] != [n + 1] * n for rows in walk.confusions.values()):
             raise ValueError("tables of answers")
-        walk = cls(**{**plain, "stages": stages, "confusions": confusions})
-        if not (isinstance(walk.out_of_fold, bool) and isinstance(walk.by_cost, bool)):
-            raise ValueError("out_of_fold and by_cost: true or false")
-        if not (_is_count(walk.records) and walk.records and _is_count(walk.training_records)):
-            raise ValueError("numbers of records")
         return walk
+
+
+_READER = TypeAdapter(Walk)
 
 
 @dataclass(frozen=True)
@@ -237,33 +240,6 @@ class Chosen:
             return cls(int(plain["about"]["solution"]), Walk.from_json(plain["walk"]))
         except (InputError, *DAMAGED):
             return None
-
-
-def _stage_of(plain: Mapping[str, Any]) -> StageWalk:
-    """Return the stage that JSON values describe; raises one of ``DAMAGED`` for other values."""
-    stage = StageWalk(**{**plain, "features": tuple(map(str, plain["features"]))})
-    counts = (stage.entering, stage.right, *dict(stage.answers).values())
-    if not all(map(_is_count, counts)) or stage.leaving > stage.entering:
-        raise ValueError("counts of records")
-    numbers = (
-        stage.cost,
-        stage.cost_so_far,
-        stage.confidence,
-        stage.calibration_error,
-        stage.p_value,
-    )
-    if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
-        raise ValueError("finite numbers")
-    return stage
-
-
-def _is_confusion(rows: Sequence[Sequence[object]], classes: int) -> bool:
-    square = len(rows) == classes and all(len(row) == classes + 1 for row in rows)
-    return square and all(_is_count(value) for row in rows for value in row)
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
 
 
 def shares(walk: Walk, most: int) -> tuple[list[str], list[list[float]]]:

@@ -68,14 +68,12 @@ class AutoEvaluator(Evaluator):
         return self._score()
 
     def submit(self, ids: IntArray, X: Array) -> None:
-        """Take candidates to evaluate: ids, shape (n,), and genomes, shape (n, d)."""
         if self._ray is not None:
             self._ray.submit(ids, X)
         elif len(ids):
             self._queue.append((ids, X))
 
     def collect(self, timeout: float | None = None) -> list[Evaluated]:
-        """Return finished pieces; an empty list if none arrived in time."""
         if self._ray is None and self._pays():
             self._switch(self.predicted())
         if self._ray is not None:
@@ -110,7 +108,6 @@ class AutoEvaluator(Evaluator):
             yield from self._ray.map(function, shared, pieces[done:])
 
     def close(self) -> None:
-        """End the evaluator; evaluations that were not collected are lost."""
         self._queue.clear()
         if self._ray is not None:
             self._ray.close()

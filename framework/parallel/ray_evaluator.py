@@ -81,7 +81,6 @@ class RayEvaluator(Evaluator):
         )
 
     def submit(self, ids: IntArray, X: Array) -> None:
-        """Take candidates to evaluate: ids, shape (n,), and genomes, shape (n, d)."""
         if not len(ids):
             return
         task = Task("score", (ids, X))
@@ -150,7 +149,6 @@ class RayEvaluator(Evaluator):
             self._job = self._sent_job = None
 
     def close(self) -> None:
-        """End the workers; evaluations that were not collected are lost."""
         self.pool.close()
         self._blocked.clear()
         self._done.clear()
@@ -162,7 +160,6 @@ class RayEvaluator(Evaluator):
         return (self._ordered - waited, self._ordered) if waited else (0, 0)
 
     def incidents(self) -> Mapping[str, int]:
-        """Return the number of incidents by kind."""
         return self.pool.incidents()
 
     # Components -----------------------------------------------------------------------------------

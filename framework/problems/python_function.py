@@ -215,7 +215,6 @@ class PythonFunction(Problem):
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
-        """See :meth:`Problem.evaluate`."""
         if self.vectorised:
             columns = {p.name: p.values(X[:, j]) for j, p in enumerate(self.parameters)}
             table = self._table(self._call(columns), len(X))

@@ -318,7 +318,6 @@ class ShuffledEvaluator(Evaluator):
         self._genomes: dict[int, Array] = {}
 
     def submit(self, ids: IntArray, X: Array) -> None:
-        """Take candidates."""
         self._ids += ids.tolist()
         self._genomes |= dict(zip(ids.tolist(), X, strict=True))
 
