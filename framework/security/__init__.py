@@ -23,161 +23,79 @@ package:
 It imports only the root of the framework. ``docs/security.md`` says what each check prevents.
 """
 
-from framework.reading import (
-    TooManyBytes,
-    check_no_links,
-    digest_of,
-    open_regular,
-    read_bytes,
-    read_text,
-)
-from framework.security.allowed_types import trust, trusted, trusted_types
-from framework.security.compressed import (
-    Chunk,
-    TooLarge,
-    array_of,
-    arrays_of,
-    check_members,
-    check_pages,
-    gunzipped,
-    mapped,
-    member,
-    most_unpacked,
-)
-from framework.security.documents import (
-    check_sizes,
-    check_tree,
-    parse_json,
-    read_json,
-    read_object,
-)
-from framework.security.escaping import csv_text_value, line_text, markdown_text, say, terminal_text
-from framework.security.grants import forget, is_trusted, listed
-from framework.security.limits import (
-    CONFIG_BYTES,
-    CONFIG_TEXT,
-    CONFIG_VALUES,
-    ESTIMATOR_BYTES,
-    JSON_BYTES,
-    JSON_DEPTH,
-    TABLE_BYTES,
-    TABLE_CELLS,
-    UNPACKED_BYTES,
-)
-from framework.security.policy import (
-    CLUSTER_VARIABLE,
-    DATA_VARIABLE,
-    NO_CREDENTIALS,
-    Received,
-    allowing,
-    ask_now,
-    check_address,
-    check_working_folder,
-    environment_for,
-    from_program,
-    is_allowed,
-    is_at_home,
-    is_cluster_trusted,
-    keep,
-    note_address,
-    note_configuration,
-    parse_grant,
-    received,
-    text_of,
-    trust_cluster,
-    trust_files,
-    without_tokens,
-)
-from framework.security.servers import guard_mlflow
-from framework.security.skops_files import dump_estimator, load_estimator
-from framework.security.uris import (
-    STORAGE,
-    TRACKING,
-    Address,
-    address_of,
-    expanded,
-    is_loopback,
-    public_uri,
-    redacted,
-    sqlite_uri,
-    without_password,
-)
-
-__all__ = [
-    "CLUSTER_VARIABLE",
-    "CONFIG_BYTES",
-    "CONFIG_TEXT",
-    "CONFIG_VALUES",
-    "DATA_VARIABLE",
-    "ESTIMATOR_BYTES",
-    "JSON_BYTES",
-    "JSON_DEPTH",
-    "NO_CREDENTIALS",
-    "STORAGE",
-    "TABLE_BYTES",
-    "TABLE_CELLS",
-    "TRACKING",
-    "UNPACKED_BYTES",
-    "Address",
-    "Chunk",
-    "Received",
-    "TooLarge",
-    "TooManyBytes",
-    "address_of",
-    "allowing",
-    "array_of",
-    "arrays_of",
-    "ask_now",
-    "check_address",
-    "check_members",
-    "check_no_links",
-    "check_pages",
-    "check_sizes",
-    "check_tree",
-    "check_working_folder",
-    "csv_text_value",
-    "digest_of",
-    "dump_estimator",
-    "environment_for",
-    "expanded",
-    "forget",
-    "from_program",
-    "guard_mlflow",
-    "gunzipped",
-    "is_allowed",
-    "is_at_home",
-    "is_cluster_trusted",
-    "is_loopback",
-    "is_trusted",
-    "keep",
-    "line_text",
-    "listed",
-    "load_estimator",
-    "mapped",
-    "markdown_text",
-    "member",
-    "most_unpacked",
-    "note_address",
-    "note_configuration",
-    "open_regular",
-    "parse_grant",
-    "parse_json",
-    "public_uri",
-    "read_bytes",
-    "read_json",
-    "read_object",
-    "read_text",
-    "received",
-    "redacted",
-    "say",
-    "sqlite_uri",
-    "terminal_text",
-    "text_of",
-    "trust",
-    "trust_cluster",
-    "trust_files",
-    "trusted",
-    "trusted_types",
-    "without_password",
-    "without_tokens",
-]
+from framework.reading import TooManyBytes as TooManyBytes
+from framework.reading import check_no_links as check_no_links
+from framework.reading import digest_of as digest_of
+from framework.reading import open_regular as open_regular
+from framework.reading import read_bytes as read_bytes
+from framework.reading import read_text as read_text
+from framework.security.allowed_types import trust as trust
+from framework.security.allowed_types import trusted as trusted
+from framework.security.allowed_types import trusted_types as trusted_types
+from framework.security.compressed import Chunk as Chunk
+from framework.security.compressed import TooLarge as TooLarge
+from framework.security.compressed import array_of as array_of
+from framework.security.compressed import arrays_of as arrays_of
+from framework.security.compressed import check_members as check_members
+from framework.security.compressed import check_pages as check_pages
+from framework.security.compressed import gunzipped as gunzipped
+from framework.security.compressed import mapped as mapped
+from framework.security.compressed import member as member
+from framework.security.compressed import most_unpacked as most_unpacked
+from framework.security.documents import check_sizes as check_sizes
+from framework.security.documents import check_tree as check_tree
+from framework.security.documents import parse_json as parse_json
+from framework.security.documents import read_json as read_json
+from framework.security.documents import read_object as read_object
+from framework.security.escaping import csv_text_value as csv_text_value
+from framework.security.escaping import line_text as line_text
+from framework.security.escaping import markdown_text as markdown_text
+from framework.security.escaping import say as say
+from framework.security.escaping import terminal_text as terminal_text
+from framework.security.grants import forget as forget
+from framework.security.grants import is_trusted as is_trusted
+from framework.security.grants import listed as listed
+from framework.security.limits import CONFIG_BYTES as CONFIG_BYTES
+from framework.security.limits import CONFIG_TEXT as CONFIG_TEXT
+from framework.security.limits import CONFIG_VALUES as CONFIG_VALUES
+from framework.security.limits import ESTIMATOR_BYTES as ESTIMATOR_BYTES
+from framework.security.limits import JSON_BYTES as JSON_BYTES
+from framework.security.limits import JSON_DEPTH as JSON_DEPTH
+from framework.security.limits import TABLE_BYTES as TABLE_BYTES
+from framework.security.limits import TABLE_CELLS as TABLE_CELLS
+from framework.security.limits import UNPACKED_BYTES as UNPACKED_BYTES
+from framework.security.policy import CLUSTER_VARIABLE as CLUSTER_VARIABLE
+from framework.security.policy import DATA_VARIABLE as DATA_VARIABLE
+from framework.security.policy import NO_CREDENTIALS as NO_CREDENTIALS
+from framework.security.policy import Received as Received
+from framework.security.policy import allowing as allowing
+from framework.security.policy import ask_now as ask_now
+from framework.security.policy import check_address as check_address
+from framework.security.policy import check_working_folder as check_working_folder
+from framework.security.policy import environment_for as environment_for
+from framework.security.policy import from_program as from_program
+from framework.security.policy import is_allowed as is_allowed
+from framework.security.policy import is_at_home as is_at_home
+from framework.security.policy import is_cluster_trusted as is_cluster_trusted
+from framework.security.policy import keep as keep
+from framework.security.policy import note_address as note_address
+from framework.security.policy import note_configuration as note_configuration
+from framework.security.policy import parse_grant as parse_grant
+from framework.security.policy import received as received
+from framework.security.policy import text_of as text_of
+from framework.security.policy import trust_cluster as trust_cluster
+from framework.security.policy import trust_files as trust_files
+from framework.security.policy import without_tokens as without_tokens
+from framework.security.servers import guard_mlflow as guard_mlflow
+from framework.security.skops_files import dump_estimator as dump_estimator
+from framework.security.skops_files import load_estimator as load_estimator
+from framework.security.uris import STORAGE as STORAGE
+from framework.security.uris import TRACKING as TRACKING
+from framework.security.uris import Address as Address
+from framework.security.uris import address_of as address_of
+from framework.security.uris import expanded as expanded
+from framework.security.uris import is_loopback as is_loopback
+from framework.security.uris import public_uri as public_uri
+from framework.security.uris import redacted as redacted
+from framework.security.uris import sqlite_uri as sqlite_uri
+from framework.security.uris import without_password as without_password
