@@ -10,7 +10,7 @@ import numpy as np
 import peers
 import pytest
 
-from algorithms.ensembling.ranks import rank_table
+from algorithms.ensembling.ranks import auc, rank_table
 from algorithms.pruning.problem import PruningProblem
 from framework.front import volume
 from framework.roles import Roles
@@ -33,7 +33,7 @@ def test_all_ways_to_compute_roc_auc_agree():
     expected = bench_families.one_at_a_time(library, X)
     assert bench_families.numpy_auc(library, X) == pytest.approx(expected, abs=1e-5)
     table = rank_table(library.validation, library.y_validation)
-    assert bench_families.auc(table, X) == pytest.approx(expected, abs=1e-5)
+    assert auc(table, X) == pytest.approx(expected, abs=1e-5)
 
 
 def test_both_forms_of_pruning_are_solved_for_as_long():
