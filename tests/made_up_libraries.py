@@ -52,6 +52,21 @@ def made_up(k: int = 8, n: int = 60, m: int = 40, classes: int = 2, seed: int = 
     )
 
 
+def checked(library: Library, **changes: Any) -> Library:
+    """Return a made-up library of classes as one that was checked, and may be saved."""
+    names = np.array(library.classes, dtype=object)
+    parts = {
+        "costs": library.costs,
+        "test": library.test,
+        "y_test": names[library.y_test],
+        "configs": library.configs,
+    }
+    labels = names[library.y_validation]
+    return Library.from_arrays(
+        library.ids, library.validation, labels, library.classes, **parts | changes
+    )
+
+
 def repeated(library: Library, weights: np.ndarray) -> Library:
     """Return a library with each validation record as often as it weighs."""
     return replace(

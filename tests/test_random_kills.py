@@ -7,24 +7,20 @@ import random
 import signal
 import time
 
-import numpy as np
 import pytest
 
-from framework.libraries.library import Library
 from tests.command import POINT, PROGRAM, TOY, CommandServer, environment, small, start, write
-from tests.made_up_libraries import made_up
+from tests.made_up_libraries import checked, made_up
 
 
 def of_library(kind, **senses):
     """Return the configuration of a search over ensembles of a library."""
-    return {
+    return POINT | {
         "name": kind,
         "problem": {"kind": kind, "library": {"path": "library"}},
         "objectives": [{"metric": name, "sense": sense} for name, sense in senses.items()],
         "algorithm": {"kind": "nsga2", "population": 30},
         "budget": {"generations": 8},
-        "workers": "serial",
-        "tracking": None,
     }
 
 
@@ -100,17 +96,7 @@ def forked(tmp_path_factory):
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("killed")
-    library = made_up(k=8)
-    labels = np.array(library.classes, dtype=object)
-    Library.from_arrays(
-        library.ids,
-        library.validation,
-        labels[library.y_validation],
-        library.classes,
-        library.costs,
-        test=library.test,
-        y_test=labels[library.y_test],
-    ).save(folder / "library")
+    checked(made_up(k=8)).save(folder / "library")
     for name, (_, config) in SCENARIOS.items():
         write(folder / f"{name}.yaml", config)
     return folder

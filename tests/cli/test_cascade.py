@@ -19,10 +19,10 @@ from framework.libraries.calls import UNIT
 from framework.models.store import save_model
 from tests.cascade.tables import made_up
 from tests.cascade.test_model import fitted
-from tests.command import call, start, write
+from tests.command import POINT, call, start, write
 from tracking.mlflow_log import deploy
 
-CONFIG = {
+CONFIG = POINT | {
     "name": "asked",
     "problem": {"kind": "cascade", "calls": {"path": "calls.csv"}},
     "objectives": [
@@ -31,8 +31,6 @@ CONFIG = {
     ],
     "algorithm": {"kind": "cascade_exact"},
     "budget": {"evaluations": 100},
-    "workers": "serial",
-    "tracking": None,
 }
 
 

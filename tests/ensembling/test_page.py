@@ -14,36 +14,20 @@ from algorithms.ensembling.papers.page import costs, ensembles, ranked, weights
 from framework.errors import InputError
 from framework.experiment.comparison import compare
 from framework.experiment.grid_load import load_grid
-from framework.libraries.library import Library
 from tests.experiment.test_experiment import command
-from tests.made_up_libraries import made_up
+from tests.made_up_libraries import checked, made_up
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "experiments"
 
 
-def write_library(path: Path, seed: int) -> None:
-    """Write a small library with the three costs of the paper."""
-    made = made_up(k=4, seed=seed)
-    assert made.classes is not None
-    answers = np.array(made.classes)
-    Library.from_arrays(
-        made.ids,
-        made.validation,
-        answers[made.y_validation],
-        made.classes,
-        {**made.costs, "disk": made.costs["memory"]},
-        test=made.test,
-        y_test=answers[made.y_test],
-        configs=made.configs,
-        name=path.name,
-    ).save(path)
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
+    """Run the paper's methods on two small libraries with its three costs."""
     folder = tmp_path_factory.mktemp("hapens")
-    for seed in (0, 1):
-        write_library(folder / f"made-{seed}", seed)
+    for name, seed in (("made-0", 0), ("made-1", 1)):
+        made = made_up(k=4, seed=seed)
+        costs = {**made.costs, "disk": made.costs["memory"]}
+        checked(made, costs=costs, name=name).save(folder / name)
     cases = {f"made-{i}": {"problem.library": {"path": str(folder / f"made-{i}")}} for i in (0, 1)}
     arguments = ["--set", f"experiment.cases={cases}", "--set", "experiment.repeats=2"]
     arguments += ["--set", "budget.evaluations=60", "--workers", "serial", "--no-mlflow"]

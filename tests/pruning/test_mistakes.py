@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from framework.cli.main import main
-from framework.libraries.library import Library
 from tests.command import POINT, write
-from tests.made_up_libraries import made_up
+from tests.made_up_libraries import checked, made_up
 
 
 @pytest.fixture
@@ -21,16 +20,13 @@ def command(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("signal.signal", lambda *handler: None)
 
     def run(library, problem=None, constraints=(), **algorithm):
-        folder(library, tmp_path / "pool")
-        config = {
-            "name": "x",
+        checked(library, name="pool").save(tmp_path / "pool")
+        config = POINT | {
             "problem": {"kind": "pruning", "library": {"path": "pool"}, **(problem or {})},
             "objectives": [{"metric": "accuracy", "sense": "max"}],
             "constraints": list(constraints),
             "algorithm": {"kind": "ip", **algorithm},
             "budget": {"evaluations": 10},
-            "workers": "serial",
-            "tracking": None,
         }
         code = main(["run", str(write(tmp_path / "x.yaml", config)), "--out", "out", "--quiet"])
         return code, capsys.readouterr(), tmp_path / "out"
@@ -43,15 +39,6 @@ def complaint(err):
     lines = err.splitlines()
     assert [line.startswith("paretolab: ") for line in lines] == [False] * (len(lines) - 1) + [True]
     return lines[-1]
-
-
-def folder(library, path):
-    """Write a made-up library as one that was checked."""
-    classes, y = library.classes, library.y_validation
-    labels = y if classes is None else np.array(classes, dtype=object)[y]
-    Library.from_arrays(
-        library.ids, library.validation, labels, classes, library.costs, name="pool"
-    ).save(path)
 
 
 PARAMETERS = {

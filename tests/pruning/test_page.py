@@ -7,10 +7,9 @@ import json
 import pandas as pd
 import pytest
 
-from tests.command import write
+from tests.command import POINT, write
 from tests.experiment.test_experiment import command
-from tests.made_up_libraries import made_up
-from tests.pruning.test_mistakes import folder
+from tests.made_up_libraries import checked, made_up
 
 F1 = {"kind": "ip", "weights": "accuracy", "looks": 30}
 METHODS = {
@@ -38,18 +37,20 @@ def started(place, cases, folds):
         "judge": "returned",
         "pages": ["pruning"],
     }
-    given = {
-        "name": "little",
+    changes = {
         "problem": {"kind": "pruning", "library": {"path": "pool0"}},
         "objectives": [{"metric": "accuracy", "sense": "max"}],
         "budget": {"evaluations": 10},
-        "workers": "serial",
-        "tracking": None,
         "experiment": section,
     }
-    write(place / "little.yaml", given)
+    write(place / "little.yaml", POINT | changes)
     command(place, "experiment", "little.yaml", "--out", "out", "--quiet")
     return place / "out"
+
+
+def pool(seed=0):
+    """Return a library without test records."""
+    return checked(made_up(n=40, m=30, seed=seed), test=None, y_test=None, name="pool")
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def whole(tmp_path_factory):
     """Two data sets (a library, and its classes turned round) with two libraries as folds."""
     place = tmp_path_factory.mktemp("pruning")
     for number in (0, 1):
-        folder(made_up(n=40, m=30, seed=number), place / f"pool{number}")
+        pool(seed=number).save(place / f"pool{number}")
     return started(place, CASES, ["pool0", "pool1"])
 
 
@@ -111,6 +112,6 @@ def test_the_page_gives_gaps_of_exact_methods_alone(whole):
 
 @pytest.mark.slow
 def test_cases_without_a_k_in_their_names_have_that_of_their_pool(tmp_path):
-    folder(made_up(n=40, m=30), tmp_path / "pool0")
+    pool().save(tmp_path / "pool0")
     out = started(tmp_path, {"any name": {"problem.models": 7}}, ["pool0"])
     assert table(out, "table4")["K"].tolist() == [7]

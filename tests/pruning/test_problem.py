@@ -16,7 +16,7 @@ from algorithms.pruning.problem import PruningConfig, PruningProblem
 from algorithms.pruning.votes import VoteTable, Weights, weights_of
 from framework.errors import InputError
 from framework.libraries.library import Library
-from tests.made_up_libraries import made_up
+from tests.made_up_libraries import checked, made_up
 
 
 def slow_metrics(problem, members, threshold, P, y, failures):
@@ -103,15 +103,8 @@ def test_majority_is_the_threshold_at_half_of_the_members():
 def test_a_class_missing_from_the_test_records_has_rates_of_zero():
     library = made_up()
     only = library.y_test == 1
-    some = Library.from_arrays(
-        library.ids,
-        library.validation,
-        np.array(library.classes)[library.y_validation],
-        library.classes,
-        test=library.test[:, only],
-        y_test=np.array(library.classes)[library.y_test[only]],
-    )
-    problem = PruningProblem(some)
+    labels = np.array(library.classes)[library.y_test[only]]
+    problem = PruningProblem(checked(library, test=library.test[:, only], y_test=labels))
     found = problem.evaluate_test(problem.space.sample(np.random.default_rng(0), 5))
     assert (found["true_negative_rate"] == 0).all()
     assert np.array_equal(found["balanced_accuracy"], found["true_positive_rate"])
@@ -273,16 +266,7 @@ def test_demands_that_cannot_be_are_refused(given, message):
 
 
 def test_a_smaller_pool_is_the_beginning_of_a_larger_one(tmp_path):
-    given = made_up(k=8)
-    Library.from_arrays(
-        given.ids,
-        given.validation,
-        np.array(given.classes)[given.y_validation],
-        given.classes,
-        given.costs,
-        test=given.test,
-        y_test=np.array(given.classes)[given.y_test],
-    ).save(tmp_path / "pool")
+    checked(made_up(k=8)).save(tmp_path / "pool")
     section = {"library": {"path": tmp_path / "pool"}}
     make = lambda **more: PruningProblem.from_config(  # noqa: E731
         PruningConfig.model_validate({**section, **more})
