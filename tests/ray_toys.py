@@ -18,7 +18,7 @@ from framework.roles import Metric
 from framework.space import Box
 from framework.streams import CandidateStreams
 
-KILLER, RAISER, NOT_A_NUMBER = -1.0, -2.0, -3.0
+KILLER, RAISER = -1.0, -2.0
 
 
 class Sphere(Problem):
@@ -43,7 +43,6 @@ class Sphere(Problem):
         near = (X**2).sum(axis=1)
         if self.noise:
             near = near + self.noise * np.array([rng.normal() for rng in streams])
-        near[X[:, 0] == NOT_A_NUMBER] = np.nan
         return {"near": near, "far": ((X - 1.0) ** 2).sum(axis=1)}
 
 

@@ -49,7 +49,6 @@ from tests.parallel.asking import (
 )
 from tests.ray_toys import (
     KILLER,
-    NOT_A_NUMBER,
     RAISER,
     Orphan,
     PartsToy,
@@ -67,39 +66,6 @@ def test_importing_the_evaluator_does_not_import_ray() -> None:
         code += f"import framework.parallel.{module}\n"
     code += "sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", [0.0, 0.3])
-def test_equals_the_serial_evaluator_over_several_batches(make: Make, noise: float) -> None:
-    problem = Sphere(noise=noise)
-    ray, serial = make(problem), SerialEvaluator(problem, 7)
-    for start, n in [(0, 300), (300, 1), (301, 77)]:
-        X = genomes(n)
-        assert_same(score(ray, X, start), score(serial, X, start))
-
-
-@pytest.mark.slow
-def test_several_batches_at_once_come_back_whole(make: Make) -> None:
-    problem = Sphere(seconds=0.002, noise=1.0)
-    ray = make(problem)
-    X = genomes(120)
-    for start in range(0, 120, 40):
-        ray.submit(np.arange(start, start + 40), X[start : start + 40])
-    assert_same(collect_all(ray, 120), score(SerialEvaluator(problem, 7), X))
-
-
-@pytest.mark.slow
-def test_errors_and_nan_are_rows(make: Make) -> None:
-    X = genomes(50)
-    X[3, 0], X[20, 0], X[49, 0] = RAISER, NOT_A_NUMBER, RAISER
-    found = score(make(Sphere()), X)
-    assert_same(found, score(SerialEvaluator(Sphere(), 7), X))
-    assert found.errors == {
-        3: "ValueError: magic gene",
-        20: "NaN in near",
-        49: "ValueError: magic gene",
-    }
 
 
 @pytest.mark.slow
