@@ -233,12 +233,20 @@ def test_costs_thresholds_and_weights_that_mean_nothing_are_refused(parameters, 
         ParetoMultiStage(**parameters, budget=5).fit(*patients(60))
 
 
-def test_thresholds_for_more_stages_than_there_are_are_refused():
+@pytest.mark.parametrize(
+    ("thresholds", "message"),
+    [
+        ([1, 1], "one for each stage but the last, found 2"),
+        ([-1], "expected finite numbers from 0"),
+        ([float("nan")], "expected finite numbers from 0"),
+        (["1"], "expected numbers, found"),
+    ],
+)
+def test_thresholds_of_a_model_that_mean_nothing_are_refused(thresholds, message):
     X, y = patients(60)
-    with pytest.raises(InputError, match="one for each stage but the last, found 2"):
-        MultiStageClassifier(
-            [["a"], ["b"]], decision={"errors": ERRORS, "no_answer": 2, "thresholds": [1, 1]}
-        ).fit(X, y)
+    decision = {"errors": ERRORS, "no_answer": 2, "thresholds": thresholds}
+    with pytest.raises(InputError, match=rf"decision\.thresholds: .*{message}"):
+        MultiStageClassifier([["a"], ["b"]], decision=decision).fit(X, y)
 
 
 @pytest.mark.parametrize("weight", ["balanced", {"shock": 20, "sepsis": 5}])

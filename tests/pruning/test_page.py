@@ -105,7 +105,7 @@ def test_claims_follow_from_the_ranks(whole):
 @pytest.mark.slow
 def test_the_page_gives_gaps_of_exact_methods_alone(whole):
     page = (whole / "report.html").read_text()
-    gaps = page.split("gap ↓")[2].split("</table>")[0]  # the first is of all methods
+    gaps = page.split("gap&nbsp;↓")[2].split("</table>")[0]  # the first is of all methods
     assert "F3" in gaps
     assert "BFT" not in gaps
 
