@@ -268,7 +268,7 @@ ZEROS = np.zeros((4, 1)), [0, 1, 0, 1]
 @pytest.mark.parametrize(
     ("models", "sentence"),
     [
-        ({"r": RidgeClassifier().fit(*ZEROS)}, "with predict_proba, found RidgeClassifier"),
+        ({"r": RidgeClassifier().fit(*ZEROS)}, "with predict_proba, alone, found RidgeClassifier"),
         ({}, "a fitted model or more"),
         ({"bayes": GaussianNB()}, "model 'bayes': expected a fitted classifier"),
         (LogisticRegression(), r"expected a list of models.*found LogisticReg"),
