@@ -37,8 +37,8 @@ _ANSWERS = 1 << 22  # answers that :meth:`AnsweringProblem.slowly` computes at a
 class AnsweringProblem(Problem):
     """A problem that says what its candidates answer to each record, and what they pay for it.
 
-    A family defines :meth:`records`, :meth:`answers` and :attr:`measures`. It may also override
-    :meth:`evaluate` by something faster, which must give the same values to the bit
+    A family defines :meth:`records`, :meth:`answers` and :attr:`measures`. Its :meth:`direct` may
+    compute metrics faster, which must have the same values to the bit
     (:func:`~framework.testing.problems.evaluates_its_answers` checks it).
 
     Attributes
@@ -61,6 +61,13 @@ class AnsweringProblem(Problem):
     def answers(self, X: Array, part: Part = "search") -> Answers:
         """Return what genomes (n, d) answer to the records of a part."""
 
+    def direct(self, X: Array, part: Part) -> Mapping[str, Array]:
+        """Return the metrics of the first measures, in their order, computed without answers.
+
+        Those of the other measures, by default of all, are computed from :meth:`answers`.
+        """
+        return {}
+
     def slowly(
         self, X: Array, part: Part = "search", measures: Sequence[Measure] | None = None
     ) -> Mapping[str, Array]:
@@ -76,12 +83,16 @@ class AnsweringProblem(Problem):
         return {name: np.concatenate([v[name][:, 0] for v in values]) for name in values[0]}
 
     def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
-        return self.slowly(X)
+        return self._values(X, "search")
 
     def evaluate_test(
         self, X: Array, streams: CandidateStreams | None = None
     ) -> Mapping[str, Array] | None:
-        return None if self.records("test") is None else self.slowly(X, "test")
+        return None if self.records("test") is None else self._values(X, "test")
+
+    def _values(self, X: Array, part: Part) -> Mapping[str, Array]:
+        values = self.direct(X, part)
+        return {**values, **self.slowly(X, part, self.measures[len(values) :])}
 
     def outcomes(self, X: Array) -> AnswerOutcomes | None:
         records = self.records()

@@ -29,7 +29,6 @@ from framework.problem import Deployable
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Bits, Integers, Space
-from framework.streams import CandidateStreams
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -382,17 +381,23 @@ class NetworkProblem(AnsweringProblem, Deployable):
             np.array([b for _, b in tuned], dtype=np.float32),
         )
 
-    def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
-        """See :meth:`Problem.evaluate`; all masks go through the records in one pass."""
-        return self._scores(X, self.validation) if self._plain else self.slowly(X)
-
-    def evaluate_test(
-        self, X: Array, streams: CandidateStreams | None = None
-    ) -> Mapping[str, Array] | None:
-        """Score on the test records; None where there are none."""
+    def direct(self, X: Array, part: Part) -> Mapping[str, Array]:
+        """Return all metrics, if counts of errors are enough: see :class:`AnsweringProblem`."""
         if not self._plain:
-            return super().evaluate_test(X)
-        return self._scores(X, self.test) if len(self.test) else None
+            return {}
+        records = self.validation if part == "search" else self.test
+        masks = self.masks(X)
+        wrong, ones = self._answers(X, records) != records.positive, int(records.positive.sum())
+        errors = np.count_nonzero(wrong, axis=1)
+        missed = np.count_nonzero(wrong & records.positive, axis=1)
+        connected = masks.sum(axis=1, dtype=np.int64)
+        return {
+            "false_positive_rate": (errors - missed) / (len(records) - ones),
+            "false_negative_rate": missed / ones,
+            "complexity": connected / self.connections,
+            "accuracy": 1.0 - errors / len(records),
+            "connections": connected.astype(np.float64),
+        }
 
     def records(self, part: Part = "search") -> AnsweredRecords | None:
         return self._records[part]
@@ -458,20 +463,6 @@ class NetworkProblem(AnsweringProblem, Deployable):
             searched = self._margins(X, self.validation)
         cuts = self.thresholds.cuts(X[:, self._gates :], searched)
         return np.asarray(margins > cuts[:, np.newaxis])
-
-    def _scores(self, X: Array, part: Records) -> dict[str, Array]:
-        masks = self.masks(X)
-        wrong, ones = self._answers(X, part) != part.positive, int(part.positive.sum())
-        errors = np.count_nonzero(wrong, axis=1)
-        missed = np.count_nonzero(wrong & part.positive, axis=1)
-        connected = masks.sum(axis=1, dtype=np.int64)
-        return {
-            "false_positive_rate": (errors - missed) / (len(part) - ones),
-            "false_negative_rate": missed / ones,
-            "complexity": connected / self.connections,
-            "accuracy": 1.0 - errors / len(part),
-            "connections": connected.astype(np.float64),
-        }
 
     def describe(self) -> Mapping[str, Any]:
         return dict(self.about["describe"])

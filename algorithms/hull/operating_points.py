@@ -23,7 +23,7 @@ from framework.measures import Ratio, Tables
 from framework.outcomes import resample_weights
 from framework.roles import Metric
 from framework.space import Integers
-from framework.streams import CandidateStreams, resample_stream
+from framework.streams import resample_stream
 
 RESAMPLES = 200
 COST = "cost"
@@ -130,7 +130,7 @@ class ThresholdProblem(AnsweringProblem):
     def gene_names(self) -> tuple[str, ...]:
         return ("number",)
 
-    def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
+    def direct(self, X: Array, part: Part) -> Mapping[str, Array]:
         table = self.curves.at(self.numbers[X[:, 0]])
         assert table is not None  # there are records of both classes
         columns = [table.false_positives, table.missed, table.costs]

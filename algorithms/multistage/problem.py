@@ -72,7 +72,6 @@ from framework.problem import Deployable
 from framework.registry import nearest
 from framework.roles import Metric
 from framework.space import Partition
-from framework.streams import CandidateStreams
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -383,18 +382,6 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         held, everyone = self.sub_classifiers, self._records[0].everyone
         return held.stage_planes(), held.table.rule, everyone, self.data.n_validation
 
-    def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
-        return self._measure(X, "search")
-
-    def evaluate_test(
-        self, X: Array, streams: CandidateStreams | None = None
-    ) -> Mapping[str, Array] | None:
-        if self.data.n_test == 0:
-            return None
-        if self.sub_classifiers.table.stripped:
-            raise ValueError("expected components with their test records, found stripped ones")
-        return self._measure(X, "test")
-
     def neighbours(self, X: Array) -> Array:
         return moved(self.space, X)
 
@@ -626,16 +613,16 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         if len(missing):
             self.add_components(self.build_components(missing))
 
-    def _measure(self, X: Array, part: Part) -> Mapping[str, FloatArray]:
-        """Return the metrics of genomes on the records of a part."""
+    def direct(self, X: Array, part: Part) -> Mapping[str, FloatArray]:
+        if part == "test" and self.sub_classifiers.table.stripped:
+            raise ValueError("expected components with their test records, found stripped ones")
         if self.counts:
-            return self.slowly(X, part)
+            return {}
         self._build_missing(X)
         table, records = self.sub_classifiers.table.held, self._records[int(part == "test")]
         prices = self.charges, self.cost_scale, self.error_costs
         values = measure(self.space.checked(X), table, records, *prices)
-        values = {name: values[name] for name in self._family_names}
-        return {**values, **self.slowly(X, part, self.measures[len(values) :])}
+        return {name: values[name] for name in self._family_names}
 
     def _reported(self, metric: Metric) -> bool:
         """Return whether this problem has what a metric needs."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -12,7 +11,7 @@ from pydantic import BeforeValidator
 
 from framework.answering import AnsweringProblem
 from framework.answers import Measure, Part, Records
-from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen, record_codes
+from framework.arrays import FloatArray, IntArray, WordArray, frozen, record_codes
 from framework.data.columns import Label
 from framework.data.splits import MeasureConfig
 from framework.data.subgroups import Subgroups
@@ -25,7 +24,6 @@ from framework.problem import Deployable
 from framework.registry import class_text, nearest
 from framework.roles import Metric
 from framework.settings import Section
-from framework.streams import CandidateStreams
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,25 +154,6 @@ class LibraryProblem(AnsweringProblem, Deployable):
         )
         problem.built = section.build
         return problem
-
-    @abstractmethod
-    def direct(self, X: Array, part: Part) -> Mapping[str, FloatArray]:
-        """Return the metrics of the first measures, in their order, computed without answers.
-
-        The metrics of the other measures are computed from :meth:`answers`.
-        """
-
-    def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
-        return self._values(X, "search")
-
-    def evaluate_test(
-        self, X: Array, streams: CandidateStreams | None = None
-    ) -> Mapping[str, Array] | None:
-        return None if self.records("test") is None else self._values(X, "test")
-
-    def _values(self, X: Array, part: Part) -> Mapping[str, Array]:
-        values = self.direct(X, part)
-        return {**values, **self.slowly(X, part, self.measures[len(values) :])}
 
     def records(self, part: Part = "search") -> Records | None:
         return self._records[part]
