@@ -526,11 +526,6 @@ class AnswerOutcomes(RecordOutcomes):
     ) -> Mapping[str, FloatArray]:
         return self._of_blocks(weights, candidates, names, shares=False)[0]
 
-    def shares(
-        self, weights: Array, candidates: slice | IntArray = slice(None)
-    ) -> Mapping[str, FloatArray]:
-        return self._of_blocks(weights, candidates, (), shares=True)[1]
-
     def figures(
         self,
         weights: Array,

@@ -116,25 +116,19 @@ class RecordOutcomes(ABC):
             Natural sign and unit; NaN where a candidate cannot be evaluated.
         """
 
-    def shares(
-        self, weights: Array, candidates: slice | IntArray = slice(None)
-    ) -> Mapping[str, FloatArray]:
-        """Return the share of the records that each metric is taken over, by metric.
-
-        Arguments and shapes are those of :meth:`metrics`. A metric over all records may be missing.
-        The accuracy of the answers, for example, is taken over the records with an answer: from
-        three of them it is less certain than from 400.
-        """
-        return {}
-
     def figures(
         self,
         weights: Array,
         candidates: slice | IntArray = slice(None),
         names: Collection[str] | None = None,
     ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
-        """Return :meth:`metrics` and :meth:`shares` together, computing the answers once."""
-        return self.metrics(weights, candidates, names), self.shares(weights, candidates)
+        """Return :meth:`metrics`, and the share of the records that each one is taken over.
+
+        Arguments and shapes are those of :meth:`metrics`. A metric over all records may be missing
+        among the shares. The accuracy of the answers, for example, is taken over the records with
+        an answer: from three of them it is less certain than from 400.
+        """
+        return self.metrics(weights, candidates, names), {}
 
     def figures_of_folds(
         self,
@@ -190,13 +184,18 @@ class WeightedOutcomes(RecordOutcomes):
         candidates: slice | IntArray = slice(None),
         names: Collection[str] | None = None,
     ) -> Mapping[str, FloatArray]:
-        drawn = weights.astype(np.float64) * self._units[:, None]
-        return self._base.metrics(drawn, candidates, names)
+        return self._base.metrics(self._drawn(weights), candidates, names)
 
-    def shares(
-        self, weights: Array, candidates: slice | IntArray = slice(None)
-    ) -> Mapping[str, FloatArray]:
-        return self._base.shares(weights.astype(np.float64) * self._units[:, None], candidates)
+    def figures(
+        self,
+        weights: Array,
+        candidates: slice | IntArray = slice(None),
+        names: Collection[str] | None = None,
+    ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
+        return self._base.figures(self._drawn(weights), candidates, names)
+
+    def _drawn(self, weights: Array) -> FloatArray:
+        return weights.astype(np.float64) * self._units[:, None]
 
     def ends(
         self, candidates: slice | IntArray = slice(None)

@@ -86,7 +86,7 @@ def test_blocks_candidates_and_names_are_looked_at_alone(monkeypatch):
     once = np.ones((40, 1))
     for name, column in outcomes.metrics(once).items():
         assert np.array_equal(column[:, 0], whole[name][:, 0], equal_nan=True)
-    assert [len(share) for share in outcomes.shares(once).values()] == [5] * 5
+    assert [len(share) for share in outcomes.figures(once)[1].values()] == [5] * 5
     assert all(len(end) == 5 for ends in outcomes.ends().values() for end in ends)
 
 

@@ -59,9 +59,9 @@ class MadeUp(RecordOutcomes):
             "false_negative_rate": rate(self.positive),
         }
 
-    def shares(self, weights, candidates=slice(None)):
+    def figures(self, weights, candidates=slice(None), names=None):
         answered = weighted_sums(self.answered[candidates], weights)
-        return {"accuracy": answered / weights.sum(axis=0)}
+        return self.metrics(weights, candidates), {"accuracy": answered / weights.sum(axis=0)}
 
 
 def front_of(outcomes, weights=None, roles=ROLES, *, whole=False):

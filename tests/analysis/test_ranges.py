@@ -34,10 +34,11 @@ class Answers(RecordOutcomes):
         return {"coverage": answered / np.maximum(weights.sum(axis=0), 1),
                 "accuracy": right / np.maximum(answered, 1)}  # fmt: skip
 
-    def shares(self, weights, candidates=slice(None)):
+    def figures(self, weights, candidates=slice(None), names=None):
         total = np.maximum(weights.sum(axis=0), 1)
         every = np.repeat(weights.sum(axis=0)[None] > 0, len(self.answered[candidates]), 0)
-        return {"accuracy": self.answered[candidates] @ weights / total, "coverage": every}
+        shares = {"accuracy": self.answered[candidates] @ weights / total, "coverage": every}
+        return self.metrics(weights, candidates), shares
 
 
 @given(

@@ -54,7 +54,7 @@ def test_folds_answer_their_own_records_as_measured_and_models_all_as_exported(t
         least, most = (end[i] for end in whole.ends()["cost"])
         assert least <= answers["cost"].min() + 1e-9
         assert answers["cost"].max() <= most + 1e-9
-        assert n * whole.shares(everyone)["accuracy"][i, 0] == pytest.approx(answered.sum())
+        assert n * whole.figures(everyone)[1]["accuracy"][i, 0] == pytest.approx(answered.sum())
 
 
 @pytest.mark.quick(3)
@@ -102,7 +102,7 @@ def test_metrics_say_how_many_records_they_are_about(table_file, rated):
     X, (truth, classes) = genomes(problem, 20), problem.truth()
     outcomes = problem.outcomes(X)
     weights = np.random.default_rng(0).integers(0, 3, (len(truth), 4)).astype(float)
-    found = {k: of * weights.sum(axis=0) for k, of in outcomes.shares(weights).items()}
+    found = {k: of * weights.sum(axis=0) for k, of in outcomes.figures(weights)[1].items()}
     said, high = outcomes.answers().codes, classes.index("high")
     there = [(said >= 0) & (truth == k) for k in range(len(classes))]
     counts = [mask.astype(float) @ weights for mask in there]
