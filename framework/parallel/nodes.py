@@ -7,6 +7,7 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
+from concurrent.futures import Future
 from time import monotonic
 from typing import Any
 
@@ -24,6 +25,13 @@ class Nodes:
     ----------
     resources : Resources
         What each worker takes.
+
+    Attributes
+    ----------
+    failures : Counter of str
+        How often each node has failed for which it is to blame, by its id.
+    used : set of str
+        The nodes on which workers have run.
     """
 
     def __init__(self, resources: Resources) -> None:
@@ -31,8 +39,8 @@ class Nodes:
 
         self._ray: Any = ray
         self._resources, self._shape = resources, resources.shape()
-        self._failures: Counter[str] = Counter()
-        self._used: set[str] = set()
+        self.failures: Counter[str] = Counter()
+        self.used: set[str] = set()
         self._alive: list[dict[str, Any]] = []
         self._last_answer: dict[str, float] = {}  # its time by node; at first that of the probe
         self._reported: set[str] = set()  # the silent nodes that were reported
@@ -58,7 +66,7 @@ class Nodes:
         for node in self._alive:
             name = node["NodeID"]
             silent = now - self._last_answer.get(name, now) > SILENT_SECONDS
-            if silent and name in self._used and name not in self._reported:
+            if silent and name in self.used and name not in self._reported:
                 names.append(f"{node.get('NodeName', name)} ({node['NodeManagerAddress']})")
             (self._reported.add if silent else self._reported.discard)(name)
         return names
@@ -92,29 +100,13 @@ class Nodes:
 
     def avoided(self) -> frozenset[str]:
         """Return the nodes that have failed more often than the best one."""
-        least = min((self._failures[node] for node in self._usable()), default=0)
-        return frozenset(node for node, count in self._failures.items() if node and count > least)
-
-    def note_use(self, node: str) -> None:
-        """Note that a worker runs on a node."""
-        self._used.add(node)
-
-    def count_failure(self, node: str) -> None:
-        """Count a failure for which the node is to blame."""
-        self._failures[node] += 1
-
-    def forget_failures(self) -> None:
-        """Reset all counts, since the nodes were not to blame."""
-        self._failures.clear()
-
-    def failures(self, node: str) -> int:
-        """Return how often a node has failed."""
-        return self._failures[node]
+        least = min((self.failures[node] for node in self._usable()), default=0)
+        return frozenset(node for node, count in self.failures.items() if node and count > least)
 
     def all_failed(self) -> bool:
         """Return whether every node with room for a worker has failed ``ATTEMPTS`` times."""
         usable = self._usable()
-        return bool(usable) and min(self._failures[node] for node in usable) >= ATTEMPTS
+        return bool(usable) and min(self.failures[node] for node in usable) >= ATTEMPTS
 
     def tried_everywhere(self, failed_on: list[str]) -> bool:
         """Return whether a task that failed on these nodes has been tried often enough."""
@@ -124,7 +116,7 @@ class Nodes:
 
     def lost(self) -> int:
         """Return how many nodes on which workers ran are gone."""
-        return len(self._used - self.alive())
+        return len(self.used - self.alive())
 
     def alive(self) -> set[str]:
         """Return the ids of the nodes that are alive."""
@@ -195,23 +187,16 @@ def call_in_thread(
     Exception
         What the call raises.
     """
-    done = threading.Event()
-    answers: list[Any] = []
-    errors: list[Exception] = []
+    future: Future[Any] = Future()
 
     def run() -> None:
         try:
-            answers.append(call())
+            future.set_result(call())
         except Exception as error:
-            errors.append(error)
-        finally:
-            done.set()
-        if over is not None and answers:
-            over.wait()
+            future.set_exception(error)
+        else:
+            if over is not None:
+                over.wait()
 
     threading.Thread(target=run, name="question to Ray", daemon=True).start()
-    if not done.wait(seconds):
-        raise TimeoutError
-    if errors:
-        raise errors[0]
-    return answers[0]
+    return future.result(seconds)

@@ -26,7 +26,7 @@ from framework.errors import ClusterError, EnvironmentFailure
 from framework.parallel.alone import ChildDied, done_alone
 from framework.parallel.config import OR_SERIAL, ClusterConfig
 from framework.parallel.nodes import SILENT_SECONDS, Nodes
-from framework.parallel.tasks import CHUNK_SECONDS, DispatchCost, Task, TaskOwner, late_after
+from framework.parallel.tasks import CHUNK_SECONDS, DispatchCost, Task, TaskOwner
 from framework.parallel.worker import Worker, WorkerStarted
 
 _LOG = logging.getLogger(__name__)
@@ -281,7 +281,7 @@ class WorkerPool:
     def _is_late(self, slot: WorkerSlot, now: float) -> bool:
         """Return whether a worker's oldest request takes far longer than expected."""
         task = slot.requests[0][1]
-        return now - slot.since > late_after(len(task), self._costs[task.kind].per_item or 0.0)
+        return now - slot.since > self._costs[task.kind].late_after(len(task))
 
     # Requests ---------------------------------------------------------------------------------
 
@@ -322,7 +322,7 @@ class WorkerPool:
         free = [slot for slot in self._slots if slot.accepts(exclusive, seconds)]
         return min(
             free,
-            key=lambda slot: (self._nodes.failures(slot.node), len(slot.requests)),
+            key=lambda slot: (self._nodes.failures[slot.node], len(slot.requests)),
             default=None,
         )
 
@@ -391,7 +391,7 @@ class WorkerPool:
             return
         del self._requests[ref]
         slot.pid, slot.n_components = ready.pid, ready.n_components
-        self._nodes.note_use(ready.node)
+        self._nodes.used.add(ready.node)
         self._failed_starts.clear()
 
     # Failures ---------------------------------------------------------------------------------
@@ -431,7 +431,7 @@ class WorkerPool:
 
         Raises ClusterError if that cannot be done either.
         """
-        self._nodes.count_failure(slot.node)
+        self._nodes.failures[slot.node] += 1
         if slot.pid is not None:
             return
         self._failed_starts.append(reason)
@@ -457,7 +457,7 @@ class WorkerPool:
                 self._retry(task, node, reason)
             break
         self._failed_starts.clear()
-        self._nodes.forget_failures()
+        self._nodes.failures.clear()
         return True
 
     def _do_alone(self, task: Task) -> None:

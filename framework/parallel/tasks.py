@@ -9,6 +9,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+CHUNK_SECONDS = 0.1  # of work in a request: a hundred times what sending it costs
+_SMALL_SECONDS = 0.005  # less work than this is never divided
+_LATE_SECONDS = 2.0  # a request is never late before this,
+_LATE_TIMES = 3.0  # nor before this multiple of the time that it should take
 _SPLIT = 8  # pieces into which a task is divided when its worker has died
 
 
@@ -116,42 +120,15 @@ class DispatchCost:
         return self._seconds / self._items if self._items else None
 
     def chunk(self, items: int, workers: int) -> int:
-        """Return how many of the waiting items to put into the next request."""
+        """Return how many of the items that wait for some workers to put into the next request."""
         if not self._items:
             return 1  # until the first measurement: an item may take an hour
-        return request_size(items, workers, max(self._seconds / self._items, 1e-9))
+        seconds = max(self._seconds / self._items, 1e-9)
+        if items * seconds <= _SMALL_SECONDS:
+            return items
+        fair = max(ceil(items / max(1, workers)), int(_SMALL_SECONDS / seconds))
+        return max(1, min(items, fair, int(CHUNK_SECONDS / seconds)))
 
-
-CHUNK_SECONDS = 0.1  # of work in a request: a hundred times what sending it costs
-_SMALL_SECONDS = 0.005  # less work than this is never divided
-_LATE_SECONDS = 2.0  # a request is never late before this,
-_LATE_TIMES = 3.0  # nor before this multiple of the time that it should take
-
-
-def request_size(items: int, workers: int, seconds: float) -> int:
-    """Return how many of the waiting items to put into the next request.
-
-    Parameters
-    ----------
-    items, workers : int
-        How many items wait, and how many workers share them.
-    seconds : float
-        What an item takes, positive.
-    """
-    if items * seconds <= _SMALL_SECONDS:
-        return items
-    fair = max(ceil(items / max(1, workers)), int(_SMALL_SECONDS / seconds))
-    return max(1, min(items, fair, int(CHUNK_SECONDS / seconds)))
-
-
-def late_after(items: int, seconds: float) -> float:
-    """Return the seconds after which a request is late, and an idle worker may repeat it.
-
-    Parameters
-    ----------
-    items : int
-        Number of items in the request.
-    seconds : float
-        What an item takes on average.
-    """
-    return max(_LATE_SECONDS, _LATE_TIMES * items * seconds)
+    def late_after(self, items: int) -> float:
+        """Return the seconds after which a request is late, and an idle worker may repeat it."""
+        return max(_LATE_SECONDS, _LATE_TIMES * items * (self.per_item or 0.0))
