@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from pydantic import AfterValidator, ConfigDict, Field, StrictBool, TypeAdapter, with_config
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, category_text, frozen
 from framework.data.columns import (
@@ -25,22 +26,31 @@ from framework.data.columns import (
     to_times,
     unusable,
 )
-from framework.errors import CellsError, InputError
+from framework.errors import CellsError, InputError, first_line
 from framework.registry import nearest, require_columns
 from framework.security import TABLE_CELLS
+from framework.settings import Finite
 
 _DAY = 86_400.0  # seconds
 _YEAR = 365.2425  # days
 _FINITE = "finite numbers"
+_EXACT = ConfigDict(extra="forbid")  # of what a file says
 
 
+def _different(categories: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(categories)) < len(categories):
+        raise ValueError("expected different categories, found one twice")
+    return categories
+
+
+@with_config(_EXACT)
 @dataclass(frozen=True)
 class Numeric:
     """A numeric feature: a missing value becomes the median; then ``(value - mean) / scale``."""
 
-    median: float
-    mean: float
-    scale: float
+    median: Finite
+    mean: Finite
+    scale: Annotated[Finite, Field(gt=0)]
 
     width = 1
 
@@ -81,10 +91,8 @@ class Numeric:
         filled = np.where(np.isnan(numbers), self.median, numbers)
         return np.asarray((filled - self.mean) / self.scale)
 
-    def to_json(self) -> dict[str, Any]:
-        return {"median": self.median, "mean": self.mean, "scale": self.scale}
 
-
+@with_config(_EXACT)
 @dataclass(frozen=True)
 class Categorical:
     """A feature of categories: a column for each; zeros where a value is missing or unknown.
@@ -92,8 +100,8 @@ class Categorical:
     With ``rest`` there is one more column, of all other values, those never seen included.
     """
 
-    categories: tuple[str, ...]
-    rest: bool = False
+    categories: Annotated[tuple[str, ...], AfterValidator(_different)]
+    rest: StrictBool = False
 
     @property
     def width(self) -> int:
@@ -124,10 +132,8 @@ class Categorical:
         codes[missing] = -1
         return np.asarray(codes, dtype=np.float64)
 
-    def to_json(self) -> dict[str, Any]:
-        return {"categories": list(self.categories), **({"rest": True} if self.rest else {})}
 
-
+@with_config(_EXACT)
 @dataclass(frozen=True)
 class Date:
     """A date: its day, standardised, and its place in the year, in the week and, by clock, the day.
@@ -136,8 +142,8 @@ class Date:
     median day, and the centre of each circle.
     """
 
-    day: Numeric
-    clock: bool
+    date: Numeric
+    clock: StrictBool
 
     @property
     def width(self) -> int:
@@ -150,34 +156,21 @@ class Date:
 
     def encode(self, column: pd.Series[Any], name: str) -> FloatArray:
         days = _days(column, name)
-        parts = [self.day.standardised(days)]
+        parts = [self.date.standardised(days)]
         for period in (_YEAR, 7.0, 1.0)[: 3 if self.clock else 2]:
             angle = 2 * np.pi * (days % period) / period
             parts += [np.nan_to_num(np.sin(angle)), np.where(np.isnan(days), 0.0, np.cos(angle))]
         return np.column_stack(parts)
 
     def identity(self, column: pd.Series[Any], name: str) -> FloatArray:
-        return self.day.standardised(_days(column, name))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"date": self.day.to_json(), "clock": self.clock}
+        return self.date.standardised(_days(column, name))
 
 
 FeatureKind = Numeric | Categorical | Date
-
-
-def kind_from_json(row: Mapping[str, Any]) -> FeatureKind:
-    """Return what ``to_json`` described; raises KeyError, TypeError or ValueError for others."""
-    if "categories" in row:
-        categories = tuple(str(category) for category in row["categories"])
-        if not isinstance(row["categories"], list) or len(set(categories)) < len(categories):
-            raise ValueError("categories that are no list of different ones")
-        return Categorical(categories, row.get("rest") is True)
-    plain = row.get("date", row)
-    number = Numeric(float(plain["median"]), float(plain["mean"]), float(plain["scale"]))
-    if not (np.isfinite([number.median, number.mean, number.scale]).all() and number.scale > 0):
-        raise ValueError("numbers that standardise nothing")
-    return Date(number, row["clock"] is True) if "date" in row else number
+_KINDS: TypeAdapter[tuple[FeatureKind, ...]] = TypeAdapter(
+    tuple[FeatureKind, ...],
+    config=ConfigDict(defer_build=True),  # until a model is read or written
+)
 
 
 def _days(column: pd.Series[Any], name: str) -> FloatArray:
@@ -458,10 +451,9 @@ class Encoder:
 
     def to_json(self) -> dict[str, Any]:
         """Return the encoder as plain JSON types, from which floats are read back exactly."""
-        features = [
-            {"name": name, **feature.to_json()}
-            for name, feature in zip(self.feature_names, self.features, strict=True)
-        ]
+        kinds = _KINDS.dump_python(self.features, mode="json", exclude_defaults=True)
+        rows = zip(self.feature_names, kinds, strict=True)
+        features = [{"name": name, **kind} for name, kind in rows]
         readings = {name: reading.to_json() for name, reading in self.readings.items()}
         return {"named": self.named, "features": features, "readings": readings}
 
@@ -475,19 +467,19 @@ class Encoder:
             ``plain`` is not the description of an encoder.
         """
         try:
-            rows = plain["features"]
-            names = tuple(str(row["name"]) for row in rows)
+            rows = [dict(row) for row in plain["features"]]
+            names = tuple(str(row.pop("name")) for row in rows)
             if len(set(names)) < len(names):
                 raise ValueError("a feature twice")
             readings = {
                 str(name): Reading.from_json(reading)
                 for name, reading in plain.get("readings", {}).items()
             }
-            kinds = tuple(kind_from_json(row) for row in rows)
-            return cls(names, bool(plain["named"]), kinds, readings)
+            return cls(names, bool(plain["named"]), _KINDS.validate_python(rows), readings)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(
-                f"encoder: expected what to_json wrote, found {type(error).__name__}: {error}"
+                f"encoder: expected what to_json wrote, found {type(error).__name__}: "
+                f"{first_line(error)}"
             ) from error
 
 

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, StrictBool, TypeAdapter, with_config
 
 from framework.errors import DAMAGED, InputError, first_few
 from framework.security import read_object
+from framework.settings import Finite
 
 _ALPHA = 0.01  # probability of a false warning, over all stages of a system
 _MOST_NAMED = 5  # classes in warnings
@@ -19,7 +20,6 @@ _GAP = 0.01  # smaller differences are not warned of, even if significant
 _MANY = 1000  # records from which isotonic calibration is safe (Niculescu-Mizil and Caruana 2005)
 
 Count = Annotated[int, Field(strict=True, ge=0)]
-Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
 @with_config(ConfigDict(extra="forbid"))
