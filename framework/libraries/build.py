@@ -290,7 +290,7 @@ def _measured(
     records = data.test if len(data.test) else data.design
     measured = measure(unmeasured, records, values=data.classes is None, latency=latency)
     for i, (name, costs) in enumerate(measured, start=len(ready) - len(unmeasured) + 1):
-        by_model[name]["costs"] = {**costs, "disk": unmeasured[name].stat().st_size / 1e6}
+        by_model[name]["costs"] = costs
         write_whole(about_file(name), json.dumps(by_model[name], indent=1))
         _show(display, "measured", i, len(ready), name)
     return {

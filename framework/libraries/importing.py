@@ -126,7 +126,7 @@ def from_models(
         predicted(X_validation) if out_of_fold is None else out_of_fold.predictions,
         None if X_test is None else predicted(X_test),
     ]
-    y_validation, units = _as_listed(y_validation, classes), groups
+    y_validation, units = spelled_as_classes(np.asarray(y_validation), classes), groups
     records = len(y_validation) if copies is None else np.count_nonzero(copies)
     if copies is not None:
         check_consistent_length(tables[0][0], copies)
@@ -140,7 +140,7 @@ def from_models(
         classes,
         costs,
         test=tables[1],
-        y_test=None if y_test is None else _as_listed(y_test, classes),
+        y_test=None if y_test is None else spelled_as_classes(np.asarray(y_test), classes),
         configs=configs,
         name=name,
         units=units,
@@ -303,17 +303,10 @@ def _costs_of(
 ) -> dict[str, Cost]:
     latency = LATENCY_UNITS.keys() <= units.keys()
     by_model = dict(measure(files, X, values=values, trusted=trusted, latency=latency))
-    for name, path in files.items():
-        by_model[name]["disk"] = path.stat().st_size / 1e6
     return {
         key: Cost(np.array([by_model[name][key] for name in files]), unit)
         for key, unit in units.items()
     }
-
-
-def _as_listed(y: Any, classes: Sequence[Any] | None) -> Array:
-    labels: Array = np.asarray(y)
-    return labels if classes is None else spelled_as_classes(labels, classes)
 
 
 def _classes_of(models: Mapping[str, Any]) -> list[Any] | None:

@@ -13,6 +13,7 @@ for each model, so that neither their imports nor another model's memory count.
 - ``memory``: growth of the process's resident memory, in MB (1e6 bytes), from before the model is
   loaded to the peak while it predicts that batch. A peak during loading does not count. Where the
   system does not tell the peak, the memory after the prediction is taken.
+- ``disk``: size of the model's file, in MB.
 - ``latency_1_p50``, ``latency_1_p95``, ``latency_1000_p50``, ``latency_1000_p95``, where they are
   asked for: seconds on the clock that half of the calls, and 95% of them, do not exceed, for one
   record and for a batch of 1,000, on one thread. Other work of the machine counts, as users would
@@ -70,7 +71,7 @@ def measure(
     trusted: Sequence[str] = (),
     latency: bool = False,
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield each model's ``inference_time``, ``call_time`` and ``memory`` (see the module).
+    """Yield each model's ``inference_time``, ``call_time``, ``memory``, ``disk`` (see the module).
 
     Nothing else should keep the machine busy meanwhile.
 
@@ -120,7 +121,8 @@ def measure(
                     measured = json.loads(line)
                     if "error" in measured:
                         raise ParetolabError(f"model {measured['id']!r}: {measured['error']}")
-                    yield measured.pop("id"), measured
+                    name = measured.pop("id")
+                    yield name, measured | {"disk": models[name].stat().st_size / _MB}
             except BaseException:  # also where the caller takes no further model
                 process.kill()
                 raise

@@ -111,8 +111,7 @@ def _numbers_of(frame: pd.DataFrame, columns: list[str], path: Path) -> Array:
 def _labels(path: Path, classes: Sequence[Any] | None) -> Array:
     """Read one label for each record, spelled as the classes are."""
     if path.suffix == ".npy":
-        labels: Array = np.asarray(open_array(path))
-        return labels if classes is None else spelled_as_classes(labels, classes)
+        return spelled_as_classes(np.asarray(open_array(path)), classes)
     frame = read_frame(path)
     if frame.shape[1] != 1:
         raise InputError(f"{path}: expected one column of labels, found {frame.shape[1]}")
@@ -132,8 +131,13 @@ def labels_of(column: pd.Series[Any], path: Path, classes: Sequence[Any] | None)
     )
 
 
-def spelled_as_classes(labels: Array, classes: Sequence[Any]) -> Array:
-    """Return labels as the classes spell them: 1, 1.0 and '1' are the same label."""
+def spelled_as_classes(labels: Array, classes: Sequence[Any] | None) -> Array:
+    """Return labels as the classes spell them: 1, 1.0 and '1' are the same label.
+
+    Where there are no classes, labels are values of a regression, which are returned unchanged.
+    """
+    if classes is None:
+        return labels
     by_text = {category_text(label): label for label in classes}
     plain = [by_text.get(category_text(label), label) for label in labels.tolist()]
     result = np.empty(len(plain), dtype=object)
@@ -228,11 +232,11 @@ def from_tabrepo(config: TabRepoConfig, name: str) -> tuple[Library, list[str]]:
     library = Library.from_arrays(
         models,
         validation,
-        y if classes is None else spelled_as_classes(y, classes),
+        spelled_as_classes(y, classes),
         classes,
         {"inference_time": Cost(times, "ms/1000 rows"), **further},
         test=test,
-        y_test=y_test if classes is None else spelled_as_classes(y_test, classes),
+        y_test=spelled_as_classes(y_test, classes),
         configs=_configs(config.configs, models, _BAG),
         name=name,
         # TabRepo keeps probabilities in single or half precision

@@ -55,7 +55,7 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take costs from nowhere: measuring takes seconds, and is tested on its own."""
 
     def made_up(models: dict[str, Path], *_: Any, **__: Any) -> Any:
-        return ((name, {"inference_time": 0.1, "memory": 1.0}) for name in models)
+        return ((name, {"inference_time": 0.1, "memory": 1.0, "disk": 0.5}) for name in models)
 
     monkeypatch.setattr(building, "measure", made_up)
 

@@ -223,7 +223,7 @@ def test_labels_of_records_are_what_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def measure(files: Any, X: Any, **_: Any) -> Any:
-        return {name: {"inference_time": 1.0, "memory": 1.0} for name in files}
+        return {name: {"inference_time": 1.0, "memory": 1.0, "disk": 1.0} for name in files}
 
     monkeypatch.setattr("framework.libraries.importing.measure", measure)
     frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "label": ["01", "NA"] * 2})
