@@ -267,10 +267,7 @@ class Encoder:
     @property
     def width(self) -> int:
         """Number of encoded columns."""
-        return self._width(range(len(self.features)))
-
-    def _width(self, positions: Iterable[int]) -> int:
-        return sum(self.features[i].width for i in positions)
+        return sum(feature.width for feature in self.features)
 
     @property
     def spans(self) -> tuple[IntArray, ...]:
@@ -353,7 +350,8 @@ class Encoder:
             make more columns than fit in memory.
         """
         positions = [self.position(feature) for feature in features]
-        rows, width = len(data if records is None else records), self._width(positions)
+        rows = len(data if records is None else records)
+        width = sum(self.features[i].width for i in positions)
         if rows * width > TABLE_CELLS:
             raise InputError(
                 f"expected at most {TABLE_CELLS:,} values where each category is a column, found "
