@@ -37,25 +37,28 @@ _ANSWERS = 1 << 22  # answers that :meth:`AnsweringProblem.slowly` computes at a
 class AnsweringProblem(Problem):
     """A problem that says what its candidates answer to each record, and what they pay for it.
 
-    A family defines :meth:`records`, :meth:`answers` and :attr:`measures`. Its :meth:`direct` may
+    A family defines :attr:`answered`, :meth:`answers` and :attr:`measures`. Its :meth:`direct` may
     compute metrics faster, which must have the same values to the bit
     (:func:`~framework.testing.problems.evaluates_its_answers` checks it).
 
     Attributes
     ----------
+    answered : mapping of part to Records
+        The records that candidates are scored on and, if there are some, the test records.
     measures : sequence of Measure
         How each metric is computed from answers, in the order in which metrics are reported.
     """
 
+    answered: Mapping[Part, Records | None]
     measures: Sequence[Measure]
 
     @property
     def metrics(self) -> tuple[Metric, ...]:  # type: ignore[override]
         return tuple(measure.metric for measure in self.measures)
 
-    @abstractmethod
     def records(self, part: Part = "search") -> Records | None:
         """Return the records that candidates are scored on, or the test records; None for none."""
+        return self.answered.get(part)
 
     @abstractmethod
     def answers(self, X: Array, part: Part = "search") -> Answers:

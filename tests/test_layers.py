@@ -312,7 +312,7 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
     "framework": 42_022,
-    "algorithms": 32_667,
+    "algorithms": 32_654,
     "tracking": 7_653,
     "scripts": 2_783,
     "tests": 46_447,

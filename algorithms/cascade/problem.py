@@ -157,7 +157,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
             ("search", self.calls),
             ("test", self.test),
         )
-        self._records = {part: self._records_of(part, table) for part, table in parts}
+        self.answered = {part: self._records_of(part, table) for part, table in parts}
         content = [VERSION, self.calls.fingerprint, order, answer, abstain, limit, errors]
         content += [no_answer, None if self.test is None else self.test.fingerprint]
         content += [] if calibrate == "confidences" else [calibrate]
@@ -223,9 +223,6 @@ class CascadeProblem(AnsweringProblem, Deployable):
         if refuse and self.abstain == "early":
             x[[self.calls.k + m for m in models]] = refuse
         return x
-
-    def records(self, part: Part = "search") -> Records | None:
-        return self._records[part]
 
     def _records_of(self, part: Part, table: CallTable | None) -> Records | None:
         """Return records whose only labels are whether an answer to them is right."""

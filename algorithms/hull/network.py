@@ -146,7 +146,7 @@ class NetworkProblem(AnsweringProblem, Deployable):
                     f"problem.split: expected {name} records of both classes, found one; raise "
                     f"{name}, stratify, or choose another seed"
                 )
-        self._records = {
+        self.answered = {
             "search": self._answered(validation, subgroups[:1], units=units, refitted=bool(folds)),
             "test": self._answered(test, subgroups[1:], part="test") if len(test) else None,
         }
@@ -398,9 +398,6 @@ class NetworkProblem(AnsweringProblem, Deployable):
             "accuracy": 1.0 - errors / len(records),
             "connections": connected.astype(np.float64),
         }
-
-    def records(self, part: Part = "search") -> AnsweredRecords | None:
-        return self._records[part]
 
     def answers(self, X: Array, part: Part = "search") -> Answers:
         """Return which records genomes call positive, and how many connections they keep."""

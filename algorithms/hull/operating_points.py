@@ -108,9 +108,9 @@ class ThresholdProblem(AnsweringProblem):
         self.curves, self.priced = Curves(scores, positive, costs), bool(costs.any())
         self.numbers = np.unique(self.curves.own_corners(*self.curves.counts()))
         self.space = Integers(np.zeros(1, int), np.array([len(self.numbers) - 1]))
-        self._records = Records(
-            positive.astype(np.int64), classes, 1, units=self.units, refitted=folds > 0
-        )
+        codes = positive.astype(np.int64)
+        records = Records(codes, classes, 1, units=self.units, refitted=folds > 0)
+        self.answered: dict[Part, Records] = {"search": records}
         tables = Tables(2)
         false = Metric(FALSE_POSITIVES, "min", text="negative records called positive", mixes=True)
         missed = Metric(FALSE_NEGATIVES, "min", text="positive records called negative", mixes=True)
@@ -136,15 +136,11 @@ class ThresholdProblem(AnsweringProblem):
         columns = [table.false_positives, table.missed, table.costs]
         return dict(zip(self.metric_names, columns, strict=False))
 
-    def records(self, part: Part = "search") -> Records | None:
-        return self._records if part == "search" else None
-
     def answers(self, X: Array, part: Part = "search") -> Answers:
         numbers, curves = self.numbers[X[:, 0]], self.curves
         called = self.scores[curves.owners[numbers]] >= curves.thresholds[numbers, np.newaxis]
-        return Answers(
-            self._records, called.astype(np.int8), sizes={COST: curves.costs[numbers]}, X=X
-        )
+        sizes = {COST: curves.costs[numbers]}
+        return Answers(self.answered[part], called.astype(np.int8), sizes=sizes, X=X)
 
     def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
         """Return none: the two trivial classifiers are candidates."""

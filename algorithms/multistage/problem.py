@@ -208,7 +208,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         self.measures = each_once(measures_of(of_family, *about), rates)
         # whether no measure asks which of several other classes a wrong answer names
         self._countable = k == 2 or (data.positive < 0 and not rates)
-        self._answered = parts_of(data, self.classes, self.counts, subgroups)
+        self.answered = parts_of(data, self.classes, self.counts, subgroups)
         answers = [  # everything on which the answers of a sub-classifier depend
             COMPONENTS_FORMAT,
             source.fingerprint,
@@ -411,9 +411,6 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         if not self.space.removal:
             return X[-1:]
         return X[evenly(n, _STARTS)]
-
-    def records(self, part: Part = "search") -> Records | None:
-        return self._answered[part]
 
     def answers(self, X: Array, part: Part = "search") -> Answers:
         """Return what genomes answer to the records of a part, and what these pay."""

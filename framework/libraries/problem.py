@@ -116,7 +116,7 @@ class LibraryProblem(AnsweringProblem, Deployable):
         for c, name in enumerate(self.costs):
             cost_table[:, c] = library.costs[name].values
         self.cost_table: FloatArray = frozen(cost_table)
-        self._records = _answered_records(library, code, subgroups)
+        self.answered = _answered_records(library, code, subgroups)
         self.rates = _rates_of(library, rates, code, names)
         self.asked: list[Any] = [list(rates)]
         self.asked += [[*of.names, of.codes.tolist()] for of in subgroups]
@@ -154,9 +154,6 @@ class LibraryProblem(AnsweringProblem, Deployable):
         )
         problem.built = section.build
         return problem
-
-    def records(self, part: Part = "search") -> Records | None:
-        return self._records[part]
 
     def cost_metrics(self, highs: FloatArray) -> list[Metric]:
         """Return the metric of each cost; ``highs``, shape (costs,), are their greatest values."""
