@@ -36,7 +36,6 @@ def read_calls(
     path: Path,
     layout: CallFormat | None = None,
     prices: Mapping[str, float] | None = None,
-    name: str | None = None,
 ) -> CallTable:
     """Return the table of calls in a file.
 
@@ -48,21 +47,18 @@ def read_calls(
         See the module; ``long`` where there are columns ``record`` and ``model``, else ``wide``.
     prices : mapping of str to float, optional
         What each call of a model costs, if the file has no cost named ``cost``.
-    name : str, optional
-        What messages call the table; the file's name if None.
 
     Raises
     ------
     InputError
         The file cannot be read, lacks a column or a call, or has a text in place of a number.
     """
-    title = name or path.name
     frame = read_frame(path, FileOptions(texts=_is_text))
     if layout is None:
         layout = "long" if {_RECORD, _MODEL} <= set(frame.columns) else "wide"
     if layout == "long":
         frame = _widened(frame, path)
-    return calls_of(frame, prices=prices, name=title, where=str(path))
+    return calls_of(frame, prices=prices, name=path.name, where=str(path))
 
 
 def calls_of(

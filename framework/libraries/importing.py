@@ -257,7 +257,6 @@ def measured_costs(
     models: Mapping[str, Any],
     X: Any,
     *,
-    trusted: Sequence[str] = (),
     call_time: bool = False,
     latency: bool = False,
 ) -> dict[str, Cost]:
@@ -270,8 +269,6 @@ def measured_costs(
     models : mapping of id to fitted estimator
     X : (n, d)
         Records as the models take them; repeated or cut to 1,000.
-    trusted : sequence of str
-        Types that the models hold beyond scikit-learn's and LightGBM's.
     call_time : bool
         Whether ``call_time`` is returned too: see :mod:`framework.libraries.measure`.
     latency : bool
@@ -287,22 +284,21 @@ def measured_costs(
     with tempfile.TemporaryDirectory() as room:
         files = {name: Path(room, f"{i}.skops") for i, name in enumerate(models)}
         for name, path in files.items():
-            path.write_bytes(dump_estimator(models[name], f"model {name!r}", trusted))
+            path.write_bytes(dump_estimator(models[name], f"model {name!r}"))
         units = UNITS | ({"call_time": UNITS["inference_time"]} if call_time else {})
         units |= LATENCY_UNITS if latency else {}
-        return _costs_of(files, X, trusted, units, values=_classes_of(models) is None)
+        return _costs_of(files, X, units, values=_classes_of(models) is None)
 
 
 def _costs_of(
     files: Mapping[str, Path],
     X: Any,
-    trusted: Sequence[str],
     units: Mapping[str, str],
     *,
     values: bool,
 ) -> dict[str, Cost]:
     latency = LATENCY_UNITS.keys() <= units.keys()
-    by_model = dict(measure(files, X, values=values, trusted=trusted, latency=latency))
+    by_model = dict(measure(files, X, values=values, latency=latency))
     return {
         key: Cost(np.array([by_model[name][key] for name in files]), unit)
         for key, unit in units.items()
@@ -352,7 +348,7 @@ def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
     _, further = read_costs(config.costs, config.units, list(files))
     # before anything is measured, which takes long: here the models are checked
     predicted = from_models(models, X, y, X_test=X_test, y_test=y_test)
-    measured = _costs_of(files, X, (), UNITS, values=predicted.classes is None)
+    measured = _costs_of(files, X, UNITS, values=predicted.classes is None)
     library = Library.from_arrays(
         predicted.ids,
         predicted.validation,

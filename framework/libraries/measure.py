@@ -68,7 +68,6 @@ def measure(
     records: Any,
     *,
     values: bool,
-    trusted: Sequence[str] = (),
     latency: bool = False,
 ) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield each model's ``inference_time``, ``call_time``, ``memory``, ``disk`` (see the module).
@@ -83,8 +82,6 @@ def measure(
         Repeated or cut to 1,000.
     values : bool
         Whether the models predict values (regression), not probabilities.
-    trusted : sequence of str
-        Types that the files may hold beyond scikit-learn's and LightGBM's.
     latency : bool
         Whether latencies and processor time (``LATENCY_UNITS``) are measured too.
 
@@ -100,7 +97,6 @@ def measure(
             "records": _write_records(records, Path(folder)),
             "models": {name: str(path) for name, path in models.items()},
             "values": values,
-            "trusted": list(trusted),
             "latency": latency,
         }
         command = [sys.executable, "-m", "framework.libraries.measure"]
@@ -255,7 +251,7 @@ def _costs(
             load_estimator(example, "example").predict(batch)
         _tidy()
         before, _ = resident_memory()
-        model = load_estimator(read_bytes(Path(path), ESTIMATOR_BYTES), path, request["trusted"])
+        model = load_estimator(read_bytes(Path(path), ESTIMATOR_BYTES), path)
         _tidy()
         loaded, peak_loaded = resident_memory()
         records = as_taken(model, records)

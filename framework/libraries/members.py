@@ -65,7 +65,7 @@ def call_times(library: Library) -> FloatArray | None:
     return np.clip(np.nan_to_num(seconds), 0.0, library.costs["inference_time"].values)
 
 
-def load_member(folder: Path, name: str, trusted: Collection[str] = ()) -> Any:
+def load_member(folder: Path, name: str) -> Any:
     """Return a fitted model of a library.
 
     Parameters
@@ -74,8 +74,6 @@ def load_member(folder: Path, name: str, trusted: Collection[str] = ()) -> Any:
         The library's.
     name : str
         Id of the model.
-    trusted : collection of str
-        Types to trust beyond scikit-learn's and LightGBM's.
 
     Raises
     ------
@@ -96,7 +94,7 @@ def load_member(folder: Path, name: str, trusted: Collection[str] = ()) -> Any:
             f"{place / MODEL_FILE} was changed since the library was written; restore it or make "
             "the library again"
         )
-    return load_estimator(content, f"{place / MODEL_FILE}", trusted)
+    return load_estimator(content, f"{place / MODEL_FILE}")
 
 
 def load_encoder(folder: Path) -> Encoder | None:

@@ -66,7 +66,7 @@ class Schema:
         Something in it is not trusted, or it is damaged.
     """
 
-    def __init__(self, content: bytes, also: Collection[str] = ()) -> None:
+    def __init__(self, content: bytes, also: Collection[str]) -> None:
         self.types: set[str] = set()
         self._also = frozenset(also)
         self._arrays: dict[str, bytes] = {}
@@ -267,7 +267,7 @@ def plain(node: Node) -> Any:
     return json.loads(node["content"])
 
 
-def checked(content: bytes, name: str, also: Collection[str] = ()) -> Schema:
+def checked(content: bytes, name: str) -> Schema:
     """Return the schema of a file in skops's format, checked.
 
     Parameters
@@ -275,8 +275,6 @@ def checked(content: bytes, name: str, also: Collection[str] = ()) -> Schema:
     content : bytes
     name : str
         Name of the file in messages.
-    also : collection of str
-        Full names of classes to trust in addition to the fixed list.
 
     Raises
     ------
@@ -285,6 +283,7 @@ def checked(content: bytes, name: str, also: Collection[str] = ()) -> Schema:
     Unsound
         Compiled code would use numbers in it as wrong indices.
     """
+    also = trusted_types()
     try:
         return Schema(content, also)
     except Refused as error:
@@ -376,7 +375,7 @@ _KINDS: dict[str, tuple[frozenset[str], _Check]] = {
 }
 
 
-def dump_estimator(estimator: Any, name: str, also: Collection[str] = ()) -> bytes:
+def dump_estimator(estimator: Any, name: str) -> bytes:
     """Return a fitted estimator in skops's format.
 
     Parameters
@@ -384,9 +383,6 @@ def dump_estimator(estimator: Any, name: str, also: Collection[str] = ()) -> byt
     estimator : estimator
     name : str
         Name of the model in messages.
-    also : collection of str
-        Full names of classes that it may hold in addition to the fixed list, the classes that the
-        user trusts and those that are registered.
 
     Raises
     ------
@@ -403,7 +399,7 @@ def dump_estimator(estimator: Any, name: str, also: Collection[str] = ()) -> byt
             f"{type(estimator).__name__}, which cannot ({error})"
         ) from error
     try:
-        checked(content, name, [*also, *trusted_types()])
+        checked(content, name)
         check_fitted(estimator)
     except Unsound as error:
         raise InputError(
@@ -413,7 +409,7 @@ def dump_estimator(estimator: Any, name: str, also: Collection[str] = ()) -> byt
     return content
 
 
-def load_estimator(content: bytes, name: str, also: Collection[str] = ()) -> Any:
+def load_estimator(content: bytes, name: str) -> Any:
     """Load an estimator from skops's format.
 
     The whole file is checked before any object is made from it, and the estimator before it is
@@ -424,8 +420,6 @@ def load_estimator(content: bytes, name: str, also: Collection[str] = ()) -> Any
     content : bytes
     name : str
         Name of the file in messages.
-    also : collection of str
-        Full names of further classes to trust, as for :func:`dump_estimator`.
 
     Raises
     ------
@@ -435,7 +429,7 @@ def load_estimator(content: bytes, name: str, also: Collection[str] = ()) -> Any
     from skops import io
 
     try:
-        schema = checked(content, name, [*also, *trusted_types()])
+        schema = checked(content, name)
         model = io.loads(schema.content, trusted=sorted(schema.types))
         check_fitted(model)
     except InputError:

@@ -66,8 +66,8 @@ def test_latency_is_what_one_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a model that sleeps the clock counts, not the processor; a quick one is beside it."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # of the measuring process
     models = {"sleeper": Sleeper(), "quick": LogisticRegression().fit(X, Y)}
-    trusted = [f"{__name__}.Sleeper"]
-    costs = measured_costs(models, X, trusted=trusted, latency=True)
+    monkeypatch.setenv("PARETOLAB_TRUST", f"{__name__}.Sleeper")
+    costs = measured_costs(models, X, latency=True)
     assert {name: cost.unit for name, cost in costs.items()} == UNITS | LATENCY_UNITS
     found = {name: costs[name].values for name in LATENCY_UNITS}
     assert all((values > 0).all() for values in found.values())
