@@ -69,10 +69,10 @@ class Ratio:
     per: int = 1
     complement: bool = False
 
-    def of(self, sums: Sums) -> FloatArray:
-        """Return its values, shape (n, b)."""
+    def of(self, sums: Sums, subgroup: int | None = None) -> FloatArray:
+        """Return its values over a subgroup or all records, shape (n, b)."""
         scale = sums.answers.scale.get(self.paid[0], 1.0) if self.paid else 1.0
-        return self.value(*self.parts(sums), scale)
+        return self.value(*self.parts(sums, subgroup), scale)
 
     def parts(self, sums: Sums, subgroup: int | None = None) -> tuple[FloatArray, FloatArray]:
         """Return numerator and denominator over a subgroup or all records, shape (n, b) each."""
@@ -241,13 +241,11 @@ class BetweenSubgroups(NamedTuple):
         every = np.ones(len(sums.answers.records.classes), dtype=bool)
         about = self.rate.about if isinstance(self.rate, Ratio) else every
         present = np.stack([sums.present(about, code) for code in codes])[:, np.newaxis]
-        if isinstance(self.rate, Matthews):
+        if self.worst or isinstance(self.rate, Matthews):
             values = np.stack([self.rate.of(sums, code) for code in codes])
             return self._extremes(values, present)
         parts = [self.rate.parts(sums, code) for code in codes]
         above, below = (np.stack(part) for part in zip(*parts, strict=True))
-        if self.worst:
-            return self._extremes(self.rate.value(above, below), present)
         below = np.where(below > 0, below, 1.0)
         widest = np.zeros(above.shape[1:])
         # one common denominator, so a difference is rounded once, as in the exact methods
