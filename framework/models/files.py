@@ -107,12 +107,11 @@ class ModelFiles:
             raise InputError(f"{name}: expected each file of the model once, found it named again")
         try:
             content = read_bytes(path, ESTIMATOR_BYTES)
-        except OSError as error:
+        except (OSError, TooManyBytes) as error:
             raise InputError(
-                f"{name}: expected one of the model's files, found: {error.strerror}"
+                f"{name}: expected one of the model's files, found: "
+                f"{getattr(error, 'strerror', None) or error}"
             ) from error
-        except TooManyBytes as error:
-            raise InputError(f"{name}: expected one of the model's files, found {error}") from error
         if hashlib.sha256(content).hexdigest() != self._digests[name]:
             raise InputError(
                 f"{name}: was changed since the model was written; restore it or export the model "
