@@ -142,7 +142,6 @@ def landscape(options: argparse.Namespace) -> Page:
     axes[0, 1].set_title("the mean of those with equal g1 and g2", fontsize=10)
     axes[0, 1].set(xlabel=NAMES["coverage"], ylabel=NAMES["accuracy"])
     figure.colorbar(map_, ax=axes[0, 1], label=f"{NAMES['inverse_cost']} (dark: dear)")
-    table.to_csv(options.out / "designs.csv", index=False)
     summary = _rank_correlations(config)
     r = summary["accuracy, inverse cost"]
     claims = [
@@ -158,7 +157,8 @@ def landscape(options: argparse.Namespace) -> Page:
         f"{SAMPLE:,} designs of the heart data, validation records, k = 3; every design is as "
         "likely as any other. The table: rank correlations by split."
     )
-    return _page("The landscape of the objectives (Figure 3)", text, claims, summary, figure)
+    title = "The landscape of the objectives (Figure 3)"
+    return _page(title, text, claims, summary, figure, designs=table)
 
 
 def _rank_correlations(config: RunConfig) -> pd.DataFrame:
@@ -232,6 +232,11 @@ def elites(options: argparse.Namespace) -> Page:
     claims = []
     for most, colour in ((2, GREEN), (3, RED), (4, BLUE)):
         config = _config(options, "heart", f"problem.max_stages={most}")
+        if config.algorithm.kind != "emsco":
+            raise InputError(
+                f"algorithm.kind: expected emsco, whose generations Figure 7 shows, found "
+                f"{config.algorithm.kind!r}; leave the change out"
+            )
         problem = make_problem(config)
         best = {tuple(row) for row in _exact_front(config, problem).losses.tolist()}
         counts = np.array([elite_counts(config, problem, best, run) for run in range(RUNS)])
@@ -259,14 +264,13 @@ def elites(options: argparse.Namespace) -> Page:
     axes[0, 0].legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5), title=title)
     table = pd.DataFrame(columns)
     table.insert(0, "generation", np.arange(1, len(table) + 1))
-    table.to_csv(options.out / "generations.csv", index=False)
     text = (
         f"Distinct vectors of the exact front in EMSCO's generations, {RUNS} runs; bands: 95% "
         "intervals of the mean. The table: every tenth of the way; `generations.csv` has all."
     )
     marks = np.unique(np.linspace(0, len(table) - 1, 11).astype(int))
     title = "What generations have of the front (Figure 7)"
-    return _page(title, text, claims, table.iloc[marks], figure)
+    return _page(title, text, claims, table.iloc[marks], figure, generations=table)
 
 
 def elite_counts(config: RunConfig, problem: Any, best: set[Any], run: int) -> FloatArray:
@@ -315,8 +319,19 @@ def _sections(config: RunConfig, split: int) -> tuple[MultiStageConfig, Baseline
 
 
 def _config(options: argparse.Namespace, name: str, *changes: str) -> RunConfig:
-    path = options.config or f"configs/emsco/{name}.yaml"
-    return load_config(path, [*changes, *options.set])
+    paper = f"configs/emsco/{name}.yaml"
+    path = options.config or paper
+    config = load_config(path, [*changes, *options.set])
+    kind, problem = config.problem.kind, config.problem.as_arguments()
+    if kind != "multistage":
+        raise InputError(f"{path}: problem.kind: expected multistage, found {kind!r}; see {paper}")
+    threshold, removal = problem["threshold"], problem["remove_features"]
+    if removal or not isinstance(threshold, float | dict):
+        raise InputError(
+            f"{path}: problem: expected one threshold and remove_features: false, as in the paper, "
+            f"found threshold: {threshold} and remove_features: {removal}; set them"
+        )
+    return config
 
 
 def _exact_front(config: RunConfig, problem: Any) -> Front:
@@ -355,15 +370,22 @@ def _panels(columns: int, width: float, height: float) -> tuple[Any, Any]:
 
 
 def _page(
-    title: str, text: str, claims: Sequence[Claim], table: pd.DataFrame, figure: Figure
+    title: str,
+    text: str,
+    claims: Sequence[Claim],
+    table: pd.DataFrame,
+    figure: Figure,
+    **more: pd.DataFrame,
 ) -> Page:
-    return Page(title, text, claims, {"table": table}, {"figure": figure})
+    return Page(title, text, claims, {"table": table, **more}, {"figure": figure})
 
 
 def write(page: Page, name: str, out: Path) -> None:
-    """Write the table and the claims as CSV, the figure as PNG, and ``report.md`` with all."""
+    """Write tables and claims as CSV, the figure as PNG, and ``report.md`` with all."""
     table, claims = page.tables["table"], claims_table(page.claims)
-    table.to_csv(out / f"{name}.csv", index=False)
+    out.mkdir(parents=True, exist_ok=True)
+    for key, columns in page.tables.items():
+        columns.to_csv(out / f"{name if key == 'table' else key}.csv", index=False)
     claims.to_csv(out / "claims.csv", index=False)
     page.figures["figure"].savefig(out / f"{name}.png", dpi=130)
     command = shlex.join(["python", f"scripts/{Path(sys.argv[0]).name}", *sys.argv[1:]])
@@ -442,12 +464,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/figures"), help="(%(default)s)")
     parser.add_argument("--no-mlflow", action="store_true", help="do not log to MLflow")
     options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
+    if options.out.exists() and not options.out.is_dir():
+        parser.error(f"--out: expected a folder, found the file {options.out}; choose another")
     try:
         write(FIGURES[options.figure](options), options.figure, options.out)
         print((options.out / REPORT).read_text(encoding="utf-8"))
         log(options.out, _config(options, "heart").tracking, options.figure, options)
-    except (ParetolabError, InputError) as error:
+    except ParetolabError as error:
         print(f"figures: {error}", file=sys.stderr)
         return error.exit_code
     return 0

@@ -314,8 +314,8 @@ BUDGET = {
     "framework": 41_999,
     "algorithms": 32_654,
     "tracking": 7_653,
-    "scripts": 2_783,
-    "tests": 46_447,
+    "scripts": 2_806,
+    "tests": 46_470,
 }
 
 

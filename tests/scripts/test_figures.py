@@ -40,6 +40,29 @@ def test_a_figure_is_a_table_a_picture_and_a_page(figure, tmp_path, monkeypatch)
     assert (tmp_path / f"{figure}.png").stat().st_size > 10_000
 
 
+@pytest.mark.parametrize(
+    ("figure", "changes", "words"),
+    [
+        ("threshold", {"problem": {"kind": "function", "name": "zdt1"}}, "expected multistage"),
+        ("threshold", {"problem__threshold": None}, "expected one threshold"),
+        ("neighbours", {"problem__threshold": [0.7, 0.8]}, "expected one threshold"),
+        ("landscape", {"problem__remove_features": True}, "remove_features: false"),
+        ("elites", {"algorithm": "nsga2"}, "expected emsco"),
+        ("threshold", {"problem__dataset": {"path": "none.csv", "target": "y"}}, "none.csv"),
+    ],
+)
+def test_what_a_figure_cannot_show_is_refused_in_a_sentence(
+    figure, changes, words, tmp_path, capsys
+):
+    config = small(**changes)
+    if config["problem"]["kind"] == "function":
+        config["objectives"] = [{"metric": name, "sense": "min"} for name in ("f1", "f2")]
+    path = write(tmp_path / "small.yaml", config)
+    assert figures.main([figure, "--config", str(path), "--out", str(tmp_path / "out")]) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=7))
 def test_one_step_is_a_gene_more_or_less_with_gaps_closed(raw):
     genome = np.unique(raw, return_inverse=True)[1]
