@@ -383,7 +383,12 @@ def _content(path: Path) -> bytes:
 def _model_files(folder: Path) -> dict[str, Path]:
     """Return ``ID.skops`` and ``ID/model.skops`` of a folder, by id."""
     files = {path.stem: path for path in sorted(folder.glob("*.skops"))}
-    files |= {path.parent.name: path for path in sorted(folder.glob(f"*/{MODEL_FILE}"))}
+    for path in sorted(folder.glob(f"*/{MODEL_FILE}")):
+        other = files.setdefault(path.parent.name, path)
+        if other != path:
+            raise InputError(
+                f"{path}: expected one file for a model, found {other} too; remove one"
+            )
     if not files:
         raise InputError(
             f"{folder}: expected fitted models in skops's format (ID.skops or ID/{MODEL_FILE}), "

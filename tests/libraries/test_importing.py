@@ -223,7 +223,7 @@ def test_labels_of_records_are_what_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def measure(files: Any, X: Any, **_: Any) -> Any:
-        return {name: {"inference_time": 1.0, "memory": 1.0, "disk": 1.0} for name in files}
+        return {name: {"inference_time": 1.0, "memory": 1.0} for name in files}
 
     monkeypatch.setattr("framework.libraries.importing.measure", measure)
     frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "label": ["01", "NA"] * 2})
@@ -253,6 +253,11 @@ def test_models_that_cannot_be_taken(fitted: dict[str, Any], tmp_path: Path) -> 
     with pytest.raises(InputError, match=r"evil.skops: .* found .*Stranger"):
         brought(SECTION, tmp_path)
     (tmp_path / "fitted" / "evil.skops").unlink()
+    again = tmp_path / "fitted" / "bayes.skops"
+    io.dump(fitted["bayes"], again)
+    with pytest.raises(InputError, match=r"bayes/model.skops: .*found .*bayes.skops too"):
+        brought(SECTION, tmp_path)
+    again.unlink()
     other = LogisticRegression().fit([[0.0] * 3, [1.0] * 3], ["no", "maybe"])
     io.dump(other, tmp_path / "fitted" / "other.skops")
     with pytest.raises(InputError, match=r"model 'other': .*classes \['no', 'yes'\]"):
@@ -268,7 +273,7 @@ ZEROS = np.zeros((4, 1)), [0, 1, 0, 1]
 @pytest.mark.parametrize(
     ("models", "sentence"),
     [
-        ({"r": RidgeClassifier().fit(*ZEROS)}, "with predict_proba, alone, found RidgeClassifier"),
+        ({"r": RidgeClassifier().fit(*ZEROS)}, "with predict_proba, alone, found Ridge"),
         ({}, "a fitted model or more"),
         ({"bayes": GaussianNB()}, "model 'bayes': expected a fitted classifier"),
         (LogisticRegression(), r"expected a list of models.*found LogisticReg"),
