@@ -20,7 +20,7 @@ from framework.analysis.indicators import (
 )
 from framework.analysis.statistics import RankTests, rank_tests
 from framework.arrays import BoolArray, FloatArray
-from framework.errors import InputError, first_few
+from framework.errors import InputError, first_few, first_line
 from framework.pareto import nondominated
 from framework.roles import Roles
 
@@ -342,7 +342,10 @@ def compare_case(
             "distinct": run.distinct,
             "seconds": run.seconds,
             "solutions": len(run.losses),
-            **{column: indicator.measure(result) for column, indicator in by_name.items()},
+            **{
+                column: _measured(column, indicator, result)
+                for column, indicator in by_name.items()
+            },
             "directory": run.place,
         }
         for run, result in zip(runs, judged, strict=True)
@@ -351,6 +354,16 @@ def compare_case(
     return Case(
         name, roles, tuple(runs), reference, reference_text, reached, frame, anchors, unit, scenario
     )
+
+
+def _measured(name: str, indicator: Indicator, judged: Judged) -> float:
+    try:
+        return float(indicator.measure(judged))
+    except Exception as error:  # an indicator of another package may fail in any way
+        raise InputError(
+            f"indicators: {name}: expected a number, found {type(error).__name__}: "
+            f"{first_line(error)}; mend the indicator or leave it out, and compare again"
+        ) from error
 
 
 def compare_cases(

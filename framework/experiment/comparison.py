@@ -247,9 +247,11 @@ def _judged(judge: Judge, records: Records, run_dirs: Iterable[RunDir]) -> str:
     if records == "validation":
         about = [run_dir.about().get("data") or {} for run_dir in run_dirs]
         places = {
-            "out-of-fold" if "measured" in data else "on validation records" for data in about
+            "out-of-fold" if "measured" in data else "on validation records"
+            for data in about
+            if data  # a function has no records
         }
-    return f"{sets[judge]}, {' or '.join(sorted(places))}"
+    return ", ".join(filter(None, [sets[judge], " or ".join(sorted(places))]))
 
 
 def _expanded(directory: str | Path) -> list[RunDir]:

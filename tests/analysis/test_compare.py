@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from framework.analysis.indicators import Indicator
 from framework.cli.main import main
 from framework.errors import InputError
 from framework.experiment.comparison import compare
@@ -57,6 +58,7 @@ def test_indicators_are_those_of_the_fronts(runs):
     assert by_search["hypervolume"].is_monotonic_increasing
     assert by_search["igd_plus"].is_monotonic_decreasing
     assert comparison.cases[0].beaten() == 0
+    assert comparison.judged == "the front of everything evaluated"  # a function has no records
 
 
 def test_distinct_evaluations_are_told_beside_evaluations(runs, tmp_path, capsys):
@@ -154,6 +156,13 @@ def test_problems_are_cases_and_blocks(runs, tmp_path):
     for case in comparison.cases:  # each measured against its own runs
         alone = compare([run.path for run in case.runs])
         assert alone.frame["igd_plus"].tolist() == case.frame["igd_plus"].tolist()
+
+
+def test_an_indicator_that_raises_is_named(runs, monkeypatch):
+    mine = Indicator("mine", "high", "none", lambda judged: 1 / 0)
+    monkeypatch.setattr("framework.analysis.indicators.indicators", lambda: {"mine": mine})
+    with pytest.raises(InputError, match=r"indicators: mine: .* found ZeroDivisionError: division"):
+        compare(runs[:1], indicators=["mine"])
 
 
 def test_a_budget_of_each_problem_is_no_method(runs, tmp_path):
