@@ -194,6 +194,22 @@ def test_what_no_ensemble_meets_together_is_proven():
         solve(IntegerProgram, problem, roles(problem, *asked))
 
 
+@pytest.mark.parametrize(
+    ("limits", "budget", "place"),
+    [
+        ({"iterations": 0}, {"evaluations": 10}, "algorithm.iterations"),
+        ({"seconds": 1e-9}, {"evaluations": 10}, "algorithm.seconds"),
+        ({}, {"seconds": 1e-9}, "budget.seconds"),
+    ],
+)
+def test_without_an_ensemble_the_limit_that_stopped_it_is_named(limits, budget, place):
+    problem = pruning(12)
+    asked = Constraint("false_positive_rate", at_most=0.0), Constraint("accuracy", at_least=0.99)
+    search = IntegerProgram(problem, roles(problem, *asked), seed=0, looks=1, **limits)
+    with pytest.raises(InputError, match=f"^{place}: expected an ensemble that meets all"):
+        run(problem, search, SerialEvaluator(problem, 0), budget=Budget(**budget))
+
+
 def test_diversity_of_nothing_lets_one_classifier_be_an_ensemble():
     problem = pruning(6)
     asked = Constraint("pfc_mean", at_least=0.0), Constraint("members", at_most=1)

@@ -275,15 +275,20 @@ class IntegerProgram(ProgramSearch):
             return f"proven best ({line})"
         if solver.gap <= self.gap:
             return f"proven within {self.gap:.2%} ({line})"
+        return f"{self._limit(solver)}: stopped before the proof was complete ({line})"
+
+    def _limit(self, solver: Solver) -> str:
+        """Return the key of the limit that stopped the solver."""
         if solver.iterations >= self.iterations:
-            return f"algorithm.iterations: stopped before the proof was complete ({line})"
-        return f"seconds: stopped before the proof was complete ({line})"
+            return "algorithm.iterations"
+        over = self.seconds is not None and self._spent >= self.seconds
+        return "algorithm.seconds" if over else "budget.seconds"
 
     def _none_found(self, solver: Solver) -> str:
         if solver.done:
             return self.none_meets()
         return (
-            "algorithm.iterations: expected an ensemble that meets all demands "
+            f"{self._limit(solver)}: expected an ensemble that meets all demands "
             f"({self._demands}), found none within {solver.iterations} iterations, and no proof "
             "that there is none; raise it or relax a demand"
         )
