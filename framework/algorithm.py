@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
@@ -119,16 +120,7 @@ class Algorithm(ABC):
     narrow: ClassVar[bool] = False
 
     def __init__(self, problem: Problem, roles: Roles, *, seed: int) -> None:
-        if not isinstance(problem.space, self.spaces):
-            words = " and ".join(space.words for space in self.spaces)
-            raise Unfit(
-                f"algorithm.kind: {name_of(type(self))} searches {words}, found {problem.space!r}"
-            )
-        if not isinstance(problem.tables(), self.reads):
-            raise Unfit(
-                f"algorithm.kind: {name_of(type(self))} reads the tables of a "
-                f"{self.reads.__name__}, found {type(problem).__name__} without them"
-            )
+        self.check_fit(problem)
         self.space = problem.space
         self.roles = roles
         self.metric_names = problem.metric_names
@@ -139,6 +131,21 @@ class Algorithm(ABC):
         self._next_id = 0
         self._pending = 0
         self._prepared = False
+
+    @classmethod
+    def check_fit(cls, problem: Problem) -> None:
+        """Refuse, by ``Unfit``, a problem that no setting of this search can take.
+
+        By default it is asked for the space and the tables.
+        """
+        if not isinstance(problem.space, cls.spaces):
+            words = " and ".join(space.words for space in cls.spaces)
+            raise Unfit(f"algorithm.kind: {name_of(cls)} searches {words}, found {problem.space!r}")
+        if not isinstance(problem.tables(), cls.reads):
+            raise Unfit(
+                f"algorithm.kind: {name_of(cls)} reads the tables of a {cls.reads.__name__}, "
+                f"found {type(problem).__name__} without them"
+            )
 
     @abstractmethod
     def propose(self) -> Array | None:
@@ -273,9 +280,9 @@ def name_of(algorithm: type[Algorithm]) -> str:
 
 def fitting(problem: Problem) -> list[str]:
     """Return the names of the registered algorithms that can search a problem."""
-    tables, names = problem.tables(), []
+    names = []
     for name in registry.names("algorithms"):
-        cls = registry.load("algorithms", name)
-        if isinstance(problem.space, cls.spaces) and isinstance(tables, cls.reads):
+        with suppress(Unfit):
+            registry.load("algorithms", name).check_fit(problem)
             names.append(name)
     return names

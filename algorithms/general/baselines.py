@@ -13,10 +13,16 @@ from framework.arrays import Array
 from framework.errors import Unfit
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.space import Bits, Counts, Integers, Partition
+from framework.space import Bits, Counts, Integers, Partition, Space
 
 MOST_GENOMES = 10_000_000
 """Greatest number of combinations of genes that grid search goes through."""
+
+
+def _shape(space: Space) -> tuple[int, ...]:
+    """Return the number of values of each gene."""
+    bounds = zip(space.lower, space.upper, strict=True)
+    return tuple(int(high) - int(low) + 1 for low, high in bounds)
 
 
 class GridSearch(Algorithm):
@@ -44,19 +50,20 @@ class GridSearch(Algorithm):
         self, problem: Problem, roles: Roles, *, seed: int, batch: Annotated[int, Field(ge=1)] = 300
     ) -> None:
         super().__init__(problem, roles, seed=seed)
-        space = self.space
         self.batch = batch
         self.max_pending = 4 * batch
-        self._shape = tuple(
-            int(high) - int(low) + 1 for low, high in zip(space.lower, space.upper, strict=True)
-        )
+        self._shape = _shape(self.space)
         self._total = math.prod(self._shape)
-        if self._total > MOST_GENOMES:
+        self._next = 0
+
+    @classmethod
+    def check_fit(cls, problem: Problem) -> None:
+        super().check_fit(problem)
+        if (total := math.prod(_shape(problem.space))) > MOST_GENOMES:
             raise Unfit(
                 f"algorithm.kind: grid goes through at most {MOST_GENOMES:,} combinations, found "
-                f"{self._total:,}"
+                f"{total:,}"
             )
-        self._next = 0
 
     def propose(self) -> Array | None:
         """Return the next genomes, shape (at most batch, d); None after the last."""

@@ -122,6 +122,12 @@ def test_no_forest_is_fitted_for_costs_and_one_for_all_runs(tmp_path, capsys, ca
     assert (tmp_path / "c" / "front.csv").read_bytes() == fronts[0]
 
 
+@pytest.mark.parametrize(("removed", "fit"), [(True, False), (False, True)])
+def test_searches_that_refuse_the_problem_are_not_named(tmp_path, capsys, cache, removed, fit):
+    text = told(tmp_path, capsys, small(problem__remove_features=removed))
+    assert ("exact" in text.partition("others fit")[2].partition("plan")[0]) == fit
+
+
 def test_every_mistake_is_told_at_once(tmp_path, capsys, cache):
     objectives = [{"metric": "covrage", "sense": "max"}, {"metric": "cost", "sense": "min"}]
     limits = [{"metric": "acuracy", "at_least": 0.5}]

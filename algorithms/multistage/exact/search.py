@@ -316,28 +316,7 @@ class Exact(Algorithm):
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         stages: MultiStageProblem = problem.tables()
-        if stages.space.removal:
-            raise Unfit(
-                "algorithm.kind: exact takes every feature, found problem.remove_features: true; "
-                "set it to false"
-            )
-        chosen = stages.confidences
-        if chosen is not None and chosen.per_stage:
-            raise Unfit(
-                "algorithm.kind: exact takes one threshold for all stages of a candidate, found "
-                "problem.threshold_per_stage: true; set it to false"
-            )
-        if stages.counts:
-            raise Unfit(
-                "problem.weights, in Python a sample_weight that is not whole: expected a search "
-                "that weighs records, found an exact one, which counts each of them once"
-            )
-        if stages.data.unknown.any():
-            raise Unfit(
-                f"problem.missing: expected impute for an exact search, found {stages.missing} and "
-                "records that lack values"
-            )
-        data = stages.data
+        chosen, data = stages.confidences, stages.data
         self._task = Task(
             len(stages.costs),
             stages.space.k,
@@ -363,6 +342,31 @@ class Exact(Algorithm):
         self._front: ChainFront | RiskFront | None = None
         self._stopped: Stop | None = None
         self._above: dict[str, FloatArray] = {}
+
+    @classmethod
+    def check_fit(cls, problem: Problem) -> None:
+        super().check_fit(problem)
+        stages: MultiStageProblem = problem.tables()
+        if stages.space.removal:
+            raise Unfit(
+                "algorithm.kind: exact takes every feature, found problem.remove_features: true; "
+                "set it to false"
+            )
+        if stages.confidences is not None and stages.confidences.per_stage:
+            raise Unfit(
+                "algorithm.kind: exact takes one threshold for all stages of a candidate, found "
+                "problem.threshold_per_stage: true; set it to false"
+            )
+        if stages.counts:
+            raise Unfit(
+                "problem.weights, in Python a sample_weight that is not whole: expected a search "
+                "that weighs records, found an exact one, which counts each of them once"
+            )
+        if stages.data.unknown.any():
+            raise Unfit(
+                f"problem.missing: expected impute for an exact search, found {stages.missing} and "
+                "records that lack values"
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         if self._front is None:
