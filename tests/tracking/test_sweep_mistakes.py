@@ -188,6 +188,10 @@ MISTAKES = [
     ),
     # a study of several processes
     (sweeps.raw(storage="nodialect://x"), "sweep.storage: expected an address that begins with"),
+    (
+        sweeps.raw(storage="sqlite:///mlflow.db") | {"tracking": {"uri": "sqlite:///mlflow.db"}},
+        "sweep.storage: expected a database for Optuna alone, found the one of tracking.uri",
+    ),
     (sweeps.raw(join=True), "expected a database that all processes reach, such as"),
     (
         sweeps.raw(

@@ -409,6 +409,11 @@ def _checked_plan(
     if sweep.resplit:
         _check_resplit(sweep, config, f"{path}: sweep")
     absolute = _with_absolute_paths(sweep, path)
+    if config.tracking and absolute.storage == absolute_uri(config.tracking.uri, Path.cwd()):
+        raise InputError(
+            f"{path}: sweep.storage: expected a database for Optuna alone, found the one of "
+            "tracking.uri, where MLflow's tables are; name another, such as sqlite:///study.db"
+        )
     if sweep.start:
         start = settings_of(sweep.start, space, path.parent, f"{path}: sweep.start")
         absolute = absolute.model_copy(update={"start": start})
