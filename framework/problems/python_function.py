@@ -22,6 +22,7 @@ from framework.space import Box, Integers
 from framework.streams import CandidateStreams
 
 _KINDS = ("uniform", "log", "choice")
+_MOST, _MOST_WHOLE = 1e300, 2**53  # bounds whose differences are exact, or do not overflow
 
 
 class Parameter(NamedTuple):
@@ -72,9 +73,14 @@ class Parameter(NamedTuple):
                 f"{where}: expected (low, high) with low < high, (low, high, 'log') with low > 0, "
                 f"or a list of choices, found {domain!r}"
             )
+        whole = all(isinstance(value, numbers.Integral) for value in values)
+        most = _MOST_WHOLE if whole and kind != "log" else _MOST
+        if values[0] < -most or values[1] > most:
+            raise InputError(
+                f"{where}: expected bounds from -{most:g} to {most:g}, found {domain!r}"
+            )
         if kind == "log":
             return cls(name, math.log10(values[0]), math.log10(values[1]), "log")
-        whole = all(isinstance(value, numbers.Integral) for value in values)
         return cls(name, float(values[0]), float(values[1]), "int" if whole else "float")
 
     @property
@@ -99,7 +105,7 @@ class Parameter(NamedTuple):
 
 def _is_number(value: Any) -> bool:
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    return real and math.isfinite(float(value))
+    return real and bool(-math.inf < value < math.inf)
 
 
 class PythonFunction(Problem):
@@ -153,6 +159,8 @@ class PythonFunction(Problem):
         named = space if isinstance(space, Mapping) else {f"x{j}": s for j, s in enumerate(space)}
         objectives = [objectives] if isinstance(objectives, str) else objectives
         if not isinstance(objectives, Mapping):
+            if len(set(map(str, objectives))) < len(objectives):
+                raise InputError(f"objectives: expected different names, found {objectives!r}")
             objectives = dict.fromkeys(map(str, objectives), "min")
         senses: Mapping[str, Sense] = objectives
         parameters = [Parameter.of(str(name), domain) for name, domain in named.items()]
@@ -180,7 +188,8 @@ class PythonFunction(Problem):
         lower = np.array([parameter.low for parameter in parameters])
         upper = np.array([parameter.high for parameter in parameters])
         whole = np.array([parameter.whole for parameter in parameters])
-        self.space = Integers(lower, upper) if whole.all() else Box(lower, upper, whole)
+        narrow = whole.all() and np.abs([lower, upper]).max() < 2**31
+        self.space = Integers(lower, upper) if narrow else Box(lower, upper, whole)
 
     @property
     def gene_names(self) -> tuple[str, ...]:

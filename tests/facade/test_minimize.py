@@ -89,6 +89,14 @@ def fails(x):
         (abs, {"x": []}, ["f"], "space: x: expected"),
         (abs, {}, ["f"], "found 0 parameters and 1 objectives"),
         (abs, {"x": (0, 5)}, {"f": "most"}, "expected 'min' or 'max', found 'most'"),
+        (
+            abs,
+            {"x": (0, 5)},
+            ["f", "f"],
+            r"objectives: expected different names, found \['f', 'f'\]",
+        ),
+        (abs, {"x": (0.0, 10**400)}, ["f"], "space: x: expected bounds from -1e"),
+        (abs, {"x": (-(10**30), 0)}, ["f"], "space: x: expected bounds from -9.0"),
         (lambda v: (1, 2, 3), [(0, 9)], ["f"], "expected one number for each of f"),
         (lambda v: {"h": 1}, [(0, 9)], ["f"], "expected values of f, found h"),
     ],
@@ -113,6 +121,17 @@ def test_what_genes_stand_for():
     assert {"nsga2", "local_search", "random"} <= set(fitting(problem))
     two = PythonFunction(two_of_mixed, {**SPACE, "n": (1, 7, "choice")}, ["f", "g"])
     assert {d["n"] for d in two.arguments(two.space.sample(np.random.default_rng(0), 50))} == {1, 7}
+
+
+def test_whole_numbers_of_more_than_32_bits_are_genes():
+    problem = PythonFunction(two_of_mixed, {"n": (0, 2**40), "m": (0, 9)}, ["f", "g"])
+    designs = problem.arguments(problem.space.sample(np.random.default_rng(0), 50))
+    assert 2**32 < max(d["n"] for d in designs) <= 2**40
+
+
+def test_an_algorithm_of_another_type_is_refused(tmp_path):
+    with pytest.raises(InputError, match="minimize: algorithm: expected a section"):
+        search(abs, {"x": (0, 5)}, "f", algorithm=None, out=tmp_path / "run")
 
 
 def test_an_infinite_value_is_a_failure(tmp_path):

@@ -128,7 +128,7 @@ def minimize(
         "problem": problem.section(),
         "objectives": [{"metric": m.name, "sense": m.sense} for m in problem.metrics],
         "budget": dict(budget) if isinstance(budget, Mapping) else {"evaluations": budget},
-        "algorithm": algorithm if isinstance(algorithm, str) else dict(algorithm),
+        "algorithm": dict(algorithm) if isinstance(algorithm, Mapping) else algorithm,
         "seed": seed,
         "workers": workers,
         **({} if track else {"tracking": None}),
