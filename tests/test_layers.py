@@ -315,7 +315,7 @@ BUDGET = {
     "algorithms": 32_670,
     "tracking": 7_658,
     "scripts": 2_806,
-    "tests": 46_529,
+    "tests": 46_535,
 }
 
 

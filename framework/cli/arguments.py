@@ -26,7 +26,7 @@ SHIPPED = Path(__file__).parents[2] / "configs"  # in the wheel and in a clone
 
 _SECTION = "cluster."
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
 
 
 class Command(Protocol):

@@ -14,6 +14,12 @@ from framework.cli.arguments import short_path
 from framework.cli.main import main
 from tests.command import TOY, call, small, write
 
+
+def test_a_name_that_is_too_long_is_a_sentence(capsys):
+    assert main(["compare", "a" * 300]) == 2
+    assert "cannot be used (File name too long)" in capsys.readouterr().err
+
+
 SWEEP = {
     "search_space": {"algorithm.batch": {"low": 5, "high": 20}},
     "directions": [{"metric": "hypervolume", "sense": "max"}],
