@@ -134,9 +134,10 @@ def labels_of(column: pd.Series[Any], path: Path, classes: Sequence[Any] | None)
 def spelled_as_classes(labels: Array, classes: Sequence[Any] | None) -> Array:
     """Return labels as the classes spell them: 1, 1.0 and '1' are the same label.
 
-    Where there are no classes, labels are values of a regression, which are returned unchanged.
+    Returned unchanged are values of a regression, where there are no classes, and what is no vector
+    of labels, which is refused with its shape later.
     """
-    if classes is None:
+    if classes is None or labels.ndim != 1:
         return labels
     by_text = {category_text(label): label for label in classes}
     plain = [by_text.get(category_text(label), label) for label in labels.tolist()]

@@ -132,6 +132,7 @@ def bad_files(place: Path) -> None:
     pd.DataFrame({"a": Y_VAL, "b": Y_VAL}).to_csv(place / "two.csv", index=False)
     (place / "object.npy").write_bytes(b"\x93NUMPY nothing")
     (place / "bad.json").write_text("{}")
+    np.save(place / "column.npy", np.array(Y_VAL)[:, np.newaxis])
 
 
 BAD = [
@@ -144,6 +145,7 @@ BAD = [
     ({"costs": "again.csv"}, "again.csv: expected each id once, found 'forest' again"),
     ({"y_validation": "two.csv"}, "one column of labels, found 2"),
     ({"y_validation": "y_test.npy"}, "y_validation: expected records of every class"),
+    ({"y_validation": "column.npy"}, r"y_validation: expected one label a record.*\(8, 1\)"),
     ({"configs": "bad.json"}, "expected a config of model 'forest', found none"),
     ({"ids": None, "costs": None, "configs": None}, "expected ids for its models"),
 ]
@@ -223,7 +225,7 @@ def test_labels_of_records_are_what_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def measure(files: Any, X: Any, **_: Any) -> Any:
-        return {name: {"inference_time": 1.0, "memory": 1.0} for name in files}
+        return {name: {"inference_time": 1.0, "memory": 1.0, "disk": 1.0} for name in files}
 
     monkeypatch.setattr("framework.libraries.importing.measure", measure)
     frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "label": ["01", "NA"] * 2})
