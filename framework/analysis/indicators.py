@@ -196,11 +196,11 @@ REFERENCE_SIZE = Indicator(
 def _on_new_records(
     name: str, of: Callable[[FloatArray, Roles], float]
 ) -> Callable[[Judged], float]:
-    """Return a measure of the losses ``expected`` or ``test``; NaN where these are not known."""
+    """Return a measure of the losses ``expected`` or ``test``; NaN where one is not known."""
 
     def measure(judged: Judged) -> float:
         losses = getattr(judged, name)
-        return np.nan if losses is None else of(losses, judged.roles)
+        return np.nan if losses is None or np.isnan(losses).any() else of(losses, judged.roles)
 
     return measure
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping
 from itertools import count
@@ -305,9 +306,11 @@ def _heading(front: Front, name: str) -> str:
 
 
 def cell(value: Any) -> str:
-    """Return a number as text for a table."""
+    """Return a number as text for a table; NaN, of a metric that some records lack, as a dash."""
     number = float(value) + 0.0  # -0.0 is 0
-    if number == int(number) and abs(number) < 1e6:
+    if math.isnan(number):
+        return "-"
+    if number.is_integer() and abs(number) < 1e6:
         return f"{int(number)}" if number > 1 else f"{number:.3f}".rstrip("0").rstrip(".")
     if abs(number) < 0.01:
         return f"{number:.2g}"

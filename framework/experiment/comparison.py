@@ -234,7 +234,13 @@ def _losses(front: Front, records: Records) -> FloatArray:
             "records: expected fronts with values on test records, found one without; judge them "
             "by validation records"
         )
-    return front.roles.losses(front.test)
+    losses = front.roles.losses(front.test)
+    if len(without := np.flatnonzero(np.isnan(losses).any(axis=0))):
+        raise InputError(
+            f"records: expected test records for every objective, found too few for "
+            f"{front.roles.names[without[0]]} (a class may be absent); judge by validation records"
+        )
+    return losses
 
 
 def _judged(judge: Judge, records: Records, run_dirs: Iterable[RunDir]) -> str:

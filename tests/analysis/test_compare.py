@@ -211,6 +211,14 @@ def test_values_on_test_records_may_be_judged(runs, tmp_path):
             repeat.front_file, index=False
         )
     case = compare([own], records="test").cases[0]
+    files = [repeat.front_file for repeat in RunDir(own).children()]
+    whole = files[0].read_text()
+    pd.read_csv(files[0]).assign(test_f1=np.nan).to_csv(files[0], index=False)  # as ROC AUC may be
+    with pytest.raises(InputError, match="for every objective, found too few for f1"):
+        compare([own], records="test")
+    found = compare([own]).frame
+    assert np.isnan(found["hypervolume_optimistic"]).tolist() == [True, False, False, False]
+    files[0].write_text(whole)
     halved = case.runs[0].path / "front.csv"
     expected = pd.read_csv(halved)[["f1", "f2"]].to_numpy() * [0.5, 1.0]
     assert np.array_equal(case.runs[0].losses, expected)

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from framework.cli.main import main
-from framework.cli.tables import promises_table
+from framework.cli.tables import cell, promises_table
 from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.front import Front, Promise
@@ -273,3 +273,19 @@ def test_a_directory_that_cannot_be_written_ends_in_a_sentence(finished, capsys,
     assert main(["choose", str(finished.dir), "--best", "cost"]) == 2
     error = capsys.readouterr().err
     assert "choice.json: cannot be used (Permission denied); let it be read and written" in error
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.nan, "-"),
+        (np.inf, "inf"),
+        (-0.0, "0"),
+        (3.0, "3"),
+        (0.25, "0.2500"),
+        (1e7, "10,000,000.00"),
+    ],
+)
+def test_any_number_is_a_cell(value, text):
+    """A metric is NaN on test records that lack a class."""
+    assert cell(value) == text
