@@ -41,7 +41,7 @@ from bench_families import bench_complexity, bench_ensembling, bench_hull, bench
 from bench_workers import bench_ray
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
-from timing import asked, fastest, print_rates, print_table, rate
+from timing import asked, count, fastest, print_rates, print_table, rate
 
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
@@ -53,6 +53,7 @@ from framework.analysis.front_expectations import expect_front
 from framework.analysis.resamples import Resamples
 from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated
+from framework.errors import InputError, ParetolabError
 from framework.front import Front, volume
 from framework.roles import Objective, Roles
 from framework.run.driver import search
@@ -313,6 +314,8 @@ def bench_defaults(args: argparse.Namespace) -> None:
             for peer in ("pymoo", "Optuna"):
                 row += beside(shares["default", mark], shares.get((peer, mark)), best)
             rows.append(row)
+    if not rows:
+        raise InputError(f"--only: expected problems such as {TEN[0]} or 'pima 10', found others")
     print_table("Hypervolume, as a share of the best known", heads, rows)
 
 
@@ -397,7 +400,7 @@ BENCHES = (
 )  # fmt: skip
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run one benchmark, with numerical libraries on one thread."""
     parser = argparse.ArgumentParser(description="Speed, as ratios against a named baseline.")
     names = parser.add_subparsers(required=True, metavar="NAME")
@@ -406,28 +409,32 @@ def main() -> int:
         name = bench.__name__.removeprefix("bench_")
         of[name] = names.add_parser(name, help=bench.__doc__)
         of[name].set_defaults(bench=bench)
-        of[name].add_argument("--repeats", type=int, default=3, help="the fastest counts")
-    of["emsco"].add_argument("--generations", type=int, default=500)
-    of["resampling"].add_argument("--designs", type=int, default=50000)
-    of["complexity"].add_argument("--sizes", type=int, nargs="+", default=[100, 200, 400, 800])
+        of[name].add_argument("--repeats", type=count, default=3, help="the fastest counts")
+    of["emsco"].add_argument("--generations", type=count, default=500)
+    of["resampling"].add_argument("--designs", type=count, default=50000)
+    of["complexity"].add_argument("--sizes", type=count, nargs="+", default=[100, 200, 400, 800])
     of["complexity"].add_argument("--out", type=Path, help="a table to write, CSV")
-    of["nsga2"].add_argument("--evaluations", type=int, default=15000)
-    of["defaults"].add_argument("--evaluations", type=int, nargs="+", default=[2000, 10000])
-    of["defaults"].add_argument("--seeds", type=int, default=20)
+    of["nsga2"].add_argument("--evaluations", type=count, default=15000)
+    of["defaults"].add_argument("--evaluations", type=count, nargs="+", default=[2000, 10000])
+    of["defaults"].add_argument("--seeds", type=count, default=20)
     of["defaults"].add_argument("--optuna-seeds", type=int, default=5)
     of["defaults"].add_argument("--only", nargs="*", default=[], help="names of problems")
-    of["ray"].add_argument("--evaluations", type=int, default=1000)
+    of["ray"].add_argument("--evaluations", type=count, default=1000)
     of["ray"].add_argument("--seconds", type=float, default=0.01, help="of an evaluation")
-    of["ray"].add_argument("--workers", type=int, default=2)
+    of["ray"].add_argument("--workers", type=count, default=2)
     of["ray"].add_argument("--sleep", action="store_true", help="instead of computing")
-    of["hull"].add_argument("--evaluations", type=int, default=30000)
-    of["hull"].add_argument("--populations", type=int, nargs="+", default=[100, 300, 1000])
+    of["hull"].add_argument("--evaluations", type=count, default=30000)
+    of["hull"].add_argument("--populations", type=count, nargs="+", default=[100, 300, 1000])
     of["pruning"].add_argument("libraries", nargs="*", help="folders; a made-up pool if none")
     of["pruning"].add_argument("--seconds", type=float, default=20.0, help="that HiGHS may take")
     of["pruning"].add_argument("--weights", default="accuracy")
-    args = parser.parse_args()
-    with threadpool_limits(1):  # for libraries that are loaded; it is best for scikit-learn here
-        args.bench(args)
+    args = parser.parse_args(arguments)
+    try:
+        with threadpool_limits(1):  # for libraries that are loaded; best for scikit-learn here
+            args.bench(args)
+    except ParetolabError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return error.exit_code
     return 0
 
 

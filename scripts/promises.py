@@ -23,6 +23,7 @@ os.environ |= {"PARETOLAB_CACHE": "off", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_T
 
 import numpy as np
 import pandas as pd
+from timing import count
 
 from framework.arrays import FloatArray, IntArray, evenly
 from framework.errors import InputError
@@ -211,9 +212,9 @@ def read_rows(path: Path, evaluations: int, one_threshold: bool) -> list[Row]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure what is missing, and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=12)
+    parser.add_argument("--seeds", type=count, default=12)
     parser.add_argument("--first", type=int, default=1000, help="the first seed (%(default)s)")
-    parser.add_argument("--evaluations", type=int, default=300)
+    parser.add_argument("--evaluations", type=count, default=300)
     parser.add_argument(
         "--one-threshold", action="store_true", help="the search does not choose the threshold"
     )
@@ -223,6 +224,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/promises"), help="(%(default)s)")
     parser.add_argument("--show", action="store_true", help="measure nothing")
     args = parser.parse_args(arguments)
+    if args.out.exists() and not args.out.is_dir():
+        parser.error(f"--out: expected a folder, found the file {args.out}; choose another")
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / "rows.jsonl"
     rows = read_rows(path, args.evaluations, args.one_threshold)

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from timing import count
 
 from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.pruning.problem import PruningProblem
@@ -132,9 +133,9 @@ def row(case: Case, name: str, by_kind: Mapping[str, Sequence[Chosen]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--splits", type=int, default=12)
-    parser.add_argument("--models", type=int, default=18)
-    parser.add_argument("--evaluations", type=int, default=2000)
+    parser.add_argument("--splits", type=count, default=12)
+    parser.add_argument("--models", type=count, default=18)
+    parser.add_argument("--evaluations", type=count, default=2000)
     parser.add_argument("--data", nargs="+", default=list(DATA), choices=list(DATA))
     args = parser.parse_args()
     heads = [

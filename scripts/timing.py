@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -26,6 +27,13 @@ def rate(work: Callable[[], object], n: int, repeats: int = 1) -> float:
             done += n
         best = max(best, done / seconds)
     return best
+
+
+def count(text: str) -> int:
+    """Return a number of things, one or more, that an option gives."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"expected a whole number of at least 1, found {text!r}")
+    return int(text)
 
 
 def fastest(repeats: int, measure: Callable[[], tuple[float, Any]]) -> tuple[float, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 
 import bench
@@ -66,3 +67,21 @@ def test_what_peers_propose_becomes_a_design_of_the_space():
     X = peers.repaired(space, np.array([[-1, -1, -1, -1, 4, 4], [2, 2, 0, -1, 1, 3]]))
     assert X.tolist() == [[0, -1, -1, -1, 0, 0], [1, 1, 0, -1, 1, 0]]
     assert space.contains(X.astype(space.dtype)).all()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ["emsco", "--repeats", "0"],
+            "--repeats: expected a whole number of at least 1, found '0'",
+        ),
+        (["defaults", "--only", "nope"], "--only: expected problems such as breast_w or 'pima 10'"),
+        (["pruning", "nowhere"], "nowhere: expected a library's folder"),
+    ],
+)
+def test_bad_arguments_are_a_sentence(words, sentence, capsys):
+    with pytest.raises(SystemExit) as ended:
+        sys.exit(bench.main(words))
+    assert ended.value.code == 2
+    assert sentence in capsys.readouterr().err
