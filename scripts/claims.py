@@ -20,7 +20,8 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from framework.experiment.config import flatten
+from framework.errors import ParetolabError, damaged
+from framework.experiment.config import flatten, read_yaml
 from framework.experiment.grid_load import load_grid
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,7 +49,7 @@ def origin(file: Path, configs: dict[str, Path]) -> tuple[str, str, str]:
     experiment = file.parent.parent / "experiment.yaml"
     if not experiment.is_file():
         return "", "", ""
-    stored = yaml.safe_load(experiment.read_text(encoding="utf-8"))
+    stored = read_yaml(experiment)
     name = str(stored.get("name"))
     paper = PAPERS.get(name.partition("-")[0], "")
     if name not in configs:
@@ -93,11 +94,12 @@ def claims_of(directories: list[Path]) -> pd.DataFrame:
     """Return the claims below directories, sorted by paper and command."""
     configs, tables = shipped(), []
     for file in sorted({path for place in directories for path in place.rglob("claims.csv")}):
-        paper, command, size = origin(file, configs)
-        if paper:
-            table = pd.read_csv(file, keep_default_na=False)
-            table = table.rename(columns={"claim": "statement", "paper": "in the paper"})
-            tables.append(table.assign(paper=paper, command=command, size=size))
+        with damaged(file, "the claims of an experiment or a figure"):
+            paper, command, size = origin(file, configs)
+            if paper:
+                table = pd.read_csv(file, keep_default_na=False)
+                table = table.rename(columns={"claim": "statement", "paper": "in the paper"})
+                tables.append(table.assign(paper=paper, command=command, size=size))
     if not tables:
         return pd.DataFrame(columns=COLUMNS)
     table = pd.concat(tables).sort_values(["paper", "command"], kind="stable", ignore_index=True)
@@ -123,12 +125,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("directories", nargs="+", type=Path, metavar="DIR")
     parser.add_argument("--out", type=Path, default=Path("claims.csv"), help="(%(default)s)")
     options = parser.parse_args(arguments)
-    table = claims_of(options.directories)
+    try:
+        table = claims_of(options.directories)
+    except ParetolabError as error:
+        print(f"claims: {error}", file=sys.stderr)
+        return error.exit_code
     if table.empty:
         searched = ", ".join(map(str, options.directories))
-        print(f"claims: expected experiments with claims below {searched}, found none")
+        print(
+            f"claims: expected experiments with claims below {searched}, found none",
+            file=sys.stderr,
+        )
         return 2
     table = with_before(table, options.out)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     table.to_csv(options.out, index=False)
     for paper, lines in table.groupby("paper"):
         print(f"{paper}: {(lines.holds == 'yes').sum()} of {len(lines)} hold")

@@ -314,8 +314,8 @@ BUDGET = {
     "framework": 42_045,
     "algorithms": 32_670,
     "tracking": 7_658,
-    "scripts": 2_825,
-    "tests": 46_580,
+    "scripts": 2_835,
+    "tests": 46_596,
 }
 
 

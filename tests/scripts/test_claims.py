@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import claims
 import pandas as pd
+import pytest
 import yaml
 
 from framework.analysis.compare import Claim
@@ -58,4 +59,19 @@ def test_claims_of_experiments_and_figures_are_lines_with_their_commands(tmp_pat
 
 def test_nothing_run_is_said(tmp_path, capsys):
     assert claims.main([str(tmp_path)]) == 2
-    assert "found none" in capsys.readouterr().out
+    assert "found none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("experiment", "table", "sentence"),
+    [
+        ("name: [", "claim\n", "expected YAML, found"),
+        ("name: pruning-mine", "", "claims.csv: expected the claims of an experiment"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path, capsys, experiment, table, sentence):
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "experiment.yaml").write_text(experiment)
+    (tmp_path / "tables" / "claims.csv").write_text(table)
+    assert claims.main([str(tmp_path), "--out", str(tmp_path / "out" / "all.csv")]) == 2
+    assert sentence in capsys.readouterr().err
