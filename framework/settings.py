@@ -56,9 +56,6 @@ FolderName = Annotated[str, AfterValidator(_names_a_folder)]
 Rate = Annotated[float, Field(ge=0, le=1)]
 """A share or a probability, as a parameter of a search."""
 
-Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-"""A number that a file holds, not spelled as a text."""
-
 
 _ENTRY = re.compile(r"^(\w+(?:, \w+)*) : (.*(?:\n(?: {4,}.*|(?=\n {4})))*)", re.MULTILINE)
 _PARAMETERS = re.compile(r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", re.MULTILINE | re.DOTALL)

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import AfterValidator, ConfigDict, Field, StrictBool, TypeAdapter, with_config
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, category_text, frozen
 from framework.data.columns import (
@@ -26,31 +25,22 @@ from framework.data.columns import (
     to_times,
     unusable,
 )
-from framework.errors import CellsError, InputError, first_line
+from framework.errors import CellsError, InputError
 from framework.registry import nearest, require_columns
 from framework.security import TABLE_CELLS
-from framework.settings import Finite
 
 _DAY = 86_400.0  # seconds
 _YEAR = 365.2425  # days
 _FINITE = "finite numbers"
-_EXACT = ConfigDict(extra="forbid")  # of what a file says
 
 
-def _different(categories: tuple[str, ...]) -> tuple[str, ...]:
-    if len(set(categories)) < len(categories):
-        raise ValueError("expected different categories, found one twice")
-    return categories
-
-
-@with_config(_EXACT)
 @dataclass(frozen=True)
 class Numeric:
     """A numeric feature: a missing value becomes the median; then ``(value - mean) / scale``."""
 
-    median: Finite
-    mean: Finite
-    scale: Annotated[Finite, Field(gt=0)]
+    median: float
+    mean: float
+    scale: float
 
     width = 1
 
@@ -91,8 +81,10 @@ class Numeric:
         filled = np.where(np.isnan(numbers), self.median, numbers)
         return np.asarray((filled - self.mean) / self.scale)
 
+    def to_json(self) -> dict[str, Any]:
+        return {"median": self.median, "mean": self.mean, "scale": self.scale}
 
-@with_config(_EXACT)
+
 @dataclass(frozen=True)
 class Categorical:
     """A feature of categories: a column for each; zeros where a value is missing or unknown.
@@ -100,8 +92,8 @@ class Categorical:
     With ``rest`` there is one more column, of all other values, those never seen included.
     """
 
-    categories: Annotated[tuple[str, ...], AfterValidator(_different)]
-    rest: StrictBool = False
+    categories: tuple[str, ...]
+    rest: bool = False
 
     @property
     def width(self) -> int:
@@ -132,8 +124,10 @@ class Categorical:
         codes[missing] = -1
         return np.asarray(codes, dtype=np.float64)
 
+    def to_json(self) -> dict[str, Any]:
+        return {"categories": list(self.categories), **({"rest": True} if self.rest else {})}
 
-@with_config(_EXACT)
+
 @dataclass(frozen=True)
 class Date:
     """A date: its day, standardised, and its place in the year, in the week and, by clock, the day.
@@ -142,8 +136,8 @@ class Date:
     median day, and the centre of each circle.
     """
 
-    date: Numeric
-    clock: StrictBool
+    day: Numeric
+    clock: bool
 
     @property
     def width(self) -> int:
@@ -156,21 +150,34 @@ class Date:
 
     def encode(self, column: pd.Series[Any], name: str) -> FloatArray:
         days = _days(column, name)
-        parts = [self.date.standardised(days)]
+        parts = [self.day.standardised(days)]
         for period in (_YEAR, 7.0, 1.0)[: 3 if self.clock else 2]:
             angle = 2 * np.pi * (days % period) / period
             parts += [np.nan_to_num(np.sin(angle)), np.where(np.isnan(days), 0.0, np.cos(angle))]
         return np.column_stack(parts)
 
     def identity(self, column: pd.Series[Any], name: str) -> FloatArray:
-        return self.date.standardised(_days(column, name))
+        return self.day.standardised(_days(column, name))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"date": self.day.to_json(), "clock": self.clock}
 
 
 FeatureKind = Numeric | Categorical | Date
-_KINDS: TypeAdapter[tuple[FeatureKind, ...]] = TypeAdapter(
-    tuple[FeatureKind, ...],
-    config=ConfigDict(defer_build=True),  # until a model is read or written
-)
+
+
+def kind_from_json(row: Mapping[str, Any]) -> FeatureKind:
+    """Return what ``to_json`` described; raises KeyError, TypeError or ValueError for others."""
+    if "categories" in row:
+        categories = tuple(str(category) for category in row["categories"])
+        if not isinstance(row["categories"], list) or len(set(categories)) < len(categories):
+            raise ValueError("categories that are no list of different ones")
+        return Categorical(categories, row.get("rest") is True)
+    plain = row.get("date", row)
+    number = Numeric(float(plain["median"]), float(plain["mean"]), float(plain["scale"]))
+    if not (np.isfinite([number.median, number.mean, number.scale]).all() and number.scale > 0):
+        raise ValueError("numbers that standardise nothing")
+    return Date(number, row["clock"] is True) if "date" in row else number
 
 
 def _days(column: pd.Series[Any], name: str) -> FloatArray:
@@ -449,9 +456,10 @@ class Encoder:
 
     def to_json(self) -> dict[str, Any]:
         """Return the encoder as plain JSON types, from which floats are read back exactly."""
-        kinds = _KINDS.dump_python(self.features, mode="json", exclude_defaults=True)
-        rows = zip(self.feature_names, kinds, strict=True)
-        features = [{"name": name, **kind} for name, kind in rows]
+        features = [
+            {"name": name, **feature.to_json()}
+            for name, feature in zip(self.feature_names, self.features, strict=True)
+        ]
         readings = {name: reading.to_json() for name, reading in self.readings.items()}
         return {"named": self.named, "features": features, "readings": readings}
 
@@ -465,19 +473,19 @@ class Encoder:
             ``plain`` is not the description of an encoder.
         """
         try:
-            rows = [dict(row) for row in plain["features"]]
-            names = tuple(str(row.pop("name")) for row in rows)
+            rows = plain["features"]
+            names = tuple(str(row["name"]) for row in rows)
             if len(set(names)) < len(names):
                 raise ValueError("a feature twice")
             readings = {
                 str(name): Reading.from_json(reading)
                 for name, reading in plain.get("readings", {}).items()
             }
-            return cls(names, bool(plain["named"]), _KINDS.validate_python(rows), readings)
+            kinds = tuple(kind_from_json(row) for row in rows)
+            return cls(names, bool(plain["named"]), kinds, readings)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(
-                f"encoder: expected what to_json wrote, found {type(error).__name__}: "
-                f"{first_line(error)}"
+                f"encoder: expected what to_json wrote, found {type(error).__name__}: {error}"
             ) from error
 
 

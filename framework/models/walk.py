@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, StrictBool, TypeAdapter, with_config
+from pydantic import ConfigDict, Field, StrictBool, TypeAdapter, ValidationError, with_config
 
 from framework.errors import DAMAGED, InputError, first_few
 from framework.security import read_object
-from framework.settings import Finite
 
 _ALPHA = 0.01  # probability of a false warning, over all stages of a system
 _MOST_NAMED = 5  # classes in warnings
@@ -20,6 +19,7 @@ _GAP = 0.01  # smaller differences are not warned of, even if significant
 _MANY = 1000  # records from which isotonic calibration is safe (Niculescu-Mizil and Caruana 2005)
 
 Count = Annotated[int, Field(strict=True, ge=0)]
+Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
 @with_config(ConfigDict(extra="forbid"))
@@ -209,7 +209,12 @@ class Walk:
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Walk:
         """Return the walk that ``to_json`` wrote; raises ValueError for other values."""
-        walk = _READER.validate_python(plain)
+        try:
+            walk = _READER.validate_python(plain)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise ValueError(f"{place}: {first['msg'].lower()}") from error
         if len({tuple(stage.answers) for stage in walk.stages}) != 1:
             raise ValueError("stages with the same answers")
         if any(stage.leaving > stage.entering for stage in walk.stages):
