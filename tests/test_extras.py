@@ -64,6 +64,7 @@ def test_pictures_and_logs_that_cannot_be_made_stop_no_run(core_only):
     assert "pip install 'paretolab[mlflow]'" in said
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("extra", "arguments"),
     [

@@ -112,6 +112,7 @@ def ray_evaluator() -> Iterator[Callable[..., Any]]:
         yield lambda problem, seed: RayEvaluator(problem, seed, workers=2)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("law", EVALUATOR_LAWS, ids=law_name)
 def test_ray_evaluator(ray_evaluator, law):
     law(ray_evaluator, FunctionProblem("zdt2", 5, 0.1))

@@ -85,6 +85,7 @@ def test_machine_code_that_is_brought_is_loaded_whatever_the_dates_of_sources(pa
     assert not package.beside()
 
 
+@pytest.mark.slow
 def test_changed_sources_are_compiled_and_kept_beside_them(package):
     package.write(KERNEL.replace("FACTOR * x", "x * FACTOR + 1"), 7)
     assert package.ask() == "22 compiled"
@@ -92,6 +93,7 @@ def test_changed_sources_are_compiled_and_kept_beside_them(package):
     assert package.ask() == "22 loaded"
 
 
+@pytest.mark.slow
 def test_a_number_of_another_module_is_part_of_the_code(package):
     package.write(KERNEL, 8)
     assert package.ask() == "24 compiled"

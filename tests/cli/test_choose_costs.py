@@ -20,6 +20,7 @@ from paretolab import RunResult
 from tests.cli.places import best_of
 
 
+@pytest.mark.slow
 def test_other_prices_are_those_of_the_problem_with_these_prices(finished, command, place):
     """Every design that was evaluated, scored by a problem that had these prices from the start."""
     files = sorted(p for p in finished.dir.iterdir() if not p.name.startswith("journal"))

@@ -65,6 +65,7 @@ def test_folds_are_averaged_then_repeats_then_the_product(whole):
     assert row["high"] - row["mean"] == pytest.approx(half)
 
 
+@pytest.mark.slow
 def test_a_metric_is_an_indicator_and_the_papers_value_stands_beside_its_scenario(whole):
     runs = table(whole, "runs")
     for row in runs.to_dict("records"):

@@ -42,6 +42,7 @@ def built(place: Path) -> Any:
     return done
 
 
+@pytest.mark.slow
 def test_build_says_what_it_made(built: Any, place: Path) -> None:
     assert "tiny: 3 models, classes 0, 1" in built.out
     assert "library show libraries/tiny" in built.out

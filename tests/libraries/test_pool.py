@@ -84,7 +84,7 @@ def test_slow_families_are_left_out_of_large_data() -> None:
     assert [p.family for p in plans(["svm"], 1, 0, "classification", 40_000)] == ["svm"]
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_every_family_trains_and_loads(task: str, tmp_path: Path) -> None:
     """Classifiers with drawn parameters, regressors with the first ones."""

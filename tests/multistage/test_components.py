@@ -95,6 +95,7 @@ def _evaluate(arguments):
     return problem.evaluate(genomes(problem, 60)[start : start + 40])["cost"].tolist()
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_cache_at_once(table_file, cache):
     want = problem_of(table_file).evaluate(genomes(problem_of(table_file), 60))["cost"].tolist()
     for file in cache.iterdir():

@@ -282,6 +282,7 @@ def run(folder, name, table_file, *more):
     return out
 
 
+@pytest.mark.slow
 def test_a_run_says_so_everywhere_and_goes_on_to_the_same_bytes(table_file, tmp_path, capsys):
     out = run(tmp_path, "whole", table_file)
     capsys.readouterr()
