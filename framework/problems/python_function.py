@@ -22,7 +22,7 @@ from framework.space import Box, Integers
 from framework.streams import CandidateStreams
 
 _KINDS = ("uniform", "log", "choice")
-_MOST, _MOST_WHOLE = 1e300, 2**53  # bounds whose differences are exact, or do not overflow
+_MOST, _MOST_WHOLE = 1e300, 2**53  # differences of bounds are finite, of whole ones exact
 
 
 class Parameter(NamedTuple):
