@@ -166,13 +166,13 @@ class Algorithm(ABC):
         It is called once, before the first :meth:`propose`. By default it does nothing.
         """
 
-    def begin(self, work: Preparation) -> None:
+    def begin(self, work: Preparation | None = None) -> None:
         """Call :meth:`prepare`, the first time; :meth:`ask` does so, in this process, if need be.
 
         The driver calls it once per session, before the first :meth:`ask`.
         """
         if not self._prepared:
-            self.prepare(work)
+            self.prepare(work or Preparation())
             self._prepared = True
 
     def outcome(self) -> Outcome:
@@ -191,7 +191,7 @@ class Algorithm(ABC):
         """
         if self.done or self._pending >= self.max_pending:
             return None
-        self.begin(Preparation())
+        self.begin()
         X = self.propose()
         if X is None:
             return None
