@@ -118,87 +118,26 @@ class Choose:
             )
         if args.mix:
             return _mixture(args, run_dir)
-        words: dict[str, Any] = {
-            "costs": _numbers(args.costs, "--costs", "fp, fn or CLASS"),
-            "prior": _prior(args.prior),
-            "per_unit": _numbers(args.per_unit, "--per-unit", "METRIC"),
-            "prices": _numbers(args.prices, "--prices", "FEATURE"),
-        }
-        rescoring, _ = costs_asked_for(**words)
-        if rescoring.words and args.register:
-            options = " and ".join(f"--{word}" for word in rescoring.words)
-            raise InputError(
-                f"--register {args.register}: expected a solution as the run scored it, found "
-                f"{options}; --export writes it as a model"
-            )
         source = RunSource(run_dir)
-
-        def usual(front: Front) -> int:
-            return recommend(front, run_dir.anchors(), where=args.where, within=args.within)
-
-        choice = pick(
-            source,
-            where=args.where,
-            within=args.within,
-            best=args.best,
-            knee=args.knee,
-            weights=_numbers(args.weights, "--weights", "METRIC"),
-            id=args.id,
-            sure=args.sure,
-            usual=usual,
-            **words,
-        )
+        choice, rescoring = _picked(args, run_dir, source)
         if choice.always is not None:
             return _trivial(args, run_dir, source.problem(), choice)
         front, position = choice.front, choice.position
-        expected = run_dir.summary().get("expected") or {}
         result = Result(fields={"directory": run_dir.path, **solution(front, position)}).add(
-            front_table(
-                front, mark=position, returned=None if rescoring.words else run_dir.returned()
-            ),
+            front_table(front, mark=position, returned=None if rescoring else run_dir.returned()),
             f"chosen (*): solution {front.ids[position]}",
         )
-        if choice.sure is not None:
-            result.add(
-                _price(choice, choice.sure, args.sure),
-                choice.sure.edge,
-                limits_hold=choice.sure.share[choice.id],
-                without_sure=front.ids[choice.plain],
-            )
-        if args.id is None:
-            of = _add_expectation(result, source, choice, details=args.details)
-            result.add(*(remains(expected) if of else []))
-        else:  # no resample can repeat a choice by eye: what is known is that of its spot
-            of = front.promises(position)
-            result.add(*promises(front, position, expected, details=args.details))
-        metric = front.roles.metrics.get(choice.rule["best"])
-        if metric and not (metric.size or metric.name in front.roles.names):  # in no table
-            value = front.rows.values[metric.name][position]
-            result.add(f"best {metric.name}: {value:.4g} ({metric.text or metric.sense})")
-        if choice.expected is not None:
-            _add_costs(result, choice, choice.expected)
-        if rescoring.words:  # the run and its choice are not changed
+        of = _describe(result, args, run_dir, source, choice)
+        if rescoring:  # the run and its choice are not changed
             if args.export:
-                about = {"run": config.name, "seed": config.seed, **rescoring.words}
+                about = {"run": config.name, "seed": config.seed, **rescoring}
                 target = Path(args.export)
                 export(source.problem(), front, position, target, about, of, replaces=False)
             return result.add(
                 *written(args.export), front=lambda: records(front), model=args.export
             )
-        targets = [Path(args.export)] if args.export else []
-        frozen = not (args.register or os.access(run_dir.path, os.W_OK))
-        targets += [] if frozen else [run_dir.model]
-        try:
-            result.add(*_keep(run_dir, source.problem(), position, of, targets))
-        except ParetolabError as error:
-            if args.export:
-                raise
-            say(f"its model and picture are not written: {error}", sys.stderr)  # the choice stands
-        if frozen:
-            say(f"{run_dir.path}: cannot be written, its own choice stays", sys.stderr)
-            return result.add(*written(args.export), model=args.export)
-        run_dir.write_choice(int(front.ids[position]))
-        result.add(*written(args.export), model=args.export or model_of(run_dir))
+        if not _record(result, args, run_dir, source, choice, of):
+            return result
         for name in ("chosen", "whole"):
             if name in registry.names("reports"):
                 registry.load("reports", name)(run_dir)
@@ -208,6 +147,96 @@ class Choose:
             result.parts += logged.parts
             result.exit_code = logged.exit_code if args.register else 0
         return result
+
+
+def _picked(
+    args: argparse.Namespace, run_dir: RunDir, source: RunSource
+) -> tuple[Pick, Mapping[str, Any]]:
+    """Return the choice that the options ask for, and those that score all candidates again."""
+    words: dict[str, Any] = {
+        "costs": _numbers(args.costs, "--costs", "fp, fn or CLASS"),
+        "prior": _prior(args.prior),
+        "per_unit": _numbers(args.per_unit, "--per-unit", "METRIC"),
+        "prices": _numbers(args.prices, "--prices", "FEATURE"),
+    }
+    rescoring = costs_asked_for(**words)[0].words
+    if rescoring and args.register:
+        options = " and ".join(f"--{word}" for word in rescoring)
+        raise InputError(
+            f"--register {args.register}: expected a solution as the run scored it, found "
+            f"{options}; --export writes it as a model"
+        )
+
+    def usual(front: Front) -> int:
+        return recommend(front, run_dir.anchors(), where=args.where, within=args.within)
+
+    choice = pick(
+        source,
+        where=args.where,
+        within=args.within,
+        best=args.best,
+        knee=args.knee,
+        weights=_numbers(args.weights, "--weights", "METRIC"),
+        id=args.id,
+        sure=args.sure,
+        usual=usual,
+        **words,
+    )
+    return choice, rescoring
+
+
+def _describe(
+    result: Result, args: argparse.Namespace, run_dir: RunDir, source: RunSource, choice: Pick
+) -> Mapping[str, Promise]:
+    """Add how sure the choice is and what it costs; return what to expect of it, if known."""
+    front, position = choice.front, choice.position
+    if choice.sure is not None:
+        result.add(
+            _price(choice, choice.sure, args.sure),
+            choice.sure.edge,
+            limits_hold=choice.sure.share[choice.id],
+            without_sure=front.ids[choice.plain],
+        )
+    expected = run_dir.summary().get("expected") or {}
+    if args.id is None:
+        of = _add_expectation(result, source, choice, details=args.details)
+        result.add(*(remains(expected) if of else []))
+    else:  # no resample can repeat a choice by eye: what is known is that of its spot
+        of = front.promises(position)
+        result.add(*promises(front, position, expected, details=args.details))
+    metric = front.roles.metrics.get(choice.rule["best"])
+    if metric and not (metric.size or metric.name in front.roles.names):  # in no table
+        value = front.rows.values[metric.name][position]
+        result.add(f"best {metric.name}: {value:.4g} ({metric.text or metric.sense})")
+    if choice.expected is not None:
+        _add_costs(result, choice, choice.expected)
+    return of
+
+
+def _record(
+    result: Result,
+    args: argparse.Namespace,
+    run_dir: RunDir,
+    source: RunSource,
+    choice: Pick,
+    of: Mapping[str, Promise],
+) -> bool:
+    """Write the model and the choice; return False if the run's directory cannot be written."""
+    frozen = not (args.register or os.access(run_dir.path, os.W_OK))
+    targets = ([Path(args.export)] if args.export else []) + ([] if frozen else [run_dir.model])
+    try:
+        result.add(*_keep(run_dir, source.problem(), choice.position, of, targets))
+    except ParetolabError as error:
+        if args.export:
+            raise
+        say(f"its model and picture are not written: {error}", sys.stderr)  # the choice stands
+    if frozen:
+        say(f"{run_dir.path}: cannot be written, its own choice stays", sys.stderr)
+        result.add(*written(args.export), model=args.export)
+        return False
+    run_dir.write_choice(int(choice.front.ids[choice.position]))
+    result.add(*written(args.export), model=args.export or model_of(run_dir))
+    return True
 
 
 def _numbers(text: str | None, option: str, names: str) -> dict[str, float] | None:
