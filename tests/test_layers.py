@@ -313,7 +313,7 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
     "framework": 42_084,
-    "algorithms": 32_670,
+    "algorithms": 32_710,
     "tracking": 7_658,
     "scripts": 2_835,
     "tests": 46_606,

@@ -69,7 +69,6 @@ class Point(NamedTuple):
     levels: tuple[int, ...]
 
 
-@njit
 def attained(sweeps: Sweeps, rows: int, width: int) -> tuple[IntArray, Array]:
     """Return the least cost for each number of answers and sum of gains, with its policy.
 
@@ -105,10 +104,24 @@ def attained(sweeps: Sweeps, rows: int, width: int) -> tuple[IntArray, Array]:
     takes the place of recursion, since compiled recursive functions that allocate fail when they
     are loaded from the cache.
     """
+    best = np.full(rows * width, NEVER, dtype=np.int64)
+    levels = np.zeros((rows * width, len(sweeps.level)), dtype=np.int32)
+    surest = np.argsort(-sweeps.level, axis=1, kind="stable")
+    _enumerate(sweeps, surest, width if rows > 1 else 0, best, levels)
+    return best, levels
+
+
+@njit
+def _enumerate(
+    sweeps: Sweeps, surest: IntArray, by_answers: int, best: IntArray, levels: Array
+) -> None:
+    """Fill what :func:`attained` returns.
+
+    ``surest`` (m, N) has the records of each sweep, those of the highest level first. Policies with
+    one more answer are ``by_answers`` cells on.
+    """
     level, gain, cost, answered, nobody, everybody = sweeps
     m, n = level.shape
-    best = np.full(rows * width, np.iinfo(np.int64).max, dtype=np.int64)
-    levels = np.zeros((rows * width, m), dtype=np.int32)
     node = np.zeros((m, n + 1, 4), dtype=np.int64)
     for r in range(n):
         saved = 0
@@ -121,13 +134,13 @@ def attained(sweeps: Sweeps, rows: int, width: int) -> tuple[IntArray, Array]:
     highest = np.zeros(m, dtype=np.int64)
     for d in range(m):
         before = n
-        for r in np.argsort(-level[d], kind="mergesort"):
+        for r in surest[d]:
             node[d, before, _NEXT] = r
             preceding[d, r] = before
             before = r
         node[d, before, _NEXT] = n
         preceding[d, n] = before
-        highest[d] = level[d].max()
+        highest[d] = level[d, surest[d, 0]]
     total_gain, total_cost, total_answered = 0, 0, answered[m] * n
     for r in range(n):
         total_gain += gain[m, r]
@@ -146,7 +159,7 @@ def attained(sweeps: Sweeps, rows: int, width: int) -> tuple[IntArray, Array]:
         if d == last:
             g, c, a = total_gain, total_cost, total_answered
             if nobody[d] and r != n:
-                cell = g + (a * width if rows > 1 else 0)
+                cell = g + a * by_answers
                 if c < best[cell]:
                     _note(best, levels, cell, c, cut, highest[d] + 1)
             while r != n:
@@ -156,7 +169,7 @@ def attained(sweeps: Sweeps, rows: int, width: int) -> tuple[IntArray, Array]:
                 following = node[d, r, _NEXT]
                 whole = node[d, following, _LEVEL] != node[d, r, _LEVEL]  # the level is complete
                 if whole and (following != n or everybody):
-                    cell = g + (a * width if rows > 1 else 0)
+                    cell = g + a * by_answers
                     if c < best[cell]:
                         _note(best, levels, cell, c, cut, node[d, r, _LEVEL])
                 r = following
@@ -188,7 +201,6 @@ def attained(sweeps: Sweeps, rows: int, width: int) -> tuple[IntArray, Array]:
             total_answered -= answered[d] - answered[m]
             _put_back(node, preceding, d, r)
         d -= 1
-    return best, levels
 
 
 @njit

@@ -119,7 +119,6 @@ def walk(policies: Policies, facts: Facts) -> tuple[Array, IntArray]:
     return planes, paid
 
 
-@njit
 def upper_quantile(paid: IntArray, weights: FloatArray) -> FloatArray:
     """Return the least amount that records with 95% of the weight do not exceed, shape (n, b).
 
@@ -129,10 +128,16 @@ def upper_quantile(paid: IntArray, weights: FloatArray) -> FloatArray:
     weights : numpy.ndarray of float64, shape (N, b)
         Whole numbers, so that every sum is exact.
     """
+    return _upper_quantile(np.ascontiguousarray(paid), np.argsort(paid, axis=1), weights)
+
+
+@njit
+def _upper_quantile(paid: IntArray, ascending: IntArray, weights: FloatArray) -> FloatArray:
+    """Do as :func:`upper_quantile` does; ``ascending`` (n, N) has the records by what they pay."""
     n, b = len(paid), weights.shape[1]
     out = np.zeros((n, b))
     for c in range(n):
-        order = np.argsort(paid[c])
+        order = ascending[c]
         for w in range(b):
             total = 0.0
             for r in order:

@@ -172,7 +172,11 @@ def tournament(n: int, wanted: int, rng: np.random.Generator) -> tuple[int, int]
     Ten elites for each winner take part. One of them wins with a chance in proportion to 0.2^rank
     among these, then another among the rest.
     """
-    entries = np.sort(permutation(n, rng)[: 10 * wanted])
+    entries = permutation(n, rng)[: 10 * wanted]
+    for i in range(len(entries)):  # few: sorted by insertion
+        for j in range(i, 0, -1):
+            if entries[j] < entries[j - 1]:
+                entries[j - 1], entries[j] = entries[j], entries[j - 1]
     won = np.zeros(2, dtype=np.int64)
     for p in range(wanted):
         total = 0.0

@@ -479,13 +479,31 @@ def _to_front(recent: IntArray, listed: int, state: int) -> int:
 
 
 @njit
+def _fewest_first(left: Array) -> IntArray:
+    """Return the positions of states by their numbers of undecided records, ascending."""
+    most = 0
+    for records in left:
+        most = max(most, records)
+    place = np.zeros(most + 2, dtype=np.int64)  # where the next state with so many records goes
+    for records in left:
+        place[records + 1] += 1
+    for records in range(most):
+        place[records + 1] += place[records]
+    order = np.empty(len(left), dtype=np.int64)
+    for i in range(len(left)):
+        order[place[left[i]]] = i
+        place[left[i]] += 1
+    return order
+
+
+@njit
 def _thin_out(states: States, first: int, stop: int, spare: int, recent: IntArray) -> int:
     """Drop states ``first`` to ``stop - 1`` that others of them cover; return the new end.
 
     They are sorted by the number of undecided records, so that a state comes after all that may
     cover it; rows from ``spare`` on are scratch.
     """
-    order = np.argsort(states.left[first:stop])
+    order = _fewest_first(states.left[first:stop])
     for i in range(stop - first):
         _copy(states, first + order[i], spare + i)
     end, listed = first, 0

@@ -97,11 +97,12 @@ def decide_by_risk(P: Array, rule: RiskRule, y: Array, positive: int, bits: Arra
     first = bits.shape[0] - planes - thresholds
     expected = np.empty(k)
     for i in range(n):
+        risk = np.inf
         for c in range(k):
             expected[c] = 0.0
             for t in range(k):
                 expected[c] += P[t, i] * rule.errors[t, c]
-        risk = expected.min()
+            risk = min(risk, expected[c])
         said = 0
         while expected[said] > risk + rule.slack:
             said += 1

@@ -19,7 +19,7 @@ from algorithms.pruning.searches.base import PruningSearch
 from framework.algorithm import Outcome
 from framework.arrays import Array, IntArray
 from framework.batch import Evaluated
-from framework.jit import njit
+from framework.jit import copy, njit
 from framework.problem import Problem
 from framework.roles import Roles
 
@@ -393,7 +393,7 @@ def backfitting(columns: Array, records: IntArray, most: int) -> tuple[Array, In
                 if now > value:
                     best, value = i, now
         x[best] = 1
-        votes += columns[best]
+        votes = votes + columns[best]
         again = True
         while again:
             again = False
@@ -408,6 +408,6 @@ def backfitting(columns: Array, records: IntArray, most: int) -> tuple[Array, In
                             x[i], x[j], value, again = 0, 1, now, True
                             votes = without + columns[j]
                             break
-        out[size - 1] = x
+        copy(x, out[size - 1])
         rights[size - 1] = value
     return out, rights
