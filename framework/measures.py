@@ -269,6 +269,16 @@ class BetweenSubgroups(NamedTuple):
         return np.where(defined, least if self.rate.metric.sense == "max" else most, 0.0)
 
 
+def evenly(sums: Sums) -> FloatArray:
+    """Return the share of the records, (n, b), that a mean over their classes is as sure as.
+
+    That is as many records of each class as there are of the rarest one.
+    """
+    of_classes = sums.of_classes()
+    rarest = _fewest(list(of_classes[:, np.newaxis] / np.maximum(sums.total, 1.0)))
+    return np.repeat(rarest * (of_classes > 0).sum(axis=0), len(sums.answers), axis=0)
+
+
 def _fewest(shares: Sequence[FloatArray]) -> FloatArray:
     """Return the least share above 0, shape (n, b); 0 where all shares are 0."""
     each = np.stack(shares)

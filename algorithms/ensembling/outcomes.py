@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.ensembling.scores import Scores
+from algorithms.ensembling.scores import BALANCED, Scores
 from algorithms.ensembling.traits import mean_correlations
 from framework.answers import Part, Sums
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.measures import evenly
 from framework.roles import Metric
 
 LOSS_CORRELATION = "loss_correlation"
@@ -45,6 +46,12 @@ class EnsembleScore(NamedTuple):
             return values
 
         return _under_weights(sums, plain, len(scores.truth.y), weighted)
+
+    def share(self, sums: Sums) -> FloatArray:
+        """Return the share of the records that the score is as sure as, shape (n, b)."""
+        if self.metric.name == BALANCED:
+            return evenly(sums)
+        return np.ones((len(sums.answers), len(sums.total)))
 
 
 class LossCorrelation(NamedTuple):

@@ -197,6 +197,7 @@ def _of_confusion(rows: _Rows, name: str) -> FloatArray:
 OF_CONFUSION = ("f1", "precision", "recall")  # scorers that follow from counts of two classes
 MEANS_OF_LOSSES = {"log_loss", "brier", "rmse", "mae", "r2"}
 AUC = "roc_auc"
+BALANCED = "balanced_accuracy"
 _AUC_TEXT = "area under the ROC curve; of several classes, the mean of each against the rest"
 
 CLASSIFICATION: dict[str, _Score] = {
@@ -204,7 +205,7 @@ CLASSIFICATION: dict[str, _Score] = {
         "min", attrgetter("minus_log"), "mean of -log(probability of the true class)"
     ),
     "accuracy": _Score("max", _accuracy, "share of records whose likeliest class is right"),
-    "balanced_accuracy": _Score("max", _balanced_accuracy, "mean recall of the classes"),
+    BALANCED: _Score("max", _balanced_accuracy, "mean recall of the classes"),
     "brier": _Score("min", attrgetter("mean_square"), "mean squared error of the probabilities"),
 }
 REGRESSION: dict[str, _Score] = {

@@ -31,7 +31,7 @@ from framework.errors import InputError, listed
 from framework.libraries.library import Library
 from framework.libraries.members import load_members
 from framework.libraries.problem import LibraryKeys, LibraryProblem, describe
-from framework.measures import Tables, each_once
+from framework.measures import Tables, each_once, evenly
 from framework.roles import Metric
 from framework.space import Counts, Integers
 
@@ -361,6 +361,10 @@ class BalancedAccuracy(NamedTuple):
             for code in (1 - self.positive, self.positive)
         )
         return confusion_rates(fp, tp, n0, n1)[1]
+
+    def share(self, sums: Sums) -> FloatArray:
+        """Return the share of the records that the mean is as sure as, shape (n, b)."""
+        return evenly(sums)
 
 
 class PairDiversity(NamedTuple):

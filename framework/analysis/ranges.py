@@ -73,7 +73,7 @@ def spreads(
     """
     n = len(positions)
     variances = {
-        name: np.array([moments(row)[1] for row in resampled[name]])
+        name: np.array([_variance(row) for row in resampled[name]])
         for name in outcomes.names
         if name in metrics and name in resampled
     }
@@ -96,6 +96,12 @@ def spreads(
             for limit, (v, units_about, *change) in zip(limits, numbers, strict=True)
         ]
     return by_metric
+
+
+def _variance(resampled: FloatArray) -> float:
+    """Return the variance of a figure over the resamples in which it is defined; NaN of none."""
+    defined = resampled[~np.isnan(resampled)]
+    return moments(defined)[1] if len(defined) else math.nan
 
 
 def _limits(metric: Metric) -> Ends:

@@ -476,3 +476,23 @@ def test_two_objectives_of_pruning_are_an_exact_front():
     values = problem.evaluate(genomes)
     for members, accuracy in zip(every.front_["members"], every.front_["accuracy"], strict=True):
         assert accuracy == values["accuracy"][values["members"] <= members].max()
+
+
+@pytest.mark.parametrize("cls", [ParetoEnsemble, PrunedVoting], ids=lambda cls: cls.__name__)
+def test_a_mean_over_classes_is_no_surer_than_the_rarest_class(cls):
+    rng = np.random.default_rng(0)
+    y = np.arange(200) < 6  # all found, and 10% of the others
+    said = {f"model {i}": np.where(y | (rng.random(200) < 0.1), 0.9, 0.1) for i in range(3)}
+    words = {"metric": "balanced_accuracy"} if cls is ParetoEnsemble else {}
+    row = cls.from_predictions(said, y, verbose=False, **words).front_.iloc[0]
+    # of six records, half and one at each end: four right of five
+    assert row["balanced_accuracy_low"] < (0.8 + row["balanced_accuracy"]) / 2
+
+
+def test_a_range_is_of_the_resamples_in_which_a_figure_is_defined():
+    rng = np.random.default_rng(0)
+    y = np.arange(100) < 4  # some resamples have no record of this class
+    said = {f"model {i}": np.clip(rng.normal(0.3 + 0.4 * y, 0.2), 0, 1) for i in range(3)}
+    front = ParetoEnsemble.from_predictions(said, y, metric="roc_auc", verbose=False).front_
+    assert (front["roc_auc_low"] < front["expected_roc_auc"]).all()
+    assert (front["roc_auc_high"] > front["expected_roc_auc"]).all()
