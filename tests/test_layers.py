@@ -313,10 +313,10 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
     "framework": 42_108,
-    "algorithms": 32_722,
+    "algorithms": 32_730,
     "tracking": 7_658,
     "scripts": 2_835,
-    "tests": 46_626,
+    "tests": 46_627,
 }
 
 

@@ -220,7 +220,7 @@ def test_bounds_on_the_better_side_are_enumerated():
     front, algorithm = front_of(problem, roles)
     assert {tuple(row) for row in front.losses.tolist()} == all_losses(problem, roles)
     assert algorithm.method == "enumeration"
-    with pytest.raises(InputError, match="constraints leave no other method"):
+    with pytest.raises(InputError, match="constraints against bad values alone; take method: auto"):
         Exact(problem, roles, seed=0, method="dynamic_programming")
 
 
@@ -272,6 +272,7 @@ def test_an_evaluator_that_disagrees_is_found_out():
         ({}, {"constraint": Constraint("cost", at_least=2)}, {}, "greatest cost"),
         ({}, {}, {"memory_gb": 1e-6}, "cannot finish within memory_gb"),
         ({}, {}, {"hours": 1e-12, "method": "enumeration"}, "cannot finish"),
+        ({"max_stages": 1}, {}, {"method": "dynamic_programming"}, "max_stages of 2 or more; take"),
         ({"dataset": {"synthetic": {"samples": 200, "features": 30}}}, {}, {}, "at most 22"),
     ],
 )

@@ -169,6 +169,14 @@ def choose(
             f"{candidates:,} candidates, up to {task.memory_gb:g} GB and "
             f"{duration(seconds)}; {otherwise}"
         )
+    if task.enumerable and method == "dynamic_programming":
+        needs = "problem.max_stages of 2 or more" if task.k == 1 else "a greater memory_gb"
+        if not one_way:
+            needs = "constraints against bad values alone"
+        raise Unfit(
+            f"algorithm.method: dynamic_programming takes {needs}; take method: auto, which goes "
+            f"through all {candidates:,} candidates in about {duration(task.seconds)}"
+        )
     reason = "" if one_way else ", and constraints leave no other method"
     raise Unfit(
         f"algorithm: exact cannot finish within memory_gb={task.memory_gb:g} and "
