@@ -7,7 +7,6 @@ from optuna.trial import TrialState, create_trial
 
 from framework.errors import InputError
 from tests.tracking import sweeps
-from tracking.sweep.config import SweepPlan
 from tracking.sweep.sampling import draw_trial
 
 SPACE = {"problem.noise": {"low": 0, "high": 0.2}, "algorithm.batch": {"low": 2, "high": 60}}
@@ -27,13 +26,29 @@ def test_cmaes_comes_closer_from_the_attributes_of_trials_alone(tmp_path):
     assert sum(values[-15:]) < 0.2 * sum(values[1:16])
 
 
-def test_cmaes_twice_is_the_same(tmp_path):
-    pytest.importorskip("cmaes")
-    plan = sweeps.plan_of(tmp_path, sweeps.raw(search_space=SPACE, sampler="cmaes", trials=6))
+@pytest.mark.parametrize(
+    ("sampler", "package", "trials"),
+    [
+        ("cmaes", "cmaes", 6),
+        pytest.param("gp", "torch", 14, marks=pytest.mark.slow),  # ten are drawn at random first
+    ],
+)
+def test_twice_is_the_same(tmp_path, sampler, package, trials):
+    pytest.importorskip(package)
+    plan = sweeps.plan_of(tmp_path, sweeps.raw(search_space=SPACE, sampler=sampler, trials=trials))
     for name in ("a", "b"):
         sweeps.sweep(plan, tmp_path / name)
     assert sweeps.trials(tmp_path / "a") == sweeps.trials(tmp_path / "b")
-    assert len(sweeps.trials(tmp_path / "a")) == 6
+    assert len(sweeps.trials(tmp_path / "a")) == trials
+
+
+@pytest.mark.parametrize(("sampler", "package"), [("cmaes", "cmaes"), ("gp", "torch")])
+def test_without_its_package_the_extra_of_a_sampler_is_named(
+    tmp_path, monkeypatch, sampler, package
+):
+    monkeypatch.setattr("tracking.sweep.config.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=rf"package {package} .*'paretolab\[{sampler}\]'"):
+        sweeps.plan_of(tmp_path, sweeps.raw(search_space=SPACE, sampler=sampler))
 
 
 @pytest.mark.parametrize(
@@ -50,33 +65,3 @@ def test_what_cmaes_cannot_search_is_refused(tmp_path, changes, monkeypatch):
     content = sweeps.raw(**{"search_space": SPACE, "sampler": "cmaes", **changes})
     with pytest.raises(InputError, match="expected for cmaes two keys or more"):
         sweeps.plan_of(tmp_path, content)
-
-
-def test_without_cmaes_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("tracking.sweep.config.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"pip install 'paretolab\[cmaes\]'"):
-        sweeps.plan_of(tmp_path, sweeps.raw(search_space=SPACE, sampler="cmaes"))
-
-
-GP_TRIALS = 14  # the first ten are drawn at random
-
-
-def gp_plan(folder, **changes) -> SweepPlan:
-    return sweeps.plan_of(folder, sweeps.raw(sampler="gp", trials=GP_TRIALS, **changes))
-
-
-@pytest.mark.slow  # 10 s
-def test_gp_twice_is_the_same(tmp_path):
-    pytest.importorskip("torch")
-    plan = gp_plan(tmp_path)
-    for name in ("a", "b"):
-        sweeps.sweep(plan, tmp_path / name)
-    trials = sweeps.trials(tmp_path / "a")
-    assert trials == sweeps.trials(tmp_path / "b")
-    assert len(trials) == GP_TRIALS
-
-
-def test_without_torch_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("tracking.sweep.config.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"package torch .* pip install 'paretolab\[gp\]'"):
-        gp_plan(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -98,13 +97,4 @@ def test_the_server_answers_as_the_command_does(place, port):
         status, body = _ask(port, "POST", "/invocations", text.encode())
         assert status == 200, body
         answers = pd.DataFrame(json.loads(body)["predictions"])
-        assert answers.to_csv(index=False) == predicted(place, text)
-
-
-def test_a_loaded_model_does_too(place):
-    import mlflow.pyfunc
-
-    model = mlflow.pyfunc.load_model(str(place / "mlflow"))
-    for text in tables(place):
-        answers = model.predict(pd.read_csv(io.StringIO(text)))
         assert answers.to_csv(index=False) == predicted(place, text)

@@ -143,32 +143,3 @@ def test_a_killed_command(whole, tmp_path, last):
     again = ["resume", "out"] if begun else ["sweep", "little.yaml", "--out", "out"]
     assert not command(tmp_path, *again)
     assert outcome(tmp_path / "out") == whole
-
-
-def pruning():
-    """Return a sweep that prunes."""
-    content = sweeps.raw(trials=8, prune={"kind": "median", "at": [20], "startup": 3})
-    content["budget"] = {"evaluations": 30}
-    content["sweep"]["search_space"]["algorithm.batch"] = {"low": 2, "high": 15}
-    return content
-
-
-@pytest.fixture(scope="module")
-def pruned(tmp_path_factory):
-    """A sweep with pruned trials that nothing incidents."""
-    folder = tmp_path_factory.mktemp("pruned")
-    sweeps.write(folder, pruning())
-    assert not command(folder, "sweep", "little.yaml", "--out", "out")
-    found = outcome(folder / "out")
-    assert b",pruned," in found[0]["trials.csv"]
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("last", range(200, 800, 120))
-def test_a_killed_command_that_prunes(pruned, tmp_path, last):
-    sweeps.write(tmp_path, pruning())
-    killed = command(tmp_path, "sweep", "little.yaml", "--out", "out", last=last)
-    if killed:
-        assert not command(tmp_path, "resume", "out")
-    assert outcome(tmp_path / "out") == pruned

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,8 +20,6 @@ from tracking.mlflow_log.store import UploadState
 from tracking.mlflow_log.tracker import MlflowTracker
 from tracking.mlflow_log.uploader import Uploader
 from tracking.sweep.trial_values import TrialMeter
-
-PROGRAM = Path(sys.executable).parent / "paretolab"
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +80,8 @@ def test_trials_are_worth_what_their_runs_say(done):
         assert config.problem.noise == params["problem.noise"]
         assert config.problem.d == params["problem.d"]
         assert run.summary()["evaluations"] == 4 * params["algorithm.batch"]
+    configured = {"algorithm.batch": 10, "problem.noise": 0.0, "problem.d": 4}
+    assert study[0][2] == configured
     assert len({params["problem.noise"] for _, _, params, _ in study}) == 12
     best = max(study, key=lambda trial: trial[3])
     assert summary["best"] == [
@@ -98,11 +92,10 @@ def test_trials_are_worth_what_their_runs_say(done):
     shares = summary["importances"]["hypervolume"]
     assert set(shares) == {"algorithm.batch", "problem.noise", "problem.d"}
     assert sum(shares.values()) == pytest.approx(1, abs=1e-5)
-
-
-def test_the_first_trial_is_the_configuration(done):
-    _, _, params, _ = sweeps.trials(done[0])[0]
-    assert params == {"algorithm.batch": 10, "problem.noise": 0.0, "problem.d": 4}
+    frame = pd.read_csv(out / "trials.csv")
+    assert frame["trial"].tolist() == list(range(12))
+    assert frame["hypervolume"].tolist() == pytest.approx([t[3][0] for t in study], abs=1e-15)
+    assert frame["problem.d"].tolist() == [t[2]["problem.d"] for t in study]
 
 
 def test_best_is_ready_to_run(done, tmp_path):
@@ -112,15 +105,6 @@ def test_best_is_ready_to_run(done, tmp_path):
     assert main(["run", str(out / "best.yaml"), "--out", best, "--no-plots", "--quiet"]) == 0
     found = RunDir(tmp_path / "best").summary()["indicators"]["hypervolume"]
     assert found == summary["indicators"]["hypervolume"]
-
-
-def test_trials_csv(done):
-    out, *_ = done
-    frame = pd.read_csv(out / "trials.csv")
-    study = sweeps.trials(out)
-    assert frame["trial"].tolist() == list(range(12))
-    assert frame["hypervolume"].tolist() == pytest.approx([t[3][0] for t in study], abs=1e-15)
-    assert frame["problem.d"].tolist() == [t[2]["problem.d"] for t in study]
 
 
 def test_the_command(done, tmp_path, capsys, plain):
@@ -196,36 +180,6 @@ def test_asynchronous_has_every_trial_once(tmp_path, plain):
     sweeps.sweep(plan, tmp_path / "out")
     study = sweeps.trials(tmp_path / "out")
     assert [(number, state) for number, state, *_ in study] == [(n, "COMPLETE") for n in range(12)]
-
-
-# --- killed -----------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_killed_it_goes_on_and_loses_nothing(tmp_path, plain):
-    content = sweeps.raw(trials=6, batch=3)
-    content["budget"] = {"evaluations": 3000}  # half a second a trial
-    content["sweep"]["search_space"]["algorithm.batch"] = {"low": 2, "high": 30, "log": True}
-    path, out = sweeps.write(tmp_path, content), tmp_path / "killed"
-    command = [PROGRAM, "sweep", path, "--out", out]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while not of_trial(out, 4).journal_file.is_file():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    before = sweeps.trials(out)
-    states = [state for _, state, *_ in before]
-    assert states == ["COMPLETE"] * 3 + ["RUNNING"] * 3
-    assert main(["resume", str(out), "--quiet"]) == 0
-    study = sweeps.trials(out)
-    assert [(number, state) for number, state, *_ in study] == [(n, "COMPLETE") for n in range(6)]
-    assert [params for _, _, params, _ in study] == [params for _, _, params, _ in before]
-
-    assert main(["sweep", str(path), "--out", str(tmp_path / "whole"), "--quiet"]) == 0
-    assert study == sweeps.trials(tmp_path / "whole")
 
 
 def test_two_at_once_are_refused(done, tmp_path, capsys, plain):

@@ -14,7 +14,6 @@ import pytest
 
 from framework.cli.main import main
 from tests.cascade.tables import cascades
-from tests.conftest import first
 from tests.experiment import small
 from tests.tracking import sweeps
 
@@ -57,12 +56,6 @@ def nothing_granted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for name in ("MLFLOW_TRACKING_URI", "PARETOLAB_DATA", "PARETOLAB_TRUST_CLUSTER"):
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture(params=first(1, 25), ids=["some", "many"])
-def rounds(request: pytest.FixtureRequest) -> int:
-    """Return how many times as many forgeries to try as a quick test does."""
-    return int(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from lightgbm import LGBMClassifier
+from lightgbm import LGBMClassifier, LGBMRegressor
 from scipy import sparse
 from sklearn import (
     calibration,
@@ -202,6 +202,8 @@ def test_boosting_with_categories_comes_back():
     model = LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1, monotone_constraints=[1, 0, 0])
     some = frame[["number", "whole", "word"]]
     assert_comes_back(model.fit(some, labels), some, "lightgbm")
+    values = LGBMRegressor(n_estimators=3, verbose=-1, n_jobs=1).fit(some, frame["whole"])
+    assert_comes_back(values, some, "lightgbm")
 
 
 OF_NUMBERS = {

@@ -182,10 +182,6 @@ def test_candidates_of_more_genes_than_fit_in_memory_are_refused(
     assert sentence in capsys.readouterr().err
 
 
-def test_what_is_within_the_limits_is_taken(tmp_path):
-    load_config(written(tmp_path))
-
-
 @pytest.mark.parametrize(
     ("command", "key", "sentence"),
     [

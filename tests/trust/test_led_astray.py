@@ -69,7 +69,7 @@ def chain(kind: Any, asked: str) -> bytes:
     X, y = records()
     model = kind(linear_model.LinearRegression() if "R" in kind.__name__ else CLASSES["linear"])
     model.fit(X, np.column_stack([y > 0, y > 1]).astype(int))
-    model.estimators_ = [fitted(CLASSES, "lightgbm")._Booster] * 2
+    model.estimators_ = [fitted("lightgbm")._Booster] * 2
     model.chain_method_ = asked
     return io.dumps(model)
 
@@ -96,7 +96,7 @@ def fewer_columns(model: Any) -> None:
 
 
 def stacked_on_a_writer(model: Any) -> None:
-    model.estimators_ = [fitted(CLASSES, "lightgbm")._Booster]
+    model.estimators_ = [fitted("lightgbm")._Booster]
     model.stack_method_ = ["save_model"]
 
 
@@ -177,7 +177,7 @@ def test_random_numbers_are_drawn_by_generators_alone(name):
     state = dict_node(bit_generator=plain_node(name))
     parts = {"bit_generator": state, "seed_seq": dict_node()}
     node = node_of("RandomGeneratorNode", "numpy.random._generator.Generator", parts)
-    linear = dump_estimator(fitted(CLASSES, "linear"), "linear")
+    linear = dump_estimator(fitted("linear"), "linear")
     with pytest.raises(InputError, match=f"the random numbers of {name}"):
         load_estimator(with_attribute(linear, "random_state", node), "forged")
 
@@ -193,7 +193,7 @@ def test_honest_products_come_back(degree, only, bias):
 
 @pytest.mark.parametrize("name", ["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"])
 def test_generators_come_back(name):
-    model = fitted(CLASSES, "linear")
+    model = fitted("linear")
     model.random_state = np.random.Generator(getattr(np.random, name)(1))
     again = load_estimator(dump_estimator(model, name), name)
     assert again.random_state.random() == model.random_state.random()

@@ -32,7 +32,7 @@ from framework.security import (
 )
 from tests.command import run_program
 from tests.libraries.test_importing import P_TEST, P_VAL, tabrepo, write_tabrepo
-from tests.trust.fitted_models import CLASSES, fitted
+from tests.trust.fitted_models import fitted
 from tests.trust.forging import forged
 
 MEASURED = """
@@ -285,7 +285,7 @@ def test_labels_of_tabrepo_that_unpack_to_too_much(tmp_path, small):
 
 
 def test_estimators_and_arrays_that_unpack_to_too_much(small):
-    linear = dump_estimator(fitted(CLASSES, "linear"), "linear")
+    linear = dump_estimator(fitted("linear"), "linear")
     stream = io.BytesIO(forged(linear, lambda schema: None))
     with zipfile.ZipFile(stream, "a", zipfile.ZIP_DEFLATED) as file:
         file.writestr("more.npy", bytes(10**7))

@@ -69,12 +69,6 @@ def test_mlflows_pages_import_nothing_of_the_folder(planted):
         check_nothing_imported(planted)
 
 
-@pytest.mark.slow
-def test_a_service_imports_nothing_of_the_folder(planted, finished):
-    with serving(planted, ["serve", finished / "model", "--port", 0], "/health"):
-        check_nothing_imported(planted)
-
-
 COMMANDS = {
     "run, logged": ("run", {**RUN, "tracking": TRACKED}),
     "run on Ray": ("run", {**RUN, "workers": 2}),
