@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import urllib.request
 import warnings
 
 import numpy as np
@@ -19,8 +18,7 @@ from framework.libraries.calls import UNIT
 from framework.models.store import save_model
 from tests.cascade.tables import made_up
 from tests.cascade.test_model import fitted
-from tests.command import POINT, call, start, write
-from tracking.mlflow_log import deploy
+from tests.command import POINT, call, write
 
 CONFIG = POINT | {
     "name": "asked",
@@ -115,30 +113,3 @@ def test_workers_enumerate_to_the_same_bytes(place):
     assert '"evaluated_by": "Ray' in (folder / "2" / "summary.json").read_text()
     for name in ("front.csv", "certificates.csv"):
         assert (folder / "2" / name).read_bytes() == (folder / "serial" / name).read_bytes()
-
-
-@pytest.mark.slow
-def test_a_service_answers_alike(place):
-    folder, answers = place
-    service = start("serve", "model", "--port", 0, cwd=folder)
-    try:
-        address = service.stdout.readline().split()[2].rstrip(",")
-        body = (folder / "model" / "example.csv").read_bytes()
-        request = urllib.request.Request(f"{address}/predict", body, {"Content-Type": "text/csv"})
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            pd.testing.assert_frame_equal(pd.read_csv(answer), answers)
-    finally:
-        service.terminate()
-        service.communicate(timeout=60)
-
-
-@pytest.mark.slow
-def test_mlflow_answers_alike(place):
-    import mlflow.pyfunc
-
-    folder, answers = place
-    deploy.save_model(folder / "model", folder / "mlflow")
-    records = pd.read_csv(folder / "model" / "example.csv")
-    found = mlflow.pyfunc.load_model(str(folder / "mlflow")).predict(records)
-    found["label"] = found["label"].astype(float)
-    pd.testing.assert_frame_equal(found, answers)

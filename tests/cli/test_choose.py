@@ -25,36 +25,28 @@ def nearest_to_ideal(frame):
     return (scaled**2).sum(axis=1).idxmin()
 
 
-@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--best", "cost"], lambda f: best_of(f, "cost")),
-        pytest.param(
-            ["--best", "accuracy"], lambda f: best_of(f, "accuracy"), marks=pytest.mark.slow
-        ),
+        (["--best", "accuracy"], lambda f: best_of(f, "accuracy")),
         (
             ["--where", "cost<=18", "--best", "coverage"],
             lambda f: best_of(f[f["cost"] <= 18], "coverage"),
         ),
-        pytest.param(
+        (
             ["--within", "coverage=0", "--best", "cost"],
             lambda f: best_of(f[f["coverage"] == f["coverage"].max()], "cost"),
-            marks=pytest.mark.slow,
         ),
-        pytest.param(
-            ["--weights", "coverage=0,cost=1"],
-            lambda f: best_of(f, "cost"),
-            marks=pytest.mark.slow,
-        ),
+        (["--weights", "coverage=0,cost=1"], lambda f: best_of(f, "cost")),
         (["--knee"], nearest_to_ideal),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_choose(finished, command, options, expected):
-    done = command("choose", "first", *options)
-    assert done.code == 0, done.err
-    (chosen,) = re.findall(r"^chosen \(\*\): solution (\d+)$", done.out, re.MULTILINE)
+def test_choose(finished, capsys, monkeypatch, options, expected):
+    monkeypatch.setattr("framework.cli.choose._keep", lambda *_: [])  # nothing is drawn again
+    assert main(["choose", str(finished.dir), *options, "--no-mlflow"]) == 0
+    out = capsys.readouterr().out
+    (chosen,) = re.findall(r"^chosen \(\*\): solution (\d+)$", out, re.MULTILINE)
     front = pd.read_csv(finished.dir / "front.csv").set_index("id")
     assert len(front) > 5
     assert int(chosen) == expected(front)

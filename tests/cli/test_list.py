@@ -24,19 +24,5 @@ def test_list(capsys, what, line):
     assert re.search(line, capsys.readouterr().out, re.MULTILINE)
 
 
-def test_list_everything(command):
-    done = command("list")
-    assert done.code == 0
-    for heading in ("algorithms", "problems", "functions", "datasets", "metrics"):
-        assert re.search(rf"^{heading}$", done.out, re.MULTILINE)
-
-
-def test_every_command_has_help(command):
-    done = command("--help")
-    assert done.code == 0
-    for name in ("run", "resume", "check", "list", "choose", "predict", "sync", "ui"):
-        assert re.search(rf"^ +{name} +\S", done.out, re.MULTILINE)
-
-
 def test_version(command):
     assert re.fullmatch(r"\d+\.\d+\.\d+\n", command("--version").out)

@@ -6,8 +6,6 @@ import ctypes
 import os
 import shutil
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from framework.cli.arguments import short_path
@@ -82,24 +80,6 @@ def test_a_damaged_cache_is_made_again(place):
     fronts = [(place / name / "front.csv").read_bytes() for name in ("sound", "damaged run")]
     assert fronts[0] == fronts[1]
     shutil.rmtree(cache)
-
-
-@pytest.mark.slow
-def test_names_that_look_like_markup_are_shown_as_they_are(place, command):
-    rng = np.random.default_rng(0)
-    names = ["x [/b]", "BMI [kg/m²]", "[red]", ":cat:"]
-    table = pd.DataFrame(rng.normal(size=(160, 4)), columns=names)
-    table["target"] = (table.sum(axis=1) + rng.normal(size=160) > 0).astype(int)
-    table.to_csv(place / "odd.csv", index=False)
-    problem = {"kind": "multistage", "dataset": {"path": "odd.csv"}, "threshold": 0.9}
-    write(place / "odd.yaml", small(name="odd", problem=problem, budget={"generations": 1}))
-    done = command("run", "odd.yaml", "--out", "odd")
-    assert done.code == 0, done.err
-    front = pd.read_csv(place / "odd" / "front.csv")
-    all_four = front.sort_values("cost")["id"].iloc[-1]
-    shown = command("choose", "odd", "--id", str(all_four)).out
-    for name in names:
-        assert name in shown
 
 
 @pytest.mark.quick(1)

@@ -118,13 +118,6 @@ def test_answers_are_written_whole_or_not_at_all(exported, place, monkeypatch, c
     assert (place / "answers.csv").read_text().startswith("label,")
 
 
-def test_predict_to_the_terminal(exported, command):
-    done = command("predict", "model dir", "model dir/example.csv")
-    assert done.code == 0
-    assert done.out.splitlines()[0] == "label,confidence,stage,cost,missing"
-    assert len(done.out.splitlines()) == 6
-
-
 def test_the_exported_model_is_the_decoded_one(exported, finished):
     folder, id = exported
     run_dir = RunDir(finished.dir)

@@ -165,6 +165,7 @@ def test_help_shows_rare_commands_last_and_rare_options_on_request(command, caps
     )
     names = re.findall(r"^  ([a-z]+) ", usual.partition("commands:")[2], re.MULTILINE)
     assert names[:5] == ["init", "check", "run", "resume", "choose"]
+    assert {"predict", "ui"} <= set(names)
     assert names[-7:] == ["library", "certify", "list", "sync", "trust", "schema", "completion"]
     assert "--sure" in short
     assert "--per-unit" not in short

