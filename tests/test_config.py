@@ -119,10 +119,6 @@ def test_other_values_are_checked(write):
         changed(config, {"algorithm.kind": "random", "algorithm.batch": "a"}, Path("x"))
 
 
-def test_parameters_are_those_of_the_class():
-    assert parameters(RandomSearch)().model_dump() == {"batch": 300, "sampling": "uniform"}
-
-
 def test_identity_leaves_out_what_changes_no_row(write):
     def identity(**top):
         return load_config(write(), **top).identity()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 import resource
 import signal
 import sys
@@ -76,45 +74,6 @@ def finish(place, name, *options):
     assert_each_row_once(journal)
     assert len(rows(journal)) == GENERATIONS + 1
     return (place / name / "front.csv").read_bytes()
-
-
-def kill_at(process, directory, batches, seed):
-    wait_for(process, directory, batches)
-    time.sleep(random.Random(seed).random() * 0.2)
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1])
-def test_killed_again_and_again(place, reference, seed):
-    name, rng = f"killed {seed}", random.Random(seed)
-    moments = sorted(rng.sample(range(1, GENERATIONS - 6), 3))
-    told = []
-    for number, batches in enumerate(moments):
-        command = ["resume", name] if number else ["run", "long.yaml", "--out", name]
-        kill_at(start(*command, cwd=place, env=ENV), place / name, batches, seed + number)
-        told.append(rows(place / name / "journal.bin"))
-    assert finish(place, name) == reference
-    whole = rows(place / name / "journal.bin")
-    for before in told:  # what was told stays told
-        assert whole[: len(before)] == before
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seconds", [0.5, 1.5])
-def test_killed_at_the_start(place, reference, seconds):
-    """Before or while the directory is made, the run can be started or resumed."""
-    name = f"killed after {seconds}"
-    process = start("run", "long.yaml", "--no-plots", "--out", name, cwd=place, env=ENV)
-    time.sleep(seconds)
-    process.kill()
-    process.communicate()
-    if not (place / name / "config.yaml").is_file():
-        done = call("run", "long.yaml", "--no-plots", "--out", name, cwd=place, env=ENV)
-        assert done.code == 0, done.err
-    assert finish(place, name) == reference
 
 
 @pytest.mark.quick(1)
@@ -203,17 +162,6 @@ def test_full_disk_while_the_report_is_written(place):
     assert (place / "no plots" / "plots" / "test.png").stat().st_size > 100_000
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("share", [0.97, 0.5, 0])
-def test_torn_journal(place, reference, share):
-    name = f"torn at {share}"
-    process = start("run", "long.yaml", "--no-plots", "--out", name, cwd=place, env=ENV)
-    kill_at(process, place / name, 10, seed=3)
-    journal = place / name / "journal.bin"
-    os.truncate(journal, int(share * journal.stat().st_size))
-    assert finish(place, name) == reference
-
-
 def test_mlflow_that_cannot_be_reached(place):
     tracking = {"uri": "http://127.0.0.1:9", "experiment": "none"}
     write(place / "tracked.yaml", small(tracking=tracking))
@@ -270,17 +218,6 @@ def test_ray_workers_killed_and_then_the_driver(place, reference):
     workers = [child for child in left if is_worker(child)]
     assert workers == []  # no worker outlives its driver
     assert finish(place, name, "--workers", "2") == reference
-
-
-@pytest.mark.slow
-def test_a_ray_worker_killed(place, reference):
-    name = "worker killed"
-    process = started_on_ray(place, name, 5)
-    ray_workers(process)[-1].kill()
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    assert_each_row_once(place / name / "journal.bin")
-    assert (place / name / "front.csv").read_bytes() == reference
 
 
 @pytest.mark.slow

@@ -120,14 +120,6 @@ def test_another_program_can_read_it(tmp_path):
 # --- whose journal ----------------------------------------------------------------------------
 
 
-def test_goes_on_where_it_stopped(tmp_path):
-    path = tmp_path / "journal.bin"
-    for first in (0, 2):
-        with make(path) as journal:
-            journal.append(batch(first, 2), 1.0)
-    assert [len(piece) for piece in written(path)] == [2, 2]
-
-
 def test_another_run_is_refused_and_the_keys_are_named(tmp_path):
     path = tmp_path / "journal.bin"
     make(path, {"seed": 0, "algorithm.kind": "emsco", "d": 1}).close()

@@ -32,17 +32,6 @@ def test_layers_of_continuous_losses(seed):
     assert pareto_layers(losses, np.zeros(60)).tolist() == oracles.peel(losses, np.zeros(60))
 
 
-def test_infeasible_rows_rank_below_all_feasible_ones_by_violation():
-    losses = np.array([[0.0, 0.0], [5.0, 5.0], [6.0, 6.0], [0.0, 0.0]])
-    violation = np.array([0.3, 0.0, 0.0, 0.1])
-    assert pareto_layers(losses, violation).tolist() == [3, 0, 1, 2]
-
-
-def test_all_infeasible():
-    layers = pareto_layers(np.zeros((3, 2)), np.array([2.0, 1.0, 2.0]))
-    assert layers.tolist() == [1, 0, 1]
-
-
 def test_no_rows():
     assert len(pareto_layers(np.zeros((0, 2)), np.zeros(0))) == 0
 

@@ -54,19 +54,6 @@ def test_neighbours_of_the_bounds_are_outside(space):
         assert not space.contains(x).any()
 
 
-@pytest.mark.parametrize("space", SPACES, ids=repr)
-def test_the_same_stream_draws_the_same(space):
-    a, b = (space.sample(np.random.default_rng(3), 20) for _ in range(2))
-    assert np.array_equal(a, b)
-
-
-def test_every_partition_is_drawn():
-    X = Partition(3, 3).sample(np.random.default_rng(0), 4000)
-    assert len(np.unique(X, axis=0)) == 13  # ordered Bell number
-    removal = Partition(3, 3, removal=True).sample(np.random.default_rng(0), 8000)
-    assert len(np.unique(removal, axis=0)) == 13 + 3 * 3 + 3 * 1
-
-
 @pytest.mark.parametrize(
     "space",
     [
@@ -126,10 +113,6 @@ def test_partitions_with_gaps_or_without_items_are_outside():
     )
     assert space.contains(rows).tolist() == [True, False, False, True, False, False]
     assert not Partition(4, 3).contains(rows[3:4]).any()
-
-
-def test_compress_as_in_the_paper():
-    assert compress(np.array([[0, 0, 0, 2]])).tolist() == [[0, 0, 0, 1]]
 
 
 @given(

@@ -99,12 +99,6 @@ def test_choose(wishes, id):
     assert FRONT.ids[choose(FRONT, **wishes)] == id
 
 
-def test_knee_is_the_nearest_to_the_ideal_point():
-    losses = FRONT.losses
-    scaled = (losses - losses.min(0)) / (losses.max(0) - losses.min(0))
-    assert choose(FRONT, knee=True) == np.argmin(np.linalg.norm(scaled, axis=1))
-
-
 def test_equal_solutions_go_by_id():
     values = {name: np.repeat(column[:1], 3) for name, column in VALUES.items()}
     rows = Evaluated(np.array([4, 6, 9]), np.zeros((3, 2)), values)

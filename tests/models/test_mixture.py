@@ -181,16 +181,3 @@ def test_a_service_asked_record_by_record_draws_both_members(place):
     service.should_exit = True
     assert [answer["label"] for answer in found] == labels_of(place).tolist()
     assert 8 <= sum(answer["label"] == "yes" for answer in found) <= 28  # of 60, chance .3
-
-
-@pytest.mark.slow
-def test_mlflow_asked_record_by_record_does_too(place):
-    import mlflow.pyfunc
-
-    from tracking.mlflow_log import deploy
-
-    deploy.save_model(place / "model", place / "mlflow")
-    model = mlflow.pyfunc.load_model(str(place / "mlflow"))
-    asked = pd.read_csv(place / "asked.csv")
-    found = [model.predict(asked.iloc[[row]])["label"].item() for row in range(30)]
-    assert found == labels_of(place).tolist()[:30]

@@ -14,7 +14,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeRegressor
 
 from algorithms.ensembling.model import WeightedEnsembleClassifier, WeightedEnsembleRegressor
-from algorithms.multistage.model import MultiStageClassifier
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.libraries.library import Cost
@@ -155,13 +154,6 @@ def test_the_card_states_what_a_prediction_costs(tmp_path):
     assert "costs, all of them together: time 7.5 s, disk\\| 3." in card
     assert "| forest | 0.5 | RandomForestClassifier | 4 | 1 |" in card
     assert "| run | here |" in card
-
-
-def test_kinds_replace_each_other(tmp_path):
-    frame, y = iris()
-    save_model(with_costs(), tmp_path / "m")
-    save_model(MultiStageClassifier().fit(frame, y), tmp_path / "m")
-    assert isinstance(load_model(tmp_path / "m"), MultiStageClassifier)
 
 
 class Foreign(DummyClassifier):

@@ -190,18 +190,6 @@ def test_its_classifier_is_checked(call):
 
 
 @pytest.mark.slow
-def test_a_run_with_its_classifier_goes_on_and_is_compared(call, staged):
-    options = ["--set", "budget.evaluations=40", "--no-plots", "--no-mlflow"]
-    call("run", "stages.yaml", "--out", "cut", *options)
-    call("resume", "cut", "--no-plots", "--set", "budget.evaluations=100", "--no-mlflow")
-    first, second = ((call.place / n / "front.csv").read_bytes() for n in ("staged", "cut"))
-    assert first == second
-    call("run", "stages.yaml", "--out", "other", "--no-plots", "--seed", "1", "--no-mlflow")
-    call("compare", "staged", "other", "--out", "stages_page")
-    assert len(pd.read_csv(call.place / "stages_page" / "tables" / "runs.csv")) == 2
-
-
-@pytest.mark.slow
 def test_its_classifier_is_exported_asked_and_logged(call, staged):
     call("choose", "staged", "--best", "accuracy", "--export", "stages_model", "--no-mlflow")
     answers = call("predict", "stages_model", "stages_model/example.csv").out.splitlines()
