@@ -103,11 +103,12 @@ def run_program(command, *, check=False, **more):
     )
 
 
-def call(*arguments, cwd, env=None, timeout=300, **more):
+def call(*arguments, cwd, env=None, timeout=300, code=None, **more):
     """Run the command to its end; return what has ``code``, ``out`` and ``err``.
 
-    A process that has imported the command forks one for each call, which saves each a second of
-    imports. What asks for more, or for variables that are read by what is imported, starts anew.
+    It has to end with ``code``, if that is given. A process that has imported the command forks one
+    for each call, which saves each a second of imports. What asks for more, or for variables that
+    are read by what is imported, starts anew.
     """
     variables = environment(**(env or {}))
     changed = {key for key, _ in variables.items() ^ _server().environment.items()}
@@ -115,8 +116,11 @@ def call(*arguments, cwd, env=None, timeout=300, **more):
         process = start(*arguments, cwd=cwd, env=env, **more)
         process.out, process.err = process.communicate(timeout=timeout)
         process.code = process.returncode
-        return process
-    return _server().call([str(PROGRAM), *map(str, arguments)], cwd, variables, timeout)
+    else:
+        words = [str(PROGRAM), *map(str, arguments)]
+        process = _server().call(words, cwd, variables, timeout)
+    assert code in (None, process.code), process.err
+    return process
 
 
 _READ_LATE = {"PARETOLAB_CACHE", "PARETOLAB_ALLOW", "PARETOLAB_DATA", "COLUMNS"}  # not at import

@@ -345,22 +345,9 @@ METRICS: dict[str, Collection[str]] = {
     "ndfch_emoa": _HULL_METRICS,
 }
 DETERMINISTIC = {
-    "backfitting",
-    "cascade_exact",
-    "tuned",
-    "full_ensemble",
-    "hill_climbing",
-    "kappa_pruning",
-    "exact",
-    "ges",
-    "grid",
-    "ip",
-    "ip_front",
-    "ip_cvxpy",
-    "multi_ges",
-    "single_best",
-    "singles",
-    "small_ensembles",
+    *("backfitting", "cascade_exact", "tuned", "full_ensemble", "hill_climbing", "kappa_pruning"),
+    *("exact", "ges", "grid", "ip", "ip_front", "ip_cvxpy", "multi_ges"),
+    *("single_best", "singles", "small_ensembles"),
 }
 
 

@@ -46,8 +46,7 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def reference(place):
     """Return the front of a run that nothing befalls."""
-    done = call("run", "long.yaml", "--no-plots", "--out", "reference", cwd=place, env=ENV)
-    assert done.code == 0, done.err
+    call("run", "long.yaml", "--no-plots", "--out", "reference", cwd=place, env=ENV, code=0)
     assert_each_row_once(place / "reference" / "journal.bin")
     return (place / "reference" / "front.csv").read_bytes()
 
@@ -68,8 +67,7 @@ def wait_for(process, directory, batches):
 
 def finish(place, name, *options):
     """Resume a run to its end; return its front. No row may have been evaluated twice."""
-    done = call("resume", name, "--no-plots", *options, cwd=place, env=ENV)
-    assert done.code == 0, done.err
+    call("resume", name, "--no-plots", *options, cwd=place, env=ENV, code=0)
     journal = place / name / "journal.bin"
     assert_each_row_once(journal)
     assert len(rows(journal)) == GENERATIONS + 1
@@ -158,7 +156,7 @@ def test_full_disk_while_the_report_is_written(place):
     assert done.code == 2
     assert "Traceback" not in done.err
     assert "make room and run `paretolab resume no plots`" in done.err
-    assert call("resume", "no plots", cwd=place, env=ENV).code == 0
+    call("resume", "no plots", cwd=place, env=ENV, code=0)
     assert (place / "no plots" / "plots" / "test.png").stat().st_size > 100_000
 
 
@@ -166,13 +164,11 @@ def test_mlflow_that_cannot_be_reached(place):
     tracking = {"uri": "http://127.0.0.1:9", "experiment": "none"}
     write(place / "tracked.yaml", small(tracking=tracking))
     write(place / "untracked.yaml", small())
-    done = call("run", "tracked.yaml", "--no-plots", "--out", "tracked", cwd=place, env=ENV)
-    assert done.code == 0, done.err
+    done = call("run", "tracked.yaml", "--no-plots", "--out", "tracked", cwd=place, env=ENV, code=0)
     assert "Front: " in done.out
     assert "paretolab sync" in done.err
     assert "Traceback" not in done.err
-    plain = call("run", "untracked.yaml", "--no-plots", "--out", "untracked", cwd=place, env=ENV)
-    assert plain.code == 0
+    call("run", "untracked.yaml", "--no-plots", "--out", "untracked", cwd=place, env=ENV, code=0)
     fronts = [(place / name / "front.csv").read_bytes() for name in ("tracked", "untracked")]
     assert fronts[0] == fronts[1]
 

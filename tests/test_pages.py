@@ -144,13 +144,8 @@ def follow(part: Sequence[Block], folder: Path, shell: Shell, quickstart: str = 
 
 KINDS = {"commands", "output", "python", "text", "toml", "yaml"}
 NOTES = {
-    "an empty folder",
-    "exit code",
-    "first",
-    "goes on",
-    "machine",
-    "needs PARETOLAB_DATA",
-    "not run",
+    *("an empty folder", "exit code", "first", "goes on", "machine"),
+    *("needs PARETOLAB_DATA", "not run"),
 }
 
 

@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 METRICS = [
-    "coverage",
-    "accuracy",
-    "cost",
-    "stages",
-    "inconclusive_rate",
-    "balanced_accuracy",
-    "worst_recall",
-    "false_positive_rate",
-    "false_negative_rate",
-    "recall",
-    "f1",
+    *("coverage", "accuracy", "cost", "stages", "inconclusive_rate", "balanced_accuracy"),
+    *("worst_recall", "false_positive_rate", "false_negative_rate", "recall", "f1"),
 ]
 
 EXPERIMENT = {

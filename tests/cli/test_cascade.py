@@ -58,8 +58,7 @@ def place(tmp_path_factory):
 
 def test_the_exported_policy_says_what_the_front_says(place):
     folder, _ = place
-    done = call("run", "asked.yaml", "--out", "run", cwd=folder)
-    assert done.code == 0, done.err
+    call("run", "asked.yaml", "--out", "run", cwd=folder, code=0)
     model = folder / "run" / "model"
     policy = json.loads((model / "cascade.json").read_text())
     chosen = json.loads((model / "model.json").read_text())["about"]["solution"]
@@ -75,8 +74,7 @@ def test_the_exported_policy_says_what_the_front_says(place):
 
 def test_predict_asks_the_models(place):
     folder, answers = place
-    done = call("predict", "model", "model/example.csv", cwd=folder)
-    assert done.code == 0, done.err
+    done = call("predict", "model", "model/example.csv", cwd=folder, code=0)
     pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(done.out)), answers)
     assert answers["calls"].nunique() == 3
     assert answers["label"].isna().any()
@@ -87,8 +85,7 @@ def test_predict_says_which_model_failed(place):
     records = pd.read_csv(folder / "model" / "example.csv")
     records["x0"] = np.where(answers["calls"] > 1, np.nan, records["x0"])  # only trees take it
     records.to_csv(folder / "gaps.csv", index=False)
-    done = call("predict", "model", "gaps.csv", cwd=folder)
-    assert done.code == 0
+    done = call("predict", "model", "gaps.csv", cwd=folder, code=0)
     assert len(pd.read_csv(io.StringIO(done.out))) == len(records)
     count = re.search(r"^paretolab: linear failed on (\d+) of 30 records", done.err, re.M)
     assert 0 < int(count[1]) <= 30
@@ -108,8 +105,7 @@ def test_workers_enumerate_to_the_same_bytes(place):
     problem = {"kind": "cascade", "calls": {"path": "five.csv"}}
     write(folder / "five.yaml", CONFIG | {"problem": problem, "algorithm": algorithm})
     for workers in ("serial", "2"):
-        done = call("run", "five.yaml", "--workers", workers, "--out", workers, cwd=folder)
-        assert done.code == 0, done.err
+        call("run", "five.yaml", "--workers", workers, "--out", workers, cwd=folder, code=0)
     assert '"evaluated_by": "Ray' in (folder / "2" / "summary.json").read_text()
     for name in ("front.csv", "certificates.csv"):
         assert (folder / "2" / name).read_bytes() == (folder / "serial" / name).read_bytes()

@@ -176,8 +176,7 @@ def test_check_says_what_speaks_against_a_max_pending(command, place):
 def test_check(command, place):
     before = sorted(path.name for path in place.iterdir())
     limit = "constraints=[{metric: cost, at_most: 20}]"
-    done = command("check", "small.yaml", "--set", limit, env={"PARETOLAB_CACHE": "off"})
-    assert done.code == 0
+    done = command("check", "small.yaml", "--set", limit, env={"PARETOLAB_CACHE": "off"}, code=0)
     assert re.search(r"^constraints +cost <= 20$", done.out, re.M)
     assert re.search(r"^budget +generations=4, max_failed_share=0.5$", done.out, re.M)
     assert re.search(r"^records +240 \(120 train, 60 validation, 60 test\)$", done.out, re.M)

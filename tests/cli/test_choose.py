@@ -67,8 +67,7 @@ def test_what_remains_wrong_is_said_beside_what_to_expect(problem, line, place, 
     config["problem"] = {key: config["problem"][key] for key in keys} | problem
     config["budget"] = {"evaluations": 40}
     write(place / f"{name}.yaml", config)
-    ran = command("run", f"{name}.yaml", "--out", name, "--no-plots")
-    assert ran.code == 0, ran.err
+    ran = command("run", f"{name}.yaml", "--out", name, "--no-plots", code=0)
     chosen = command("choose", name, "--best", "accuracy")
     by_eye = command("choose", name, "--id", RunDir.existing(place / name).front().ids[0])
     for done in (ran, chosen, by_eye):
@@ -177,8 +176,7 @@ def test_choose_shows_the_system_and_draws_it_again(finished, command):
     assert (plots / "system.png").is_file()  # that of the run
     ids = pd.read_csv(finished.dir / "front.csv").sort_values("cost")["id"].tolist()
     for id in (ids[0], ids[-1]):
-        done = command("choose", "first", "--id", str(id))
-        assert done.code == 0, done.err
+        done = command("choose", "first", "--id", str(id), code=0)
         assert f"Solution {id}, on 60 validation records" in done.out
         assert f"Solution {id}, as chosen" in (finished.dir / "report.html").read_text(
             encoding="utf-8"
@@ -203,13 +201,12 @@ def test_choose_without_the_data_still_chooses(place, command):
     table.to_csv(place / "gone.csv", index=False)
     problem = {"kind": "multistage", "dataset": {"path": "gone.csv"}, "threshold": 0.6}
     write(place / "gone.yaml", small(name="gone", problem=problem))
-    assert command("run", "gone.yaml", "--out", "without").code == 0
+    command("run", "gone.yaml", "--out", "without", code=0)
     (place / "gone.csv").unlink()
-    done = command("choose", "without", "--best", "cost")
-    assert done.code == 0
+    done = command("choose", "without", "--best", "cost", code=0)
     assert "chosen (*): solution" in done.out
     assert "its model and picture are not written: " in done.err
-    assert command("choose", "without", "--best", "cost", "--export", "m").code == 2
+    command("choose", "without", "--best", "cost", "--export", "m", code=2)
 
 
 @pytest.mark.slow
@@ -218,13 +215,12 @@ def test_the_model_of_something_else_is_not_overwritten(finished, place, tmp_pat
     ids = pd.read_csv(finished.dir / "front.csv")["id"].tolist()
     folder = tmp_path / "kept"
     export = ["--export", str(folder)]
-    assert command("choose", "first", "--id", str(ids[0]), *export).code == 0
+    command("choose", "first", "--id", str(ids[0]), *export, code=0)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     write(place / "other.yaml", small(name="other", algorithm__population=20))
-    assert command("run", "other.yaml", "--out", "other", "--no-plots").code == 0
+    command("run", "other.yaml", "--out", "other", "--no-plots", code=0)
     for options in (["first", "--id", str(ids[1])], ["other", "--best", "cost"]):
-        done = command("choose", *options, *export)
-        assert done.code == 2
+        done = command("choose", *options, *export, code=2)
         sentence = (
             f"--export {folder}: expected a new directory, or one with the model of this very "
             f"solution, found the model of solution {ids[0]} of run 'small'; give another"
@@ -232,7 +228,7 @@ def test_the_model_of_something_else_is_not_overwritten(finished, place, tmp_pat
         assert sentence in done.err
     assert not (place / "other" / "choice.json").exists()
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    assert command("choose", "first", "--id", str(ids[0]), *export).code == 0
+    command("choose", "first", "--id", str(ids[0]), *export, code=0)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 

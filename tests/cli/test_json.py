@@ -28,8 +28,7 @@ def parsed(text):
 @pytest.fixture(scope="module")
 def ended(command):
     """Run the small configuration; return what ``--json`` says of it, and its directory."""
-    done = command("run", "small.yaml", "--json", "--no-plots", "--out", "first")
-    assert done.code == 0, done.err
+    done = command("run", "small.yaml", "--json", "--no-plots", "--out", "first", code=0)
     assert "evals" in done.err  # the progress
     return parsed(done.out)
 

@@ -153,8 +153,7 @@ def test_known_data_set_that_cannot_be_downloaded(place):
     write(place / "bad.yaml", small(problem__dataset={"name": "sonar"}, problem__costs=None))
     nowhere = {f"{scheme}_proxy": "http://127.0.0.1:9" for scheme in ("http", "https")}
     env = {**nowhere, "no_proxy": "", "SCIKIT_LEARN_DATA": str(place)}
-    done = call("run", "bad.yaml", "--out", "new", cwd=place, env=env)
-    assert done.code == 2
+    done = call("run", "bad.yaml", "--out", "new", cwd=place, env=env, code=2)
     assert "found no way to download it" in done.err
     assert "put the table in a folder and set PARETOLAB_DATA to it" in done.err
     assert not (place / "new").exists()

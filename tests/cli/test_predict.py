@@ -20,8 +20,7 @@ from tests.command import start
 def exported(finished, command, place):
     front = pd.read_csv(finished.dir / "front.csv")
     id = int(front.sort_values("stages")["id"].iloc[-1])
-    done = command("choose", "first", "--id", str(id), "--export", "model dir")
-    assert done.code == 0, done.err
+    done = command("choose", "first", "--id", str(id), "--export", "model dir", code=0)
     assert f"chosen (*): solution {id}" in done.out
     assert re.search(
         r"^try it +\S*paretolab predict 'model dir' 'model dir/example.csv'$",
@@ -37,8 +36,7 @@ def test_predict(exported, command, place):
     names = [f"f{i}" for i in range(1, 7)]
     table = pd.DataFrame(rng.normal(size=(50, 6)), columns=names)
     table.to_csv(place / "new.csv", index=False)
-    done = command("predict", "model dir", "new.csv", "--out", "answers.csv")
-    assert done.code == 0, done.err
+    command("predict", "model dir", "new.csv", "--out", "answers.csv", code=0)
     answers = pd.read_csv(place / "answers.csv")
     assert answers.columns.tolist() == ["label", "confidence", "stage", "cost", "missing"]
     assert len(answers) == 50
@@ -158,6 +156,5 @@ def test_predict_ends_quietly_where_nobody_reads_on(exported, place):
 )
 def test_predict_refuses(exported, command, place, arguments, sentence):
     (place / "lacks.csv").write_text("f1,f2\n1,2\n")
-    done = command("predict", *arguments)
-    assert done.code == 2
+    done = command("predict", *arguments, code=2)
     assert sentence in done.err

@@ -45,8 +45,7 @@ def check_repeats(directory):
 
 @pytest.fixture(scope="module")
 def three_repeats(command, place):
-    done = command("run", "small.yaml", "--out", "repeats", "--repeats", "3")
-    assert done.code == 0, done.err
+    done = command("run", "small.yaml", "--out", "repeats", "--repeats", "3", code=0)
     done.dir = place / "repeats"
     return done
 
@@ -76,8 +75,7 @@ def test_repeats_say_in_how_many_the_search_was_not_worth_it(three_repeats, fini
 
 @pytest.mark.slow
 def test_trials_on_ray_have_the_same_fronts(three_repeats, command, place):
-    done = command("run", "small.yaml", "--out", "ray repeats", "--repeats", "3", "--workers", "2")
-    assert done.code == 0, done.err
+    command("run", "small.yaml", "--out", "ray repeats", "--repeats", "3", "--workers", "2", code=0)
     check_repeats(place / "ray repeats")
     assert front_of(place / "ray repeats") == front_of(three_repeats.dir)
     assert not (place / "ray repeats" / ".token").exists()
@@ -86,8 +84,7 @@ def test_trials_on_ray_have_the_same_fronts(three_repeats, command, place):
 @pytest.mark.slow
 def test_resume_adds_trials_and_leaves_the_others_alone(three_repeats, command):
     before = (three_repeats.dir / "repeats" / "001" / "journal.bin").stat().st_mtime_ns
-    done = command("resume", "repeats", "--set", "repeats=4")
-    assert done.code == 0, done.err
+    command("resume", "repeats", "--set", "repeats=4", code=0)
     assert len(list((three_repeats.dir / "repeats").iterdir())) == 4
     after = (three_repeats.dir / "repeats" / "001" / "journal.bin").stat().st_mtime_ns
     assert after == before
@@ -95,6 +92,5 @@ def test_resume_adds_trials_and_leaves_the_others_alone(three_repeats, command):
 
 @pytest.mark.slow
 def test_choose_from_trials(three_repeats, command, place):
-    done = command("choose", "repeats", "--best", "cost", "--export", "of repeats")
-    assert done.code == 0, done.err
+    command("choose", "repeats", "--best", "cost", "--export", "of repeats", code=0)
     assert (place / "of repeats" / "model.json").is_file()

@@ -223,7 +223,7 @@ def chosen(finished, command, place):
     recommended = solution(out)
     front = pd.read_csv(out / "front.csv").sort_values("cost")
     id = next(int(i) for i in front["id"] if i != recommended)
-    assert command("choose", "chosen", "--id", str(id)).code == 0
+    command("choose", "chosen", "--id", str(id), code=0)
     return out, id
 
 
@@ -239,8 +239,7 @@ def files(out):
 def test_a_chosen_model_stays(chosen, command):
     out, id = chosen
     before = files(out)
-    done = command("resume", "chosen")
-    assert done.code == 0
+    done = command("resume", "chosen", code=0)
     assert solution(out) == id
     assert files(out) == before
     assert f"{id} * " in done.out
@@ -256,8 +255,7 @@ def test_a_chosen_model_stays(chosen, command):
 def test_it_stays_where_better_ones_are_found(chosen, command):
     out, id = chosen
     front = pd.read_csv(out / "front.csv")
-    done = command("resume", "chosen", "--set", "budget.generations=40")
-    assert done.code == 0, done.err
+    done = command("resume", "chosen", "--set", "budget.generations=40", code=0)
     after = pd.read_csv(out / "front.csv")
     assert len(after) != len(front)
     assert solution(out) == id
@@ -270,7 +268,7 @@ def test_a_chosen_model_that_was_deleted_is_made_again(chosen, command):
     out, id = chosen
     before = files(out)
     shutil.rmtree(out / "model")
-    assert command("resume", "chosen").code == 0
+    command("resume", "chosen", code=0)
     assert solution(out) == id
     assert files(out).keys() == before.keys()
 
@@ -281,11 +279,11 @@ def test_mlflow_has_the_chosen_model(place, command):
 
     uri = f"sqlite:///{place / 'mlflow.db'}"
     write(place / "tracked.yaml", small(tracking={"uri": uri, "experiment": "chosen"}))
-    assert command("run", "tracked.yaml", "--out", "tracked").code == 0
+    command("run", "tracked.yaml", "--out", "tracked", code=0)
     out = place / "tracked"
     id = next(int(i) for i in pd.read_csv(out / "front.csv")["id"] if i != solution(out))
     for step in (["choose", "tracked", "--id", str(id)], ["resume", "tracked"]):
-        assert command(*step).code == 0
+        command(*step, code=0)
         client = mlflow.MlflowClient(uri)
         experiment = client.get_experiment_by_name("chosen")
         models = client.search_logged_models([experiment.experiment_id])

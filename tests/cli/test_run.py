@@ -60,8 +60,7 @@ def test_the_front_shows_a_threshold_that_is_searched(command, place):
     """On the terminal, in the table of the report and in front.csv."""
     config = small(problem__threshold=[0.7, 0.9], algorithm={"kind": "random", "batch": 40})
     write(place / "levels.yaml", config | {"budget": {"evaluations": 80}})
-    done = command("run", "levels.yaml", "--out", "levels", "--json")
-    assert done.code == 0, done.err
+    done = command("run", "levels.yaml", "--out", "levels", "--json", code=0)
     shown = {record["setting_threshold"] for record in json.loads(done.out)["front"]}
     assert shown == {0.7, 0.9}
     page = (place / "levels" / "report.html").read_text(encoding="utf-8")
@@ -87,8 +86,7 @@ def test_summary(finished):
 
 @pytest.mark.slow
 def test_another_seed_is_another_run(finished, command, place):
-    other = command("run", "small.yaml", "--out", "seed 5", "--no-plots", "--seed", "5", "--quiet")
-    assert other.code == 0
+    command("run", "small.yaml", "--out", "seed 5", "--no-plots", "--seed", "5", "--quiet", code=0)
     assert front_of(place / "seed 5") != front_of(finished.dir)
     assert yaml.safe_load((place / "seed 5" / "config.yaml").read_text())["seed"] == 5
 
@@ -104,8 +102,7 @@ def test_ray_workers_find_the_same_front(finished, command, place):
 
 @pytest.mark.slow
 def test_auto_workers_say_who_evaluated(finished, command, place):
-    done = command("run", "small.yaml", "--out", "auto", "--no-plots", "--workers", "auto")
-    assert done.code == 0, done.err
+    done = command("run", "small.yaml", "--out", "auto", "--no-plots", "--workers", "auto", code=0)
     assert "scored in this process" in done.err
     assert front_of(place / "auto") == front_of(finished.dir)
 
@@ -113,8 +110,7 @@ def test_auto_workers_say_who_evaluated(finished, command, place):
 @pytest.mark.slow
 def test_without_out_runs_are_numbered(command, place):
     for number in (1, 2):
-        done = command("run", "small.yaml", "--set", "budget.generations=0")
-        assert done.code == 0
+        command("run", "small.yaml", "--set", "budget.generations=0", code=0)
         assert (place / "runs" / f"small-00{number}" / "front.csv").is_file()
 
 
@@ -144,8 +140,7 @@ def test_a_front_without_a_feasible_row_is_empty(command, place):
     reason = r"the front is empty: no candidate has cost <= 0\.001; the best is [\d.]+ \(candidate "
     assert re.search(reason + r"\d+\), by [\d.]+ too high", done.out)
     assert json.loads((place / "infeasible" / "summary.json").read_text())["front_size"] == 0
-    chosen = command("choose", "infeasible")
-    assert chosen.code == 2
+    chosen = command("choose", "infeasible", code=2)
     assert "front: expected at least one solution, found none" in chosen.err
 
 
@@ -167,9 +162,9 @@ def test_a_run_all_of_whose_rows_failed_is_code_3_and_says_why(command, place):
 def test_resume_remembers_that_nothing_is_logged(command, place):
     uri = f"sqlite:///{place / 'not made.db'}"
     options = ["--set", f"tracking={{uri: '{uri}'}}", "--no-mlflow", "--no-plots"]
-    assert command("run", "small.yaml", "--out", "unlogged", *options).code == 0
+    command("run", "small.yaml", "--out", "unlogged", *options, code=0)
     more = ["--set", "budget.generations=6", "--no-plots"]
-    assert command("resume", "unlogged", *more).code == 0
+    command("resume", "unlogged", *more, code=0)
     assert not (place / "not made.db").exists()
     assert not (place / "unlogged" / "tracking.json").exists()
 
@@ -188,8 +183,7 @@ def test_resume_remembers_that_nothing_is_logged(command, place):
 )
 def test_resume_as_another_run_is_refused(finished, command, setting, key, old, new):
     config = (finished.dir / "config.yaml").read_bytes()
-    done = command("resume", "first", "--set", setting)
-    assert done.code == 2
+    done = command("resume", "first", "--set", setting, code=2)
     assert f"{key} is {old} there and {new} here" in done.err
     assert (finished.dir / "config.yaml").read_bytes() == config
 

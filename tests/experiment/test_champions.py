@@ -63,8 +63,7 @@ def test_sync_registers_the_champion_of_each_case(tmp_path):
         "repeats": 1,
     }
     write(tmp_path / "two.yaml", config)
-    done = call("experiment", "two.yaml", "--out", "two", cwd=tmp_path)
-    assert done.code == 0, done.err
+    done = call("experiment", "two.yaml", "--out", "two", cwd=tmp_path, code=0)
     models = [path.parent for path in (tmp_path / "two").glob("cells/*/*/*/model")]
     assert models == [champions(RunDir(tmp_path / "two"))["wine"].path]
     assert (models[0] / "report.html").is_file()
@@ -73,8 +72,7 @@ def test_sync_registers_the_champion_of_each_case(tmp_path):
     done = call("resume", "two", cwd=tmp_path)
     best = models[0].relative_to(tmp_path) / "model"
     assert re.search(rf"^models of the best runs +{best}$", done.out, re.M), done.out
-    done = call("sync", "two", "--register", "best", cwd=tmp_path)
-    assert done.code == 0, done.err
+    done = call("sync", "two", "--register", "best", cwd=tmp_path, code=0)
     assert "registered as best-wine, version 1" in done.out
     store = f"sqlite:///{tmp_path / 'mlflow.db'}"
     client = mlflow.MlflowClient(store)

@@ -145,8 +145,7 @@ def test_other_shares_score_what_was_evaluated_and_keep_what_stands_beside_it(tm
         budget={"generations": 1},
     )
     write(tmp_path / "exact.yaml", config)
-    done = call("run", "exact.yaml", "--out", "out", "--no-mlflow", "--no-plots", cwd=tmp_path)
-    assert done.code == 0, done.err
+    call("run", "exact.yaml", "--out", "out", "--no-mlflow", "--no-plots", cwd=tmp_path, code=0)
     source = RunSource(RunDir(tmp_path / "out"))
     again = source.rescored(Rescoring(shares={"0": 0.05, "1": 0.95}))
     assert source.evidence().beside > 0
@@ -159,6 +158,5 @@ def test_a_problem_without_records_has_no_expectations(tmp_path):
     assert done.code == 0, done.err
     assert RunDir(tmp_path / "out").summary()["expected"] == {}
     assert "records" not in done.out
-    refused = call("choose", "out", "--where", "f1<=0.5", "--sure", "90", cwd=tmp_path)
-    assert refused.code == 2
+    refused = call("choose", "out", "--where", "f1<=0.5", "--sure", "90", cwd=tmp_path, code=2)
     assert "sure: expected metrics that follow from what each record contributes" in refused.err

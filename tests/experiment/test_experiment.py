@@ -20,13 +20,8 @@ from tests.experiment import small
 
 CONTENT = small.raw(paper={"convex": {"grid*": {"hypervolume": 0.123}}})
 TABLES = {
-    "runs.csv",
-    "seconds.csv",
-    "means.csv",
-    "ranks.csv",
-    "pairs.csv",
-    "wins.csv",
-    "winners.csv",
+    *("runs.csv", "seconds.csv", "means.csv", "ranks.csv"),
+    *("pairs.csv", "wins.csv", "winners.csv"),
 }
 
 

@@ -27,8 +27,7 @@ def test_a_second_resume_is_refused_and_no_journal_is_moved(tmp_path):
             assert running.poll() is None, running.communicate()
             time.sleep(0.05)
         for word in (["resume", "run"], ["run", "long.yaml", "--out", "run"]):
-            done = call(*word, "--quiet", cwd=tmp_path)
-            assert done.code == 2
+            done = call(*word, "--quiet", cwd=tmp_path, code=2)
             assert len(done.err.splitlines()) == 1
             assert "found that another process does" in done.err or "found a run" in done.err
         assert running.poll() is None

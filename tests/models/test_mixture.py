@@ -154,8 +154,7 @@ def labels_of(place):
 
 
 def test_predict_answers_alone_as_in_a_table(place):
-    done = call("predict", "model", "asked.csv", cwd=place)
-    assert done.code == 0, done.err
+    done = call("predict", "model", "asked.csv", cwd=place, code=0)
     whole = pd.read_csv(io.StringIO(done.out))["label"].tolist()
     assert set(whole) == {"no", "yes"}
     asked = pd.read_csv(place / "asked.csv")

@@ -134,15 +134,6 @@ def test_what_breaks_a_constraint_is_not_called_dominated(tmp_path):
     assert is_a_picture(run_dir.plots / "front.png")
 
 
-def test_solutions_that_are_not_drawn_are_not_called_dominated(run_dir, monkeypatch):
-    complete = read_run_data(run_dir)
-    monkeypatch.setattr("tracking.figures.run_data._DRAWN", len(complete.front) // 4)
-    reduced = complete.reduced()
-    assert len(reduced.front) < len(complete.front)
-    for name, values in complete.background.dominated.items():
-        np.testing.assert_array_equal(reduced.background.dominated[name], values)
-
-
 def test_what_it_costs_goes_to_the_right(run_dir):
     data = read_run_data(run_dir)
     assert [o.metric for o in data.axes()] == ["cost", "coverage", "accuracy"]
@@ -230,3 +221,5 @@ def test_of_a_large_front_as_much_is_drawn_as_a_picture_shows(run_dir, monkeypat
     assert reduced.front.ids[reduced.position] == complete.front.ids[complete.position]
     assert reduced.subtitle.endswith(f"evaluated, {len(reduced.front)} drawn")
     assert len(reduced.front.test["cost"]) == len(reduced.front)
+    for name, values in complete.background.dominated.items():  # what is not drawn is not dominated
+        np.testing.assert_array_equal(reduced.background.dominated[name], values)

@@ -25,12 +25,10 @@ pytestmark = pytest.mark.slow
 def place(tmp_path_factory):
     """Return a folder with a run on a table of loans: categories, whole numbers, gaps."""
     folder = tmp_path_factory.mktemp("serving")
-    made = call("init", "multistage", "--out", "mine", cwd=folder)
-    assert made.code == 0, made.err
+    call("init", "multistage", "--out", "mine", cwd=folder, code=0)
     budget = ["--set", "budget={evaluations: 300}", "--workers", "serial"]
     config = "mine/multistage.yaml"
-    done = call("run", config, "--out", "run", "--no-mlflow", *budget, cwd=folder)
-    assert done.code == 0, done.err
+    call("run", config, "--out", "run", "--no-mlflow", *budget, cwd=folder, code=0)
     deploy.save_model(folder / "run" / "model", folder / "mlflow")
     return folder
 
@@ -78,8 +76,7 @@ def _ask(number, method, path, body=None, kind="text/csv"):
 
 def predicted(place, text):
     (place / "asked.csv").write_text(text)
-    done = call("predict", "run/model", "asked.csv", cwd=place)
-    assert done.code == 0, done.err
+    done = call("predict", "run/model", "asked.csv", cwd=place, code=0)
     return done.out
 
 

@@ -98,12 +98,27 @@ def test_a_finished_run_is_all_there(store, experiment, tmp_path):
     assert front_at(frame, 4)["id"].tolist() == front.ids.tolist()
 
 
-def test_a_second_upload_changes_nothing(store, experiment, tmp_path):
-    run_dir = finished(tmp_path)
-    Uploader(run_dir, store.uri, experiment).upload(final=True)
+def known_to_another_store(run_dir, store, experiment):
+    UploadState(store.uri, experiment, 1e9).save(run_dir)
+    raw = json.loads(run_dir.tracking_file.read_text())
+    raw["runs"] = {PARENT: {"run_id": "0" * 32, "batches": 12, "status": "FINISHED"}}
+    run_dir.tracking_file.write_text(json.dumps(raw))
+
+
+@pytest.mark.parametrize("state", ["whole", "lost", "of a store that was made anew"])
+def test_everything_is_there_once_whatever_was_sent_before(store, experiment, tmp_path, state):
+    run_dir = finished(tmp_path, uid=state)
+    if state == "of a store that was made anew":
+        known_to_another_store(run_dir, store, experiment)
+    else:
+        Uploader(run_dir, store.uri, experiment).upload(final=True)
     before = run_dir.tracking_file.read_text()
-    assert Uploader(run_dir).upload(final=True)
-    assert run_dir.tracking_file.read_text() == before
+    if state == "lost":
+        run_dir.tracking_file.write_text("{torn")
+        assert Uploader(run_dir, store.uri, experiment).upload(final=True)
+    else:
+        assert Uploader(run_dir).upload(final=True)
+    assert state != "whole" or run_dir.tracking_file.read_text() == before
     assert steps(store, only(store, experiment)) == [20 * (n + 1) for n in range(12)]
 
 
@@ -123,14 +138,6 @@ def test_numbers_of_preparation_are_series(store, experiment, tmp_path):
     run = only(store, experiment)
     series = store.client.get_metric_history(run.info.run_id, "search/gap")
     assert [(m.step, m.value) for m in series] == [(3, 0.5), (5, 0.25), (7, 0.0)]
-
-
-def test_a_lost_state_file_duplicates_nothing(store, experiment, tmp_path):
-    run_dir = finished(tmp_path, uid="lost")
-    Uploader(run_dir, store.uri, experiment).upload(final=True)
-    run_dir.tracking_file.write_text("{torn")
-    assert Uploader(run_dir, store.uri, experiment).upload(final=True)
-    assert steps(store, only(store, experiment)) == [20 * (n + 1) for n in range(12)]
 
 
 def test_a_run_is_followed_interrupted_and_resumed(store, experiment, tmp_path):
@@ -272,17 +279,6 @@ def test_a_run_that_was_deleted_stays_deleted(store, experiment, tmp_path):
     store.client.delete_run(uploader.state.runs[PARENT].run_id)
     with pytest.raises(InputError, match="was deleted"):
         Uploader(run_dir).upload(final=True)
-
-
-def test_a_store_made_anew_gets_everything(store, experiment, tmp_path):
-    run_dir = finished(tmp_path)
-    state = UploadState(store.uri, experiment, 1e9)
-    state.save(run_dir)
-    raw = json.loads(run_dir.tracking_file.read_text())
-    raw["runs"] = {PARENT: {"run_id": "0" * 32, "batches": 12, "status": "FINISHED"}}
-    run_dir.tracking_file.write_text(json.dumps(raw))
-    assert Uploader(run_dir).upload(final=True)
-    assert steps(store, only(store, experiment)) == [20 * (n + 1) for n in range(12)]
 
 
 def test_a_relative_store_counts_from_where_the_run_starts(tmp_path, monkeypatch):

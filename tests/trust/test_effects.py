@@ -51,7 +51,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         yield process
 
 
-@pytest.fixture(params=first(1, 40), ids=["some", "many"])
+@pytest.fixture(params=first(1, 80), ids=["some", "many"])
 def times(request: pytest.FixtureRequest) -> int:
     """Return how many times as many files to forge as a quick test does."""
     return int(request.param)
@@ -72,7 +72,7 @@ CONFIGURATIONS = {
 def test_forged_configurations_do_nothing_outside(kind, watched, times):
     content, command = CONFIGURATIONS[kind]
 
-    @trying((4 if command == "library" else 11) * times)
+    @trying((2 if command == "library" else 6) * times)
     @given(forged(content), st.integers(0, 7))
     def attempt(changed: Any, turn: int) -> None:
         folder = watched.folder()
@@ -95,7 +95,7 @@ def test_forged_configurations_do_nothing_outside(kind, watched, times):
 def test_forged_configurations_that_are_shipped_do_nothing_outside(watched, times):
     contents = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in SHIPPED]
 
-    @trying(20 * times)
+    @trying(10 * times)
     @given(st.sampled_from(contents).flatmap(forged))
     def attempt(changed: Any) -> None:
         file = watched.folder() / "config.yaml"
@@ -129,8 +129,8 @@ OPENED: dict[str, tuple[list[str], ...]] = {
     "library": (["library", "show", "DIR"],),
     "certified": (CERTIFY, [*CERTIFY, "--export", "DIR/other"]),
 }
-EXAMPLES = {"run": 30, "sweep": 5, "experiment": 5, "model": 20, "cascade": 8, "library": 16}
-EXAMPLES["certified"] = 8
+EXAMPLES = {"run": 15, "sweep": 3, "experiment": 3, "model": 10, "cascade": 4, "library": 8}
+EXAMPLES["certified"] = 4
 TEXTS = (".json", ".yaml")
 NOT_READ = (".png", ".html", ".md", ".lock")
 MADE_IN_EACH_SESSION = ("summary.json", "choice.json", ".lock")
@@ -208,7 +208,7 @@ def test_forged_tables_of_calls_do_nothing_outside(ending, watched, times):
     problem = {"kind": "cascade", "calls": {"path": f"calls{ending}"}}
     config = {**RUN, "problem": problem, "objectives": CASCADE_OBJECTIVES}
 
-    @trying(3 * times)
+    @trying(2 * times)
     @given(st.data(), st.booleans())
     def attempt(data: st.DataObject, texts: bool) -> None:
         folder = watched.folder()
@@ -258,7 +258,7 @@ def test_forged_arrays_do_nothing_outside(what, made, watched, times):
     with np.load(made["run"] / RESAMPLES) as file:
         kept = dict(file)
 
-    @trying(1 if change else 2 * times)
+    @trying(1 if change else times)
     @given(st.data())
     def attempt(data: st.DataObject) -> None:
         place = watched.folder() / "run"
@@ -281,7 +281,7 @@ def test_forged_arrays_do_nothing_outside(what, made, watched, times):
 
 @pytest.mark.parametrize("what", ["bytes", "objects", "a bomb", "a link", "a link to a folder"])
 def test_forged_libraries_do_nothing_outside(what, made, watched, times):
-    @trying(2 * times if what == "bytes" else 1)
+    @trying(times if what == "bytes" else 1)
     @given(st.data())
     def attempt(data: st.DataObject) -> None:
         place = watched.folder() / "library"
