@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import signal
 import sys
@@ -22,7 +23,7 @@ from tests.command import (
     write,
 )
 
-GENERATIONS = 16
+GENERATIONS = 10
 # every row needs sub-classifiers that were not trained before, by a slow trainer: the search takes
 # long enough to be met in its midst
 LONG = {
@@ -125,7 +126,7 @@ def test_interrupted_before_anything_is_made(place):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", [40_000, 70_000])
+@pytest.mark.parametrize("room", [12_000, 28_000])
 def test_full_disk(place, reference, room):
     """No file may grow beyond ``room`` bytes: the journal meets that in the midst of the run."""
 
@@ -139,7 +140,7 @@ def test_full_disk(place, reference, room):
     assert done.code == 2, done.err
     assert "Traceback" not in done.err
     assert done.err.splitlines()[-1].startswith("paretolab: ")
-    assert f"make room and run `paretolab resume {name}`" in done.err.splitlines()[-1]
+    assert re.search(f"make room and run `.*paretolab resume '{name}'`$", done.err.rstrip())
     assert 0 < batches_in(place / name) < GENERATIONS
     assert finish(place, name) == reference
 
@@ -155,7 +156,7 @@ def test_full_disk_while_the_report_is_written(place):
     done = call("run", "short.yaml", "--out", "no plots", cwd=place, env=ENV, preexec_fn=limit)
     assert done.code == 2
     assert "Traceback" not in done.err
-    assert "make room and run `paretolab resume no plots`" in done.err
+    assert re.search("make room and run `.*paretolab resume 'no plots'`$", done.err.rstrip())
     call("resume", "no plots", cwd=place, env=ENV, code=0)
     assert (place / "no plots" / "plots" / "test.png").stat().st_size > 100_000
 
@@ -206,7 +207,7 @@ def test_ray_workers_killed_and_then_the_driver(place, reference):
     actors = ray_workers(process)
     assert actors
     actors[0].kill()
-    wait_for(process, place / name, 10)
+    wait_for(process, place / name, 6)
     family = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.communicate()

@@ -514,6 +514,7 @@ def logged(watched: Watched, uri: str, without: Sequence[str]) -> Said:
     return watched.call("run", folder / "config.yaml", *SHORT, without=without)
 
 
+@pytest.mark.slow
 def test_a_variable_that_is_not_asked_for_is_heard(watched):
     server = Hostile()
     uri = f"http://me:${{A_SECRET}}@127.0.0.1:{server.server_address[1]}"
