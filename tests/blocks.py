@@ -12,8 +12,6 @@ what the block before printed. Comments in the lines above it say what is specia
 ``<!-- an empty folder -->``     from here on another folder, as the text says
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

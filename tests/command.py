@@ -1,7 +1,5 @@
 """The installed command, run as its users run it, on configurations of a second or two."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

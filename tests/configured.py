@@ -3,8 +3,6 @@
 A key without an instance is a way to score candidates that no law has seen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Instances of everything that is registered: the laws run on each of them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Collection, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """A toy whose best is known, and EMSCO on it generation by generation."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from algorithms.multistage.emsco import EMSCO

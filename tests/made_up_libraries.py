@@ -1,7 +1,5 @@
 """Libraries made up for tests: predictions that know the truth by noise, and made-up costs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

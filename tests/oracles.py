@@ -1,7 +1,5 @@
 """Slow, obviously right twins of what the package does fast."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

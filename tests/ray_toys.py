@@ -1,7 +1,5 @@
 """Problems that misbehave on purpose, light enough for every actor to import."""
 
-from __future__ import annotations
-
 import os
 import signal
 import tempfile

@@ -3,8 +3,6 @@
 ``python -m tests.reference`` writes them below the head of ``docs/configuration.md``.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Answers and measures, beside scikit-learn and one record at a time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Configurations: what is right is read, and each mistake is one line that says what to do."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the documents say is true: their Python runs, their commands and configurations parse."""
 
-from __future__ import annotations
-
 import doctest
 import re
 import shlex

@@ -1,7 +1,5 @@
 """What is not installed is named with the command that installs it."""
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib.metadata import requires

@@ -1,7 +1,5 @@
 """Whatever befalls a run - death, interruption, a full disk, damage - it ends in the same front."""
 
-from __future__ import annotations
-
 import re
 import resource
 import signal

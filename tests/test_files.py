@@ -1,7 +1,5 @@
 """Files appear whole; locks end with the process that holds them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Fronts and indicators against their slow twins."""
 
-from __future__ import annotations
-
 import moocore
 import numpy as np
 import pandas as pd

@@ -1,7 +1,5 @@
 """Machine code is kept between sessions, and kernels are written so that they compile soon."""
 
-from __future__ import annotations
-
 import ast
 import os
 import sys

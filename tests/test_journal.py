@@ -1,7 +1,5 @@
 """The journal: what is written comes back, whatever happens to the file."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """The laws, for everything that is registered."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Which failures are the machine's: they say nothing about the work."""
 
-from __future__ import annotations
-
 import errno
 import resource
 import signal

@@ -1,7 +1,5 @@
 """Machine code that a package brings is loaded where it fits, and nothing else is."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

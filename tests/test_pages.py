@@ -1,7 +1,5 @@
 """Every page as its reader follows it: its blocks run in order, what they print is compared."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

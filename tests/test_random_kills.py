@@ -1,7 +1,5 @@
 """Killed at random moments, from the first millisecond on: always resumable, the same bytes."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

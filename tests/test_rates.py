@@ -1,7 +1,5 @@
 """Rates by class and subgroup against scikit-learn, subgroup by subgroup; and in every family."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Files are opened once, and what was a file when a folder was looked at is no link later."""
 
-from __future__ import annotations
-
 import os
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a package registers that cannot be used ends in a sentence that names the package."""
 
-from __future__ import annotations
-
 import pytest
 
 from framework import registry

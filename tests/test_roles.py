@@ -1,7 +1,5 @@
 """Roles: the only place where a sign flips."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

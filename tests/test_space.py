@@ -1,7 +1,5 @@
 """Spaces: what they draw, what they hold, and the paper's closing of gaps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Framed files and values by key in them, cut, flipped, forged and written by several at once."""
 
-from __future__ import annotations
-
 import os
 import random
 import struct

@@ -1,7 +1,5 @@
 """Code and documentation use the words of the glossary, not home-made ones."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

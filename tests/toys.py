@@ -1,7 +1,5 @@
 """Small problems that tests search: numpy alone, no data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A front beside what one would do without a search, against resamples looked at one by one."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Certificates, against sums over all outcomes and simulated draws of fresh records."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Choosing one solution of a front."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """paretolab compare: what it reads, what it refuses, what it says."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

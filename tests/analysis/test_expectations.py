@@ -1,7 +1,5 @@
 """What to expect of a pick, against resamples that are scored and chosen from one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Least expected cost, and the ranges of prior and cost ratio where each solution is best."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

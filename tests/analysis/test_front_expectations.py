@@ -1,7 +1,5 @@
 """What to expect of a front's solutions, against resamples that are gone through one by one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mixtures of a front's solutions: the linear programme, the command, and the exported model."""
 
-from __future__ import annotations
-
 import re
 from itertools import combinations
 

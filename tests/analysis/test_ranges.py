@@ -1,7 +1,5 @@
 """95% ranges: of how many records they are, and what fitting anew changes, against slow twins."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

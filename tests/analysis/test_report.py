@@ -1,7 +1,5 @@
 """Intervals, rank sums and tables, against slow and obvious twins."""
 
-from __future__ import annotations
-
 import math
 import re
 import warnings

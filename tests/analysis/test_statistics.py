@@ -1,7 +1,5 @@
 """Tests on ranks against Demsar's worked example and against scipy."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

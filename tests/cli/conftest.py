@@ -1,7 +1,5 @@
 """A folder with a configuration, the command in it, and a finished run."""
 
-from __future__ import annotations
-
 import shutil
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """What the tests of the command share."""
 
-from __future__ import annotations
-
 METRICS = [
     *("coverage", "accuracy", "cost", "stages", "inconclusive_rate", "balanced_accuracy"),
     *("worst_recall", "false_positive_rate", "false_negative_rate", "recall", "f1"),

@@ -1,7 +1,5 @@
 """A cascade as its users have it: a run, its exported model, predict, serve and MLflow."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

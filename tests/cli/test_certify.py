@@ -1,7 +1,5 @@
 """The command `certify`: certificates on fresh records, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`paretolab check`: runs, experiments and sweeps, before anything is trained."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The command: choose."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The command: choose by other prices, costs of errors and shares of classes."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

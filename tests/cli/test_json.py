@@ -1,7 +1,5 @@
 """``--json``: one object on standard output, of every command that prints a result."""
 
-from __future__ import annotations
-
 import argparse
 import json
 

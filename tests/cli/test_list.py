@@ -1,7 +1,5 @@
 """The command: list, its help and version."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

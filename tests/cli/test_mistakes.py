@@ -1,7 +1,5 @@
 """Bad input: exit code 2, one clear sentence, nothing left behind."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 

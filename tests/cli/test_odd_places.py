@@ -1,7 +1,5 @@
 """Directories that cannot be written, a damaged cache, names that look like markup."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

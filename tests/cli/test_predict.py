@@ -1,7 +1,5 @@
 """The command: predict."""
 
-from __future__ import annotations
-
 import json
 import re
 

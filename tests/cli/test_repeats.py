@@ -1,7 +1,5 @@
 """The command: repeats of one run."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Results: what is printed on narrow terminals, in notebooks, and as JSON."""
 
-from __future__ import annotations
-
 from io import StringIO
 
 import pytest

@@ -1,7 +1,5 @@
 """Going on with a run that has ended: with a larger budget, and with what the user chose."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

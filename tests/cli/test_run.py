@@ -1,7 +1,5 @@
 """The command: run and resume, their files, exit codes, and what they say."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

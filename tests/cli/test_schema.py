@@ -1,7 +1,5 @@
 """The JSON schema of configurations."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

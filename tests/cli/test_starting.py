@@ -1,7 +1,5 @@
 """Starting configurations, the list of runs, and completion in a real shell."""
 
-from __future__ import annotations
-
 import re
 import signal
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The wheel alone, beside packages of the user's that are called as ours are in the repository."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import site

@@ -1,7 +1,5 @@
 """What a column is taken for, what is said of it, and how a model reads it later."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Feature costs: each way to give them, and the sentence for each mistake."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Loading of data sets, and the sentence for each mistake in them."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import urllib.error

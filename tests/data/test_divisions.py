@@ -1,7 +1,5 @@
 """How the records of a table are divided: groups, copies, times and named parts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

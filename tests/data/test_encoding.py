@@ -1,7 +1,5 @@
 """The encoder: fitted on training records, feature by feature, exact through JSON."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Costs of wrong answers: how they are read, and the answer of least expected cost."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from pydantic import ValidationError

@@ -1,7 +1,5 @@
 """Splits: a partition, from the seed alone, with each class's share."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """An experiment of a second: two searches on two test functions, three seeds each."""
 
-from __future__ import annotations
-
 import copy
 
 from tests import command

@@ -1,7 +1,5 @@
 """The best run of each case of an experiment: which it is, and that MLflow has its model."""
 
-from __future__ import annotations
-
 import re
 
 import pandas as pd

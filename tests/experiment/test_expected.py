@@ -1,7 +1,5 @@
 """Limits that hold on new records, against resamples that are gone through one by one."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

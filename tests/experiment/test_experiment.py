@@ -1,7 +1,5 @@
 """`paretolab experiment`, as its users run it: runs, tables, failures."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from contextlib import chdir, redirect_stderr, redirect_stdout

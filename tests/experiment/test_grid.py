@@ -1,7 +1,5 @@
 """The section experiment: what it makes, and what it refuses, one line per error."""
 
-from __future__ import annotations
-
 import pytest
 
 from framework import registry

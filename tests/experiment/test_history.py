@@ -1,7 +1,5 @@
 """Fronts on the way, and what runs attain, against journals and slow twins."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

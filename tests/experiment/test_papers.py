@@ -1,7 +1,5 @@
 """What the experiment of a paper needs: scenarios, folds, methods, protocols, claims."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A run has one owner: its directory is there whole or not at all, and locked by who writes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Who evaluates: the right evaluator for what was asked, and nothing left running."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a method could have chosen, exact ones beside a brute force over a small pool."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import product
 

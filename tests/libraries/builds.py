@@ -1,7 +1,5 @@
 """A small build that the tests of libraries vary."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from framework.libraries.config import BuildConfig

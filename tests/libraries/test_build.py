@@ -1,7 +1,5 @@
 """Building libraries: what is trained, that it is honest, the same anywhere, and goes on."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

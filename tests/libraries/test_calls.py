@@ -1,7 +1,5 @@
 """Tables of calls: what is taken from each layout, and what is refused in a sentence."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The command: build, show, import; what it says of mistakes; killed and started again."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

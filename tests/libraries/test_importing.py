@@ -1,7 +1,5 @@
 """Libraries from elsewhere: files of predictions, fitted models, and TabRepo's layout."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

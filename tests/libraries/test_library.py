@@ -1,7 +1,5 @@
 """The table of a library: what it takes, what it refuses, and what comes back from disk."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

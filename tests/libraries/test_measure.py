@@ -1,7 +1,5 @@
 """What a model costs: the same on a busy machine, and whatever kind of records it takes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """What a build trains on what: pools and their families, folds, outer splits."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

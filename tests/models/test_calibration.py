@@ -1,7 +1,5 @@
 """Calibration: fitted without leaks, the same as scikit-learn's, stored as plain numbers."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

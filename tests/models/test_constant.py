@@ -1,7 +1,5 @@
 """A classifier of one label: what it answers, and what problems say that it scores."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

@@ -1,7 +1,5 @@
 """Mixtures as they are asked: alone and in tables, by predict, over HTTP and through MLflow."""
 
-from __future__ import annotations
-
 import io
 import json
 from http.client import HTTPConnection

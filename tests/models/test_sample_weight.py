@@ -1,7 +1,5 @@
 """Weights of records in the estimators that search: a record that is there so many times."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

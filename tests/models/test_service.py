@@ -1,7 +1,5 @@
 """The service that answers over HTTP, and clients that would have it all for themselves."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The estimators keep scikit-learn's conventions."""
 
-from __future__ import annotations
-
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks

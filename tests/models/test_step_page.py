@@ -1,7 +1,5 @@
 """The page that takes one record step by step, run by node with a document of a few lines."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Saved models: exact round trips in open formats; nothing unsafe or damaged is loaded."""
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Weighted ensembles that run: against a slow twin; saved, loaded, refused."""
 
-from __future__ import annotations
-
 import lightgbm
 import numpy as np
 import pandas as pd

@@ -1,7 +1,5 @@
 """How records go through a system: the counts, what is claimed, and when that is not believed."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

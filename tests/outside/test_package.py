@@ -1,7 +1,5 @@
 """A package outside the repository adds problem, search, classifier and more by entry points."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A run directory without a search: random candidates of a problem with three objectives."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

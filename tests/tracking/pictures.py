@@ -1,7 +1,5 @@
 """What is a picture, and not an empty one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import matplotlib.image

@@ -1,7 +1,5 @@
 """Sweeps of a second: random search on a test function."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A weighted ensemble as an MLflow model: loaded by MLflow it answers as it does here."""
 
-from __future__ import annotations
-
 import pandas as pd
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression

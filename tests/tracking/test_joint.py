@@ -1,7 +1,5 @@
 """Several processes on one study: every trial once, none lost."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

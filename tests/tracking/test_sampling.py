@@ -1,7 +1,5 @@
 """Samplers that need a package of their own: CMA-ES and Gaussian processes."""
 
-from __future__ import annotations
-
 import pytest
 from optuna.trial import TrialState, create_trial
 

@@ -1,7 +1,5 @@
 """Keys of a sweep that are tried beside some values of another only."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """MLflow's own server answers a user's CSV with the bytes of `paretolab predict`."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

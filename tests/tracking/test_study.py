@@ -1,7 +1,5 @@
 """A sweep that is killed, wherever that is, ends as the study that it would have been."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -1,7 +1,5 @@
 """Names in scripts that the usual font of pictures has not."""
 
-from __future__ import annotations
-
 import warnings
 from io import BytesIO
 

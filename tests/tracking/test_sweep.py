@@ -1,7 +1,5 @@
 """Sweeps: reproducible, never losing a trial, each trial a run, all of it reported."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Sections `sweep`: what is right is read, and each mistake is one line that says what to do."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,7 +1,5 @@
 """What a trial is worth and which is the best: repeats, splits, constraints, several goals."""
 
-from __future__ import annotations
-
 import json
 from itertools import permutations
 

@@ -1,7 +1,5 @@
 """Mistakes of the section `sweep`: each is one line with its place and what was expected."""
 
-from __future__ import annotations
-
 import pytest
 
 from framework.errors import InputError

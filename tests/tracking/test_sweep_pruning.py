@@ -1,7 +1,5 @@
 """Trials that end early: the same ones, at the same row, whoever runs them."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Settings that a sweep tries first."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

@@ -1,7 +1,5 @@
 """A small run with its model, and a small library, made once: what a user may receive."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

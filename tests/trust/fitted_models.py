@@ -1,7 +1,5 @@
 """Fitted models of kinds that users deploy, small and quick."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a forger writes into files of any kind, drawn by hypothesis."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from copy import deepcopy

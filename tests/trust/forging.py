@@ -1,7 +1,5 @@
 """What a forger does: change files and make their digests right again."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import zipfile

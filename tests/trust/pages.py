@@ -1,7 +1,5 @@
 """What a page that was made of a stranger's names does beyond showing text and pictures."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every estimator of scikit-learn: it comes back as it was, or is refused for a reason we name."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

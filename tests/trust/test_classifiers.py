@@ -1,7 +1,5 @@
 """Classifiers that a configuration names: known ones only, and nothing that calls."""
 
-from __future__ import annotations
-
 import os
 import sys
 

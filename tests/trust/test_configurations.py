@@ -1,7 +1,5 @@
 """Configurations: what is odd, endless or larger than any machine ends in a sentence."""
 
-from __future__ import annotations
-
 import re
 import time
 from itertools import pairwise

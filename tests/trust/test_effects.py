@@ -6,8 +6,6 @@ folder of the file and the working folder (a connection, a file that is written,
 renamed, a process, code of the file's folder) fails the test, and so does a traceback.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Estimators in skops's format: what is honest comes back, what is forged ends in a sentence."""
 
-from __future__ import annotations
-
 import warnings
 import zipfile
 from contextlib import suppress

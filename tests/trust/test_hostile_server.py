@@ -4,8 +4,6 @@ It speaks as much of MLflow's REST as a run asks for. Commands run as their user
 process that they start watched by Python's audit hooks (``watching/sitecustomize.py``).
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import resource

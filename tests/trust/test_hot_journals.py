@@ -1,7 +1,5 @@
 """Databases that someone sent, beside a journal that names a file of the user's for SQLite."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import struct

@@ -4,8 +4,6 @@ Each of these was loaded once, and then wrote a file, read or wrote memory of ot
 or ended the process.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

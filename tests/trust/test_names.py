@@ -3,8 +3,6 @@
 Of features, classes, models, cases and methods; those of runs and experiments name folders.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

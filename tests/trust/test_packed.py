@@ -1,7 +1,5 @@
 """Small files that unpack to more than a machine holds: refused early, with the number allowed."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import struct

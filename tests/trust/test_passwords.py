@@ -1,7 +1,5 @@
 """Passwords of stores: in no file, no message and no table of processes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

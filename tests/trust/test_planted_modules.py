@@ -1,7 +1,5 @@
 """A folder that someone sent, with files called like modules: nobody imports them."""
 
-from __future__ import annotations
-
 import re
 import signal
 import socket

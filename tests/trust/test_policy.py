@@ -1,7 +1,5 @@
 """What a received file may do: free, granted by what is typed or trusted, refused otherwise."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Runs, models and libraries that someone sent: every forged file ends in a sentence or loads."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

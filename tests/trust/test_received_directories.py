@@ -3,8 +3,6 @@
 Files that are broken or forged anyhow are tried in ``test_effects.py``.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """The folder of an MLflow model that someone sent: what is opened of it is data, never its code."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -3,8 +3,6 @@
 Each forgery below was answered with labels that meant nothing, or led a terminal or a page.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from functools import cache

@@ -1,7 +1,5 @@
 """A watched process that opens what was received, and says what it did beyond its folders."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
