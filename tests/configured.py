@@ -236,7 +236,7 @@ def configurations() -> dict[str, list[dict[str, Any]]]:
                     "layout": "wide",
                     "prices": {"m0": 0.1, "m1": 0.7, "m2": 2.3},
                     "costs": ["latency_ms", "cost"],
-                },
+                }
             },
         ],
         "function": [{"name": "zdt2", "d": 4, "noise": 0.1}],

@@ -246,24 +246,13 @@ _PARTITIONS = [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistag
 _COUNTS = [EnsembleToy, partial(EnsembleToy, 4, 6, alike=True), ensemble]
 
 # What searches that know several spaces are tried on.
-_SEVERAL = [
-    *_PARTITIONS,
-    EnsembleToy,
-    partial(FunctionProblem, "lotz", 9),
-    partial(FunctionProblem, "dtlz2", 5),
-    pruning,
-    cascades,
-]
-
-_SEVERAL += PROBLEMS["python"]
+_SEVERAL = [*_PARTITIONS, EnsembleToy, partial(FunctionProblem, "lotz", 9)]
+_SEVERAL += [partial(FunctionProblem, "dtlz2", 5), pruning, cascades, *PROBLEMS["python"]]
 
 # What convex-hull searches are tried on: three bounded objectives.
 _HULLS = [partial(FunctionProblem, "zed2"), partial(FunctionProblem, "zejd1"), network]
 _PEERS = [partial(FunctionProblem, "lotz", 9), partial(FunctionProblem, "dtlz2", 5), StagesToy]
-_HULL_METRICS = {
-    *("f1", "f2", "f3"),
-    *("false_positive_rate", "false_negative_rate", "complexity"),
-}
+_HULL_METRICS = {"f1", "f2", "f3", "false_positive_rate", "false_negative_rate", "complexity"}
 
 # What searches that read the votes of a pool are tried on.
 _PRUNINGS = [pruning, partial(pruning, 6, threshold="majority", positive="no")]

@@ -316,7 +316,7 @@ BUDGET = {
     "algorithms": 32_730,
     "tracking": 7_658,
     "scripts": 2_835,
-    "tests": 45_601,
+    "tests": 45_406,
 }
 
 

@@ -7,8 +7,10 @@ import time
 
 import pytest
 
-from tests.command import POINT, PROGRAM, TOY, CommandServer, environment, small, start, write
+from tests.command import POINT, PROGRAM, CommandServer, environment, small, start, write
+from tests.experiment import small as little
 from tests.made_up_libraries import checked, made_up
+from tests.tracking import sweeps
 
 
 def of_library(kind, **senses):
@@ -37,30 +39,11 @@ SCENARIOS = {
             "budget": {"evaluations": 150},
         },
     ],
-    "sweep": [
-        "sweep",
-        TOY
-        | {
-            "budget": {"generations": 3},
-            "sweep": {
-                "search_space": {"algorithm.batch": {"low": 2, "high": 60, "log": True}},
-                "directions": [{"metric": "hypervolume", "sense": "max"}],
-                "trials": 5,
-                "batch": 2,
-            },
-        },
-    ],
+    "sweep": ["sweep", sweeps.raw(trials=5)],
     "experiment": [
         "experiment",
-        POINT
-        | {
-            "budget": {"evaluations": 300},
-            "experiment": {
-                "cases": {"four": {}, "three": {"problem.d": 3}},
-                "methods": {"random": {"kind": "random"}, "evolved": {"kind": "nsga2"}},
-                "repeats": 2,
-            },
-        },
+        little.raw(methods={"a": "random", "b": "nsga2"}, repeats=2)
+        | {"budget": {"evaluations": 300}},
     ],
     "repeats": ["run", small(budget__generations=3, repeats=3)],
 }

@@ -34,6 +34,7 @@ from framework.cli import compare as command
 from framework.cli.compare import _new_records, result_table
 from framework.front import volume
 from framework.roles import Metric, Objective, Roles
+from tests.oracles import dominates
 
 ROLES = Roles(
     [Metric("a", "min", "bounded"), Metric("b", "min", "bounded")],
@@ -271,14 +272,11 @@ def test_fronts_on_new_records_are_those_of_the_definitions():
     runs.append(ComparedRun("empty", 0, 10, 12, 1.0, nothing, Path(), "empty/0"))
     frame = compare_case("one", runs, ROLES).frame
 
-    def beats(a, b):
-        return bool((a <= b).all() and (a < b).any())
-
     for run, row in zip(runs[:-1], frame.to_dict("records"), strict=False):
         test, expected = run.test, run.expected
-        best = [a for a in test if not any(beats(b, a) for b in test)]
-        worst = [a for a in test if not any(beats(a, b) for b in test)]
-        kept = [a for a in expected if not any(beats(b, a) for b in expected)]
+        best = [a for a in test if not any(dominates(b, a) for b in test)]
+        worst = [a for a in test if not any(dominates(a, b) for b in test)]
+        kept = [a for a in expected if not any(dominates(b, a) for b in expected)]
         assert row["hypervolume_optimistic"] == volume(np.array(best), ROLES)
         assert row["hypervolume_pessimistic"] == volume(np.array(worst), ROLES)
         assert row["hypervolume_expected"] == volume(np.array(kept), ROLES)

@@ -100,12 +100,6 @@ def test_equal_and_infinite_columns():
     assert lost.wilcoxon[0, 2] < 0.05
 
 
-def test_two_searches_have_no_friedman_test():
-    tests = rank_tests(np.array([[1.0, 2.0], [2.0, 3.0], [5.0, 1.0]]))
-    assert np.isnan(tests.friedman)
-    assert tests.ranks == pytest.approx([4 / 3, 5 / 3])
-
-
 def test_cliques_are_the_largest_sets_within_the_difference():
     def of(ranks, difference):
         none = np.ones((len(ranks), len(ranks)))

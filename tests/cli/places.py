@@ -10,6 +10,11 @@ EXPERIMENT = {
     "methods": {"emsco": {"kind": "emsco", "population": 10}, "random": {"kind": "random"}},
     "repeats": 2,
 }
+BUILD = {
+    "name": "little",
+    "dataset": {"synthetic": {"samples": 120, "features": 5, "informative": 3, "seed": 1}},
+    "models": 4,
+}
 SWEEP = {
     "search_space": {"algorithm.population": {"low": 10, "high": 30}},
     "directions": [{"metric": "hypervolume", "sense": "max"}],

@@ -30,16 +30,20 @@ CONFIG = POINT | {
 }
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """Return a folder with a run on a table of calls, and a cascade of fitted models."""
-    folder = tmp_path_factory.mktemp("cascade")
-    table, columns = made_up(3, 120), {}
+def write_calls(path, table):
+    columns = {}
     for m, name in enumerate(table.ids):
         columns[f"{name}:correct"] = table.right[m].astype(int)
         columns[f"{name}:confidence"] = table.confidence[m]
         columns[f"{name}:cost"] = table.costs["cost"].values[m] / UNIT
-    pd.DataFrame(columns).to_csv(folder / "calls.csv", index=False)
+    pd.DataFrame(columns).to_csv(path, index=False)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Return a folder with a run on a table of calls, and a cascade of fitted models."""
+    folder = tmp_path_factory.mktemp("cascade")
+    write_calls(folder / "calls.csv", made_up(3, 120))
     write(folder / "asked.yaml", CONFIG)
     X, _, models = fitted()
     policy = Policy(tuple(models), (0.75, 0.7, -np.inf), (None, 0.5, None), "cumulative_mean")
@@ -94,12 +98,7 @@ def test_workers_enumerate_to_the_same_bytes(place):
     """Chains of four models, on Ray and in one process, the whole front."""
     folder, _ = place
     algorithm = {"kind": "cascade_exact", "outcomes": "raw", "front": "whole", "max_models": 4}
-    table = made_up(5, 120)
-    sure = {f"{name}:confidence": table.confidence[m] for m, name in enumerate(table.ids)}
-    right = {f"{name}:correct": table.right[m] * 1 for m, name in enumerate(table.ids)}
-    costs = table.costs["cost"].values / UNIT
-    paid = {f"{name}:cost": costs[m] for m, name in enumerate(table.ids)}
-    pd.DataFrame(right | sure | paid).to_csv(folder / "five.csv", index=False)
+    write_calls(folder / "five.csv", made_up(5, 120))
     problem = {"kind": "cascade", "calls": {"path": "five.csv"}}
     write(folder / "five.yaml", CONFIG | {"problem": problem, "algorithm": algorithm})
     for workers in ("serial", "2"):

@@ -7,18 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from framework.cli.main import main
-from tests.cli.places import EXPERIMENT, SWEEP
+from tests.cli.places import BUILD, EXPERIMENT, SWEEP
 from tests.command import small, write
 
-LIBRARY = {
-    "build": {
-        "name": "little",
-        "dataset": {"synthetic": {"samples": 120, "features": 5, "informative": 3, "seed": 1}},
-        "models": 4,
-    }
-}
 ENSEMBLE = small(
-    problem={"kind": "ensemble", "library": LIBRARY},
+    problem={"kind": "ensemble", "library": {"build": BUILD}},
     objectives=[
         {"metric": "roc_auc", "sense": "max"},
         {"metric": "inference_time", "sense": "min"},

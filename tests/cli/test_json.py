@@ -9,7 +9,7 @@ import pytest
 
 from framework.cli.main import _OWN, command_parser, main
 from framework.cli.results import plain
-from tests.cli.places import EXPERIMENT, SWEEP
+from tests.cli.places import BUILD, EXPERIMENT, SWEEP
 from tests.command import small, write
 
 NO_RESULT = {"completion", "schema", "serve", "ui"}  # a script, a schema, and two that serve
@@ -147,14 +147,9 @@ def test_an_experiment(told, place):
 
 @pytest.mark.slow
 def test_a_library(told, place):
-    build = {
-        "name": "little",
-        "dataset": {"synthetic": {"samples": 120, "features": 5, "informative": 3, "seed": 1}},
-        "models": 3,
-    }
-    write(place / "library.yaml", {"library": build})
+    write(place / "library.yaml", {"library": BUILD})
     made = told("library", "build", "library.yaml", "--out", "little", "--quiet")
-    assert len(made["models"]) == 3
+    assert len(made["models"]) == 4
     assert told("library", "show", "little")["models"] == made["models"]
 
 

@@ -9,19 +9,12 @@ import pytest
 from framework.cli.arguments import short_path
 from framework.cli.main import main
 from tests.command import TOY, call, small, write
+from tests.tracking import sweeps
 
 
 def test_a_name_that_is_too_long_is_a_sentence(capsys):
     assert main(["compare", "a" * 300]) == 2
     assert "cannot be used (File name too long)" in capsys.readouterr().err
-
-
-SWEEP = {
-    "search_space": {"algorithm.batch": {"low": 5, "high": 20}},
-    "directions": [{"metric": "hypervolume", "sense": "max"}],
-    "trials": 2,
-    "batch": 2,
-}
 
 
 def without_privilege():
@@ -36,7 +29,7 @@ def without_privilege():
     [
         (["run"], {}),
         pytest.param(["run", "--repeats", "2"], {}, marks=pytest.mark.slow),
-        pytest.param(["sweep"], {"sweep": SWEEP}, marks=pytest.mark.slow),
+        pytest.param(["sweep"], sweeps.raw(trials=2), marks=pytest.mark.slow),
     ],
     ids=["one run", "repeats", "sweep"],
 )

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests import oracles
 from tests.cli.places import front_of
 from tests.command import assert_each_row_once
 
@@ -28,11 +29,7 @@ def check_repeats(directory):
     fronts = [pd.read_csv(repeat / "front.csv") for repeat in repeats]
     together = pd.concat(fronts, ignore_index=True)[["coverage", "accuracy", "cost"]]
     losses = together.to_numpy() * [-1, -1, 1]
-    best = [
-        row
-        for row in losses
-        if not any((other <= row).all() and (other < row).any() for other in losses)
-    ]
+    best = losses[oracles.nondominated(losses)]
     found = union[["coverage", "accuracy", "cost"]].to_numpy() * [-1, -1, 1]
     assert {tuple(row) for row in found} == {tuple(row) for row in best}
     for _, row in union.iterrows():

@@ -4,7 +4,6 @@ import csv
 import json
 import re
 
-import pandas as pd
 import pytest
 import yaml
 
@@ -99,32 +98,10 @@ def test_ray_workers_find_the_same_front(finished, command, place):
 
 
 @pytest.mark.slow
-def test_auto_workers_say_who_evaluated(finished, command, place):
-    done = command("run", "small.yaml", "--out", "auto", "--no-plots", "--workers", "auto", code=0)
-    assert "scored in this process" in done.err
-    assert front_of(place / "auto") == front_of(finished.dir)
-
-
-@pytest.mark.slow
 def test_without_out_runs_are_numbered(command, place):
     for number in (1, 2):
         command("run", "small.yaml", "--set", "budget.generations=0", code=0)
         assert (place / "runs" / f"small-00{number}" / "front.csv").is_file()
-
-
-@pytest.mark.slow
-def test_set_reaches_into_sections_and_lists(command, place):
-    done = run_small(
-        command,
-        "set",
-        "budget.generations=1",
-        "objectives.2.sense=max",
-        "constraints=[{metric: cost, at_least: 3}]",
-    )
-    assert done.code == 0
-    config = yaml.safe_load((place / "set" / "config.yaml").read_text())
-    assert config["objectives"][2]["sense"] == "max"
-    assert (pd.read_csv(place / "set" / "front.csv")["cost"] >= 3).all()
 
 
 def test_a_front_without_a_feasible_row_is_empty(command, place):

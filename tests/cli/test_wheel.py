@@ -16,13 +16,8 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ("framework", "algorithms", "tracking")
 
 STRAY = (  # what people leave in a clone
-    *(
-        "mlflow.db",
-        "mine.ipynb",
-        "runs/x-001/front.csv",
-        "framework/scratch.py",
-        "configs/mine.yaml",
-    ),
+    *("mlflow.db", "mine.ipynb", "runs/x-001/front.csv", "framework/scratch.py"),
+    "configs/mine.yaml",
     *("algorithms/mine/__init__.py", "framework/cli/templates/multistage/private.csv"),
 )
 

@@ -9,12 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from framework.data.datasets import (
-    DatasetConfig,
-    known_names,
-    load_table,
-    load_values,
-)
+from framework.data.datasets import DatasetConfig, known_names, load_table, load_values
 from framework.errors import InputError
 from framework.experiment.config import check
 from framework.security import DATA_VARIABLE

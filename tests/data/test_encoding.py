@@ -85,11 +85,6 @@ def test_json_round_trip_is_exact(X):
     assert np.isfinite(encoder.transform(X)).all()
 
 
-def test_json_round_trip_of_categories(frame):
-    encoder = Encoder.fit(frame, categorical=["kind"])
-    assert Encoder.from_json(json.loads(json.dumps(encoder.to_json()))) == encoder
-
-
 def test_a_description_with_a_feature_twice_is_refused(frame):
     plain = Encoder.fit(frame).to_json()
     with pytest.raises(InputError, match="a feature twice"):

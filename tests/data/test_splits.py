@@ -61,11 +61,6 @@ def test_left_over_records_go_round_the_parts():
     assert [len(part) for part in split] == [18, 9, 9]
 
 
-def test_no_test_part():
-    split = split_records(np.arange(20) % 2, config(train=0.5, validation=0.5, test=0))
-    assert [len(part) for part in split] == [10, 10, 0]
-
-
 def test_mistakes():
     with pytest.raises(InputError, match=r"expected train \+ validation \+ test = 1, found 1.1"):
         config(train=0.6)

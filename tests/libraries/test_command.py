@@ -100,16 +100,8 @@ def test_mistakes(
 @pytest.mark.slow
 def test_a_killed_build_goes_on(place: Path) -> None:
     slow = ["--set", "library.families=[random_forest]", "--set", "library.models=3"]
-    arguments = [
-        "library",
-        "build",
-        "library.yaml",
-        *slow,
-        "--out",
-        "killed",
-        "--workers",
-        "serial",
-    ]
+    place_of = ["--out", "killed", "--workers", "serial"]
+    arguments = ["library", "build", "library.yaml", *slow, *place_of]
     process = start(*arguments, cwd=place)
     models = place / "killed" / "models"
     deadline = time.monotonic() + 120

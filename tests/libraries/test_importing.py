@@ -197,7 +197,7 @@ SECTION = {
         "validation": "validation.csv",
         "test": "test.parquet",
         "target": "label",
-    },
+    }
 }
 
 
@@ -371,9 +371,7 @@ def test_tabrepo_binary(tmp_path: Path) -> None:
         "configs": "h.json",
     }
     library, said = brought({"tabrepo": context}, tmp_path)
-    assert said == [
-        "1 of 3 models have no row in configs.parquet; left out: Model_c2_BAG_L1",
-    ]
+    assert said == ["1 of 3 models have no row in configs.parquet; left out: Model_c2_BAG_L1"]
     assert library.ids == tuple(models[:2])
     assert library.classes == (0, 1)
     assert np.array_equal(library.validation, p[:2].astype(np.float32))

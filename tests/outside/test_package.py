@@ -11,49 +11,35 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.command import PROGRAM, CommandServer, environment, run_program
+from tests.command import POINT, PROGRAM, CommandServer, environment, run_program, small
 
 PACKAGE = Path(__file__).parent / "package"
 CONFIG = {
     "name": "votes",
     "problem": {"kind": "voters", "columns": 9},
-    "objectives": [
-        {"metric": "right", "sense": "max"},
-        {"metric": "asked", "sense": "min"},
-    ],
+    "objectives": [{"metric": "right", "sense": "max"}, {"metric": "asked", "sense": "min"}],
     "algorithm": {"kind": "climb", "batch": 10},
     "budget": {"evaluations": 100},
     "workers": "serial",
     "tracking": {"uri": "sqlite:///mlflow.db", "experiment": "votes"},
 }
 
-FUNCTION = {
-    "name": "bowl",
+FUNCTION = POINT | {
     "problem": {"kind": "function", "name": "bowl"},
-    "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
     "algorithm": {"kind": "random", "batch": 20},
     "budget": {"evaluations": 40},
-    "workers": "serial",
 }
-
-STAGES = {
-    "name": "stages",
-    "problem": {
+STAGES = small(
+    problem={
         "kind": "multistage",
         "dataset": {"synthetic": {"samples": 200, "features": 5, "informative": 4}},
         "classifier": {"kind": "centroids", "sharpness": 2.0},
         "threshold": 0.7,
     },
-    "objectives": [
-        {"metric": "coverage", "sense": "max"},
-        {"metric": "accuracy", "sense": "max"},
-        {"metric": "cost", "sense": "min"},
-    ],
-    "algorithm": {"kind": "local_search"},
-    "budget": {"evaluations": 100},
-    "workers": "serial",
-    "tracking": {"uri": "sqlite:///mlflow.db", "experiment": "stages"},
-}
+    algorithm={"kind": "local_search"},
+    budget={"evaluations": 100},
+    tracking={"uri": "sqlite:///mlflow.db", "experiment": "stages"},
+)
 
 
 @pytest.fixture(scope="module")

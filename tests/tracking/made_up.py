@@ -19,11 +19,7 @@ METRICS = (
     Metric("cost", "min", kind="ratio", high=120.0, unit="cost units"),
     Metric("false_negative_rate", "min"),
 )
-OBJECTIVES = (
-    Objective("coverage", "max"),
-    Objective("accuracy", "max"),
-    Objective("cost", "min"),
-)
+OBJECTIVES = (Objective("coverage", "max"), Objective("accuracy", "max"), Objective("cost", "min"))
 GENES = 12
 
 
@@ -87,13 +83,8 @@ def start(path: Path, *, uid: str = "u1", **changes: object) -> RunDir:
         "constraints": [],
         "gene_names": [f"x{i}" for i in range(GENES)],
         "uid": uid,
-        "data": {
-            "name": "made_up",
-            "fingerprint": "d" * 64,
-            "source": "made for the test",
-            "records": 299,
-            "features": GENES,
-        },
+        "data": {"name": "made_up", "fingerprint": "d" * 64, "source": "made for the test"}
+        | {"records": 299, "features": GENES},
     }
     run_dir.about_file.write_text(json.dumps(about), encoding="utf-8")
     return run_dir

@@ -141,8 +141,7 @@ def test_what_it_costs_goes_to_the_right(run_dir):
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(
-    ("n", "batches", "names"),
-    [(1, 5, PLOTS), (2, 5, PLOTS | FRONT), (2, 1, {"test.png"} | FRONT)],
+    ("n", "batches", "names"), [(1, 5, PLOTS), (2, 5, PLOTS | FRONT), (2, 1, {"test.png"} | FRONT)]
 )
 def test_fewer_objectives_and_batches(tmp_path, n, batches, names):
     run_dir = with_objectives(made_up.start(tmp_path / "out"), n)
@@ -190,8 +189,7 @@ def with_system(run_dir: RunDir, stages: int, features: int, classes: int = 2) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("stages", "features", "classes"),
-    [pytest.param(1, 1, 2, marks=pytest.mark.slow), (10, 30, 9)],
+    ("stages", "features", "classes"), [pytest.param(1, 1, 2, marks=pytest.mark.slow), (10, 30, 9)]
 )
 def test_the_chosen_system_is_drawn(tmp_path, stages, features, classes):
     run_dir = with_system(made_up.finished(tmp_path / "out"), stages, features, classes)

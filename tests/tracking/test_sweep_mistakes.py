@@ -116,10 +116,7 @@ MISTAKES = [
         space(
             algorithm__kind={"choices": ["random", "nsga2"]},
             problem__d={"choices": [3, 4], "when": {"algorithm.kind": "random"}},
-            problem__noise={
-                "choices": [0, 1],
-                "when": {"problem.d": 3, "algorithm.kind": "nsga2"},
-            },
+            problem__noise={"choices": [0, 1], "when": {"problem.d": 3, "algorithm.kind": "nsga2"}},
         ),
         "problem.noise.when: expected what can be, found what never holds",
     ),

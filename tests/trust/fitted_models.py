@@ -5,15 +5,7 @@ from typing import Any
 
 import lightgbm
 import numpy as np
-from sklearn import (
-    calibration,
-    ensemble,
-    feature_selection,
-    linear_model,
-    neighbors,
-    svm,
-    tree,
-)
+from sklearn import calibration, ensemble, feature_selection, linear_model, neighbors, svm, tree
 from sklearn.base import clone
 
 CLASSES = {

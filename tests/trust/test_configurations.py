@@ -142,10 +142,7 @@ def test_overrides_of_more_levels_than_anyones():
         ({"samples": 10**9}, "samples: expected at most 10,000,000, found 1,000,000,000"),
         ({"samples": 10**7, "features": 10**4}, "expected at most 500,000,000 values"),
         ({"classifier": "{kind: random_forest, n_jobs: 9999}"}, "n_jobs: expected at most 1,024"),
-        (
-            {"classifier": "{kind: lightgbm, n_estimators: 1000000}"},
-            "tors: expected at most 100,0",
-        ),
+        ({"classifier": "{kind: lightgbm, n_estimators: 1000000}"}, "tors: expected at most 100,0"),
         ({"classifier": "{kind: mlp, hidden_layer_sizes: [9, 1000000]}"}, "sizes.1: expected at m"),
         ({"features": "20, weights: [1e9, 1e9]"}, "weights.0: expected a number of at most 1"),
         ({"features": "20, weights: [0.7, 0.7]"}, "of together at most 1, found 1.4"),

@@ -332,22 +332,12 @@ def test_what_is_not_forged_is_done(made, watched):
 
 
 LED_OUT = {  # a link of a received directory, and where it leads to in the home of the user
-    "plots": ".ssh",
-    "course.jsonl": ".ssh/id_rsa",
-    "front.csv": "secret.csv",
-    "report.html": ".ssh/id_rsa",
-    "model": ".ssh",
-    "model/example.csv": "secret.csv",
-    "choice.json": ".ssh/id_rsa",
-    "choice.json.part": ".ssh/id_rsa",
-    "summary.json.part": ".ssh/id_rsa",
-    "tracking.json": ".ssh/id_rsa",
-    "allowed.json": ".ssh/id_rsa",
-    ".lock": ".ssh/id_rsa",
-    "journal.bin": ".ssh/id_rsa",
-    "journal.bin.torn": ".ssh/id_rsa",
+    **dict.fromkeys(("plots", "model", "repeats"), ".ssh"),
+    **dict.fromkeys(("front.csv", "model/example.csv"), "secret.csv"),
+    **dict.fromkeys((".lock", "course.jsonl", "report.html", "tracking.json"), ".ssh/id_rsa"),
+    **dict.fromkeys(("choice.json", "choice.json.part", "summary.json.part"), ".ssh/id_rsa"),
+    **dict.fromkeys(("allowed.json", "journal.bin", "journal.bin.torn"), ".ssh/id_rsa"),
     "notes.bin": ".ssh/id_rsa",
-    "repeats": ".ssh",
 }
 
 

@@ -23,12 +23,7 @@ from framework.security import csv_text_value
 from tests.experiment import small
 from tests.trust.conftest import CONFIG
 from tests.trust.pages import check_page, figure_markup, leading
-from tracking.figures import (
-    comparison_report,
-    explore,
-    html_page,
-    run_report,
-)
+from tracking.figures import comparison_report, explore, html_page, run_report
 from tracking.figures.run_data import read_run_data
 
 FEATURES = [

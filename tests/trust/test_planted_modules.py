@@ -72,10 +72,7 @@ COMMANDS = {
     "run on Ray": ("run", {**RUN, "workers": 2}),
     "sweep": ("sweep", {**sweeps.raw(trials=2), "tracking": TRACKED}),
     "sweep on Ray": ("sweep", {**sweeps.raw(trials=2), "workers": 2}),
-    "library": (
-        "library build",
-        {"library": builds.config().model_dump(mode="json")},
-    ),
+    "library": ("library build", {"library": builds.config().model_dump(mode="json")}),
 }
 
 

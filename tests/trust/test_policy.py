@@ -12,13 +12,7 @@ from framework.cli.main import main
 from framework.cli.trust import effects_of
 from framework.effects import Effect
 from framework.errors import InputError
-from framework.security import (
-    address_of,
-    csv_text_value,
-    markdown_text,
-    sqlite_uri,
-    terminal_text,
-)
+from framework.security import address_of, csv_text_value, markdown_text, sqlite_uri, terminal_text
 from framework.security.policy import Received
 from tests.experiment import small
 from tests.trust.conftest import CONFIG
