@@ -313,10 +313,10 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
     "framework": 42_108,
-    "algorithms": 32_730,
+    "algorithms": 32_729,
     "tracking": 7_658,
     "scripts": 2_835,
-    "tests": 45_406,
+    "tests": 45_287,
 }
 
 

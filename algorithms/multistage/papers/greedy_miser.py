@@ -265,8 +265,7 @@ class GreedyMiser(BudgetedClassifier):
       counts what each record really needs: the features on its own paths.
     - LightGBM's ``cegb_penalty_feature_coupled`` is different: once a feature is bought, its price
       is added to the gain of splits on it that wait at other leaves, although it was never
-      subtracted there. The two agree for stumps and without costs
-      (``tests/multistage/papers/test_greedy_miser.py``).
+      subtracted there.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""GreedyMiser against its slow twin, and why LightGBM's coupled penalty is not it."""
+"""GreedyMiser against its slow twin."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import pytest
 
 from algorithms.multistage.papers.greedy_miser import MOST_BINS, GreedyMiser, cut_points
 from tests.multistage.papers.data import COSTS, records
-from tests.multistage.papers.miser import boost_full_squares, boost_squares
-
-lightgbm = pytest.importorskip("lightgbm")
+from tests.multistage.papers.miser import boost_full_squares
 
 
 @pytest.mark.quick(3)
@@ -40,56 +38,6 @@ def test_what_a_tree_buys_is_free_from_the_next_one_on():
     X = np.column_stack([y + rng.normal(size=400), y + 0.9 * rng.normal(size=400)])
     model = GreedyMiser(0.5, 3, 1, 0.1, costs=[0.0, 1.0]).fit(X, y)
     assert set(model.forest_.column[model.forest_.column >= 0]) == {0}
-
-
-def by_lightgbm(X, y, prices, depth):
-    parameters = {
-        "objective": "regression",
-        "boost_from_average": False,
-        "learning_rate": 0.5,
-        "num_leaves": 2**depth,
-        "max_depth": depth,
-        "min_data_in_leaf": 1,
-        "min_data_in_bin": 1,
-        "min_sum_hessian_in_leaf": 0.0,
-        "feature_pre_filter": False,
-        "num_threads": 1,
-        "deterministic": True,
-        "verbose": -1,
-    }
-    if prices.any():  # LightGBM does not halve what a split saves
-        parameters["cegb_penalty_feature_coupled"] = (2 * prices).tolist()
-    data = lightgbm.Dataset(X, y, params=parameters)
-    return lightgbm.train(parameters, data, 6).predict(X)
-
-
-def largest_difference(seed, depth, price, refund):
-    """Return how far LightGBM's scores are from the slow twin's, on a target without ties."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(60, 6))
-    y = np.tanh(X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=60)
-    prices = price * np.array([1, 2, 1, 3, 2, 1.0])
-    expected, _ = boost_squares(
-        X, y, prices, rounds=6, step=0.5, depth=depth, order="best", refund=refund
-    )
-    return np.abs(by_lightgbm(X, y, prices, depth) - expected).max()
-
-
-@pytest.mark.quick(2)
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize(("depth", "price"), [(1, 0.5), (1, 1.0), (2, 0.0), (3, 0.0)])
-def test_lightgbm_agrees_for_stumps_and_without_costs(seed, depth, price):
-    assert largest_difference(seed, depth, price, "once") < 1e-6
-
-
-@pytest.mark.slow
-def test_lightgbm_refunds_a_price_that_was_not_paid():
-    """Where trees have several leaves and features prices, its trees are those of that mistake."""
-    cases = [(seed, depth, price) for seed in range(2) for depth in (2, 3) for price in (0.5, 1.5)]
-    correct = np.array([largest_difference(*case, "once") for case in cases])
-    mistaken = np.array([largest_difference(*case, "twice") for case in cases])
-    assert (correct > 1e-2).sum() >= len(cases) / 3, correct
-    assert (mistaken < 1e-6).all(), mistaken
 
 
 def test_cut_points_of_a_column_with_many_values_are_near_its_quantiles():
