@@ -215,9 +215,6 @@ PROBLEM_LAWS: tuple[ProblemLaw, ...] = (
     evaluates_its_answers,
 )
 
-OUTCOME_LAWS = (counted_once_outcomes_are_evaluate, evaluates_its_answers)
-"""The laws on outcomes by record, for tests of instances that only matter for these."""
-
 
 def _genomes(problem: Problem, seed: int, n: int) -> Array:
     X = frozen(problem.space.sample(np.random.default_rng(seed), n))

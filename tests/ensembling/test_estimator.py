@@ -62,18 +62,6 @@ def test_the_front_says_what_the_chosen_ensembles_do(data, search):
         assert voting.predict_cost()["memory"] == pytest.approx(front.iloc[i]["memory"])
 
 
-def test_choosing():
-    models, X, y = fitted(CLASSIFIERS, load_breast_cancer, frame=True)
-    ensemble = ParetoEnsemble(models, costs=COSTS, budget=400).fit(X, y)
-    cheap = ensemble.choose(where="memory<=3", best="roc_auc")
-    assert cheap.predict_cost()["memory"] <= 3
-    assert set(cheap.names_) <= {"linear", "tree", "bayes"}
-    assert np.mean(ensemble.choose(best="roc_auc").predict(X) == y) > 0.9
-    assert len(ensemble.choose(knee=True).names_) >= 1
-    with pytest.raises(InputError, match="no solution is left"):
-        ensemble.choose(where=["memory<=3", "roc_auc>=2"])
-
-
 def test_regression_labels_as_text_and_the_number_of_members():
     models = {
         "ridge": Ridge(),

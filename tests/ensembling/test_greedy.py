@@ -121,40 +121,6 @@ def test_weights_may_move_and_costs_may_be_several(cost_charging):
     assert returned(*still[::2]) != path
 
 
-def test_a_model_already_in_costs_nothing_more():
-    """At weight 1 the marginal charge never leaves the cheapest model; so does the own one."""
-    problem = big()
-    for cost_charging in ("marginal", "own"):
-        algorithm, _, record = searched(
-            MultiGES,
-            problem,
-            evaluations=5000,
-            iterations=5,
-            weight=1.0,
-            cost_charging=cost_charging,
-            use_best=False,
-        )
-        cheapest = np.argmin(problem.costs["inference_time"])
-        assert {tuple(np.flatnonzero(r)) for r in returned(algorithm, record)} == {(cheapest,)}
-
-
-def test_cost_lowers_what_is_paid():
-    problem = big()
-    paid = []
-    for weight in (0.0, 0.5, 0.9):
-        algorithm, _, record = searched(
-            MultiGES,
-            problem,
-            evaluations=5000,
-            iterations=20,
-            weight=weight,
-            cost="memory",
-            use_best=False,
-        )
-        paid.append(record.column("memory")[algorithm.outcome().returned[-1]])
-    assert paid[0] > paid[1] > paid[2]
-
-
 def test_greedy_ties_are_by_lot_or_by_members():
     problem = EnsembleToy(6, alike=True)
     paths = {

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.ensembling.scores import CLASSIFICATION, REGRESSION, Scores, Truth
 from framework.libraries.library import Library
-from framework.testing.problems import OUTCOME_LAWS
 from tests.conftest import covering
 from tests.made_up_libraries import made_up, repeated
 
@@ -32,14 +31,6 @@ def ensembles(problem: EnsembleProblem, n: int = 12) -> np.ndarray:
     X[0], X[1] = 0, np.eye(problem.space.d, dtype=X.dtype)[3]  # no member; one
     X[2, 0] = problem.max_count
     return np.asarray(X)
-
-
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("classes", SCORES)
-def test_laws(classes):
-    problem = EnsembleProblem(library_of(classes), score=SCORES[classes])
-    for law in OUTCOME_LAWS:
-        law(problem, 2, 12)
 
 
 @pytest.mark.quick(1)

@@ -85,14 +85,6 @@ def test_worked_examples():
     assert auc(table, X).tolist() == [4.5 / 6, 0.5, 0.0, 4.5 / 6, 4.5 / 6]
 
 
-def test_a_single_positive_is_its_rank():
-    P, _ = library(n=40)
-    y = np.zeros(40, dtype=np.int64)
-    y[17] = 1
-    rank = (P[:, [17]] > P).sum(axis=1)
-    assert np.allclose(auc(rank_table(P, y), np.eye(7, dtype=np.int32)), rank / 39)
-
-
 def test_classes_without_records_are_left_out():
     P, y = library(classes=5)
     kept = np.isin(y, [0, 2, 3])
@@ -204,18 +196,6 @@ def lost_in_float64(sums, y):
         if not other
     ]
     return sum(0 < abs(a - b) <= least for a, b in pairs) / len(pairs)
-
-
-@pytest.mark.parametrize("scale", [1e-3, 1e-5, 1e-6, 1e-7, 1e-9])
-@pytest.mark.parametrize("level", [0.0, 0.5, 0.999])
-def test_a_model_of_few_values_with_a_crowded_one(scale, level):
-    """The crowded model decides within the other's ties, far below the resolution of keys."""
-    rng = np.random.default_rng(5)
-    y = rng.integers(0, 2, 500)
-    few = np.rint(4 / (1 + np.exp(-y - rng.normal(size=500)))) / 10
-    P = np.stack([few, level + scale * (y + rng.normal(size=500) + 6) / 20]).astype(np.float32)
-    table, X = rank_table(P, y), np.array([[1, 1], [3, 2], [1, 0], [0, 1]], dtype=np.int32)
-    assert np.allclose(auc(table, X), in_scikit_learn(P, y, X), rtol=0, atol=TOLERANCE)
 
 
 def test_smooth_predictions_stay_in_fixed_point(monkeypatch):

@@ -33,7 +33,7 @@ from framework.settings import Budget
 from framework.space import Space
 from tests.conftest import roles_of
 from tests.landscape import generations
-from tests.toys import StagesToy
+from tests.toys import EnsembleToy, StagesToy
 
 PEERS = [NSGAII, NSGAIII, SMSEMOA]
 
@@ -52,8 +52,9 @@ def searched(cls, problem, roles, evaluations=2000, seed=0, **parameters):
         (StagesToy(24, 8), 1.0),
         (FunctionProblem("zdt1", 20), 1.05),
         (FunctionProblem("lotz", 20), 1.05),
+        (EnsembleToy(20, 10), 1.0),
     ],
-    ids=["partitions", "boxes", "subsets"],
+    ids=["partitions", "boxes", "subsets", "counts"],
 )
 def test_it_beats_random_search(cls, problem, lead):
     found, _ = searched(cls, problem, roles_of(problem), population=50)

@@ -77,23 +77,13 @@ def face_corners(flat, a, b, c):
     return chains
 
 
-def corners_of(hull, points):
-    return {tuple(points[v].tolist()) for v in hull.vertices}
-
-
-def check(hull, points):
-    """Compare a hull of (some of) ``points`` with brute force; its facets must close."""
-    expected = brute_force(points)
-    assert expected is not None
-    extreme, volume = expected
-    whole = hull._state.points[: hull._n]
-    assert corners_of(hull, whole) == extreme
-    assert hull.volume6 == volume
+def assert_closed(hull):
+    """Assert that the facets of a hull close, and that they are as many as Euler's formula says."""
     facets = hull.facets
     edges = {(int(f[i]), int(f[(i + 1) % 3])) for f in facets for i in range(3)}
     assert len(edges) == 3 * len(facets)
     assert {(b, a) for a, b in edges} == edges
-    assert len(facets) == 2 * len(extreme) - 4
+    assert len(facets) == 2 * len(hull.vertices) - 4
 
 
 grids = st.integers(1, 4).flatmap(
@@ -111,30 +101,9 @@ def test_small_grids_agree_with_brute_force(points):
         with pytest.raises(InputError, match="span a volume"):
             Hull3D(array)
         return
-    check(Hull3D(array), points)
-
-
-@examples(30)
-@given(grids, st.randoms(use_true_random=False))
-def test_points_come_and_go(points, random):
-    """Corners of a cube stay; every other vertex is deleted and inserted in some order."""
-    cube = [(x, y, z) for x in (0, 4) for y in (0, 4) for z in (0, 4)][:6]
-    alive = dict(enumerate(cube))
-    hull = Hull3D(np.array(cube), room=60)
-    for _ in range(30):
-        ours = [v for v in hull.vertices.tolist() if v >= len(cube)]
-        if ours and random.random() < 0.5:
-            gone = random.choice(ours)
-            lost, inside = hull.contribution(gone), set(alive) - set(hull.vertices.tolist())
-            before = hull.volume
-            hull.delete(gone)
-            del alive[gone]
-            if not inside:
-                assert hull.volume == pytest.approx(before - lost, abs=1e-12)
-        else:
-            point = random.choice(points)
-            alive[hull.insert(np.array(point))] = point
-        check(hull, list(alive.values()))
+    hull = Hull3D(array)
+    assert ({tuple(array[v].tolist()) for v in hull.vertices}, hull.volume6) == brute_force(points)
+    assert_closed(hull)
 
 
 @examples(100)
@@ -152,8 +121,13 @@ def test_any_point_comes_and_goes(points, random):
                 with pytest.raises(InputError, match="span a volume"):
                     hull.delete(gone)
             else:
+                inside = set(there) - set(hull.vertices.tolist())
+                lost = 0.0 if gone in inside else hull.contribution(gone)
+                before = hull.volume
                 hull.delete(gone)
                 del there[gone]
+                if not inside - {gone}:
+                    assert hull.volume == pytest.approx(before - lost, abs=1e-12)
                 with pytest.raises(InputError, match=f"found {gone}"):
                     hull.delete(gone)
         else:
@@ -165,15 +139,7 @@ def test_any_point_comes_and_goes(points, random):
         assert set(found) <= set(there)  # by number too: nothing that left is a vertex
         assert len(found) == len(expected[0])  # of equal points one
         assert ({there[number] for number in found}, hull.volume6) == expected
-
-
-def test_a_deleted_point_does_not_come_back():
-    cube = np.array([(x, y, z) for x in (0, 1) for y in (0, 1) for z in (0, 1)])
-    hull = Hull3D(cube)
-    hull.delete(7)
-    hull.delete(0)
-    assert hull.vertices.tolist() == [1, 2, 3, 4, 5, 6]
-    assert hull.volume6 == 4
+        assert_closed(hull)
 
 
 @pytest.mark.parametrize("n", [10, 100, 1000])
@@ -190,51 +156,6 @@ def test_spheres_agree_with_qhull_at_full_scale(n):
         assert hull.contribution(v) == pytest.approx(
             qhull.volume - ConvexHull(rest).volume, rel=1e-3, abs=1e3
         )
-
-
-def test_deleting_down_to_little_at_full_scale():
-    """Half of a sphere's points leave, cube corners at the end of the range stay."""
-    rng = np.random.default_rng(0)
-    directions = rng.normal(size=(200, 3))
-    sphere = directions / np.linalg.norm(directions, axis=1)[:, None]
-    top = 1 << 20
-    cube = np.array([(x, y, z) for x in (0, top) for y in (0, top) for z in (0, top)])[:4]
-    cube[3] = (top, 0, 0)
-    points = np.concatenate([cube, np.rint((sphere + 1) * 2.0**19).astype(np.int64)])
-    hull = Hull3D(points)
-    for v in range(4, 150):
-        hull.delete(v)
-    qhull = ConvexHull(np.concatenate([points[:4], points[150:]]))
-    assert hull.volume == pytest.approx(qhull.volume, rel=1e-12)
-
-
-def equation_9(points, v, neighbours, r):
-    """The paper's contribution, with Qhull: neighbours, the vertex and r, with and without it."""
-
-    def volume(some):
-        return ConvexHull(some).volume
-
-    around = np.concatenate([points[neighbours], r[None]])
-    return volume(np.concatenate([around, points[v][None]])) - volume(around)
-
-
-def test_contributions_equal_equation_9_on_the_octant():
-    """Whatever r is among the centre of R and (1, 1, 1), as long as all points are vertices."""
-    rng = np.random.default_rng(4)
-    directions = np.abs(rng.normal(size=(80, 3)))
-    sphere = 1 - directions / np.linalg.norm(directions, axis=1)[:, None]
-    top = 1 << 20
-    corners = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1]])
-    points = np.rint(np.concatenate([corners, sphere]) * top).astype(np.int64)
-    hull = Hull3D(points)
-    facets = hull.facets
-    for v in hull.vertices:
-        if v < 4:
-            continue
-        around = np.setdiff1d(facets[(facets == v).any(axis=1)], [v])
-        for r in (np.full(3, top), np.full(3, 2 * top / 3)):
-            expected = equation_9(points.astype(float), v, around, r)
-            assert hull.contribution(v) == pytest.approx(expected, rel=1e-6, abs=1e4)
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.general.baselines import RandomSearch
 from algorithms.general.local_search import ParetoLocalSearch
 from algorithms.general.nsga2 import NSGAII
 from algorithms.general.pymoo_searches import NSGAIII, SMSEMOA
 from algorithms.moves import counts as moves
 from algorithms.moves.variation import variation
-from framework.roles import Constraint
 from framework.space import Counts, Space
-from tests.ensembling.searching import searched, two_roles
+from tests.ensembling.searching import searched
 from tests.toys import EnsembleToy
 
 SEVERAL = [NSGAII, NSGAIII, SMSEMOA, ParetoLocalSearch]
@@ -88,26 +86,6 @@ def test_other_spaces_are_refused():
 
     with pytest.raises(TypeError, match="found Odd of 3 genes"):
         variation(Odd())
-
-
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("cls", SEVERAL)
-def test_on_ensembles_they_beat_random_search(cls):
-    problem = EnsembleToy(20, 10)
-    size = {"batch": 40, "neighbours": 5} if cls is ParetoLocalSearch else {"population": 40}
-    found = searched(cls, problem, evaluations=1500, **size)[1]
-    baseline = searched(RandomSearch, problem, evaluations=1500)[1]
-    assert found.hypervolume() > baseline.hypervolume()
-
-
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("cls", SEVERAL)
-def test_constraints_hold_on_ensembles(cls):
-    problem = EnsembleToy(12)
-    roles = two_roles(problem, Constraint("memory", at_most=9.0))
-    front = searched(cls, problem, roles, evaluations=1200)[1]
-    assert len(front) > 2
-    assert front.rows.values["memory"].max() <= 9.0
 
 
 @pytest.mark.parametrize("neighbours", [None, 1, 4])

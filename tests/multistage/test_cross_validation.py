@@ -24,9 +24,7 @@ from framework.data.datasets import load_table
 from framework.models.store import load_model
 from tests import oracles
 from tests.command import small, write
-from tests.conftest import multistage, roles_of
 from tests.multistage.data import COSTS, NAMES, config_of, genomes, parts_of, problem_of
-from tests.multistage.test_exact import all_losses, front_of
 
 FOLDS = {"kind": "cross_validation", "folds": 4}
 SKLEARN = {
@@ -146,15 +144,6 @@ def test_where_records_leave_is_out_of_fold_too(table_file):
         assert set(walk.confusions) == {"validation", "test"}
 
 
-@pytest.mark.parametrize("method", ["enumeration", "dynamic_programming"])
-def test_exact_finds_the_front_of_all_candidates(method):
-    problem = multistage(max_stages=3, costs={"classes": [1, 2, 1, 3, 1, 2]}, measure=FOLDS)
-    roles = roles_of(problem, metrics=("coverage", "accuracy", "cost"))
-    front, algorithm = front_of(problem, roles, method=method)
-    assert {tuple(row) for row in front.losses.tolist()} == all_losses(problem, roles)
-    assert algorithm.reason == "the exact front is complete"
-
-
 def test_measures_share_no_cache(table_file, cache):
     measures = [
         {"kind": "holdout"},
@@ -172,17 +161,12 @@ def test_measures_share_no_cache(table_file, cache):
     assert len(list(cache.glob("*.bin"))) == len(measures)
 
 
-def test_holdout_is_what_is_measured_unless_given(table_file):
-    plain = problem_of(table_file)
-    assert plain.fingerprint == problem_of(table_file, measure={"kind": "holdout"}).fingerprint
-    assert "measured" not in plain.describe()
-
-
 def test_the_description_says_what_values_are_of(table_file):
     about = problem_of(table_file, measure={**FOLDS, "repeats": 2}).describe()
     assert about["measured"] == f"out-of-fold on {about['out_of_fold']} records"
     assert about["measure"] == "cross-validation, 4 folds, 2 times"
     assert about["out_of_fold"] + about["test"] == about["records"]
+    assert "measured" not in problem_of(table_file).describe()
 
 
 def test_importance_costs_are_one_for_all_folds(table_file):

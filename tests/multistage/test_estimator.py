@@ -12,11 +12,9 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from algorithms.multistage.config import MultiStageSettings
 from algorithms.multistage.estimator import ParetoMultiStage
-from algorithms.multistage.model import MultiStageClassifier
 from framework.data.splits import SplitConfig, split_records
 from framework.errors import InputError
 from framework.models.store import load_model, save_model
@@ -37,19 +35,6 @@ def search(records) -> ParetoMultiStage:
     return ParetoMultiStage(**options, budget=150).fit(*records)
 
 
-@parametrize_with_checks(
-    [ParetoMultiStage(budget=20)],
-    expected_failed_checks=lambda estimator: {
-        "check_sample_weight_equivalence_on_dense_data": (
-            "it leaves one record of a class to be divided, and copies that may be on both sides; "
-            "what weights mean is in test_sample_weight.py"
-        )
-    },
-)
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)  # check_array_api_input skips itself unless SCIPY_ARRAY_API is set
-
-
 def test_the_front_says_what_its_designs_do_on_the_validation_records(records, search):
     X, y = records
     codes = np.unique(y, return_inverse=True)[1]
@@ -65,19 +50,6 @@ def test_the_front_says_what_its_designs_do_on_the_validation_records(records, s
         assert (right.mean() if len(right) else 0) == row["accuracy"]
         assert model.acquisition_cost(X.iloc[held]).mean() == pytest.approx(row["cost"])
         assert [X.columns[stage].tolist() for stage in model.stages_] == row["features"]
-
-
-def test_choosing(records, search):
-    X, _ = records
-    cheap = search.choose(where="cost<=3", best="accuracy")
-    assert isinstance(cheap, MultiStageClassifier)
-    used = np.concatenate(cheap.stages_)
-    assert cheap.costs_[used].sum() == sum(COSTS[NAMES[i]] for i in used)
-    assert search.choose(best="coverage").conclusive(X).mean() >= cheap.conclusive(X).mean()
-    with pytest.raises(InputError, match="no solution is left"):
-        search.choose(where=["cost<=3", "coverage>=1.1"])
-    with pytest.raises(InputError, match="did you mean 'coverage'"):
-        search.choose(best="covrage")
 
 
 def test_the_recommended_design_predicts(records, search):

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from algorithms.moves.bits import pack
 from algorithms.multistage.bit_planes import StageTables, features_of
-from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact import dynamic_programming
-from algorithms.multistage.exact.chains import ChainFront, Prices, hard_first, prices
+from algorithms.multistage.exact.chains import ChainFront, hard_first, prices
 from algorithms.multistage.exact.dynamic_programming import Limits
 from algorithms.multistage.exact.enumeration import enumerate_chains, enumeration_of, single
 from algorithms.multistage.exact.search import METRICS, Exact
@@ -30,7 +29,6 @@ from framework.roles import Constraint, Objective, Roles
 from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
-from framework.space import Partition
 from tests import oracles
 from tests.command import small, write
 from tests.conftest import multistage, roles_of
@@ -134,15 +132,6 @@ def losses_of(vectors):
     return [(-a, -r / max(a, 1), c) for a, r, c in vectors]
 
 
-@pytest.mark.parametrize("n", [1, 2, 4, 8])
-def test_all_ordered_partitions_are_counted(n):
-    """Without costs a pair's least cost is everybody's: the counts add up to Equation 2."""
-    tables = made_up(n, n, 90, 0.4)
-    for k in range(1, n + 1):
-        counts = enumerate_chains(tables, Prices(np.zeros(2**n, dtype=np.int64)), k).chromosomes
-        assert counts.sum() == Partition(n, k).size
-
-
 @pytest.mark.parametrize(("n", "k", "rate"), [(7, 3, 0.2), (7, 7, 0.1), (8, 4, 0.3), (8, 8, 0.6)])
 def test_enumeration_and_programme_agree(n, k, rate):
     costs = np.arange(n, dtype=np.int64) * 7 % 5 + 1
@@ -157,19 +146,6 @@ def test_enumeration_and_programme_agree(n, k, rate):
             )
             assert (outcome.stopped, outcome.above) == (None, None)
             assert sorted(vectors_of(outcome.front)) == sorted(vectors_of(one_by_one))
-
-
-def test_programme_says_when_memory_is_short_and_else_takes_more():
-    price = prices(np.ones(10, dtype=np.int64))
-    tables = made_up(0, 10, 60, 0.05)
-    known = first_guess(tables, price)
-    short = dynamic_programming.front_of_chains(tables, price, 4, known, Limits(4096))
-    assert (short.stopped, short.above) == ("memory", None)
-    enough = dynamic_programming.front_of_chains(tables, price, 4, known, Limits(10_000_000))
-    assert enough.stopped is None
-    assert sorted(vectors_of(enough.front)) == sorted(
-        vectors_of(enumerate_chains(tables, price, 4).front())
-    )
 
 
 # --- the algorithm --------------------------------------------------------------------------
@@ -240,17 +216,6 @@ def test_chromosomes_are_counted_row_by_row():
     assert algorithm.outcome().findings["chromosomes"] == counts
     _, algorithm = front_of(problem, three(problem), method="dynamic_programming")
     assert algorithm.outcome().findings["chromosomes"] is None
-
-
-def test_emsco_never_beats_a_member():
-    problem = multistage(max_stages=4)
-    exact, _ = front_of(problem, three(problem))
-    emsco = EMSCO(problem, three(problem), seed=0, population=60)
-    found = search(problem, emsco, SerialEvaluator(problem), budget=Budget(generations=30))
-    members = exact.losses.tolist()
-    for row in found.losses.tolist():
-        assert row in members or any(oracles.dominates(member, row) for member in members)
-        assert not any(oracles.dominates(row, member) for member in members)
 
 
 def test_an_evaluator_that_disagrees_is_found_out():

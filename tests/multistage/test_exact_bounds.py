@@ -124,16 +124,21 @@ def _volume(points):
     return hypervolume(losses, np.ones(3))
 
 
-def test_memory_that_is_short_gives_bounds_too():
+def test_memory_that_is_short_is_said_or_gives_bounds_and_enough_is_taken():
     costs = np.ones(10, dtype=np.int64)
     tables = made_up(0, 10, 60, 0.05)
-    known = first_guess(tables, prices(costs))
-    outcome = dynamic_programming.front_of_chains(
-        tables, prices(costs), 4, known, Limits(4096), bounds=True
-    )
-    assert outcome.stopped == "memory"
-    chains = enumerate_chains(tables, prices(costs), 4)
-    assert_reached(bounds_of(outcome), losses_of(vectors_of(chains)))
+    known, chains = first_guess(tables, prices(costs)), enumerate_chains(tables, prices(costs), 4)
+
+    def outcome(memory, **more):
+        limits = Limits(memory)
+        return dynamic_programming.front_of_chains(tables, prices(costs), 4, known, limits, **more)
+
+    short, bounded, enough = outcome(4096), outcome(4096, bounds=True), outcome(10_000_000)
+    assert (short.stopped, short.above) == ("memory", None)
+    assert bounded.stopped == "memory"
+    assert_reached(bounds_of(bounded), losses_of(vectors_of(chains)))
+    assert enough.stopped is None
+    assert sorted(vectors_of(enough.front)) == sorted(vectors_of(chains.front()))
 
 
 SYNTHETIC = {"samples": 400, "features": 9, "informative": 8, "redundant": 0}

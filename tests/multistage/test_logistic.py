@@ -94,12 +94,6 @@ def test_constant_columns_get_no_weight_and_collinear_ones_do_no_harm(classes):
     assert np.abs(P - theirs(X, y, 1.0).predict_proba(X)).max() < 1e-6
 
 
-def test_only_a_constant_column_gives_the_class_shares():
-    y = np.array([0, 0, 0, 1], dtype=np.int64)
-    _, _, P = fit(np.zeros((4, 1)), y, 2, 1.0)
-    assert np.allclose(P, [[0.75, 0.25]] * 4, rtol=0, atol=1e-12)
-
-
 @given(st.lists(st.floats(-700, 700), min_size=1, max_size=20))
 @example([0.0, -700.0, 700.0, 0.34657359, -0.34657359])
 def test_exponential(values):
@@ -107,15 +101,6 @@ def test_exponential(values):
     want = np.exp(x)
     sums.exponential(x, np.empty(len(x)))
     assert np.allclose(x, want, rtol=1e-15 * 4, atol=0)
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_class_basis_spans_what_scikit_learn_fits(classes):
-    basis = logistic.class_basis(classes)
-    assert basis.shape == (classes, classes - 1)
-    if classes > 2:
-        assert np.allclose(basis.sum(axis=0), 0.0)
-        assert np.allclose(basis.T @ basis, np.eye(classes - 1))
 
 
 @settings(max_examples=15)

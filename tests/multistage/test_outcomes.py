@@ -10,7 +10,6 @@ import pytest
 from algorithms.multistage.data import prepare_table
 from algorithms.multistage.problem import MultiStageProblem
 from framework.data.datasets import load_table
-from framework.testing.problems import OUTCOME_LAWS
 from tests.multistage.data import config_of, genomes
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -35,14 +34,6 @@ def prepared(table_file, settings):
         dataset["positive"] = more.pop("positive")
     config = config_of(table_file, **{**more, "dataset": dataset})
     return prepare_table(load_table(config.dataset), config)
-
-
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=list(SETTINGS))
-def test_laws(table_file, settings):
-    problem = MultiStageProblem(**prepared(table_file, settings))
-    for law in OUTCOME_LAWS:
-        law(problem, 2, 40)
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=list(SETTINGS))

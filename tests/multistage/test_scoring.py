@@ -180,12 +180,6 @@ def test_component_table_finds_what_was_added_and_nothing_else(batches, words):
     assert table.find(probe) < 0
 
 
-@given(st.lists(st.booleans(), min_size=1, max_size=200))
-def test_packing(mask):
-    key = pack(np.array(mask))
-    assert list(features_of(key, len(mask))) == [i for i, bit in enumerate(mask) if bit]
-
-
 @given(st.integers(0, 2**64 - 1))
 def test_popcount(word):
     assert popcount(np.uint64(word)) == word.bit_count()

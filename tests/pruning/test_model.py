@@ -11,9 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from algorithms.pruning.estimator import PrunedVoting
 from algorithms.pruning.model import PrunedVotingClassifier
@@ -25,18 +23,6 @@ from framework.libraries.config import BuildConfig
 from framework.libraries.importing import cross_fitted, from_models
 from framework.libraries.library import Cost
 from framework.testing import check_model
-
-
-@parametrize_with_checks(
-    [
-        PrunedVotingClassifier(),
-        PrunedVotingClassifier(
-            [("tree", DecisionTreeClassifier(max_depth=3)), ("bayes", GaussianNB())], 0
-        ),
-    ]
-)
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")

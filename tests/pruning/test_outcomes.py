@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from algorithms.pruning.diversity import NAMES
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.votes import VoteTable, confusion_rates
-from framework.testing.problems import OUTCOME_LAWS
-from tests.conftest import covering
 from tests.made_up_libraries import made_up, repeated
 
 
@@ -22,13 +20,6 @@ def ensembles(problem: PruningProblem, n: int = 20) -> np.ndarray:
     X[0] = 0  # no member
     X[1, 1:-1] = 0
     return np.asarray(X)
-
-
-@pytest.mark.parametrize(("threshold", "positive"), covering(["gene", "majority"], ["no", "yes"]))
-def test_laws(threshold, positive):
-    problem = PruningProblem(made_up(k=70, n=50), threshold=threshold, positive=positive)
-    for law in OUTCOME_LAWS:
-        law(problem, 2, 40)
 
 
 @pytest.mark.parametrize("measure", NAMES)

@@ -29,7 +29,7 @@ from algorithms.pruning.branch_and_bound.local_search import first_members, impr
 from algorithms.pruning.branch_and_bound.relaxation import Relaxation, closure_bound, implications
 from algorithms.pruning.branch_and_bound.solver import BranchAndBound, share_of_gap
 from algorithms.pruning.diversity import Demand, demand_of, pair_table
-from algorithms.pruning.votes import VoteTable, Weights, rates_of, weights_of
+from algorithms.pruning.votes import VoteTable, Weights, rates_of
 from framework.errors import InputError
 from tests.conftest import examples
 
@@ -102,62 +102,8 @@ def test_the_best_of_all_ensembles_is_found_for_any_weights(k, n, seed, weights)
     assert found == pytest.approx(best, abs=1e-9)
 
 
-@pytest.mark.slow
-@settings(max_examples=12)
-@given(st.integers(2, 6), st.integers(6, 30), st.integers(0, 10_000), st.booleans())
-def test_demands_are_kept_to(k, n, seed, majority):
-    votes, y = pool(k, n, seed)
-    credit = pair_table(votes != y)
-    rng = np.random.default_rng(seed)
-    weights = weights_of("balanced_accuracy", int((~y).sum()), int(y.sum()))
-    tau = float(rng.uniform(0, 0.7))
-    for demand in (
-        None,
-        demand_of("f2", credit),
-        demand_of("f3", credit),
-        Demand(tau, min(1.0, tau + float(rng.uniform(0, 0.3)))),
-    ):
-        costs, limit = rng.integers(1, 9, k).astype(float), float(rng.integers(6, 20))
-        most = int(rng.integers(2, k + 1))
-
-        def allowed(x, demand=demand, costs=costs, limit=limit, most=most):
-            if x.sum() > most or costs @ x > limit:
-                return False
-            return demand is None or demand.met(credit, x)
-
-        best = brute_force(votes, y, weights, allowed, majority)
-        instance = Instance.of(
-            VoteTable.of(votes, y),
-            weights,
-            Requirements(majority, most, (Budget(costs, limit),), credit, demand),
-        )
-        solver, bounds = solved(instance)
-        if best == -np.inf:
-            assert solver.incumbent is None
-        else:
-            assert solver.incumbent.value == pytest.approx(best)
-            assert allowed(solver.incumbent.x)
-            assert min(bounds) >= best - 1e-9
-
-
-@settings(max_examples=15)
-@given(st.integers(2, 6), st.integers(6, 30), st.integers(0, 10_000), st.booleans())
-def test_a_cap_on_false_positives_is_kept(k, n, seed, majority):
-    votes, y = pool(k, n, seed)
-    for cap in (0, 1, int((~y).sum()) // 3):
-        caps = [Cap(Weights(0, 0, 0, 1), cap)]
-        best = brute_force(votes, y, Weights(1, 0, 0, 0), majority=majority, caps=caps)
-        instance = Instance.with_cap(VoteTable.of(votes, y), cap, Requirements(majority))
-        solver, bounds = solved(instance)
-        if best == -np.inf:
-            assert solver.incumbent is None
-        else:
-            assert solver.incumbent.value == best
-            assert min(bounds) >= best
-
-
 def some_demands(votes, y, rng):
-    """Return random requirements: rates, sizes, costs of tiny units, majority or not."""
+    """Return random requirements: rates, sizes, costs of tiny units, diversity, majority or not."""
     k, (n0, n1) = len(votes), (int((~y).sum()), int(y.sum()))
     caps = []
     for _ in range(int(rng.integers(1, 4))):
@@ -169,12 +115,17 @@ def some_demands(votes, y, rng):
         costs = sign * rng.integers(1, 9, k) * unit
         budgets.append(Budget(costs, float(sign * rng.integers(2, 20) * unit)))
     fewest = int(rng.integers(1, max(2, k // 2)))
+    credit, tau = pair_table(votes != y), float(rng.uniform(0, 0.6))
+    two = Demand(tau, min(1.0, tau + float(rng.uniform(0, 0.3))))
+    demand = [None, demand_of("f2", credit), demand_of("f3", credit), two][rng.integers(4)]
     return Requirements(
         bool(rng.integers(2)),
-        int(rng.integers(fewest, k + 1)),
+        int(rng.integers(max(fewest, 1 if demand is None else 2), k + 1)),
         tuple(budgets),
-        caps=tuple(caps),
-        fewest=fewest,
+        credit,
+        demand,
+        tuple(caps),
+        fewest,
     )
 
 
@@ -182,9 +133,13 @@ def best_by_counting(votes, y, weights, must):
     """Return the greatest weighted sum of all that meets the requirements, by counting records."""
 
     def allowed(x):
-        return must.fewest <= x.sum() <= must.max_members and all(
-            sum(c for c, m in zip(costs, x, strict=True) if m) <= limit
-            for costs, limit in must.budgets
+        return (
+            must.fewest <= x.sum() <= must.max_members
+            and all(
+                sum(c for c, m in zip(costs, x, strict=True) if m) <= limit
+                for costs, limit in must.budgets
+            )
+            and (must.demand is None or must.demand.met(must.credit, x))
         )
 
     return brute_force(votes, y, weights, allowed, must.majority, must.caps)

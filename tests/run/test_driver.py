@@ -324,14 +324,6 @@ def test_looks_ahead_as_far_as_the_algorithm_allows():
     assert evaluator.most == 2
 
 
-def test_pieces_may_mix_batches():
-    expected, _ = search(Budget(evaluations=95))
-    for order in range(10):
-        evaluator = ShuffledEvaluator(PROBLEM, 0, order)
-        front, _ = search(Budget(evaluations=95), evaluator=evaluator)
-        same_front(expected, front, f"order {order}")
-
-
 def wrong(piece, how):
     if how == "an unknown row":
         return Evaluated(piece.ids + 1000, piece.X, piece.values)

@@ -115,10 +115,6 @@ def test_a_failing_cell_is_not_chosen():
     assert tuned(problem) == 0
 
 
-def test_a_baseline_without_a_grid_is_its_only_cell():
-    assert tuned(problem_of("single_stage")) == 0
-
-
 def test_a_baseline_is_exported_where_it_is_a_multi_stage_classifier(tmp_path):
     problem = problem_of("cost_ordered", "cegb")
     X = np.array([[0], [1]], dtype=np.int32)
