@@ -4,9 +4,10 @@ import numpy as np
 
 from algorithms.multistage.emsco import EMSCO
 from framework.problem import Problem
-from framework.roles import Metric, Objective, Roles
+from framework.roles import Metric
 from framework.run.evaluator import evaluate_candidates
 from framework.space import Partition
+from tests.conftest import roles_of
 
 
 class Landscape(Problem):
@@ -29,12 +30,6 @@ class Landscape(Problem):
             rows.append(rng.integers(self.levels, size=3) / max(self.levels - 1, 1))
         table = np.array(rows)
         return {"coverage": table[:, 0], "accuracy": table[:, 1], "cost": 1 + 99 * table[:, 2]}
-
-
-def roles_of(problem, *constraints):
-    return Roles(
-        problem.metrics, [Objective(m.name, m.sense) for m in problem.metrics], constraints
-    )
 
 
 def emsco(problem, *constraints, seed=0, **parameters):

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import time
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -32,6 +33,7 @@ from tests.cascade.tables import made_up
 from tests.command import run_program
 
 
+@cache
 def fitted(classes=3, seed=0):
     X, y = make_classification(
         500, n_features=8, n_informative=5, n_classes=classes, random_state=seed

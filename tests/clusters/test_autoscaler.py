@@ -10,7 +10,6 @@ import yaml
 from ray.autoscaler._private.fake_multi_node.node_provider import FAKE_HEAD_NODE_ID
 
 from framework.batch import Evaluated
-from framework.parallel.config import ClusterConfig
 from framework.run.evaluator import SerialEvaluator
 from tests.clusters.machines import Machines
 from tests.clusters.test_elastic import collect_until, evaluator_on, rest
@@ -57,9 +56,7 @@ def autoscaler(file: Path, address: str) -> tuple[str, ...]:
 
 
 @pytest.mark.slow
-def test_an_autoscaler_sees_what_is_asked_for(
-    room: Path, bare: Path, shipped: ClusterConfig
-) -> None:
+def test_an_autoscaler_sees_what_is_asked_for(room, bare, shipped):
     env = {
         "AUTOSCALER_UPDATE_INTERVAL_S": "1",
         "RAY_FAKE_CLUSTER": "1",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -75,9 +74,7 @@ def test_a_sweep_on_bare_nodes(machines: Machines, tmp_path: Path) -> None:
     ],
     ids=["run", "repeats", "sweep", "experiment", "library"],
 )
-def test_all_else_on_bare_nodes(
-    machines: Machines, tmp_path: Path, config: dict[str, Any], command: list[str]
-) -> None:
+def test_all_else_on_bare_nodes(machines, tmp_path, config, command):
     machines.join(2)
     file = write(tmp_path / "config.yaml", config)
     head, options = [c for c in command if c.isalpha()], [c for c in command if c[0] == "-"]

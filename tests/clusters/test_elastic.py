@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import psutil
@@ -111,9 +110,7 @@ def test_each_worker_takes_what_it_is_given(machines: Machines, shipped: Cluster
         assert evaluator.pool.size == 4
 
 
-def test_a_worker_that_stands_still_holds_nobody_up(
-    machines: Machines, shipped: ClusterConfig
-) -> None:
+def test_a_worker_that_stands_still_holds_nobody_up(machines, shipped):
     machines.join(2)
     X = genomes(60)
     with evaluator_on(machines, Sphere(seconds=SECONDS), 2, shipped) as evaluator:
@@ -154,9 +151,7 @@ def test_a_lost_raylet_alone(machines: Machines, shipped: ClusterConfig) -> None
     assert_same(batch, score(SerialEvaluator(Sphere(), 7), X))
 
 
-def test_a_folder_of_the_driver_travels(
-    machines: Machines, shipped: ClusterConfig, tmp_path: Path
-) -> None:
+def test_a_folder_of_the_driver_travels(machines, shipped, tmp_path):
     (tmp_path / "numbers.txt").write_text("5")
     config = shipped.model_copy(update={"working_dir": str(tmp_path), "env_vars": {"OFFSET": "2"}})
     machines.join(1)

@@ -70,9 +70,7 @@ def assert_done_by_a_later_node(
     assert_same(batch, score(X))
 
 
-def test_a_node_that_lacks_a_library(
-    machines: Machines, shipped: ClusterConfig, lame: Path
-) -> None:
+def test_a_node_that_lacks_a_library(machines, shipped, lame):
     machines.join(2, python=lame)
     assert_done_by_a_later_node(machines, shipped, 3, 80)
 
@@ -95,9 +93,7 @@ def test_a_problem_that_no_node_can_load(machines: Machines, shipped: ClusterCon
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a lost node"])
-def test_an_environment_that_cannot_be_set_up(
-    machines: Machines, shipped: ClusterConfig, beside: bool
-) -> None:
+def test_an_environment_that_cannot_be_set_up(machines, shipped, beside):
     """Nobody waits for a node that seemed better and is gone."""
     config = shipped.model_copy(update={"pip": ["/nowhere/to/be-found-1.0-py3-none-any.whl"]})
     with cluster(1, machines.address, config):
@@ -114,9 +110,7 @@ def test_an_environment_that_cannot_be_set_up(
         evaluator.close()
 
 
-def test_a_worker_waits_for_room_on_a_node_that_has_not_failed(
-    machines: Machines, shipped: ClusterConfig, lame: Path
-) -> None:
+def test_a_worker_waits_for_room_on_a_node_that_has_not_failed(machines, shipped, lame):
     with cluster(1, machines.address, shipped):
         wait_for_nodes(1)
         machines.join(1, python=lame)
@@ -135,22 +129,13 @@ def test_a_worker_waits_for_room_on_a_node_that_has_not_failed(
         evaluator.close()
 
 
-def test_rows_at_a_full_disk(
-    machines: Machines, shipped: ClusterConfig, full: tuple[str, ...]
-) -> None:
+def test_rows_at_a_full_disk(machines, shipped, full):
     machines.join(1, prefix=full)
     assert_done_by_a_later_node(machines, shipped, 2, 40)
 
 
 @pytest.mark.parametrize(("command", "config"), [("sweep", SWEPT), ("experiment", COMPARED)])
-def test_whole_runs_at_a_full_disk(
-    machines: Machines,
-    tmp_path: Path,
-    room: Path,
-    full: tuple[str, ...],  # it skips where nothing can be hidden
-    command: str,
-    config: dict,
-) -> None:
+def test_whole_runs_at_a_full_disk(machines, tmp_path, room, full, command, config):
     """Where that is all there is they say so, and `resume` does exactly those on a better node."""
     write(tmp_path / "config.yaml", config)
     # Python takes another folder for temporary files where it cannot write to the one that is named

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 from framework.batch import Evaluated
-from framework.parallel.config import ClusterConfig
 from framework.run.evaluator import SerialEvaluator
-from tests.clusters.machines import Machines
 from tests.clusters.test_elastic import SECONDS, collect_until, evaluator_on, rest
 from tests.parallel.asking import assert_same, genomes, score
 from tests.ray_toys import Sphere
@@ -49,12 +47,7 @@ def network() -> Iterator[tuple[str, str, str, str]]:
         ip("link", "del", here, check=False)
 
 
-def test_a_node_that_is_cut_off(
-    machines: Machines,
-    shipped: ClusterConfig,
-    network: tuple[str, str, str, str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_node_that_is_cut_off(machines, shipped, network, caplog):
     """It is named soon, and its work is done by others."""
     name, cable, here, there = network
     machines.join(

@@ -54,17 +54,13 @@ def test_mistakes_in_the_file(tmp_path: Path, section: dict, sentence: str) -> N
         ({"pip": ["x"], "runtime_env": {"conda": "y"}}, "expected what Ray can set up"),
     ],
 )
-def test_check_says_what_cannot_travel(
-    tmp_path: Path, section: dict, sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_says_what_cannot_travel(tmp_path, section, sentence, capsys):
     path = write(tmp_path / "toy.yaml", PARALLEL | {"cluster": section})
     assert main(["check", str(path)]) == 2
     assert sentence in capsys.readouterr().err
 
 
-def test_paths_are_those_of_the_file_and_options_those_of_the_user(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_are_those_of_the_file_and_options_those_of_the_user(tmp_path, capsys, monkeypatch):
     (tmp_path / "mine").mkdir()
     (tmp_path / "here").mkdir()
     path = write(tmp_path / "toy.yaml", PARALLEL | {"cluster": {"py_modules": ["mine"]}})
@@ -109,9 +105,7 @@ def test_resources_in_the_words_of_ray() -> None:
     assert given.shape() == {"CPU": 2, "GPU": 0.25, "memory": 1e9, "licence": 1}
 
 
-def test_our_packages_and_plugins_travel_with_their_entry_points(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_our_packages_and_plugins_travel_with_their_entry_points(tmp_path, monkeypatch):
     site = tmp_path / "site"
     (site / "pouch-0.3.dist-info").mkdir(parents=True)
     (site / "pouch-0.3.dist-info" / "METADATA").write_text("Name: pouch\nVersion: 0.3\n")

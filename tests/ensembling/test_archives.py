@@ -59,24 +59,6 @@ def test_rows_in_order_and_beyond_the_first_room(order):
     assert archive.elites.tolist() == [elites[cell] for cell in sorted(elites)]
 
 
-def test_boundaries_by_hand():
-    """Ten rows, two cells: the boundaries are the least, the sixth and the greatest value."""
-    archive = SlidingArchive((0.0, 0.0), (100.0, 100.0), first=10, every=10, cells=2)
-    values = np.arange(10.0)
-    archive.add(np.column_stack([values, 9 - values]), np.zeros(10), 10 - values)
-    assert archive.boundaries.tolist() == [[0, 5, 9], [0, 5, 9]]
-    assert archive.elites.tolist() == [4, 9]
-    assert archive.ranked().tolist() == [9, 4]
-
-
-def test_an_infeasible_row_never_replaces_a_feasible_one():
-    archive = SlidingArchive((0.0, 0.0), (1.0, 1.0), first=99, every=99)
-    place = np.array([[0.5, 0.5]])
-    archive.add(place, np.array([0.0]), np.array([0.9]))
-    archive.add(place, np.array([0.1]), np.array([0.0]))
-    assert archive.feasible().tolist() == [0]
-
-
 @given(st.integers(0, 10_000), st.integers(1, 200), st.integers(1, 60))
 def test_the_best_of_all(seed, n, size):
     _, violation, loss = rows(np.random.default_rng(seed), n, 3)

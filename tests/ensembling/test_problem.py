@@ -97,15 +97,6 @@ def test_an_empty_row_fails_alone():
         problem.evaluate(rows([0, 1]), NOTHING)
 
 
-def test_regression_is_scored_by_the_rmse():
-    library = made_up(4, classes=0)
-    problem = EnsembleProblem(library)
-    found = problem.evaluate(rows([0, 1, 1, 0]), NOTHING)
-    mean = library.validation[1:3].astype(float).mean(axis=0)
-    assert problem.metric_names[0] == "rmse"
-    assert found["rmse"][0] == pytest.approx(np.sqrt(((mean - library.y_validation) ** 2).mean()))
-
-
 def test_what_travels_holds_the_tables_once():
     problem = EnsembleProblem(made_up(20, n=5000, m=10))
     assert len(pickle.dumps(problem)) < 1.3 * 20 * 5000 * 4

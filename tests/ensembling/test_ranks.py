@@ -76,15 +76,6 @@ def test_counts_pairs_with_ties(problem):
         assert np.array_equal(found, [want], equal_nan=True)
 
 
-def test_worked_examples():
-    y = np.array([0, 0, 1, 1, 1])
-    P = np.array([[0.1, 0.4, 0.35, 0.8, 0.4], [0.5] * 5, [0.9, 0.9, 0.1, 0.1, 0.1]], np.float32)
-    table = rank_table(P, y)
-    X = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 2], [7, 7, 0], [1, 3, 0]], np.int32)
-    # of the 6 pairs of the first model one is lost (0.35 to 0.4) and one is a tie
-    assert auc(table, X).tolist() == [4.5 / 6, 0.5, 0.0, 4.5 / 6, 4.5 / 6]
-
-
 def test_classes_without_records_are_left_out():
     P, y = library(classes=5)
     kept = np.isin(y, [0, 2, 3])

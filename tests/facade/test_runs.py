@@ -30,9 +30,7 @@ def test_what_a_run_leaves(result: paretolab.RunResult) -> None:
     )
 
 
-def test_file_mapping_and_checked_configuration_are_one(
-    result: paretolab.RunResult, tmp_path: Path
-) -> None:
+def test_file_mapping_and_checked_configuration_are_one(result, tmp_path):
     path = write(tmp_path / "small.yaml", SMALL)
     for number, config in enumerate([path, paretolab.load_config(path)]):
         other = paretolab.run(config, out=tmp_path / str(number), quiet=True, plots=False)
@@ -87,11 +85,6 @@ def test_a_result_reads_again_what_its_program_read(tmp_path: Path, way: str) ->
     done = run_program(command, cwd=work, env=environment(**home))
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.split()) == 2
-
-
-def test_conditions_that_nothing_meets(result: paretolab.RunResult) -> None:
-    with pytest.raises(paretolab.InputError, match="no solution is left"):
-        result.choose(where="cost<=0.5")
 
 
 def test_solutions_that_are_no_models(tmp_path: Path) -> None:

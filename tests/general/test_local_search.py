@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from functools import partial
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from algorithms.moves.seen import Seen
 from algorithms.multistage.emsco import EMSCO
 from framework.batch import Evaluated
 from framework.front import Front
-from framework.problem import Problem
 from framework.roles import Constraint
 from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator
@@ -178,25 +176,8 @@ def test_infeasible_rows_lead_to_feasible_ones():
     assert vectors(front) == vectors(exact(problem, roles))
 
 
-class Ridge(Problem):
-    """The front is a path of genomes that single moves cannot follow without getting worse."""
-
-    def __init__(self):
-        self.space = Partition(9, 3)
-        self.metrics = StagesToy(9, 3).metrics
-        self.fingerprint = "ridge"
-        rng = np.random.default_rng(7)
-        self.weights = rng.integers(1, 50, size=(3, 9, 9))
-
-    def evaluate(self, X, streams):
-        same = (X[:, :, None] == X[:, None, :]).astype(float)
-        scores = np.einsum("rij,mij->rm", same, self.weights) / self.weights.sum(axis=(1, 2))
-        return {"coverage": scores[:, 0], "accuracy": 1 - scores[:, 1], "cost": 10 * scores[:, 2]}
-
-
-@pytest.mark.parametrize("make", [Ridge, partial(StagesToy, 8, 4)])
-def test_it_finds_more_of_the_exact_front_than_emsco_at_equal_evaluations(make):
-    problem = make()
+def test_it_finds_more_of_the_exact_front_than_emsco_at_equal_evaluations():
+    problem = StagesToy(8, 4)
     roles = roles_of(problem)
     wanted = vectors(exact(problem, roles))
     budget = Budget(evaluations=3000)

@@ -7,8 +7,9 @@ import numpy as np
 from algorithms.hull.kernels.hull3d import Hull3D
 from framework.batch import Evaluated
 from framework.problem import Problem
-from framework.roles import Metric, Objective, Roles
+from framework.roles import Metric
 from framework.space import Box
+from tests.conftest import roles_of
 
 
 class Cloud(Problem):
@@ -27,12 +28,6 @@ class Cloud(Problem):
         return dict(zip("abc", np.rint(X.T * self.steps) / self.steps, strict=True))
 
 
-def roles(problem):
-    return Roles(
-        problem.metrics, [Objective(metric.name, metric.sense) for metric in problem.metrics]
-    )
-
-
 def answered(problem, algorithm, first):
     """Ask, evaluate, tell; return the batch and the next id."""
     X = algorithm.ask()
@@ -44,7 +39,7 @@ def answered(problem, algorithm, first):
 
 def searched(cls, problem, evaluations, **parameters):
     """Return a search of a problem after so many evaluations."""
-    algorithm = cls(problem, roles(problem), seed=0, **parameters)
+    algorithm = cls(problem, roles_of(problem), seed=0, **parameters)
     first = 0
     while first < evaluations:
         _, first = answered(problem, algorithm, first)

@@ -22,7 +22,7 @@ from algorithms.hull.papers.indicators import (
 from algorithms.hull.reference import THREE_CLASSES, TWO_CLASSES, ExactReference
 from framework.analysis.indicators import Judged, indicators
 from framework.problems.functions import FunctionProblem
-from tests.hull.cloud import roles
+from tests.conftest import roles_of
 
 
 @pytest.mark.parametrize("anchors", [THREE_CLASSES, TWO_CLASSES])
@@ -118,7 +118,9 @@ def test_pure_diversity_of_few():
 def test_they_are_registered_and_judge_a_run():
     problem = FunctionProblem("zed1")
     front = problem.true_front(300)
-    judged = Judged(front, front, roles(problem), np.array(problem.anchors(problem.metric_names)))
+    judged = Judged(
+        front, front, roles_of(problem), np.array(problem.anchors(problem.metric_names))
+    )
     found = {name: indicator.measure(judged) for name, indicator in indicators().items()}
     assert found["igd"] == 0.0
     assert 0.34 < found["vas"] < 0.357

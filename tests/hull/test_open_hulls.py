@@ -14,7 +14,8 @@ from framework.errors import InputError
 from framework.problem import Problem
 from framework.roles import Metric, Objective, Roles
 from framework.space import Box
-from tests.hull.cloud import Cloud, answered, roles
+from tests.conftest import roles_of
+from tests.hull.cloud import Cloud, answered
 
 
 class Genes(Problem):
@@ -51,7 +52,7 @@ def points_of(algorithm, slots):
 
 def going(problem, *, rows, **parameters):
     """Yield a search after each of its batches."""
-    algorithm = NDFCHEMOA(problem, roles(problem), seed=4, **parameters)
+    algorithm = NDFCHEMOA(problem, roles_of(problem), seed=4, **parameters)
     first = 0
     while first < rows:
         _, first = answered(problem, algorithm, first)
@@ -98,8 +99,8 @@ def test_in_three_objectives_it_keeps_what_the_exact_search_keeps(seed):
     """In general position; the cloud's points lie on the exact search's grid."""
     problem = Cloud(1 << 20)
     rng = np.random.default_rng(seed)
-    exact = FCHEMOA(problem, roles(problem), seed=0, population=10)
-    ours = NDFCHEMOA(problem, roles(problem), seed=0, population=10)
+    exact = FCHEMOA(problem, roles_of(problem), seed=0, population=10)
+    ours = NDFCHEMOA(problem, roles_of(problem), seed=0, population=10)
     first = 0
     for n in [10] + 250 * [1]:
         rows = rng.random((n, 3))
@@ -154,8 +155,8 @@ def test_one_objective_a_small_population_and_unbounded_losses_are_refused():
     with pytest.raises(InputError, match="needs two to 6"):
         NDFCHEMOA(problem, Roles(problem.metrics, [Objective("f0", "min")]), seed=0)
     with pytest.raises(InputError, match=r"as many as R has points \(2\), found 1"):
-        NDFCHEMOA(problem, roles(problem), seed=0, population=1)
+        NDFCHEMOA(problem, roles_of(problem), seed=0, population=1)
     problem.metrics = (Metric("f0", "min"), Metric("f1", "min", "ratio"))
-    if not np.isfinite(roles(problem).bounds()).all():
+    if not np.isfinite(roles_of(problem).bounds()).all():
         with pytest.raises(InputError, match="best and a worst value"):
-            NDFCHEMOA(problem, roles(problem), seed=0)
+            NDFCHEMOA(problem, roles_of(problem), seed=0)

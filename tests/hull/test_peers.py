@@ -16,7 +16,8 @@ from framework.errors import InputError
 from framework.experiment.config import RunConfig, check
 from framework.pareto import pareto_layers
 from framework.problems.functions import FunctionProblem
-from tests.hull.cloud import answered, roles, searched
+from tests.conftest import roles_of
+from tests.hull.cloud import answered, searched
 
 HORIZON = 6000
 
@@ -167,7 +168,7 @@ def layers_by_peeling(F):
 def test_moea_dd_keeps_whom_a_twin_keeps(name):
     """Fronts, regions and PBI of all members made anew for each child: none may be a step old."""
     problem = FunctionProblem(name)
-    algorithm = MOEADD(problem, roles(problem), seed=0, population=30)
+    algorithm = MOEADD(problem, roles_of(problem), seed=0, population=30)
     batch, first = answered(problem, algorithm, 0)
     F, W = np.column_stack(list(batch.values.values())), lattice(3, 30)
     W /= np.linalg.norm(W, axis=1, keepdims=True)
@@ -210,4 +211,4 @@ def test_the_horizon_comes_from_the_budget_once(tmp_path):
     problem = FunctionProblem("zed1")
     for cls in (MPSOD, RVEA):
         with pytest.raises(InputError, match=r"algorithm\.horizon: expected the number"):
-            cls(problem, roles(problem), seed=0)
+            cls(problem, roles_of(problem), seed=0)

@@ -23,7 +23,8 @@ from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
 from framework.testing import check_algorithm
 from tests import oracles
-from tests.landscape import Landscape, emsco, generations, roles_of
+from tests.conftest import roles_of
+from tests.landscape import Landscape, emsco, generations
 from tests.toys import StagesToy
 
 # --- selection ------------------------------------------------------------------------------

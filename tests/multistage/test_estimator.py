@@ -161,15 +161,6 @@ def test_it_is_an_estimator_and_repeats_itself(records, search):
     assert grid.fit(gaps, y).score(gaps, y) > 0.8
 
 
-@pytest.mark.parametrize("algorithm", ["exact", {"kind": "emsco", "population": 20}, "random"])
-def test_any_search_over_partitions(algorithm, records, search):
-    found = clone(search).set_params(algorithm=algorithm, remove_features=False).fit(*records)
-    local = clone(search).set_params(remove_features=False).fit(*records)
-    assert 0 < found._front.hypervolume() <= 1
-    if algorithm == "exact":
-        assert found._front.hypervolume() >= local._front.hypervolume()
-
-
 def test_wine_has_three_classes_and_thresholds_by_class():
     X, y = load_wine(return_X_y=True, as_frame=True)
     X = X.iloc[:, :6]

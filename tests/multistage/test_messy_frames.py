@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,9 +61,7 @@ def frame() -> pd.DataFrame:
     return messy(900)
 
 
-def test_a_frame_is_read_as_the_command_reads_its_table(
-    frame: pd.DataFrame, tmp_path: Path
-) -> None:
+def test_a_frame_is_read_as_the_command_reads_its_table(frame, tmp_path):
     search, said = fitted(frame)
     frame.to_csv(tmp_path / "messy.csv", index=False)
     table = load_table(DatasetConfig(path=tmp_path / "messy.csv"))

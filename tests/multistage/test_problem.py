@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.problem import MultiStageProblem
-from framework.components import Components
 from framework.data.datasets import load_table
 from framework.data.splits import split_records
 from framework.errors import InputError, Unfit
@@ -232,17 +231,6 @@ def test_mistakes(table_file, more, sentence):
         problem_of(table_file, **more)
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_parts_that_are_held_are_skipped(table_file):
-    problem = problem_of(table_file)
-    X = genomes(problem)
-    want = problem.evaluate(X)
-    parts = problem.components_since(0)
-    wrong = Components(parts.keys, parts.bits ^ np.uint64(0xFF), [b""] * len(parts))
-    problem.add_components(wrong)
-    assert problem.n_components == len(parts)
-    assert np.array_equal(problem.evaluate(X)["cost"], want["cost"])
 
 
 # --- memory ---------------------------------------------------------------------------------

@@ -201,17 +201,13 @@ TOKEN = "a" * 64
 
 
 @pytest.mark.slow
-def test_the_recipe_where_ray_finds_a_token(tmp_path: Path) -> None:
-    """As documented: `ray start --head`, then `--address`; a token lies about from before."""
-    with home_with(TOKEN) as home, ray_start(Path(home)) as address:
-        assert run_at(address, tmp_path, Path(home)).returncode == 0
-
-
-@pytest.mark.slow
 def test_with_a_token_however_it_is_given(tmp_path: Path) -> None:
     with home_with(TOKEN) as home, ray_start(Path(home)) as address, home_with(None) as other:
-        for variables in ({"RAY_AUTH_TOKEN": TOKEN}, {"RAY_AUTH_MODE": "token"}):
-            place = home if "RAY_AUTH_MODE" in variables else other
+        for place, variables in (
+            (home, {}),  # as documented: `ray start --head`, then `--address`
+            (home, {"RAY_AUTH_MODE": "token"}),
+            (other, {"RAY_AUTH_TOKEN": TOKEN}),
+        ):
             assert run_at(address, tmp_path, Path(place), **variables).returncode == 0
         done = run_at(address, tmp_path, Path(other))
         assert done.returncode == 2
@@ -234,15 +230,11 @@ def test_without_a_token(tmp_path: Path) -> None:
             (home, {"RAY_AUTH_MODE": "token"}),
         ):
             assert run_at(address, tmp_path, Path(place), **variables).returncode == 0
-
-
-@pytest.mark.slow
-def test_joins_a_running_cluster_and_leaves_it_running() -> None:
-    with home_with(None) as home, ray_start(Path(home)) as address:
         join_twice(address)
 
 
 def join_twice(address: str) -> None:
+    """Join a running cluster twice, which is left running."""
     for _ in range(2):
         with cluster(workers=8, address=address) as joined:
             assert (joined.workers, joined.room) == (8, 2)

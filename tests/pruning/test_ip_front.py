@@ -11,18 +11,13 @@ from algorithms.pruning.searches.ip_front import ExactFront
 from framework.errors import InputError
 from framework.parallel.ray_evaluator import RayEvaluator
 from framework.pareto import nondominated
-from framework.roles import Constraint, Objective, Roles
+from framework.roles import Constraint
 from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.testing import AlgorithmCase, certificates_hold
-from tests.conftest import covering, pruning
+from tests.conftest import covering, pruning, roles_of
 from tests.pruning.test_ip import every_genome
-
-
-def two_roles(problem, metric, against):
-    senses = {metric.name: metric.sense for metric in problem.metrics}
-    return Roles(problem.metrics, [Objective(name, senses[name]) for name in (metric, against)])
 
 
 def searched(problem, roles, **more):
@@ -55,7 +50,7 @@ PAIRS = [
 def test_the_front_is_that_of_all_genomes(pair, threshold, cells):
     metric, against = pair
     problem = pruning(6, threshold=threshold)
-    roles = two_roles(problem, metric, against)
+    roles = roles_of(problem, metrics=(metric, against))
     search, front = searched(problem, roles, cells=cells)
     assert_whole(front, problem, roles)
     about = search.outcome().findings
@@ -82,8 +77,7 @@ def test_the_front_is_that_of_all_genomes(pair, threshold, cells):
 )
 def test_constraints_are_part_of_the_front(metric, against, constraint):
     problem = pruning(6)
-    free = two_roles(problem, metric, against)
-    roles = Roles(problem.metrics, free.objectives, [constraint])
+    roles = roles_of(problem, constraint, metrics=(metric, against))
     search, front = searched(problem, roles, cells=4)
     assert_whole(front, problem, roles)
     assert search.outcome().findings["exact"]
@@ -92,8 +86,8 @@ def test_constraints_are_part_of_the_front(metric, against, constraint):
 
 def test_demands_that_no_ensemble_meets_are_said_in_a_sentence():
     problem = pruning(6)
-    free = two_roles(problem, "accuracy", "members")
-    roles = Roles(problem.metrics, free.objectives, [Constraint("memory", at_most=0.0)])
+    asked = ("accuracy", "members")
+    roles = roles_of(problem, Constraint("memory", at_most=0.0), metrics=asked)
     with pytest.raises(InputError, match="proved that none does"):
         searched(problem, roles)
 
@@ -104,14 +98,16 @@ def test_no_candidate_beats_a_certificate(pair, iterations):
     metric, against = pair
     problem = pruning(8)
     make = partial(ExactFront, looks=3, cells=4, iterations=iterations)
-    table = certificates_hold(AlgorithmCase(make, problem, two_roles(problem, metric, against)))
+    table = certificates_hold(
+        AlgorithmCase(make, problem, roles_of(problem, metrics=(metric, against)))
+    )
     assert len(table["bound"]) >= 4
 
 
 @pytest.mark.slow
 def test_what_is_open_lies_between_two_fronts():
     problem = pruning(9)
-    roles = two_roles(problem, "accuracy", "memory")
+    roles = roles_of(problem, metrics=("accuracy", "memory"))
     search, _ = searched(problem, roles, iterations=0, looks=1, cells=3)
     about, area = search.outcome().findings, search.outcome().findings["area"]
     assert not about["exact"]
@@ -124,7 +120,7 @@ def test_what_is_open_lies_between_two_fronts():
 @pytest.mark.slow
 def test_workers_find_the_same():
     problem = pruning(6)
-    roles = two_roles(problem, "accuracy", "memory")
+    roles = roles_of(problem, metrics=("accuracy", "memory"))
     from framework.parallel.cluster import cluster
 
     fronts = [searched(problem, roles)[1]]
@@ -146,7 +142,6 @@ def test_workers_find_the_same():
 )
 def test_fronts_that_are_none_are_refused(objectives, more, message):
     problem = pruning(6)
-    senses = {metric.name: metric.sense for metric in problem.metrics}
-    roles = Roles(problem.metrics, [Objective(name, senses[name]) for name in objectives])
+    roles = roles_of(problem, metrics=objectives)
     with pytest.raises(InputError, match=message):
         ExactFront(problem, roles, seed=0, **more)

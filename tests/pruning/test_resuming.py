@@ -17,14 +17,8 @@ from algorithms.pruning.searches.ip_front import ExactFront, Solved, from_json, 
 from algorithms.pruning.votes import VoteTable, Weights
 from framework.libraries.library import Library
 from framework.preparation import Checkpoints, Preparation
-from framework.roles import Objective, Roles
-from tests.conftest import pruning
+from tests.conftest import pruning, roles_of
 from tests.pruning.test_solver import pool
-
-
-def roles(problem, *names):
-    senses = {metric.name: metric.sense for metric in problem.metrics}
-    return Roles(problem.metrics, [Objective(name, senses[name]) for name in names])
 
 
 def killed(search, checkpoints, after):
@@ -128,7 +122,7 @@ def test_a_killed_solve_goes_on_from_what_was_proven(monkeypatch):
     votes, y = pool(16, 150, 1, skill=0.6)
     P = np.where(votes, 0.9, 0.1)
     problem = PruningProblem(Library.from_arrays([str(i) for i in range(16)], P, y * 1, [0, 1]))
-    asked = roles(problem, "accuracy")
+    asked = roles_of(problem, metrics=["accuracy"])
 
     def fresh():
         return IntegerProgram(problem, asked, seed=0, looks=20, iterations=3000)
@@ -155,7 +149,7 @@ def test_a_killed_solve_goes_on_from_what_was_proven(monkeypatch):
 
 def test_a_damaged_note_is_work_done_anew():
     problem = pruning(8)
-    search = IntegerProgram(problem, roles(problem, "accuracy"), seed=0, looks=20)
+    search = IntegerProgram(problem, roles_of(problem, metrics=["accuracy"]), seed=0, looks=20)
     checkpoints = Checkpoints()
     checkpoints["solve"] = b"no solve"
     search.begin(Preparation(checkpoints=checkpoints))
@@ -165,7 +159,7 @@ def test_a_damaged_note_is_work_done_anew():
 @pytest.mark.slow
 def test_cells_that_were_solved_are_not_solved_again():
     problem = pruning(7)
-    asked = roles(problem, "accuracy", "memory")
+    asked = roles_of(problem, metrics=["accuracy", "memory"])
 
     def fresh():
         return ExactFront(problem, asked, seed=0, looks=20, cells=6)

@@ -90,23 +90,11 @@ WEIGHTS = [
 ]
 
 
-@settings(max_examples=25)
-@given(st.integers(2, 7), st.integers(4, 40), st.integers(0, 10_000), st.sampled_from(WEIGHTS))
-def test_the_best_of_all_ensembles_is_found_for_any_weights(k, n, seed, weights):
-    votes, y = pool(k, n, seed)
-    best = brute_force(votes, y, weights)
-    solver, bounds = solved(Instance.of(VoteTable.of(votes, y), weights))
-    assert solver.incumbent.value == pytest.approx(best, abs=1e-9)
-    assert min(bounds) >= best - 1e-9
-    found = VoteTable.of(votes, y).value(solver.incumbent.x, solver.incumbent.threshold, weights)
-    assert found == pytest.approx(best, abs=1e-9)
-
-
 def some_demands(votes, y, rng):
     """Return random requirements: rates, sizes, costs of tiny units, diversity, majority or not."""
     k, (n0, n1) = len(votes), (int((~y).sum()), int(y.sum()))
     caps = []
-    for _ in range(int(rng.integers(1, 4))):
+    for _ in range(int(rng.integers(0, 4))):
         rate = list(rates_of(n0, n1).values())[rng.integers(6)]
         sign, part = int(rng.choice([-1, 1])), rng.choice([0.0, 0.1, 0.3, 0.5, 0.8, 1.0])
         caps.append(Cap(Weights(*(sign * w for w in rate.weights)), sign * round(part * rate.of)))
