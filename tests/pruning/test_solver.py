@@ -29,7 +29,7 @@ from algorithms.pruning.branch_and_bound.local_search import first_members, impr
 from algorithms.pruning.branch_and_bound.relaxation import Relaxation, closure_bound, implications
 from algorithms.pruning.branch_and_bound.solver import BranchAndBound, share_of_gap
 from algorithms.pruning.diversity import Demand, demand_of, pair_table
-from algorithms.pruning.votes import VoteTable, Weights, rates_of
+from algorithms.pruning.votes import VoteTable, Weights, rates_of, weights_of
 from framework.errors import InputError
 from tests.conftest import examples
 
@@ -152,6 +152,28 @@ def test_bounds_of_rates_are_kept_and_what_cannot_be_is_proven(k, n, seed, weigh
     assert table.value(found.x, found.threshold, weights) == pytest.approx(best, abs=1e-9)
     for cap in must.caps:
         assert table.value(found.x, found.threshold, cap.weights) <= cap.limit
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(st.integers(2, 6), st.integers(6, 30), st.integers(0, 10_000), st.booleans())
+def test_demands_of_diversity_are_kept_to(k, n, seed, majority):
+    votes, y = pool(k, n, seed)
+    credit, rng = pair_table(votes != y), np.random.default_rng(seed)
+    weights = weights_of("balanced_accuracy", int((~y).sum()), int(y.sum()))
+    tau = float(rng.uniform(0, 0.7))
+    two = Demand(tau, min(1.0, tau + float(rng.uniform(0, 0.3))))
+    for demand in (demand_of("f2", credit), demand_of("f3", credit), two):
+        budget = Budget(rng.integers(1, 9, k).astype(float), float(rng.integers(6, 20)))
+        must = Requirements(majority, int(rng.integers(2, k + 1)), (budget,), credit, demand)
+        best = best_by_counting(votes, y, weights, must)
+        solver, bounds = solved(Instance.of(VoteTable.of(votes, y), weights, must))
+        assert min(bounds) >= best - 1e-9
+        if best == -np.inf:
+            assert solver.incumbent is None
+        else:
+            assert solver.incumbent.value == pytest.approx(best)
+            assert must.admits(solver.incumbent.x)
 
 
 def test_members_are_found_where_nothing_may_be_called_positive():
