@@ -269,7 +269,7 @@ class BetweenSubgroups(NamedTuple):
         return np.where(defined, least if self.rate.metric.sense == "max" else most, 0.0)
 
 
-def evenly(sums: Sums) -> FloatArray:
+def even_share(sums: Sums) -> FloatArray:
     """Return the share of the records, (n, b), that a mean over their classes is as sure as.
 
     That is as many records of each class as there are of the rarest one.
