@@ -321,7 +321,7 @@ def range_of_half(
     """Return a 95% range of half as many records about what to expect, and of one at each end."""
     low, high = ends
     each = variance * about
-    if variance == 0:
+    if variance == 0 and claimed in ends:
         each = (expected - low) * (high - expected)
     elif low < claimed < high:
         changed = (expected - low) * (high - expected) / ((claimed - low) * (high - claimed))

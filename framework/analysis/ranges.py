@@ -33,7 +33,8 @@ class Spread(NamedTuple):
     about : float
         How many units the figure is taken over.
     ends : tuple of float, or None
-        The least and the highest value of a record; None where the figure is no mean of records.
+        The least and the highest value of a record; None where the figure is no mean of records or
+        no record decides it.
     luck : float
         The factor with which the variance of the gain of choosing enters the range.
     moved, left : float
@@ -86,7 +87,10 @@ def spreads(
     for name, variance in variances.items():
         metric = metrics[name]
         about = units * (shares[name][:, 0] if name in shares else np.ones(n))
-        limits: list[Ends] = [_limits(metric)] * n
+        # without records of its own, a figure between its bounds that is always the same is a size
+        inside = (metric.low < resampled[name][:, 0]) & (resampled[name][:, 0] < metric.high)
+        size = inside & (variance == 0) & (name not in shares)
+        limits: list[Ends] = [None if certain else _limits(metric) for certain in size]
         if name in ends:
             limits = list(zip(*(end.tolist() for end in ends[name]), strict=True))
         moved, left = changed.get(name, np.zeros((2, n)))
@@ -128,7 +132,9 @@ def mixed_spread(
         return Spread(variance, math.inf, None, 0.0)
     about, luck, moved, left = np.array([(p.about, p.luck, p.moved, p.left) for p in parts]).T
     changed = float(chances @ moved), float(chances @ np.sqrt(left)) ** 2
-    return Spread(variance, float(about.min()), _limits(metric), float(luck[0]), *changed)
+    certain = not variance and all(part.ends is None for part in parts)
+    ends = None if certain else _limits(metric)
+    return Spread(variance, float(about.min()), ends, float(luck[0]), *changed)
 
 
 def promised(
@@ -174,17 +180,17 @@ def _range(claimed: float, expected: float, spread: Spread, left: float) -> tupl
     """Return the ends of a 95% range; ``left`` is the variance of choosing and refitting."""
     variance, ends = spread.variance, spread.ends
     more = max(left - variance, 0.0)  # half the records already double the variance of the figure
-    if ends is None or (not variance and claimed not in ends):
+    if ends is None:
         half = NORMAL * math.sqrt(2 * variance + more)
         return expected - half, expected + half
     records, each = max(spread.about / 2, _FEWEST_RECORDS), variance * spread.about
     # The most variance that a value between the ends can have, by its mean. The variance of a
     # record is scaled with it, because a share further from its ends varies more.
     of_claimed, of_expected = ((x - ends[0]) * (ends[1] - x) for x in (claimed, expected))
-    if not variance:
-        each = of_expected
-    elif of_claimed > 0:
+    if variance and of_claimed > 0:
         each *= max(of_expected / of_claimed, 1.0)
+    elif of_claimed <= 0 and not variance:  # not of a mean of the rates 0 and 1 of two classes
+        each = of_expected
     total = records + 2
     mean = (records * expected + sum(ends)) / total
     # x * x rather than x**2, which raises where it overflows: a forged run may have huge bounds
