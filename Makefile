@@ -20,7 +20,7 @@ help:
 	@echo "make docs      build the documentation as a site in build/site/"
 	@echo "make dist      build a wheel and a source archive in dist/"
 	@echo "make bench     measure the search on the paper's data sets"
-	@echo "make promises  measure what fronts promise against test records; MORE='--seeds 3'"
+	@echo "make promises  what fronts promise, beside test records; MORE='--set experiment.protocol=whole'"
 	@echo "make ui        show the logged runs in the browser"
 	@echo "make emsco-paper    every experiment of the EMSCO paper; MORE='--set experiment.protocol=paper'"
 	@echo "make hapens-paper   every experiment of the HAPEns paper, at its budget"
@@ -68,10 +68,6 @@ dist: $(TEST)
 bench: $(RUN)
 	$(BIN)/python scripts/bench.py emsco
 
-# One row per split is kept: a make that was stopped goes on.
-promises: $(RUN)
-	$(BIN)/python scripts/promises.py $(MORE)
-
 ui: $(RUN)
 	$(BIN)/paretolab ui
 
@@ -92,6 +88,10 @@ hapens-paper: $(RUN)
 hull-paper: $(RUN)
 	for name in tables sizes selection networks; do \
 		$(EXPERIMENT)/experiments/hull_$$name.yaml --out runs/hull-paper/$$name $(MORE) || exit; done
+
+promises: $(RUN)
+	$(EXPERIMENT)/experiments/promises.yaml --out runs/promises/stages $(MORE)
+	$(EXPERIMENT)/experiments/promises_pools.yaml --out runs/promises/pools $(MORE)
 
 pruning-paper: $(RUN)
 	$(EXPERIMENT)/experiments/pruning.yaml --out runs/pruning-paper $(MORE)

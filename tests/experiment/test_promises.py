@@ -1,0 +1,77 @@
+"""The page of promises, computed again from the fronts of its runs."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from framework.experiment.comparison import compare
+from framework.experiment.promises import page
+from tests.command import write
+from tests.experiment.test_experiment import command
+
+SECTION = {
+    "product": {"problem.split.seed": [0, 1]},
+    "methods": {
+        name: {"kind": "random", "problem": {"classifier": {"kind": kind}}}
+        for name, kind in (("bayes", "gaussian_nb"), ("regression", "logistic_regression"))
+    },
+    "pages": ["promises"],
+}
+
+
+def started(place, **problem):
+    """Run the experiment in a folder; return where the results are."""
+    table = {"samples": 240, "features": 4, "informative": 3, "class_sep": 0.6, "seed": 2}
+    content = {
+        "name": "promises",
+        "problem": {"kind": "multistage", "dataset": {"synthetic": table}, **problem},
+        "objectives": [
+            {"metric": "accuracy", "sense": "max"},
+            {"metric": "cost", "sense": "min"},
+        ],
+        "budget": {"evaluations": 80},
+        "tracking": None,
+        "experiment": SECTION,
+    }
+    write(place / "promises.yaml", content)
+    command(place, "experiment", "promises.yaml", "--out", "out", "--quiet")
+    return place / "out"
+
+
+def test_shares_are_those_of_five_solutions_of_each_front(tmp_path):
+    out = started(tmp_path, split={"train": 0.3, "validation": 0.2, "test": 0.5})
+    table = pd.read_csv(out / "tables" / "promises.csv").set_index(["method", "metric"])
+    assert "stages" not in table.index.levels[1]
+    runs = pd.read_csv(out / "tables" / "runs.csv")
+    for method, of_method in runs.groupby("method"):
+        rows = []
+        for place in of_method["directory"]:
+            front = pd.read_csv(out / place / "front.csv")
+            counts = json.loads((out / place / "summary.json").read_text())["expected"]
+            wider = np.sqrt(1 + counts["searched"] / 2 / counts["tested"])
+            some = np.linspace(0, len(front) - 1, min(len(front), 5)).round()
+            for _, row in front.iloc[np.unique(some)].iterrows():
+                expected, value = row["expected_accuracy"], row["test_accuracy"]
+                low, high = (row[f"accuracy_{end}"] for end in ("low", "high"))
+                low = max(expected - wider * (expected - low), 0.0)
+                high = min(expected + wider * (high - expected), 1.0)
+                away = expected - value
+                rows.append((low <= value <= high, high - low, row["accuracy"] - value, away))
+        holds, width, claimed, expected = np.array(rows, dtype=float).T
+        line = table.loc[(method, "accuracy")]
+        assert line[["runs", "solutions"]].tolist() == [2, len(rows)]
+        means = [holds.mean(), width.mean(), claimed.mean(), expected.mean()]
+        assert line.iloc[2:].tolist() == pytest.approx(
+            [*means, np.sqrt((expected**2).mean())], abs=1e-4
+        )
+
+
+def test_runs_without_test_records_promise_only(tmp_path):
+    comparison = compare([started(tmp_path, split={"train": 0.7, "validation": 0.3, "test": 0})])
+    assert not page(comparison).tables
+    report = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "No run has both expected values and test records." in report
