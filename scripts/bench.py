@@ -1,28 +1,17 @@
 """Speed, as ratios against a named baseline measured in the same process.
 
-    python scripts/bench.py NAME
+    python scripts/bench.py NAME [--OPTION VALUE]
 
-``emsco``: generations of EMSCO per second; the baseline is a loop that trains with scikit-learn.
-``multistage``: exact fronts; the baseline is a loop over candidates in numpy on the same bits.
-``ensembling``: ROC AUC of ensembles, and HAPEns; the baselines are numpy and scikit-learn.
-``pruning``: gap and bound of the strong form; the baseline is the program printed in the paper.
-``nsga2``: searches without their evaluations; the baseline is pymoo's own NSGA-II.
-``defaults``: hypervolume of our default search; the baselines are pymoo's NSGA-II and Optuna's.
-``hull``: convex-hull evolution on ZED1; the baseline are the paper's times.
-``resampling``: what to expect of many designs; the baseline is every design in every resample.
-``complexity``: exponents of time by population, and those in Table 6 of the 3DFCH-EMOA paper.
-``start``: whole commands; the baseline is ``python -c pass``.
-``ray``: workers that compute; the baselines are one process, and bare actors of Ray.
-
-The multi-stage data are the Australian credit data of the EMSCO paper (14 features, 690 records,
-k = 4) from PARETOLAB_DATA. Without them, synthetic data of the same shape are used, and the table
-says so. Libraries of models are synthetic. Times are CPU times of this process, with numerical
+``--help`` lists the benchmarks. The multi-stage data are the Australian credit data of the EMSCO
+paper (14 features, 690 records, k = 4) from PARETOLAB_DATA. Without them, synthetic data of the
+same shape are used, and the table says so. Times are CPU times of this process, with numerical
 libraries on one thread, so that ratios are valid on a busy machine, too; ``ray`` needs a quiet one.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
 import pickle
 import resource
@@ -36,35 +25,78 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import peers
-from bench_families import bench_complexity, bench_ensembling, bench_hull, bench_pruning
-from bench_workers import bench_ray
+from rich.console import Console
+from rich.table import Table
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
-from timing import asked, count, fastest, print_rates, print_table, rate
 
+from algorithms.ensembling.problem import EnsembleProblem
+from algorithms.ensembling.ranks import auc, rank_table
+from algorithms.general.nsga2 import NSGAII
+from algorithms.hull.searches import CHEMOA, FCHEMOA
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.problem import MultiStageProblem
-from framework.analysis.choose import Rule, choose
-from framework.analysis.expectations import expect
-from framework.analysis.front_expectations import expect_front
-from framework.analysis.resamples import Resamples
+from algorithms.pruning.branch_and_bound.instance import Instance
+from algorithms.pruning.branch_and_bound.solver import BranchAndBound, share_of_gap
+from algorithms.pruning.papers.printed_program import Program
+from algorithms.pruning.problem import PruningProblem
+from algorithms.pruning.votes import weights_of
+from framework import registry
 from framework.arrays import Array, FloatArray
-from framework.batch import Evaluated
-from framework.errors import InputError, ParetolabError
-from framework.front import Front, volume
-from framework.roles import Objective, Roles
+from framework.errors import ParetolabError
+from framework.libraries.library import Cost, Library, load_library
+from framework.parallel.cluster import cluster
+from framework.parallel.ray_evaluator import RayEvaluator
+from framework.problem import Problem
+from framework.problems.functions import FunctionProblem
+from framework.roles import Metric, Objective, Roles
 from framework.run.driver import search
-from framework.run.evaluator import SerialEvaluator
+from framework.run.evaluator import Evaluator, SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
+from framework.space import Box
+from paretolab import ParetoMultiStage
 
-# --- multi-stage classifiers ------------------------------------------------------------------
 
-POPULATION = 300
+def rate(work: Callable[[], object], n: int = 1, repeats: int = 1) -> float:
+    """Return the best rate per second of ``work``, which does ``n`` things per call."""
+    work()  # compile, fill caches
+    best = 0.0
+    for _ in range(repeats):
+        start, done = time.process_time(), 0
+        while (seconds := time.process_time() - start) < 0.3:  # the clock's resolution is coarse
+            work()
+            done += n
+        best = max(best, done / seconds)
+    return best
+
+
+def fastest(repeats: int, measure: Callable[[], tuple[float, Any]]) -> tuple[float, Any]:
+    """Return the seconds and the result of the fastest of several measurements."""
+    return min((measure() for _ in range(repeats)), key=lambda pair: pair[0])
+
+
+def print_table(title: str, heads: str, rows: Iterable[Sequence[str]], words: int = 1) -> None:
+    """Print a table; the first ``words`` columns are texts, the others numbers."""
+    table = Table(title=title, title_justify="left")
+    for i, name in enumerate(heads.split(",")):
+        table.add_column(name, justify="left" if i < words else "right")
+    for row in rows:
+        table.add_row(*row)
+    Console(width=130).print(table)
+
+
+def print_rates(title: str, rates: Sequence[tuple[str, float]]) -> None:
+    """Print rates per second, and their ratios to that of the first row."""
+    first = rates[0][1]
+    rows = ((name, f"{value:,.3g}", f"{value / first:,.1f}") for name, value in rates)
+    print_table(title, ",a second,times the first", rows)
+
+
+POPULATION, MODELS, PICKS = 300, 60, 5  # of EMSCO; of pools, and of their ensembles
 COSTS = [2, 2, 2, 1, 2, 1, 2, 3, 1, 2, 1, 1, 1, 2]
-PIMA_COSTS = [1, 3, 2, 2, 3, 2, 2, 1]
 HEART_COSTS = [1, 2, 2, 2, 2, 2, 2, 1, 2, 2, 1, 1]
 OBJECTIVES = [Objective("coverage", "max"), Objective("accuracy", "max"), Objective("cost", "min")]
 
@@ -74,90 +106,58 @@ def source(name: str, samples: int, features: int, informative: int) -> dict[str
     folder = os.environ.get("PARETOLAB_DATA")
     if folder and (Path(folder) / f"{name}.csv").is_file():
         return {"name": name}
-    sizes = {"samples": samples, "features": features, "informative": informative, "classes": 2}
-    return {"synthetic": sizes}
+    return {"synthetic": {"samples": samples, "features": features, "informative": informative}}
 
 
-def credit() -> dict[str, Any]:
-    """Return the credit data of the paper, or synthetic ones."""
-    return source("australian", 690, 14, 8)
-
-
-def stages(
-    dataset: dict[str, Any], costs: list[int], most: int, seed: int = 0
-) -> MultiStageProblem:
-    """Return the problem of a data set as in the paper, with at most ``most`` stages."""
-    section = {
-        "dataset": dataset,
-        "split": {"seed": seed},
-        "costs": {"classes": costs, "factor": 10},
-        "threshold": 0.75,
-        "max_stages": most,
-        "measure": {"kind": "holdout"},
-    }
+def stages(dataset: dict[str, Any], costs: list[int], k: int) -> MultiStageProblem:
+    """Return the problem of a data set as in the paper, with at most ``k`` stages."""
+    section = {"dataset": dataset, "costs": {"classes": costs, "factor": 10}, "threshold": 0.75}
+    section |= {"max_stages": k, "measure": {"kind": "holdout"}}
     return MultiStageProblem.from_config(MultiStageConfig.model_validate(section))
 
 
-def bench_emsco(args: argparse.Namespace) -> None:
-    """Print the generations of EMSCO per second."""
+def bench_emsco(generations: int = 500, repeats: int = 3) -> None:
+    """Print the generations of EMSCO per second beside a loop that trains with scikit-learn."""
     os.environ["PARETOLAB_CACHE"] = "off"
-    n = args.generations
-    make = partial(stages, credit(), COSTS, 4)
+    data = source("australian", 690, 14, 8)
+    make = partial(stages, data, COSTS, 4)
+
+    def timed(problem: MultiStageProblem, n: int) -> float:
+        roles = Roles(problem.metrics, OBJECTIVES)
+        algorithm = EMSCO(problem, roles, seed=0, population=POPULATION, beta=2.5)
+        start = time.process_time()
+        search(problem, algorithm, SerialEvaluator(problem), budget=Budget(generations=n))
+        return time.process_time() - start
 
     def cold() -> tuple[float, MultiStageProblem]:
         problem = make()
-        return generations(problem, n), problem
+        return timed(problem, generations), problem
 
-    generations(make(), 5)  # compile
-    cold_seconds, problem = fastest(args.repeats, cold)
-    warm_seconds, _ = fastest(args.repeats, lambda: (generations(problem, n), None))
-    rates = [
-        ("scikit-learn loop, trained per chromosome, no cache", plain_loop(make())),
-        (f"EMSCO, cold cache ({problem.n_components:,} trained)", n / cold_seconds),
-        ("EMSCO, warm cache", n / warm_seconds),
-    ]
-    print_rates(f"Generations of {POPULATION}, {credit()}, k = 4", rates)
-
-
-def generations(problem: MultiStageProblem, n: int) -> float:
-    """Return the CPU seconds of ``n`` generations of EMSCO."""
-    roles = Roles(problem.metrics, OBJECTIVES)
-    algorithm = EMSCO(problem, roles, seed=0, population=POPULATION, beta=2.5)
-    start = time.process_time()
-    search(problem, algorithm, SerialEvaluator(problem), budget=Budget(generations=n))
-    return time.process_time() - start
-
-
-def plain_loop(problem: MultiStageProblem, chromosomes: int = 60) -> float:
-    """Return the generations per second of the obvious program, with scikit-learn's defaults.
-
-    For each child it trains a LogisticRegression per stage and passes the validation records on.
-    The children are those of a real run, and a generation has 240 of them at the least elite share.
-    Only their evaluation is timed, which favours the loop.
-    """
-    children = late_children(problem, chromosomes)
-    start = time.process_time()
-    for x in children:
-        plain_evaluation(problem, x)
-    seconds = (time.process_time() - start) / chromosomes
-    return 1.0 / (seconds * 0.8 * POPULATION)
-
-
-def late_children(problem: MultiStageProblem, n: int) -> Array:
-    """Return ``n`` children that EMSCO proposes after 20 generations."""
+    timed(make(), 5)  # compile
+    cold_seconds, problem = fastest(repeats, cold)
+    warm_seconds, _ = fastest(repeats, lambda: (timed(problem, generations), None))
     algorithm = EMSCO(problem, Roles(problem.metrics, OBJECTIVES), seed=0, beta=2.5)
-    first, X = 0, np.zeros((0, 0), dtype=np.int8)
-    for _ in range(21):
-        X = asked(algorithm)
-        ids, first = np.arange(first, first + len(X)), first + len(X)
-        algorithm.tell(Evaluated(ids, X, dict(problem.evaluate(X))))
-    return X[:n]
+    search(problem, algorithm, SerialEvaluator(problem), budget=Budget(generations=20))
+    children = algorithm.ask()  # a generation has 240 of them at the least elite share
+    assert children is not None
+    start = time.process_time()
+    for x in children[:60]:
+        plain_evaluation(problem, x)
+    loop = 60 / (time.process_time() - start) / 240
+    rates = [
+        ("scikit-learn loop, trained per chromosome, no cache", loop),
+        (f"EMSCO, cold cache ({problem.n_components:,} trained)", generations / cold_seconds),
+        ("EMSCO, warm cache", generations / warm_seconds),
+    ]
+    print_rates(f"Generations of {POPULATION}, {data}, k = 4", rates)
 
 
 def plain_evaluation(problem: MultiStageProblem, x: Array) -> tuple[float, float, float]:
-    """Return coverage, accuracy and cost of a chromosome, computed as the paper describes."""
-    data = problem.data
-    n = data.n_validation
+    """Return coverage, accuracy and cost by the obvious program, with scikit-learn's defaults.
+
+    It trains a LogisticRegression per stage and passes the validation records on, as in the paper.
+    """
+    data, n = problem.data, problem.data.n_validation
     X_train, X = data.design.T, data.held.T[:n]
     waiting = np.ones(n, dtype=bool)
     right = cost = 0
@@ -173,23 +173,21 @@ def plain_evaluation(problem: MultiStageProblem, x: Array) -> tuple[float, float
     return answered / n, right / max(answered, 1), cost / n / problem.cost_scale
 
 
-def bench_multistage(args: argparse.Namespace) -> None:
+def bench_multistage(repeats: int = 3) -> None:
     """Print the time of exact fronts, and of a loop over candidates in numpy on the same bits."""
     os.environ["PARETOLAB_CACHE"] = "off"
-    heart, rows = source("heart_failure", 299, 12, 6), []
-    for name, data, costs, sizes in (
-        ("heart", heart, HEART_COSTS, (4, 12)),
-        ("credit", credit(), COSTS, (4, 14)),
-    ):
-        for k in sizes:
-            problem = stages(data, costs, k)
-            loop = numpy_loop(problem)
-            exact_front(problem)  # compile
-            seconds, (method, front) = fastest(args.repeats, partial(exact_front, problem))
-            each = seconds / problem.space.size * 1e9
-            label = name if "name" in data else f"like {name}"
-            figures = f"{front}", f"{seconds:.3f}", f"{each:.2g}", f"{loop / each:,.0f}"
-            rows.append((label, method, str(k), f"{problem.space.size:,}", *figures))
+    heart, credit = source("heart_failure", 299, 12, 6), source("australian", 690, 14, 8)
+    rows = []
+    for data, costs, k in (
+        (heart, HEART_COSTS, 4), (heart, HEART_COSTS, 12), (credit, COSTS, 4), (credit, COSTS, 14),
+    ):  # fmt: skip
+        problem = stages(data, costs, k)
+        loop = numpy_loop(problem)
+        exact_front(problem)  # compile
+        seconds, (method, front) = fastest(repeats, partial(exact_front, problem))
+        each = seconds / problem.space.size * 1e9
+        figures = f"{front}", f"{seconds:.3f}", f"{each:.2g}", f"{loop / each:,.0f}"
+        rows.append((str(data), method, str(k), f"{problem.space.size:,}", *figures))
     heads = "data,method,k,candidates,front,CPU s,ns each,times a numpy loop"
     print_table("Exact fronts, one core, sub-classifiers trained", heads, rows, 2)
 
@@ -199,7 +197,8 @@ def exact_front(problem: MultiStageProblem) -> tuple[float, tuple[str, int]]:
     algorithm = Exact(problem, Roles(problem.metrics, OBJECTIVES), seed=0)
     pickle.dumps(algorithm)  # makes it read the sub-classifiers
     start = time.process_time()
-    X = asked(algorithm)
+    X = algorithm.ask()
+    assert X is not None
     return time.process_time() - start, (algorithm.method, len(X))
 
 
@@ -224,149 +223,31 @@ def numpy_loop(problem: MultiStageProblem, candidates: int = 1000) -> float:
     return (time.process_time() - start) / candidates * 1e9
 
 
-def bench_resampling(args: argparse.Namespace) -> None:
-    """Print the speed of resampling many designs, and of every design in every resample."""
-    made = {"samples": 900, "features": 9, "informative": 6, "class_sep": 1.5, "seed": 1}
-    section = {
-        "dataset": {"synthetic": made},
-        "split": {"train": 1 / 3, "validation": 2 / 3, "test": 0.0},
-        "measure": {"kind": "holdout"},
-        "max_stages": 4,
-    }
-    problem = MultiStageProblem.from_config(MultiStageConfig.model_validate(section))
-    X = problem.space.sample(np.random.default_rng(0), 2 * args.designs)
-    X = np.unique(X, axis=0)[: args.designs]
-    values, ids = problem.evaluate(X), np.arange(len(X))
-    roles = Roles(problem.metrics, OBJECTIVES)
-    front = Front.of([Evaluated(ids, X, dict(values))], roles, problem.gene_names)
-    outcomes, where = problem.outcomes(X), ["coverage>=0.8"]
-    assert outcomes is not None
-    resamples = Resamples(outcomes, 0)
-    chosen = int(front.ids[choose(front, where=where, best="accuracy")])
-    rule = Rule(front, where=where, best="accuracy")
-    whole = partial(expect_front, resamples, roles, values, front.ids, front.ids)
-
-    def everything() -> None:
-        for start in range(0, len(X), 1000):
-            outcomes.metrics(resamples.weights, slice(start, start + 1000), roles.names)
-
-    works: list[tuple[str, Callable[[], object]]] = [
-        ("every design in every resample", everything),
-        ("what to expect of a rule's pick", lambda: expect(resamples, rule, chosen)),
-        (f"what to expect of all {len(front)} solutions", whole),
-    ]
-    title = f"{len(X):,} designs, {outcomes.records} records, {resamples.count} resamples"
-    print_rates(title, [(name, rate(work, 1, args.repeats)) for name, work in works])
-
-
-# --- searches ---------------------------------------------------------------------------------
-
-DEFAULT = {"kind": "local_search", "neighbours": 10, "batch": 100}
-"""The search of template, quickstart and ``ParetoMultiStage``, in batches."""
-
-TEN = ["breast_w", "german", "heart_statlog", "liver_bupa", "parkinsons", "ionosphere", "vote"]
-TEN += ["breast_cancer", "wine", "heart_failure"]
-"""Data sets of problems like that of the template."""
-
-
-def bench_nsga2(args: argparse.Namespace) -> None:
-    """Print CPU microseconds of searches per candidate, without evaluations, and hypervolumes."""
-    problem = stages(source("heart_failure", 299, 12, 6), HEART_COSTS, 4)
-    roles = Roles(problem.metrics, OBJECTIVES)
-    works: list[tuple[str, Callable[..., peers.Searched]]] = [
-        ("pymoo's own NSGA-II", peers.pymoo_nsga2),
-        ("nsga2", partial(peers.ours, {"kind": "nsga2", "population": 100})),
-        ("emsco", partial(peers.ours, {"kind": "emsco"})),
-        ("the default search", partial(peers.ours, DEFAULT)),
-    ]
-    rows, first = [], 0.0
-    for name, work in works:
-        work(problem, roles, 0, args.evaluations)  # compiles, and trains sub-classifiers
-        runs = [work(problem, roles, seed, args.evaluations) for seed in range(1, args.repeats + 1)]
-        each = min(run.seconds for run in runs) / args.evaluations * 1e6
-        first = first or each
-        covered = np.mean([volume(run.losses, roles) for run in runs])
-        rows.append((name, f"{each:.1f}", f"{first / each:.1f}", f"{covered:.4f}"))
-    title = f"{args.evaluations:,} candidates of heart, k = 4, populations of 100"
-    print_table(title, "search,us each,times the first,hypervolume", rows)
-
-
-def bench_defaults(args: argparse.Namespace) -> None:
-    """Print hypervolumes at equal evaluations; those of Optuna only at the first number."""
-    heads = "problem,evaluations,default,pymoo,lead,Optuna,lead"
+def bench_tables(records: Sequence[int] = (1_000, 10_000, 100_000), features: int = 10) -> None:
+    """Print CPU seconds of fits with 10,000 evaluations and of what to expect; memory so far."""
+    os.environ["PARETOLAB_CACHE"] = "off"
     rows = []
-    for name, problem in problems_of_defaults(args.only):
-        roles = Roles(problem.metrics, OBJECTIVES)
-        best = exact_volume(problem, roles)
-        shares: dict[tuple[str, int], FloatArray] = {}
-        for search_name, work, seeds, marks in (
-            ("default", partial(peers.ours, DEFAULT), args.seeds, args.evaluations),
-            ("pymoo", peers.pymoo_nsga2, args.seeds, args.evaluations),
-            ("Optuna", peers.optuna_nsga2, args.optuna_seeds, args.evaluations[:1]),
-        ):
-            runs = [work(problem, roles, seed, max(marks)).losses for seed in range(seeds)]
-            for mark in marks:
-                volumes = [volume(losses[:mark], roles) for losses in runs]
-                shares[search_name, mark] = np.array(volumes)
-        best = best or max(float(values.max()) for values in shares.values() if len(values))
-        for mark in args.evaluations:
-            row = [name, f"{mark:,}", f"{shares['default', mark].mean() / best:.2%}"]
-            for peer in ("pymoo", "Optuna"):
-                row += beside(shares["default", mark], shares.get((peer, mark)), best)
-            rows.append(row)
-    if not rows:
-        raise InputError(f"--only: expected problems such as {TEN[0]} or 'pima 10', found others")
-    print_table("Hypervolume, as a share of the best known", heads, rows)
+    for n in (300, *sorted(records)):  # the first one compiles
+        random = np.random.default_rng(0)
+        X = random.normal(size=(n, features))
+        y = X[:, ::2].sum(axis=1) / np.sqrt(features / 2) + random.normal(size=n) / 2 > 0
+        start = time.process_time()
+        fitted = ParetoMultiStage(budget=10_000, verbose=False).fit(X, y)
+        middle = time.process_time()
+        fitted.front_  # noqa: B018
+        fit, expected = middle - start, time.process_time() - middle
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        figures = f"{fit:.2f}", f"{expected:.2f}", f"{expected / fit:.2f}", f"{memory:,.0f}"
+        rows.append((f"{n:,}", str(features), *figures))
+    heads = "records,features,fit,what to expect,of the fit,MB"
+    print_table("ParetoMultiStage, five folds: CPU seconds", heads, rows[1:], 0)
 
 
-def beside(default: FloatArray, peer: FloatArray | None, best: float) -> list[str]:
-    """Return the mean of a peer, and the lead of the default with a 95% margin over seeds."""
-    if peer is None or not len(peer):
-        return ["", ""]
-    lead = (default[: len(peer)] - peer) / best
-    margin = 1.96 * lead.std(ddof=1) / np.sqrt(len(lead)) if len(lead) > 1 else np.nan
-    return [f"{peer.mean() / best:.2%}", f"{lead.mean():+.2%} ± {margin:.2%}"]
-
-
-def problems_of_defaults(only: Sequence[str]) -> Iterable[tuple[str, MultiStageProblem]]:
-    """Yield nine problems with exact fronts, and ten like that of the template, with holdout."""
-    exact = {"heart_failure": HEART_COSTS, "pima": PIMA_COSTS, "australian": COSTS}
-    for name, costs in exact.items():
-        for seed in (10, 11, 12):
-            label = f"{name} {seed}"
-            if not only or label in only:
-                yield label, stages({"name": name}, costs, 4, seed)
-    for name in TEN:
-        if not only or name in only:
-            path = Path(os.environ.get("PARETOLAB_DATA", "."), f"{name}.csv")
-            table = {"path": str(path), "target": "target"}
-            section = {
-                "dataset": {"sklearn": name} if name in ("breast_cancer", "wine") else table,
-                "max_stages": 4,
-                "remove_features": True,
-                "measure": {"kind": "holdout"},
-            }
-            config = MultiStageConfig.model_validate(section)
-            yield name, MultiStageProblem.from_config(config)
-
-
-def exact_volume(problem: MultiStageProblem, roles: Roles) -> float:
-    """Return the hypervolume of the exact front; 0 if designs have further genes."""
-    if problem.space.levels or problem.space.removal:
-        return 0.0
-    X = asked(Exact(problem, roles, seed=0))
-    return volume(roles.losses(problem.evaluate(X)), roles)
-
-
-# --- whole commands ---------------------------------------------------------------------------
-
-
-def bench_start(args: argparse.Namespace) -> None:
+def bench_start() -> None:
     """Print CPU seconds of whole commands, the first time on a machine and later."""
     command = str(Path(sys.executable).parent / "paretolab")
-    few = ["--set", "budget.evaluations=200", "--workers", "serial"]
-    few += ["--no-plots", "--no-mlflow", "--quiet"]
-    run = [command, "run", "configs/quickstart.yaml"]
+    few = "--set budget.evaluations=200 --no-plots --no-mlflow --quiet".split()
+    run = [command, "run", "configs/quickstart.yaml", "--workers", "serial"]
     with TemporaryDirectory() as name:
         room = Path(name)
         fresh = {"NUMBA_CACHE_DIR": str(room / "code")}
@@ -379,7 +260,7 @@ def bench_start(args: argparse.Namespace) -> None:
                 ("quickstart, 200 evaluations: nothing compiled", [*run, *few], fresh),
                 ("the same, compiled by the row above", [*run, *few], fresh),
                 ("the same, with what scripts/kernels.py compiled", [*run, *few], {}),
-                ("quickstart, whole, with plots and MLflow", [*run, "--workers", "serial"], {}),
+                ("quickstart, whole, with plots and MLflow", run, {}),
             )
         ]
     print_table("From start to end: CPU seconds", "command,CPU s", rows)
@@ -394,48 +275,223 @@ def seconds_of(words: list[str], room: Path, variables: dict[str, str]) -> float
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-BENCHES = (
-    bench_emsco, bench_multistage, bench_ensembling, bench_pruning, bench_nsga2, bench_defaults,
-    bench_hull, bench_resampling, bench_complexity, bench_start, bench_ray,
-)  # fmt: skip
+def bench_ensembling(evaluations: int = 3000, repeats: int = 3) -> None:
+    """Print the evaluations of ensembles and of HAPEns per second beside scikit-learn's."""
+    for records in (1000, 10_000):
+        library = made_up(records)
+        problem, X = EnsembleProblem(library), random_ensembles(40)
+        keys = rank_table(library.validation, library.y_validation)
+        works = {
+            "scikit-learn, a candidate at a time": partial(one_at_a_time, library, X),
+            "integer keys": partial(auc, keys, X),
+        }
+        rates = [(name, rate(work, len(X), repeats)) for name, work in works.items()]
+        roles = Roles(problem.metrics, [Objective("roc_auc", "max"), Objective("memory", "min")])
+        best = 0.0
+        for seed in range(repeats + 1):  # the first one compiles
+            algorithm = registry.load("algorithms", "hapens")(problem, roles, seed=seed)
+            start = time.process_time()
+            limit = Budget(evaluations=evaluations)
+            search(problem, algorithm, SerialEvaluator(problem, seed), budget=limit)
+            best = max(best, evaluations / (time.process_time() - start))
+        rates.append(("HAPEns, end to end", best))
+        print_rates(f"ROC AUC of ensembles of {MODELS} models, {records:,} records", rates)
+
+
+def made_up(records: int) -> Library:
+    """Return a synthetic library: noisy predictions of models of different skill, and costs."""
+    rng = np.random.default_rng(0)
+    y, skill = rng.integers(0, 2, records), rng.uniform(0.1, 0.35, (MODELS, 1))
+    P = 1 / (1 + np.exp(-2.1 * rng.normal(size=(MODELS, records)) - skill * (2 * y - 1)))
+    names = ("memory", "inference_time")
+    costs = {name: Cost(rng.lognormal(0, 1.5, MODELS), "MB") for name in names}
+    configs = tuple({"family": j % 7, "size": int(rng.integers(9))} for j in range(MODELS))
+    models = tuple(f"model_{j}" for j in range(MODELS))
+    return Library(models, P.astype(np.float32), y, (0, 1), costs, configs=configs)
+
+
+def random_ensembles(n: int) -> Array:
+    """Return ``n`` ensembles of ``PICKS`` drawn models each, (n, models)."""
+    return np.random.default_rng(1).multinomial(PICKS, [1 / MODELS] * MODELS, n).astype(np.int32)
+
+
+def one_at_a_time(library: Library, X: Array) -> FloatArray:
+    """Return the ROC AUC of each ensemble by a call of scikit-learn."""
+    P = np.asarray(library.validation, dtype=np.float64)
+    return np.array([roc_auc_score(library.y_validation, x / x.sum() @ P) for x in X])
+
+
+def bench_pruning(*libraries: str, weights: str = "accuracy", seconds: float = 20.0) -> None:
+    """Print the gap of the strong form beside that of the printed one in the same CPU time."""
+    rows = []
+    for library in map(load_library, libraries):
+        problem, limit = PruningProblem(library), seconds  # of HiGHS
+        strong(problem, weights, 0.0)  # compiles
+        for form, solve in (("as printed, HiGHS", printed), ("strong", strong)):
+            value, bound, limit = solve(problem, weights, limit)
+            gap = share_of_gap(bound, value) if np.isfinite(value) else float("inf")
+            figures = f"{value:g}", f"{bound:.6g}", f"{gap:.2%}", f"{limit:.1f}"
+            rows.append((library.name, form, *figures))
+    print_table("Pruned ensembles", "pool,form,value,bound,gap,CPU s", rows, 2)
+
+
+def strong(problem: PruningProblem, weights: str, seconds: float) -> tuple[float, float, float]:
+    """Return value, bound and CPU seconds of the strong form."""
+    start = time.process_time()
+    solver = BranchAndBound(Instance.of(problem.votes, weights_of(weights, *problem.votes.totals)))
+    while not solver.done and time.process_time() - start < seconds:
+        solver.step()
+    assert solver.incumbent is not None
+    return solver.incumbent.value, solver.bound, time.process_time() - start
+
+
+def printed(problem: PruningProblem, weights: str, seconds: float) -> tuple[float, float, float]:
+    """Return value, bound and CPU seconds of the program as printed in the paper, by HiGHS."""
+    start = time.process_time()
+    P, y = np.asarray(problem.library.validation), np.asarray(problem.library.y_validation)
+    votes = P > 0.5 if problem.positive == 1 else P < 0.5
+    program = Program(votes, y == problem.positive, weights_of(weights, *problem.votes.totals))
+    solution = program.solve(seconds=seconds)
+    return solution.value, solution.bound, time.process_time() - start
+
+
+PAPER = {100: (360, 2640), 300: (553, 19300), 1000: (1100, 272000)}  # seconds: 3DFCH, 3DCH
+
+
+def bench_hull(evaluations: int = 30_000, populations: Sequence[int] = (100, 300, 1000)) -> None:
+    """Print CPU seconds of searches on ZED1, without evaluations, beside those in the paper."""
+    rows = []
+    for i, (name, cls) in enumerate({"3DFCH-EMOA": FCHEMOA, "3DCH-EMOA": CHEMOA}.items()):
+        for n in populations:
+            vas, seconds = searched(cls, n, evaluations)
+            paper = f"{PAPER[n][i]:,}" if n in PAPER else ""
+            rows.append((name, str(n), f"{vas:.5f}", f"{seconds:.2f}", paper))
+    print_table(f"ZED1, {evaluations:,} evaluations: CPU seconds", "search,n,VAS,here,paper", rows)
+
+
+def searched(cls: Callable[..., FCHEMOA | CHEMOA], n: int, evaluations: int) -> tuple[float, float]:
+    """Return the VAS and the CPU seconds of a search by ask and tell, without evaluations."""
+    problem = FunctionProblem("zed1")
+    roles = Roles(problem.metrics, [Objective(name, "min") for name in problem.metric_names])
+    vas = seconds = 0.0
+    for seed, stop in ((1, n + 20), (0, evaluations)):  # the first one compiles
+        algorithm, first, outside = cls(problem, roles, seed=seed, population=n), 0, 0.0
+        begun = time.process_time()
+        while first < stop and (X := algorithm.ask()) is not None:
+            since = time.process_time()
+            ids, first = np.arange(first, first + len(X)), first + len(X)
+            batch = evaluate_candidates(problem, 0, ids, X)
+            outside += time.process_time() - since
+            algorithm.tell(batch)
+        seconds = time.process_time() - begun - outside
+        vas = float(algorithm.outcome().findings["vas"])
+    return vas, seconds
+
+
+class Busy(Problem):
+    """Two sums of squares, each evaluation of which computes for a time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.space = Box(np.full(8, -10.0), np.full(8, 10.0))
+        self.metrics = (Metric("near", "min", "ratio"), Metric("far", "min", "ratio"))
+        self.fingerprint, self.seconds = f"busy/{seconds}", seconds
+
+    def evaluate(self, X: Array, streams: object = None) -> dict[str, Array]:
+        for _ in X:
+            end = time.process_time() + self.seconds
+            while time.process_time() < end:
+                pass
+        return {"near": (X**2).sum(axis=1), "far": ((X - 1.0) ** 2).sum(axis=1)}
+
+
+def bench_ray(evaluations: int = 1000, seconds: float = 0.01, workers: int = 2) -> None:
+    """Print the speed of Ray workers beside one process and bare actors of Ray."""
+    problem, n = Busy(seconds), evaluations
+    roles = Roles(problem.metrics, [Objective(metric.name, "min") for metric in problem.metrics])
+
+    def searching(evaluator: Evaluator, **more: int) -> None:
+        algorithm = NSGAII(problem, roles, seed=0, population=100, **more)
+        search(problem, algorithm, evaluator, budget=Budget(evaluations=n))
+
+    def asking() -> None:
+        pending = {actor.evaluate.remote(genomes): actor for actor in (*actors, *actors)}
+        for left in range(n // 10, 0, -1):
+            (answer,), _ = ray.wait([*pending])
+            ray.get(answer)
+            actor = pending.pop(answer)
+            if left > len(pending) + 1:
+                pending[actor.evaluate.remote(genomes)] = actor
+
+    def by_clock(work: Callable[[], None]) -> tuple[float, float]:
+        start, computed = time.perf_counter(), time.process_time()
+        work()
+        return time.perf_counter() - start, time.process_time() - computed
+
+    with cluster(workers=workers):
+        import ray
+
+        actors = [ray.remote(Busy).remote(seconds) for _ in range(workers)]
+        genomes = problem.space.sample(
+            np.random.default_rng(0), 10
+        )  # a request of a tenth of a second
+        one, all_workers = SerialEvaluator(problem, 0), RayEvaluator(problem, 0, workers=workers)
+        most = 32 * workers
+        works: dict[str, Callable[[], None]] = {
+            "nsga2 in one process": partial(searching, one),
+            "nsga2 on Ray": partial(searching, all_workers),
+            f"nsga2 on Ray, max_pending {most}": partial(searching, all_workers, max_pending=most),
+            "bare actors of Ray, without a search": asking,
+        }
+        searching(all_workers)  # starts the workers
+        asking()
+        rows, first = [], 0.0
+        for name, work in works.items():
+            wall, driver = fastest(3, partial(by_clock, work))
+            first = first or wall
+            each = "" if name.endswith("one process") else f"{driver / n * 1e6:.0f}"
+            rows.append((name, f"{wall:.2f}", f"{first / wall / workers:.2f}", each))
+        all_workers.close()
+    title = f"{n:,} evaluations of {seconds * 1000:g} ms, {workers} workers"
+    print_table(title, "search,seconds,of as many processes,driver us each", rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one benchmark, with numerical libraries on one thread."""
     parser = argparse.ArgumentParser(description="Speed, as ratios against a named baseline.")
     names = parser.add_subparsers(required=True, metavar="NAME")
-    of = {}
-    for bench in BENCHES:
-        name = bench.__name__.removeprefix("bench_")
-        of[name] = names.add_parser(name, help=bench.__doc__)
-        of[name].set_defaults(bench=bench)
-        of[name].add_argument("--repeats", type=count, default=3, help="the fastest counts")
-    of["emsco"].add_argument("--generations", type=count, default=500)
-    of["resampling"].add_argument("--designs", type=count, default=50000)
-    of["complexity"].add_argument("--sizes", type=count, nargs="+", default=[100, 200, 400, 800])
-    of["complexity"].add_argument("--out", type=Path, help="a table to write, CSV")
-    of["nsga2"].add_argument("--evaluations", type=count, default=15000)
-    of["defaults"].add_argument("--evaluations", type=count, nargs="+", default=[2000, 10000])
-    of["defaults"].add_argument("--seeds", type=count, default=20)
-    of["defaults"].add_argument("--optuna-seeds", type=int, default=5)
-    of["defaults"].add_argument("--only", nargs="*", default=[], help="names of problems")
-    of["ray"].add_argument("--evaluations", type=count, default=1000)
-    of["ray"].add_argument("--seconds", type=float, default=0.01, help="of an evaluation")
-    of["ray"].add_argument("--workers", type=count, default=2)
-    of["ray"].add_argument("--sleep", action="store_true", help="instead of computing")
-    of["hull"].add_argument("--evaluations", type=count, default=30000)
-    of["hull"].add_argument("--populations", type=count, nargs="+", default=[100, 300, 1000])
-    of["pruning"].add_argument("libraries", nargs="*", help="folders; a made-up pool if none")
-    of["pruning"].add_argument("--seconds", type=float, default=20.0, help="that HiGHS may take")
-    of["pruning"].add_argument("--weights", default="accuracy")
-    args = parser.parse_args(arguments)
+    for name, bench in sorted(globals().items()):
+        if name.startswith("bench_"):
+            command = names.add_parser(name.removeprefix("bench_"), help=bench.__doc__)
+            command.set_defaults(bench=bench)
+            for option in inspect.signature(bench).parameters.values():
+                add_option(command, option)
+    options = vars(parser.parse_args(arguments))
+    bench, places = options.pop("bench"), options.pop("libraries", ())
     try:
         with threadpool_limits(1):  # for libraries that are loaded; best for scikit-learn here
-            args.bench(args)
+            bench(*places, **options)
     except ParetolabError as error:
         print(f"bench: {error}", file=sys.stderr)
         return error.exit_code
     return 0
+
+
+def add_option(command: argparse.ArgumentParser, option: inspect.Parameter) -> None:
+    """Add a parameter of a benchmark to its command: whole numbers are at least 1."""
+    several = isinstance(option.default, tuple)
+    if option.kind is option.VAR_POSITIONAL:
+        command.add_argument(option.name, nargs="+", help="folders")
+        return
+    kind = count if several or isinstance(option.default, int) else type(option.default)
+    more: dict[str, Any] = {"nargs": "+"} if several else {}
+    command.add_argument(f"--{option.name}", type=kind, default=option.default, **more)
+
+
+def count(text: str) -> int:
+    """Return a number of things, one or more, that an option gives."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, found {text!r}")
+    return int(text)
 
 
 if __name__ == "__main__":

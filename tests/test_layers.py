@@ -315,8 +315,8 @@ BUDGET = {
     "framework": 42_187,
     "algorithms": 32_729,
     "tracking": 7_658,
-    "scripts": 2_021,
-    "tests": 44_741,
+    "scripts": 1_740,
+    "tests": 44_707,
 }
 
 
