@@ -246,7 +246,7 @@ def bench_tables(records: Sequence[int] = (1_000, 10_000, 100_000), features: in
 def bench_start() -> None:
     """Print CPU seconds of whole commands, the first time on a machine and later."""
     command = str(Path(sys.executable).parent / "paretolab")
-    few = "--set budget.evaluations=200 --no-plots --no-mlflow --quiet".split()
+    few = ["--set", "budget.evaluations=200", "--no-plots", "--no-mlflow", "--quiet"]
     run = [command, "run", "configs/quickstart.yaml", "--workers", "serial"]
     with TemporaryDirectory() as name:
         room = Path(name)
