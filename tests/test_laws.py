@@ -1,16 +1,12 @@
 """The laws, for everything that is registered."""
 
-import os
 import re
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +43,6 @@ from tests.conftest import (
     problem_cases,
     roles_of,
 )
-from tests.ray_toys import Sphere
 
 
 def law_name(law: Callable[..., None]) -> str:
@@ -98,30 +93,6 @@ def test_problem(problem, law):
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 def test_evaluator(make, noise, law):
     law(make, FunctionProblem("zdt1", 5, noise))
-
-
-@pytest.fixture(scope="module")
-def ray_evaluator() -> Iterator[Callable[..., Any]]:
-    from framework.parallel.cluster import cluster
-    from framework.parallel.ray_evaluator import RayEvaluator
-
-    with ExitStack() as stack:
-        stack.enter_context(cluster(workers=2, address=None))
-        yield lambda problem, seed: RayEvaluator(problem, seed, workers=2)
-
-
-@pytest.mark.quick(3)
-@pytest.mark.parametrize("law", EVALUATOR_LAWS, ids=law_name)
-def test_ray_evaluator(ray_evaluator, law):
-    law(ray_evaluator, FunctionProblem("zdt2", 5, 0.1))
-
-
-def test_workers_may_come_and_go(ray_evaluator):
-    def kill(evaluator):
-        for slot in evaluator.pool.ready[:1]:
-            os.kill(slot.pid, signal.SIGKILL)
-
-    check_elastic(ray_evaluator, Sphere(seconds=0.01, noise=0.1), [kill, kill], rows=100)
 
 
 def test_whatever_is_registered_is_under_the_laws():

@@ -34,9 +34,12 @@ from framework.parallel.ray_evaluator import RayEvaluator
 from framework.parallel.tasks import DispatchCost, Task
 from framework.parallel.worker import build_each
 from framework.problem import Problem
+from framework.problems.functions import FunctionProblem
 from framework.run.driver import search
 from framework.run.evaluator import Evaluator, SerialEvaluator
 from framework.settings import Budget
+from framework.testing import EVALUATOR_LAWS, check_elastic
+from framework.testing.evaluators import EvaluatorLaw
 from tests.conftest import multistage, roles_of
 from tests.parallel.asking import (
     Make,
@@ -66,6 +69,21 @@ def test_importing_the_evaluator_does_not_import_ray() -> None:
         code += f"import framework.parallel.{module}\n"
     code += "sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.quick(3)
+@pytest.mark.parametrize("law", EVALUATOR_LAWS, ids=lambda law: law.__name__)
+def test_laws(make: Make, law: EvaluatorLaw) -> None:
+    law(lambda problem, seed: make(problem), FunctionProblem("zdt2", 5, 0.1))
+
+
+def test_workers_may_come_and_go(make: Make) -> None:
+    def kill(evaluator: RayEvaluator) -> None:
+        for slot in evaluator.pool.ready[:1]:
+            os.kill(slot.pid, signal.SIGKILL)
+
+    problem = Sphere(seconds=0.01, noise=0.1)
+    check_elastic(lambda problem, seed: make(problem), problem, [kill, kill], rows=100)
 
 
 @pytest.mark.slow
