@@ -21,7 +21,7 @@ from tests.command import (
     write,
 )
 
-GENERATIONS = 10
+GENERATIONS = 6
 # every row needs sub-classifiers that were not trained before, by a slow trainer: the search takes
 # long enough to be met in its midst
 LONG = {
@@ -78,7 +78,7 @@ def finish(place, name, *options):
 def test_interrupted(place, reference, number):
     name = f"interrupted by {number}"
     process = start("run", "long.yaml", "--no-plots", "--out", name, cwd=place, env=ENV)
-    wait_for(process, place / name, 5)
+    wait_for(process, place / name, 3)
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
