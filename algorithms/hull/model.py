@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from algorithms.hull.kernels import network as kernels
-from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, frozen
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.models.checks import checked_answers, named_records, stored_labels
@@ -215,8 +215,8 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
 
     def _outputs(self, design: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):  # values beyond float32
-            columns = np.ascontiguousarray(design.T, dtype=np.float32)
-        network = self.weights_, self.biases_, self.sizes_, self.mask_
+            columns = frozen(np.ascontiguousarray(design.T, dtype=np.float32))  # as in a search
+        network = self.weights_, self.biases_, frozen(self.sizes_), frozen(self.mask_)
         outputs = kernels.outputs(columns, len(design), *network).T.astype(np.float64)
         return checked_answers(outputs, "network")
 

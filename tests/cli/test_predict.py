@@ -130,7 +130,7 @@ def test_the_exported_model_is_the_decoded_one(exported, finished):
 
 
 def test_predict_ends_quietly_where_nobody_reads_on(exported, place):
-    big = pd.DataFrame(np.zeros((20000, 6)), columns=[f"f{i}" for i in range(1, 7)])
+    big = pd.DataFrame(np.zeros((4000, 6)), columns=[f"f{i}" for i in range(1, 7)])
     big.to_csv(place / "big.csv", index=False)
     process = start("predict", "model dir", "big.csv", cwd=place)
     assert process.stdout.readline() == "label,confidence,stage,cost,missing\n"

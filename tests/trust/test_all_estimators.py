@@ -102,6 +102,7 @@ def assert_comes_back(model, X, name):
             np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.quick(60)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.filterwarnings("ignore")
 def test_it_comes_back_or_is_refused_for_a_reason(name):

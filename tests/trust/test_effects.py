@@ -49,7 +49,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         yield process
 
 
-@pytest.fixture(params=first(1, 80), ids=["some", "many"])
+@pytest.fixture(params=first(1, 160), ids=["some", "many"])
 def times(request: pytest.FixtureRequest) -> int:
     """Return how many times as many files to forge as a quick test does."""
     return int(request.param)
@@ -70,7 +70,7 @@ CONFIGURATIONS = {
 def test_forged_configurations_do_nothing_outside(kind, watched, times):
     content, command = CONFIGURATIONS[kind]
 
-    @trying((2 if command == "library" else 6) * times)
+    @trying((1 if command == "library" else 3) * times)
     @given(forged(content), st.integers(0, 7))
     def attempt(changed: Any, turn: int) -> None:
         folder = watched.folder()
@@ -93,7 +93,7 @@ def test_forged_configurations_do_nothing_outside(kind, watched, times):
 def test_forged_configurations_that_are_shipped_do_nothing_outside(watched, times):
     contents = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in SHIPPED]
 
-    @trying(10 * times)
+    @trying(5 * times)
     @given(st.sampled_from(contents).flatmap(forged))
     def attempt(changed: Any) -> None:
         file = watched.folder() / "config.yaml"
@@ -127,8 +127,8 @@ OPENED: dict[str, tuple[list[str], ...]] = {
     "library": (["library", "show", "DIR"],),
     "certified": (CERTIFY, [*CERTIFY, "--export", "DIR/other"]),
 }
-EXAMPLES = {"run": 15, "sweep": 3, "experiment": 3, "model": 10, "cascade": 4, "library": 8}
-EXAMPLES["certified"] = 4
+EXAMPLES = {"run": 8, "sweep": 2, "experiment": 2, "model": 5, "cascade": 2, "library": 4}
+EXAMPLES["certified"] = 2
 TEXTS = (".json", ".yaml")
 NOT_READ = (".png", ".html", ".md", ".lock")
 MADE_IN_EACH_SESSION = ("summary.json", "choice.json", ".lock")
@@ -206,7 +206,7 @@ def test_forged_tables_of_calls_do_nothing_outside(ending, watched, times):
     problem = {"kind": "cascade", "calls": {"path": f"calls{ending}"}}
     config = {**RUN, "problem": problem, "objectives": CASCADE_OBJECTIVES}
 
-    @trying(2 * times)
+    @trying(times)
     @given(st.data(), st.booleans())
     def attempt(data: st.DataObject, texts: bool) -> None:
         folder = watched.folder()
