@@ -406,6 +406,11 @@ class Size(NamedTuple):
         size = sums.answers.sizes[self.metric.name]
         return np.repeat(size[:, np.newaxis], len(sums.total), axis=1)
 
+    def ends(self, answers: Answers) -> tuple[FloatArray, FloatArray]:
+        """Return the metric twice: no record can change it."""
+        size = np.asarray(answers.sizes[self.metric.name], dtype=np.float64)
+        return size, size
+
 
 def measured(
     answers: Answers, measures: Sequence[Measure], weights: Array | None = None

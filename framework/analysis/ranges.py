@@ -33,8 +33,8 @@ class Spread(NamedTuple):
     about : float
         How many units the figure is taken over.
     ends : tuple of float, or None
-        The least and the highest value of a record; None where the figure is no mean of records or
-        no record decides it.
+        The least and the highest value of a record, which are equal for a size that no record
+        decides; None where the figure is no mean of records.
     luck : float
         The factor with which the variance of the gain of choosing enters the range.
     moved, left : float
@@ -87,10 +87,7 @@ def spreads(
     for name, variance in variances.items():
         metric = metrics[name]
         about = units * (shares[name][:, 0] if name in shares else np.ones(n))
-        # without records of its own, a figure between its bounds that is always the same is a size
-        inside = (metric.low < resampled[name][:, 0]) & (resampled[name][:, 0] < metric.high)
-        size = inside & (variance == 0) & (name not in shares)
-        limits: list[Ends] = [None if certain else _limits(metric) for certain in size]
+        limits: list[Ends] = [_limits(metric)] * n
         if name in ends:
             limits = list(zip(*(end.tolist() for end in ends[name]), strict=True))
         moved, left = changed.get(name, np.zeros((2, n)))
@@ -132,8 +129,8 @@ def mixed_spread(
         return Spread(variance, math.inf, None, 0.0)
     about, luck, moved, left = np.array([(p.about, p.luck, p.moved, p.left) for p in parts]).T
     changed = float(chances @ moved), float(chances @ np.sqrt(left)) ** 2
-    certain = not variance and all(part.ends is None for part in parts)
-    ends = None if certain else _limits(metric)
+    sizes = not variance and all(part.ends and part.ends[0] == part.ends[1] for part in parts)
+    ends = None if sizes else _limits(metric)
     return Spread(variance, float(about.min()), ends, float(luck[0]), *changed)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.analysis.ranges import Spread, mixed_spread, moments, promised, spreads
+from framework.analysis.ranges import Spread, mixed_spread, moments, promised
 from framework.analysis.refits import changes
 from framework.outcomes import RecordOutcomes, Refits
 from framework.roles import Metric
@@ -95,8 +95,6 @@ def test_what_no_record_can_change_is_known():
     cost = Metric("cost", "min", "ratio", high=9.0)
     luck = np.full(9, 0.3)
     assert promised(4.0, luck, cost, Spread(0.0, 90, (4.0, 4.0), 2.0)) == (4, 4, 4, 4)
-    size = Metric("size", "min")
-    assert promised(0.5, NO_LUCK, size, Spread(0.0, 90, None, 2.0)) == (0.5, 0.5, 0.5, 0.5)
 
 
 def test_a_mean_of_rates_that_no_record_has_changed_yet_is_not_known():
@@ -107,26 +105,12 @@ def test_a_mean_of_rates_that_no_record_has_changed_yet_is_not_known():
     assert of.low > 0.35
 
 
-def test_of_figures_that_never_change_those_without_records_of_their_own_are_sizes():
-    class Rarely(Answers):
-        """One class is right and the other wrong in every resample; the size is no rate."""
-
-        def metrics(self, weights, candidates=slice(None), names=None):
-            half = np.full((len(self.answered[candidates]), weights.shape[1]), 0.5)
-            return {"coverage": half, "accuracy": half}
-
-        def figures(self, weights, candidates=slice(None), names=None):
-            return self.metrics(weights, candidates), {
-                "accuracy": self.metrics(weights, candidates)["accuracy"]
-            }
-
-    outcomes = Rarely(*np.ones((2, 1, 40), dtype=bool))
-    resampled = outcomes.metrics(np.ones((40, 9)))
-    metrics = {name: Metric(name, "max") for name in outcomes.names}
-    of = spreads(outcomes, 40, np.array([0]), resampled, metrics)
-    assert [of[name][0].ends for name in ("coverage", "accuracy")] == [None, (0.0, 1.0)]
-    mixed = [mixed_spread(of[name], np.ones(1), 0.0, metrics[name]).ends for name in of]
-    assert mixed == [of[name][0].ends for name in of]
+def test_sizes_are_certain_alone_and_in_a_mixture():
+    size = Metric("size", "min")
+    parts = [Spread(0.0, 90, (value, value), 2.0) for value in (0.0, 0.4)]
+    assert promised(0.0, NO_LUCK, size, parts[0]) == (0.0, 0.0, 0.0, 0.0)
+    mixed = mixed_spread(parts, np.array([0.5, 0.5]), 0.0, size)
+    assert promised(0.2, NO_LUCK, size, mixed) == (0.2, 0.2, 0.2, 0.2)
 
 
 def test_a_mixture_has_the_changes_of_its_parts_as_if_they_went_one_way():
