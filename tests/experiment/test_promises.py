@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 
 from framework.experiment.comparison import compare
 from framework.experiment.promises import page
+from framework.experiment.run_dir import RunDir
 from tests.command import write
 from tests.experiment.test_experiment import command
 
@@ -42,16 +44,21 @@ def started(place, **problem):
     return place / "out"
 
 
-def test_shares_are_those_of_five_solutions_of_each_front(tmp_path):
-    out = started(tmp_path, split={"train": 0.3, "validation": 0.2, "test": 0.5})
-    table = pd.read_csv(out / "tables" / "promises.csv").set_index(["method", "metric"])
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    split = {"train": 0.3, "validation": 0.2, "test": 0.5}
+    return started(tmp_path_factory.mktemp("promises"), split=split)
+
+
+def test_shares_are_those_of_five_solutions_of_each_front(whole):
+    table = pd.read_csv(whole / "tables" / "promises.csv").set_index(["method", "metric"])
     assert "stages" not in {metric for _, metric in table.index}
-    runs = pd.read_csv(out / "tables" / "runs.csv")
+    runs = pd.read_csv(whole / "tables" / "runs.csv")
     for method, of_method in runs.groupby("method"):
         rows = []
         for place in of_method["directory"]:
-            front = pd.read_csv(out / place / "front.csv")
-            counts = json.loads((out / place / "summary.json").read_text())["expected"]
+            front = pd.read_csv(whole / place / "front.csv")
+            counts = json.loads((whole / place / "summary.json").read_text())["expected"]
             wider = np.sqrt(1 + counts["searched"] / 2 / counts["tested"])
             some = np.linspace(0, len(front) - 1, min(len(front), 5)).round()
             for _, row in front.iloc[np.unique(some)].iterrows():
@@ -75,3 +82,17 @@ def test_runs_without_test_records_promise_only(tmp_path):
     assert not page(comparison).tables
     report = (tmp_path / "out" / "report.html").read_text("utf-8")
     assert "No run has both expected values and test records." in report
+
+
+def test_a_certain_value_holds_though_it_is_rounded_otherwise(whole, monkeypatch):
+    read = RunDir.front
+
+    def shifted(run_dir):
+        front = read(run_dir)
+        below, wide = front.test["cost"] * (1 - 1e-12), np.arange(len(front)) == 0
+        columns = {"expected_cost": below, "cost_low": below, "cost_high": below + wide}
+        return replace(front, expected={**front.expected, **columns})
+
+    monkeypatch.setattr(RunDir, "front", shifted)
+    table = page(compare([whole])).tables["promises"].set_index("metric")
+    assert (table.loc["cost", "holds"] == 1.0).all()
