@@ -17,6 +17,7 @@ from framework.arrays import Array, IntArray, evenly
 from framework.cli.arguments import program, short_path
 from framework.cli.results import Part, Result, Table
 from framework.errors import first_few
+from framework.experiment.export import exported_solution, marked
 from framework.experiment.run_dir import RunDir
 from framework.extras import installed
 from framework.front import Front, Promise, span
@@ -218,10 +219,12 @@ def next_steps(run_dir: RunDir, front: Front, *, tracked: bool) -> list[tuple[st
         names = ", ".join(page.name for page in pages)
         steps.append(("plots", f"{short_path(run_dir.plots)} ({names})"))
     if (run_dir.model / "model.json").is_file():
-        ours = run_dir.choice() is None
-        why = "nearest to the ideal point" if ours else "as you chose"
-        label = "recommended" if ours else "chosen"
-        steps.append((label, f"{short_path(run_dir.model)} (*, {why})"))
+        held, choice = exported_solution(run_dir.model), run_dir.choice()
+        mine = choice is not None and held == choice
+        why = "as you chose" if mine else "nearest to the ideal point"
+        mark = "*" if held == front.ids[marked(run_dir, front)] else f"solution {held}"
+        label = "chosen" if mine else "recommended"
+        steps.append((label, f"{short_path(run_dir.model)} ({mark}, {why})"))
     example = _example(front, run_dir.config().name)
     if not run_dir.model.is_dir():
         example = example.partition(" --export")[0]

@@ -234,6 +234,7 @@ def test_it_stays_where_better_ones_are_found(chosen, command):
     assert solution(out) == id
     gone = f"solution {id}, which you chose, is no longer on the front" in done.err
     assert gone == (id not in set(after["id"]))
+    assert (f"(solution {id}, as you chose)" in " ".join(done.out.split())) == gone
 
 
 @pytest.mark.slow
