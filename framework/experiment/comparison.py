@@ -202,8 +202,7 @@ def _run(
 ) -> ComparedRun:
     summary = run_dir.summary()
     returned = judge == "returned" and run_dir.returned_file.is_file()
-    file = run_dir.returned_file if returned else run_dir.front_file
-    front = Front.load(file, run_dir.roles())
+    front = Front.load(run_dir.returned_file, run_dir.roles()) if returned else run_dir.front()
     losses = _losses(front, records)
     values = front.rows.values if records == "validation" else front.test
     with damaged(run_dir.summary_file, "the summary of a run"):

@@ -18,6 +18,7 @@ from framework.files import write_whole
 from framework.machine import no_result
 from framework.pareto import nondominated
 from framework.problem import Problem
+from framework.security import TABLE_BYTES, digest_of
 
 
 def run_repeats(
@@ -99,7 +100,7 @@ def conclude_repeats(
     """
     repeats = run_dir.children()[: config.repeats]
     summaries = [repeat.summary() for repeat in repeats]
-    sizes = {} if not one_front else {"front_size": _write_front(run_dir, repeats)}
+    front = {} if not one_front else _write_front(run_dir, repeats)
     volumes = np.array([s["indicators"]["hypervolume"] for s in summaries])
     failed = any(s["status"] == FAILED for s in summaries)
     summary = {
@@ -114,7 +115,7 @@ def conclude_repeats(
         "distinct_evaluations": sum(s.get("distinct_evaluations", 0) for s in summaries),
         "rows_failed": sum(s["rows_failed"] for s in summaries),
         "wall_s": seconds_of(summaries),
-        **sizes,
+        **front,
         "indicators": {
             "hypervolume": float(volumes.mean()),
             "hypervolume_std": float(volumes.std(ddof=min(1, len(volumes) - 1))),  # as in compare
@@ -129,8 +130,8 @@ def conclude_repeats(
     return summary
 
 
-def _write_front(run_dir: RunDir, repeats: Sequence[RunDir]) -> int:
-    """Write the front over all repeats; return how many solutions there are.
+def _write_front(run_dir: RunDir, repeats: Sequence[RunDir]) -> dict[str, Any]:
+    """Write the front over all repeats; return what the summary says of it.
 
     Its rows have new ids; ``repeat`` and ``repeat_id`` say where each comes from. The expected
     figures of a repeat are left out: they do not hold for a choice among all repeats.
@@ -146,4 +147,5 @@ def _write_front(run_dir: RunDir, repeats: Sequence[RunDir]) -> int:
     union = union[nondominated(roles.losses(columns))].reset_index(drop=True)
     union["id"] = np.arange(len(union))
     write_whole(run_dir.front_file, union.to_csv(index=False))
-    return len(union)
+    digest = digest_of(run_dir.front_file, TABLE_BYTES)
+    return {"front_size": len(union), "front_sha256": digest}

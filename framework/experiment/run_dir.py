@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from framework.arrays import Array, FloatArray, IntArray
-from framework.errors import InputError, JournalError, damaged, listed
+from framework.errors import InputError, JournalError, command, damaged, listed
 from framework.experiment.config import RunConfig, check, read_yaml
 from framework.experiment.options import AS_WRITTEN
 from framework.files import LOCK, locked, new_directory, write_whole
@@ -27,6 +27,7 @@ from framework.security import (
     CONFIG_BYTES,
     TABLE_BYTES,
     check_no_links,
+    digest_of,
     read_bytes,
     read_object,
     read_text,
@@ -320,18 +321,39 @@ class RunDir:
         return journal
 
     def front(self) -> Front:
-        """Return the final front, with test metrics if it has some; it is read when it changed."""
+        """Return the final front, with test metrics if it has some; it is read when it changed.
+
+        Raises
+        ------
+        InputError
+            It is damaged, or not as the run wrote it.
+        """
         roles = self.roles()
         with damaged(self.front_file, "a front"):
             file = _identity(self.front_file)
             if self._front is None or self._front[0] != file:
-                self._front = file, Front.load(self.front_file, roles)
+                self._check_unchanged()
+                front = Front.load(self.front_file, roles)
+                if (front.ids[1:] <= front.ids[:-1]).any():
+                    raise ValueError("ids that do not ascend")
+                self._front = file, front
             return self._front[1]
 
-    def write_front(self, front: Front) -> None:
-        """Write ``front.csv``; :meth:`front` returns it without reading the file."""
+    def _check_unchanged(self) -> None:
+        """Refuse a front that is not as the run wrote it."""
+        written = self.summary().get("front_sha256")
+        with suppress(OSError):  # which reading the front will tell
+            if written not in (None, digest_of(self.front_file, TABLE_BYTES)):
+                raise InputError(
+                    f"{self.front_file}: expected the front as the run wrote it, found that it was "
+                    f"changed since; put it back, or {command('resume', self.path)} writes it again"
+                )
+
+    def write_front(self, front: Front) -> str:
+        """Write ``front.csv``; return its digest, by which :meth:`front` knows it again."""
         front.save(self.front_file)
         self._front = _identity(self.front_file), front.as_loaded()
+        return digest_of(self.front_file, TABLE_BYTES)
 
     def returned(self) -> IntArray | None:
         """Return the ids of what the method returns by its own definition; None for the front."""

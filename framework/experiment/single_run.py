@@ -301,7 +301,7 @@ class SingleRun:
 
                 evidence, report = self._evidence, self._report
                 summary |= with_alternatives(problem, fronts[0], evidence, report)
-        run_dir.write_front(fronts[0])
+        summary["front_sha256"] = run_dir.write_front(fronts[0])
         for name, columns in outcome.tables.items():
             run_dir.write_listing(name, columns)
         for returned in fronts[1:]:
