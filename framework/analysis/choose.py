@@ -164,8 +164,6 @@ def choose(
     rules = [best is not None, knee, weights is not None, expected is not None, id is not None]
     if sum(rules) > 1:
         raise InputError("choose: expected one of best, knee, weights, costs and id; found several")
-    if len(front) == 0:
-        raise InputError("front: expected at least one solution, found none")
     rule = Rule(front, where=where, within=within, best=best, weights=weights, expected=expected)
     left = np.flatnonzero(rule.passing)
     if not len(left):
@@ -176,6 +174,12 @@ def choose(
     score, *losses = rule.keys({name: column[left] for name, column in front.rows.values.items()})
     # np.lexsort sorts by its last key first; ids of trivial classifiers are below 0 and come last
     return int(left[np.lexsort([ids, *losses[::-1], ids < 0, score])[0]])
+
+
+def require_solutions(front: Front) -> None:
+    """Raise InputError where a front is empty."""
+    if len(front) == 0:
+        raise InputError("front: expected at least one solution, found none")
 
 
 class Rule:
@@ -205,7 +209,7 @@ class Rule:
     Raises
     ------
     InputError
-        A metric is unknown or a test metric, or no weight is above 0.
+        There is no solution, a metric is unknown or a test metric, or no weight is above 0.
     """
 
     def __init__(
@@ -218,6 +222,7 @@ class Rule:
         weights: Mapping[str, float] | None = None,
         expected: ExpectedCost | None = None,
     ) -> None:
+        require_solutions(front)
         self.roles = roles = front.roles
         self.where = parse_conditions(where)
         self.conditions = (*constraints_of(roles), *self.where)

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from framework.analysis.certify import Samples, least_records, needed, order, passed
-from framework.analysis.choose import Condition, column_of, loss_of, parse_conditions
+from framework.analysis.choose import (
+    Condition,
+    column_of,
+    loss_of,
+    parse_conditions,
+    require_solutions,
+)
 from framework.arrays import IntArray, WordArray, category_text
 from framework.errors import InputError, listed
 from framework.front import Front
@@ -122,9 +128,10 @@ def certify(
     Raises
     ------
     InputError
-        A limit cannot be certified; records have no label, are those of the search, or too few; or
-        the solutions are no classifiers.
+        There is no solution; a limit cannot be certified; records have no label, are those of the
+        search, or too few; or the solutions are no classifiers.
     """
+    require_solutions(front)
     limits = _limits(front, where, delta)
     labels = problem.labels() if isinstance(problem, Deployable) else ()
     if not len(labels):

@@ -115,8 +115,10 @@ def test_a_front_without_a_feasible_row_is_empty(command, place):
     reason = r"the front is empty: no candidate has cost <= 0\.001; the best is [\d.]+ \(candidate "
     assert re.search(reason + r"\d+\), by [\d.]+ too high", done.out)
     assert json.loads((place / "infeasible" / "summary.json").read_text())["front_size"] == 0
-    chosen = command("choose", "infeasible", code=2)
-    assert "front: expected at least one solution, found none" in chosen.err
+    asked, table = ["--where", "coverage>=0.1"], str(write(place / "fresh.csv", {}))
+    for words in (["choose"], ["choose", *asked, "--sure", "90"], ["certify", table, *asked]):
+        done = command(words[0], "infeasible", *words[1:], code=2)
+        assert "front: expected at least one solution, found none" in done.err
 
 
 def test_a_run_all_of_whose_rows_failed_is_code_3_and_says_why(command, place):
