@@ -27,6 +27,7 @@ SHIPPED = Path(__file__).parents[2] / "configs"  # in the wheel and in a clone
 _SECTION = "cluster."
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
+_OTHER = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST)
 
 
 class Command(Protocol):
@@ -248,8 +249,13 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def refuses(error: OSError) -> bool:
-    """Return whether the disk is full, or a file may not be read or written."""
-    return error.errno in (*_FULL, *_CLOSED)
+    """Return whether the disk is full, or a file may not be used, or a folder is in its place."""
+    return error.errno in (*_FULL, *_CLOSED, *_OTHER)
+
+
+def place_of(error: OSError) -> Any:
+    """Return the path that cannot be used, None if unknown; of a renaming, the new name."""
+    return error.filename2 or error.filename
 
 
 @contextmanager
@@ -276,7 +282,9 @@ def resumable(run_dir: RunDir) -> Iterator[None]:
         if not refuses(error):
             raise
         remedy = "make room" if error.errno in _FULL else "let it be written"
-        where = run_dir.path if error.filename is None else error.filename
+        if error.errno in _OTHER:
+            remedy = "move what is there"
+        where = place_of(error) or run_dir.path
         raise ParetolabError(
             f"{where}: cannot write ({error.strerror}); no evaluation that was written is lost: "
             f"{remedy} and run `{again}`"

@@ -138,9 +138,12 @@ class Choose:
             )
         if not _record(result, args, run_dir, source, choice, of):
             return result
-        for name in ("chosen", "whole"):
-            if name in registry.names("reports"):
-                registry.load("reports", name)(run_dir)
+        try:
+            for name in ("chosen", "whole"):
+                if name in registry.names("reports"):
+                    registry.load("reports", name)(run_dir)
+        except ParetolabError as error:  # the choice stands
+            say(f"its pictures and its page are not drawn: {error}", sys.stderr)
         if tracked and not args.no_mlflow:
             sync = registry.load("commands", "sync")
             logged: Result = sync.upload(str(run_dir.path), register=args.register)

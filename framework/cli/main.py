@@ -20,7 +20,7 @@ from importlib.metadata import version
 from typing import Any, TextIO
 
 from framework import registry
-from framework.cli.arguments import rarely, refuses
+from framework.cli.arguments import place_of, rarely, refuses
 from framework.errors import InputError, ParetolabError
 from framework.extras import missing
 
@@ -109,8 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not refuses(error):
             raise
         text = (
-            f"paretolab: {error.filename or 'the disk'}: cannot be used ({error.strerror}); let it "
-            "be read and written, or make room, and run the command again"
+            f"paretolab: {place_of(error) or 'the disk'}: cannot be used ({error.strerror}); let "
+            "it be read and written, make room, or move what is there, and run the command again"
         )
         try:
             sys.stdout.flush()

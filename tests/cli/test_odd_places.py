@@ -53,6 +53,46 @@ def test_resume_where_nothing_can_be_written(tmp_path, start, more):
         assert (chosen.code, chosen.err) == (0, "out: cannot be written, its own choice stays\n")
 
 
+def toy_run(folder):
+    """Make a small run without pictures; return its directory."""
+    config = str(write(folder / "toy.yaml", TOY))
+    assert main(["run", config, "--out", str(folder / "out"), "--quiet", "--no-plots"]) == 0
+    return folder / "out"
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "found"),
+    [
+        ("about.json", "resume", "Is a directory"),
+        ("front.csv", "resume", "Is a directory"),
+        ("choice.json", "choose", "Is a directory"),
+        ("plots", "choose", "File exists"),
+    ],
+)
+def test_a_folder_in_the_place_of_a_file(tmp_path, capsys, name, word, found):
+    """And a file in the place of a folder."""
+    out = toy_run(tmp_path)
+    (out / name).unlink(missing_ok=True)
+    (out / name).touch() if name == "plots" else (out / name).mkdir()
+    capsys.readouterr()
+    assert main([word, str(out), *(["--no-plots"] if word == "resume" else [])]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith(f"paretolab: {out / name}: cannot ")
+    assert f"({found})" in said
+
+
+def test_a_choice_stands_without_pictures(tmp_path, capsys):
+    """Of a journal that was cut, they cannot be drawn; the choice was kept, but not told."""
+    out = toy_run(tmp_path)
+    os.truncate(out / "journal.bin", (out / "journal.bin").stat().st_size - 1)
+    capsys.readouterr()
+    assert main(["choose", str(out), "--best", "f1"]) == 0
+    told = capsys.readouterr()
+    assert "chosen (*): solution" in told.out
+    assert "not drawn: " in told.err
+    assert (out / "choice.json").is_file()
+
+
 @pytest.mark.slow
 def test_a_damaged_cache_is_made_again(place):
     cache = place / "damaged"
