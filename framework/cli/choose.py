@@ -7,7 +7,8 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from framework.experiment.choice import Pick, RunSource, costs_asked_for, pick
 from framework.experiment.expected import Sure, mixture_expectation
 from framework.experiment.export import export, export_mixture, export_trivial
 from framework.experiment.run_dir import RunDir
+from framework.files import locked
 from framework.front import Front, Promise
 from framework.problem import Problem
 from framework.security import say
@@ -108,48 +110,69 @@ class Choose:
     @staticmethod
     def run(args: argparse.Namespace) -> Result:
         run_dir = finished(args.directory)
-        config = run_dir.config()
-        tracked = config.tracking is not None and run_dir.tracking_file.is_file()
-        if args.register and (args.no_mlflow or not tracked):
-            raise InputError(
-                f"--register {args.register}: expected a run that is logged to MLflow, found that "
-                f"{args.directory} is not; `{program()} sync "
-                f"{shlex.join([args.directory, '--register', args.register])}` logs it"
-            )
-        if args.mix:
-            return _mixture(args, run_dir)
-        source = RunSource(run_dir)
-        choice, rescoring = _picked(args, run_dir, source)
-        if choice.always is not None:
-            return _trivial(args, run_dir, source.problem(), choice)
-        front, position = choice.front, choice.position
-        result = Result(fields={"directory": run_dir.path, **solution(front, position)}).add(
-            front_table(front, mark=position, returned=None if rescoring else run_dir.returned()),
-            f"chosen (*): solution {front.ids[position]}",
+        with _alone(run_dir):
+            return _chosen(args, run_dir)
+
+
+@contextmanager
+def _alone(run_dir: RunDir) -> Iterator[None]:
+    """Keep out other choices from the run, so that choice, model and pictures are of one.
+
+    A search may go on meanwhile. Where nothing can be written, there is nothing to keep.
+    """
+    if not os.access(run_dir.path, os.W_OK):
+        yield
+        return
+
+    def wait() -> None:
+        say(f"{run_dir.path}: waits until another choice from it is written", sys.stderr)
+
+    with locked(run_dir.path / "choice.lock", wait):
+        yield
+
+
+def _chosen(args: argparse.Namespace, run_dir: RunDir) -> Result:
+    """Return the result of a choice, which is written too."""
+    config = run_dir.config()
+    tracked = config.tracking is not None and run_dir.tracking_file.is_file()
+    if args.register and (args.no_mlflow or not tracked):
+        raise InputError(
+            f"--register {args.register}: expected a run that is logged to MLflow, found that "
+            f"{args.directory} is not; `{program()} sync "
+            f"{shlex.join([args.directory, '--register', args.register])}` logs it"
         )
-        of = _describe(result, args, run_dir, source, choice)
-        if rescoring:  # the run and its choice are not changed
-            if args.export:
-                about = {"run": config.name, "seed": config.seed, **rescoring}
-                target = Path(args.export)
-                export(source.problem(), front, position, target, about, of, replaces=False)
-            return result.add(
-                *written(args.export), front=lambda: records(front), model=args.export
-            )
-        if not _record(result, args, run_dir, source, choice, of):
-            return result
-        try:
-            for name in ("chosen", "whole"):
-                if name in registry.names("reports"):
-                    registry.load("reports", name)(run_dir)
-        except ParetolabError as error:  # the choice stands
-            say(f"its pictures and its page are not drawn: {error}", sys.stderr)
-        if tracked and not args.no_mlflow:
-            sync = registry.load("commands", "sync")
-            logged: Result = sync.upload(str(run_dir.path), register=args.register)
-            result.parts += logged.parts
-            result.exit_code = logged.exit_code if args.register else 0
+    if args.mix:
+        return _mixture(args, run_dir)
+    source = RunSource(run_dir)
+    choice, rescoring = _picked(args, run_dir, source)
+    if choice.always is not None:
+        return _trivial(args, run_dir, source.problem(), choice)
+    front, position = choice.front, choice.position
+    result = Result(fields={"directory": run_dir.path, **solution(front, position)}).add(
+        front_table(front, mark=position, returned=None if rescoring else run_dir.returned()),
+        f"chosen (*): solution {front.ids[position]}",
+    )
+    of = _describe(result, args, run_dir, source, choice)
+    if rescoring:  # the run and its choice are not changed
+        if args.export:
+            about = {"run": config.name, "seed": config.seed, **rescoring}
+            target = Path(args.export)
+            export(source.problem(), front, position, target, about, of, replaces=False)
+        return result.add(*written(args.export), front=lambda: records(front), model=args.export)
+    if not _record(result, args, run_dir, source, choice, of):
         return result
+    try:
+        for name in ("chosen", "whole"):
+            if name in registry.names("reports"):
+                registry.load("reports", name)(run_dir)
+    except ParetolabError as error:  # the choice stands
+        say(f"its pictures and its page are not drawn: {error}", sys.stderr)
+    if tracked and not args.no_mlflow:
+        sync = registry.load("commands", "sync")
+        logged: Result = sync.upload(str(run_dir.path), register=args.register)
+        result.parts += logged.parts
+        result.exit_code = logged.exit_code if args.register else 0
+    return result
 
 
 def _picked(

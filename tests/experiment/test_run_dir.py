@@ -11,6 +11,7 @@ from framework.errors import InputError
 from framework.experiment.config import RunConfig, check
 from framework.experiment.execute import new_run
 from framework.experiment.run_dir import RunDir
+from framework.files import locked
 from tests.command import TOY, call, start, write
 
 LONG = TOY | {"budget": {"seconds": 60}}
@@ -35,6 +36,19 @@ def test_a_second_resume_is_refused_and_no_journal_is_moved(tmp_path):
         running.communicate()
     with RunDir(tmp_path / "run").owned():  # its death let go of the lock
         pass
+
+
+def test_a_choice_waits_for_another(tmp_path):
+    """Else two write one picture, and choice and model may be of two solutions."""
+    write(tmp_path / "toy.yaml", TOY)
+    call("run", "toy.yaml", "--quiet", "--no-plots", "--out", "run", cwd=tmp_path, code=0)
+    choice = tmp_path / "run" / "choice.json"
+    with locked(choice.with_suffix(".lock")):
+        process = start("choose", "run", "--best", "f1", cwd=tmp_path)
+        assert "waits until another choice" in process.stderr.readline()
+        assert not choice.exists()
+    process.communicate(timeout=60)
+    assert (process.returncode, choice.exists()) == (0, True)
 
 
 def test_the_owner_enters_again(tmp_path):
