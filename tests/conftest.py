@@ -1,7 +1,7 @@
 """Instances of everything that is registered: the laws run on each of them."""
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from functools import partial
 from itertools import product
 from math import isfinite
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet
+from filelock import FileLock
 from hypothesis import settings
 
 from algorithms.cascade.exact import ExactCascades
@@ -79,6 +80,13 @@ os.environ["XDG_CONFIG_HOME"] = mkdtemp(prefix="paretolab-tests-")
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return how many processes ``-n auto`` takes: one above the cores, since many tests wait."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Have processes collect one after another: the first compiles what the others import then."""
+    with FileLock(Path(gettempdir(), f"paretolab-tests-{os.getuid()}.lock")):
+        return (yield)
 
 
 def covering(*axes: Sequence[Any]) -> list[ParameterSet]:
