@@ -12,6 +12,7 @@ import pytest
 from algorithms.hull.data import NetworkConfig
 from algorithms.hull.kernels import network as kernels
 from algorithms.hull.network import NetworkProblem
+from framework.arrays import frozen
 from framework.errors import InputError
 from tests.conftest import network
 
@@ -44,16 +45,16 @@ def test_masks_score_as_a_plain_pass(n, sizes):
     # from full to nearly empty: units that no kept connection leads on from, or to
     masks = (rng.random((30, len(weights))) < rng.random((30, 1))).astype(np.int8)
     masks[0], masks[1] = 0, 1
-    columns = np.ascontiguousarray(records.T)
+    columns = frozen(np.ascontiguousarray(records.T))  # types as in a search
     w32, b32 = weights.astype(np.float32), biases.astype(np.float32)
-    margins = kernels.margins(columns, n, w32[None], b32[None], sizes, masks)
+    margins = kernels.margins(columns, n, w32[None], b32[None], frozen(sizes), frozen(masks))
     for mask, margin in zip(masks, margins, strict=True):
         values = plain_pass(
             records.astype(float), w32 * mask.astype(float), b32.astype(float), sizes
         )
         close = np.abs(values[:, 1] - values[:, 0]) < 1e-4 * (1 + np.abs(values).max())
         assert ((margin > 0) == (values[:, 1] > values[:, 0]))[~close].all()
-        outputs = kernels.outputs(columns, n, w32, b32, sizes, mask)
+        outputs = kernels.outputs(columns, n, w32, b32, frozen(sizes), frozen(mask))
         assert (outputs[1] - outputs[0] == margin).all()
         np.testing.assert_allclose(outputs.T, values, rtol=1e-4, atol=1e-4 * len(weights) ** 0.5)
 
@@ -61,10 +62,10 @@ def test_masks_score_as_a_plain_pass(n, sizes):
 def test_large_values_do_not_tie():
     """After the sigmoid both outputs would be 1."""
     sizes, weights, biases = np.array([1, 2]), np.array([50, 60.0]), np.zeros(2)
-    columns = np.array([[1.0, -1.0]], dtype=np.float32)
+    columns = frozen(np.array([[1.0, -1.0]], dtype=np.float32))
     mask = np.ones(2, dtype=np.int8)
     network = weights[None].astype(np.float32), biases[None].astype(np.float32)
-    margins = kernels.margins(columns, 2, *network, sizes, mask[None])
+    margins = kernels.margins(columns, 2, *network, frozen(sizes), frozen(mask[None]))
     assert (margins > 0).tolist() == [[True, False]]
 
 
@@ -93,7 +94,9 @@ def test_a_step_of_training_is_adams_on_the_slope():
     mask = rng.integers(0, 2, size=len(weights), dtype=np.int8)
     used = weights * mask
     new, new_biases = weights.copy(), biases.copy()
-    kernels.train(records, positive, new, new_biases, sizes, mask, np.arange(6)[None], 6, 0.01)
+    shape = frozen(sizes), frozen(mask)  # types as in a search
+    of_records = frozen(records), frozen(positive)
+    kernels.train(*of_records, new, new_biases, *shape, np.arange(6)[None], 6, 0.01)
     for p in range(len(weights)):
         step = mask[p] * step_of(used, p, lambda w: loss(records, positive, w, biases, sizes))
         assert new[p] - weights[p] == pytest.approx(step, abs=1e-5)

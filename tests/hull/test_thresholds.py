@@ -10,6 +10,7 @@ from algorithms.hull.kernels.network import margins
 from algorithms.hull.network import _SHARES
 from algorithms.hull.searches import CHEMOA, FCHEMOA, NDFCHEMOA
 from algorithms.hull.thresholds import Thresholds
+from framework.arrays import frozen
 from tests.conftest import network, roles_of
 from tests.hull.cloud import answered
 
@@ -51,7 +52,7 @@ def plain_curve(problem):
     """Return the rates of the whole network at each threshold there can be, by its margins."""
     weights, biases = (part[None].astype(np.float32) for part in problem.network())
     part = problem.validation
-    whole = np.ones((1, problem.connections), dtype=np.int8)
+    whole = frozen(np.ones((1, problem.connections), dtype=np.int8))  # as in a search
     found = margins(part.columns, len(part), weights, biases, problem.sizes, whole)[0]
     cuts = np.concatenate([[-np.inf], np.unique(found)])
     called = found[None] > cuts[:, None]

@@ -127,7 +127,7 @@ def test_levels_of_partitions_move_and_stay_genomes(levels, last):
     moves.wander(walked, 1, 3, rng)
     cdf = partitions.beta_binomial_cdf(4, 2.0)
     weights = np.ones(200).cumsum()
-    bred = partitions.breed(A, weights, 200, 4, 0.8, 0.3, cdf, True, 5, 3, rng)
+    bred = partitions.breed(A.astype(space.dtype), weights, 200, 4, 0.8, 0.3, cdf, True, 5, 3, rng)
     for rows in (walked, space.settle(bred), moves.children(A, B, rng), moves.first(200, rng)):
         assert space.contains(rows).all()
         assert set(rows[:, 5].tolist()) == {0, 1, 2}

@@ -124,7 +124,9 @@ def test_subsets_are_fitted_and_scored_each_alone(seed, classes, sets, n_validat
     ones = frozen(np.ones(len(y[train])))
     S = with_intercept(X[train].T)
     products = starts.mean_products(S, ones) if seed % 2 else np.empty((0, 0))
-    start = starts.Start(theta, products, theta @ products if seed % 2 else products)
+    start = starts.Start(
+        *map(frozen, (theta, products, theta @ products if seed % 2 else products))
+    )
     records = logistic.with_part(S, y[train], ones)
     training = logistic.Fit(*records, frozen(first), basis, 1.0, start)
     unseen = frozen(with_intercept(X[held].T)), frozen(y[held])  # types as in a search

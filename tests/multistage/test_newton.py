@@ -10,7 +10,7 @@ import pytest
 from algorithms.multistage.kernels import binary, logistic, newton, softmax, starts
 from framework.arrays import frozen
 
-NO_PRODUCTS = np.empty((0, 0))
+NO_PRODUCTS = frozen(np.empty((0, 0)))
 
 
 def rows_of(S):
@@ -78,7 +78,7 @@ def test_many_records_end_where_all_steps_on_all_of_them_do(order, classes):
     basis = logistic.class_basis(classes)
     theta, twin, again = (np.zeros((classes - 1, 4)) for _ in range(3))
     assert fitted(S, y, weights, basis, 0.3, theta)
-    twin_of = S, rows_of(S), y, weights, basis
+    twin_of = frozen(S), rows_of(S), frozen(y), frozen(weights), basis  # types as in a search
     assert softmax.softmax_newton(*twin_of, 0.3, 1e-9, NO_PRODUCTS, twin, True)
     np.testing.assert_allclose(theta, twin, rtol=0, atol=1e-11)
     again[:] = 2.0  # from another start
@@ -149,9 +149,9 @@ def test_hessians_that_stay_lead_where_full_steps_do(classes, C):
     y, weights = (logits + random.gumbel(size=logits.shape)).argmax(axis=0), np.ones(1500)
     basis, twin = logistic.class_basis(classes), np.zeros((classes - 1, 31))
     assert softmax.softmax_newton(
-        S, rows_of(S), y, weights, basis, C, 1e-9, NO_PRODUCTS, twin, True
+        frozen(S), rows_of(S), frozen(y), frozen(weights), basis, C, 1e-9, NO_PRODUCTS, twin, True
     )
-    for products in (NO_PRODUCTS, starts.mean_products(S, weights)):
+    for products in (NO_PRODUCTS, frozen(starts.mean_products(S, weights))):
         theta = np.zeros_like(twin)
         several = logistic._several(basis)
         records = logistic.with_part(S, y, weights)

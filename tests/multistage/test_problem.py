@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +14,7 @@ from framework.data.datasets import load_table
 from framework.data.splits import split_records
 from framework.errors import InputError, Unfit
 from framework.run.evaluator import evaluate_candidates
+from framework.testing.problems import worker_copy
 from tests import oracles
 from tests.conftest import covering, roles_of
 from tests.multistage.data import (
@@ -253,7 +253,7 @@ def test_scorers_hold_the_validation_records_alone(table_file):
     problem = problem_of(table_file)
     X = genomes(problem)
     values = problem.evaluate(X)
-    scorer = pickle.loads(pickle.dumps(problem))
+    scorer = worker_copy(problem)
     scorer.add_components(problem.components_since(0))
     assert scorer.sub_classifiers.table.bits.shape[2] == problem.data.validation_words
     assert problem.sub_classifiers.table.bits.shape[2] == problem.data.words
