@@ -115,7 +115,7 @@ def test_whatever_is_registered_is_under_the_laws():
 def test_problem_of_a_configuration(kind, number):
     problem = configured(kind, number)
     for law in PROBLEM_LAWS:
-        law(problem, 0, 16)
+        law(problem, 0, 10)
 
 
 @pytest.mark.parametrize("kind", registry.names("problems"))

@@ -56,6 +56,7 @@ def not_kept(estimator):
     return searches | of_pools | ITS_OWN.get(type(estimator), {})
 
 
+@pytest.mark.quick(90)
 @parametrize_with_checks(
     [
         ParetoMultiStage(budget=20),
@@ -70,6 +71,7 @@ def test_scikit_learn_conventions(estimator, check):
 
 
 @pytest.mark.slow  # they share the base classes that read records
+@pytest.mark.quick(90)
 @parametrize_with_checks(
     [
         ParetoEnsemble(POOL, folds=2, budget=10),

@@ -1,5 +1,6 @@
 """The estimators keep scikit-learn's conventions."""
 
+import pytest
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -8,6 +9,7 @@ from algorithms.ensembling.model import WeightedEnsembleClassifier, WeightedEnse
 from algorithms.multistage.model import MultiStageClassifier
 
 
+@pytest.mark.quick(90)
 @parametrize_with_checks(
     [
         MultiStageClassifier(),

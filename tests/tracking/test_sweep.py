@@ -297,16 +297,16 @@ def test_the_best_trial_has_a_model_and_a_report(tmp_path, monkeypatch):
 
 
 def test_each_trial_is_a_nested_run(tmp_path, store):
-    content = failing(trials=10)
+    content = failing(trials=6)
     content["problem"]["d"] = 3
     out = tmp_path / "out"
     sweeps.sweep(sweeps.plan_of(tmp_path, content), out)
     run_dir = RunDir(out)
     assert Uploader(run_dir, store.uri, "sweep").upload(final=True)
     state = UploadState.load(run_dir)
-    assert len(state.runs) == 11
+    assert len(state.runs) == 7
     parent = store.client.get_run(state.runs["experiment"].run_id)
-    assert parent.data.params["sweep.trials"] == "10"
+    assert parent.data.params["sweep.trials"] == "6"
     assert parent.data.params["sweep.search_space.problem.d.choices"] == "[1, 3]"
     found = run_dir.summary()["indicators"]["hypervolume"]
     assert parent.data.metrics["hypervolume"] == round(found, 4)
