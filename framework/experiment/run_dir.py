@@ -332,22 +332,31 @@ class RunDir:
         with damaged(self.front_file, "a front"):
             file = _identity(self.front_file)
             if self._front is None or self._front[0] != file:
-                self._check_unchanged()
+                if self.front_changed:
+                    self._refuse_changed()
                 front = Front.load(self.front_file, roles)
                 if (front.ids[1:] <= front.ids[:-1]).any():
                     raise ValueError("ids that do not ascend")
                 self._front = file, front
             return self._front[1]
 
-    def _check_unchanged(self) -> None:
-        """Refuse a front that is not as the run wrote it."""
+    @property
+    def front_changed(self) -> bool:
+        """Whether the front is not as the run wrote it."""
         written = self.summary().get("front_sha256")
         with suppress(OSError):  # which reading the front will tell
-            if written not in (None, digest_of(self.front_file, TABLE_BYTES)):
-                raise InputError(
-                    f"{self.front_file}: expected the front as the run wrote it, found that it was "
-                    f"changed since; put it back, or {command('resume', self.path)} writes it again"
-                )
+            return written not in (None, digest_of(self.front_file, TABLE_BYTES))
+        return False
+
+    def _refuse_changed(self) -> None:
+        whole = self
+        for place in list(self.path.parents)[:4]:  # a run may be one of many, as CASE/METHOD/NNN is
+            whole = outer if (outer := RunDir(place)).config_file.is_file() else whole
+        again = f", or {command('resume', whole.path)} writes it again"
+        raise InputError(
+            f"{self.front_file}: expected the front as the run wrote it, found that it was changed "
+            f"since; put it back{again if whole.kind != 'a sweep' else ''}"
+        )
 
     def write_front(self, front: Front) -> str:
         """Write ``front.csv``; return its digest, by which :meth:`front` knows it again."""

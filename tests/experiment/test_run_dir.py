@@ -51,6 +51,20 @@ def test_a_choice_waits_for_another(tmp_path):
     assert (process.returncode, choice.exists()) == (0, True)
 
 
+def test_the_changed_front_of_a_repeat_is_written_again_with_the_others(tmp_path):
+    """A repeat cannot be resumed alone, so that the sentence names what can be."""
+    write(tmp_path / "toy.yaml", TOY)
+    words = ["--repeats", "2", "--quiet", "--no-plots", "--out", "run"]
+    call("run", "toy.yaml", *words, cwd=tmp_path, code=0)
+    front = RunDir(tmp_path / "run").children()[1].front_file
+    before = front.read_bytes()
+    front.write_bytes(before[:-1])
+    said = call("compare", "run", cwd=tmp_path, code=2).err
+    assert "changed since; put it back, or `paretolab resume run` writes it again" in said
+    call("resume", "run", "--quiet", "--no-plots", cwd=tmp_path, code=0)
+    assert front.read_bytes() == before
+
+
 def test_the_owner_enters_again(tmp_path):
     run_dir = RunDir(tmp_path)
     with run_dir.owned():
