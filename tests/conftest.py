@@ -66,6 +66,7 @@ LONG_FILES = [
     *("test_faults", "experiment/test_experiment", "tracking/test_tracker", "cli/test_choose"),
     *("estimators/test_front", "analysis/test_compare", "cli/test_cascade", "libraries/test_build"),
     *("models/test_service", "models/test_mixture", "multistage/test_exact"),
+    *("multistage/test_decision", "multistage/test_problem", "multistage/test_logistic"),
     *("moves/test_variation", "test_rates", "test_extras", "test_layers", "test_jit"),
     "facade/test_runs",
 ]

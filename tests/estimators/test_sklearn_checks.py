@@ -71,7 +71,6 @@ def test_scikit_learn_conventions(estimator, check):
 
 
 @pytest.mark.slow  # they share the base classes that read records
-@pytest.mark.quick(90)
 @parametrize_with_checks(
     [
         ParetoEnsemble(POOL, folds=2, budget=10),
