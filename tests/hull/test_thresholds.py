@@ -106,7 +106,7 @@ def test_each_record_is_scored_by_a_network_that_has_not_seen_it():
     answers, start = problem._answers(np.array([[2]]), problem.validation)[0], 0
     for own, fold in zip(problem._networks(), problem.folds, strict=False):
         held, level = fold.held, slice(2, 3)
-        of_level = own.weights[level], own.biases[level], own.sizes, own.masks[level]
+        of_level = own.weights[level], own.biases[level], own.sizes, frozen(own.masks[level])
         found = margins(held.columns, len(held), *of_level)[0]
         assert (answers[start : start + len(held)] == (found > 0)).all()
         seen = {row.tobytes() for row in fold.design.astype(np.float32)}

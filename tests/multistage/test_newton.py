@@ -88,7 +88,7 @@ def test_many_records_end_where_all_steps_on_all_of_them_do(order, classes):
 
 def test_the_blocks_of_many_records_meet():
     """Gradient and Hessian of a number of records that no block divides."""
-    S, y, weights = many("mixed", 2 * binary.BLOCK + 17)
+    S, y, weights = map(frozen, many("mixed", 2 * binary.BLOCK + 17))
     theta, slope, g = np.array([0.2, -0.1, 0.3, 0.0]), np.empty(len(y)), np.empty(4)
     H = np.empty((4, 4))
     binary._gradient(S, rows_of(S), y, weights, 0.7, theta, slope, g)
@@ -127,7 +127,7 @@ def test_a_fit_on_some_columns_starts_near_its_end(classes):
     theta = np.zeros((classes - 1, 13))
     assert fitted(S, y, ones, basis, 1.0, theta)
     products = starts.mean_products(S, ones)
-    start = starts.Start(theta, products, theta @ products)
+    start = starts.Start(*map(frozen, (theta, products, theta @ products)))
     for size in (1, 4, 8, 12):
         rows = np.append(np.sort(random.choice(12, size, replace=False)), 12)
         end = np.zeros((classes - 1, size + 1))
