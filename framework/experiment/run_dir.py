@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from framework.arrays import Array, FloatArray, IntArray
-from framework.errors import InputError, JournalError, command, damaged, listed
+from framework.errors import InputError, JournalError, damaged, listed
 from framework.experiment.config import RunConfig, check, read_yaml
 from framework.experiment.options import AS_WRITTEN
 from framework.files import LOCK, locked, new_directory, write_whole
@@ -333,7 +333,11 @@ class RunDir:
             file = _identity(self.front_file)
             if self._front is None or self._front[0] != file:
                 if self.front_changed:
-                    self._refuse_changed()
+                    raise InputError(
+                        f"{self.front_file}: expected the front as the run wrote it, found that it "
+                        "was changed since; put it back, or resume the run (of several, the whole "
+                        "directory) to have it written again"
+                    )
                 front = Front.load(self.front_file, roles)
                 if (front.ids[1:] <= front.ids[:-1]).any():
                     raise ValueError("ids that do not ascend")
@@ -347,16 +351,6 @@ class RunDir:
         with suppress(OSError):  # which reading the front will tell
             return written not in (None, digest_of(self.front_file, TABLE_BYTES))
         return False
-
-    def _refuse_changed(self) -> None:
-        whole = self
-        for place in list(self.path.parents)[:4]:  # a run may be one of many, as CASE/METHOD/NNN is
-            whole = outer if (outer := RunDir(place)).config_file.is_file() else whole
-        again = f", or {command('resume', whole.path)} writes it again"
-        raise InputError(
-            f"{self.front_file}: expected the front as the run wrote it, found that it was changed "
-            f"since; put it back{again if whole.kind != 'a sweep' else ''}"
-        )
 
     def write_front(self, front: Front) -> str:
         """Write ``front.csv``; return its digest, by which :meth:`front` knows it again."""

@@ -52,7 +52,7 @@ def test_a_choice_waits_for_another(tmp_path):
 
 
 def test_the_changed_front_of_a_repeat_is_written_again_with_the_others(tmp_path):
-    """A repeat cannot be resumed alone, so that the sentence names what can be."""
+    """A repeat cannot be resumed alone."""
     write(tmp_path / "toy.yaml", TOY)
     words = ["--repeats", "2", "--quiet", "--no-plots", "--out", "run"]
     call("run", "toy.yaml", *words, cwd=tmp_path, code=0)
@@ -60,7 +60,7 @@ def test_the_changed_front_of_a_repeat_is_written_again_with_the_others(tmp_path
     before = front.read_bytes()
     front.write_bytes(before[:-1])
     said = call("compare", "run", cwd=tmp_path, code=2).err
-    assert "changed since; put it back, or `paretolab resume run` writes it again" in said
+    assert "changed since; put it back, or resume the run (of several, the whole directory)" in said
     call("resume", "run", "--quiet", "--no-plots", cwd=tmp_path, code=0)
     assert front.read_bytes() == before
 
