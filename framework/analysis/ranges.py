@@ -129,7 +129,7 @@ def mixed_spread(
         return Spread(variance, math.inf, None, 0.0)
     about, luck, moved, left = np.array([(p.about, p.luck, p.moved, p.left) for p in parts]).T
     changed = float(chances @ moved), float(chances @ np.sqrt(left)) ** 2
-    sizes = not variance and all(part.ends and part.ends[0] == part.ends[1] for part in parts)
+    sizes = all(part.ends and part.ends[0] == part.ends[1] for part in parts)
     ends = None if sizes else _limits(metric)
     return Spread(variance, float(about.min()), ends, float(luck[0]), *changed)
 
