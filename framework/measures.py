@@ -80,7 +80,8 @@ class Ratio:
         if kind == "counts":
             self._check_names(sums.answers.alike)
         cells = sums.cells(kind, subgroup)
-        above, below = _added(over, cells), _added(under, cells)
+        most = float(sums.total.max(initial=0))
+        above, below = _added(over, cells, most), _added(under, cells, most)
         for name in self.paid:
             above = above + sums.paid(name, subgroup)
         return above, below
@@ -88,12 +89,14 @@ class Ratio:
     def value(self, above: FloatArray, below: FloatArray, scale: float = 1.0) -> FloatArray:
         """Return the metric of numerators and denominators; the ratio is 0 where it is over 0."""
         share = np.zeros(above.shape)
-        np.divide(above * scale, below * self.per, out=share, where=below > 0)
+        top = above if scale == 1.0 else above * scale
+        np.divide(top, below if self.per == 1 else below * self.per, out=share, where=below > 0)
         return 1.0 - share if self.complement else share
 
     def share(self, sums: Sums, subgroup: int | None = None) -> FloatArray:
         """Return the metric's records (of a subgroup) as a share of all records, shape (n, b)."""
-        below = _added(self._cells[2], sums.cells(self._cells[0], subgroup))
+        cells, most = sums.cells(self._cells[0], subgroup), float(sums.total.max(initial=0))
+        below = _added(self._cells[2], cells, most)
         return np.asarray(below / (self.under.max() * np.maximum(sums.total, 1.0)))
 
     def ends(self, answers: Answers) -> tuple[FloatArray, FloatArray] | None:
@@ -156,22 +159,23 @@ class Ratio:
         return "outcomes_of_class", over, under
 
 
-def _added(table: Array, cells: FloatArray) -> FloatArray:
-    """Return the sum of the cells, weighted by a table, shape (n, b).
+def _added(table: Array, cells: FloatArray, most: float) -> FloatArray:
+    """Return the sum of the cells, at most ``most`` each, weighted by a table, shape (n, b).
 
     Raises
     ------
     InputError
         The sum may exceed 2^53, so that rounding would make it depend on the order of adding.
     """
-    most = float(np.abs(table).max()) * float(cells.max(initial=0.0)) * table.size
-    if most >= _EXACT:
+    greatest = float(np.abs(table).max()) * most * table.size
+    if greatest >= _EXACT:
         raise InputError(
-            f"costs: expected sums below 2^53 units, found up to {most:.3g}; take a coarser unit"
+            "costs: expected sums below 2^53 units, found up to "
+            f"{greatest:.3g}; take a coarser unit"
         )
     total = np.zeros(cells.shape[-2:])
     for place in zip(*np.nonzero(table), strict=True):
-        total += table[place] * cells[place]
+        total += cells[place] if table[place] == 1 else table[place] * cells[place]
     return total
 
 

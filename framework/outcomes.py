@@ -271,13 +271,17 @@ def weighted_sums(plane: Array, weights: Array, most: float | None = None) -> Fl
     kind: type = np.int64
     if highest < _EXACT_DOUBLE:
         kind = np.float32 if highest < _EXACT_SINGLE else np.float64
-    sums: Array = np.zeros((len(plane), weights.shape[1]), dtype=kind)
+
+    def product(start: int) -> Array:
+        some = slice(start, start + _TOGETHER)
+        left: Array = plane[:, some].astype(kind, copy=False)
+        right: Array = weights[some].astype(kind, copy=False)
+        return left @ right
+
     with _blas().limit(limits=1):
-        for start in range(0, len(weights), _TOGETHER):
-            some = slice(start, start + _TOGETHER)
-            left: Array = plane[:, some].astype(kind, copy=False)
-            right: Array = weights[some].astype(kind, copy=False)
-            sums += left @ right
+        sums = product(0)
+        for start in range(_TOGETHER, len(weights), _TOGETHER):
+            sums += product(start)
     return sums.astype(np.float64)
 
 

@@ -82,6 +82,8 @@ def expect_front(
     drawn_losses = losses_of(roles, drawn)
     span = spans(losses[:, positions])
     pool, whole = _pool(resamples, roles, losses, positions, span)
+    # the best first, so that most of the others are rejected at once in every resample
+    pool = pool[np.argsort((losses[:, pool] / span[:, np.newaxis]).sum(axis=0), kind="stable")]
     fronts = ResampleFronts.of(resamples, roles, resamples.evaluated(pool))
 
     def pick(drawn: Resamples, candidates: IntArray) -> IntArray:

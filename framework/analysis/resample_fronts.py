@@ -182,12 +182,13 @@ def _sort_in(
     numbers: IntArray,
     sizes: IntArray,
 ) -> None:
-    """Insert candidates into the front of each resample, in place; the first of equals stays.
+    """Insert candidates into the front of each resample, in place.
 
     ``losses`` are (b, n, objectives), ``allowed`` (n, b). The fronts are ``points`` (b, room,
     objectives), their candidates ``numbers`` (b, room) and their ``sizes`` (b,). A member that
     dominates a new candidate moves halfway to the beginning of its front, so that most candidates
-    are rejected after few comparisons.
+    are rejected after few comparisons. Which members there are does not depend on the order: of
+    equals it is the candidate with the lowest number.
     """
     resamples, n, m = losses.shape
     for b in range(resamples):
@@ -203,6 +204,8 @@ def _sort_in(
                     better |= losses[b, i, k] < front[member, k]
                 if not better:
                     beaten = True
+                    if not worse:
+                        numbers[b, member] = min(numbers[b, member], candidates[i])
                 elif not worse:  # the candidate dominates this member: the last one replaces it
                     size -= 1
                     for k in range(m):

@@ -8,6 +8,7 @@ import pytest
 from framework.analysis import front_expectations
 from framework.analysis.front_expectations import expect_front, standing_of
 from framework.analysis.ranges import Spread, gain_share, promised
+from framework.analysis.resample_fronts import ResampleFronts
 from framework.analysis.resamples import Resamples
 from framework.front import Front, expected_columns
 from framework.roles import Constraint, Metric, Roles
@@ -110,6 +111,21 @@ def test_the_same_figures_whatever_part_is_looked_at_at_a_time(monkeypatch):
     monkeypatch.setattr("framework.analysis.resamples._VALUES", 640)
     found = known(outcomes, front, resamples).columns
     assert all(np.array_equal(column, found[name]) for name, column in want.items())
+
+
+def test_a_resample_has_the_same_front_in_whatever_order_candidates_come():
+    """Of candidates that are equal in all metrics it is the one with the lowest number."""
+    outcomes = MadeUp(90, 40, seed=4)
+    for table in (outcomes.answered, outcomes.right, outcomes.paid):
+        table[60:] = table[:30]
+    resamples, pool = Resamples(outcomes, 0, 30), np.arange(90)
+    shuffled = np.random.default_rng(0).permutation(pool)
+    one, other = (ResampleFronts.of(resamples, ROLES, order) for order in (pool, shuffled))
+    assert one.sizes.tolist() == other.sizes.tolist()
+    for b, size in enumerate(one.sizes):
+        members = sorted(one.candidates[b, :size])
+        assert members == sorted(other.candidates[b, :size])
+        assert members[-1] < 60
 
 
 def test_where_candidates_are_too_many_the_least_deep_are_kept_and_it_is_said(monkeypatch):
