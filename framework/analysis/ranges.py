@@ -186,7 +186,7 @@ def _range(claimed: float, expected: float, spread: Spread, left: float) -> tupl
     of_claimed, of_expected = ((x - ends[0]) * (ends[1] - x) for x in (claimed, expected))
     if variance and of_claimed > 0:
         each *= max(of_expected / of_claimed, 1.0)
-    elif of_claimed <= 0 and not variance:  # not of a mean of the rates 0 and 1 of two classes
+    elif of_claimed <= 0 and not variance:  # between the ends it may be a mean of shares 0 and 1
         each = of_expected
     total = records + 2
     mean = (records * expected + sum(ends)) / total
