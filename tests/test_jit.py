@@ -11,7 +11,7 @@ from numba.core.caching import NullCache
 from numba.core.dispatcher import Dispatcher
 
 from framework.arrays import frozen
-from framework.jit import njit, permutation
+from framework.jit import Kernel, njit, permutation
 from framework.machine_code import SHIPPED
 from framework.run.evaluator import evaluate_candidates
 from framework.testing.problems import worker_copy
@@ -29,6 +29,18 @@ def _following(number, steps=1):
 @njit
 def _calls(number):
     return _following(number) + _following(0) + _following(1) + _following(steps=2, number=0)
+
+
+@njit
+def _refuses(number):
+    if number > 3:
+        raise ValueError("too large", number)
+    return number
+
+
+@njit
+def _asks(number):
+    return _refuses(number)
 
 
 _KERNEL = """
@@ -180,7 +192,15 @@ def test_a_kernel_is_compiled_once_for_all_numbers_that_are_written_in_calls():
     # what is loaded from a cache has compiled nothing that it calls
     vars(_calls)["_cache"] = NullCache()
     assert _calls(5) == 6 + 1 + 2 + 2
-    assert isinstance(_following, Dispatcher)
-    types = [tuple(map(str, signature)) for signature in _following.signatures]
+    assert isinstance(_following, Kernel)
+    assert not _following.signatures  # nothing for Python
+    types = [tuple(map(str, signature)) for signature in _following.callee.signatures]
     assert len(types) == 2  # with the default, and without
     assert not any("Literal" in name for of in types for name in of)
+
+
+def test_an_error_of_a_kernel_passes_the_kernel_that_calls_it():
+    vars(_asks)["_cache"] = NullCache()
+    with pytest.raises(ValueError, match="too large") as caught:
+        _asks(9)
+    assert caught.value.args == ("too large", 9)

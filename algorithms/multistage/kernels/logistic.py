@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from algorithms.moves.bits import words_for
 from algorithms.multistage.kernels.binary import LARGE, binary_newton, binary_probabilities
 from algorithms.multistage.kernels.decisions import BY_CONFIDENCE, RiskRule, decide, decide_by_risk
 from algorithms.multistage.kernels.softmax import softmax, softmax_newton
@@ -102,10 +103,16 @@ def fit(S: Array, y: Array, weights: Array, basis: FloatArray, C: float, theta: 
     -----
     O(iterations * free^2 * N d^2 / 2); four to six iterations are usual.
     """
-    records, rows = with_part(S, y, weights), np.arange(len(S))
-    unknown = frozen(np.empty((0, 0)))  # those of a start are read-only, too
-    done = _fit(*records, rows, _several(basis), C, unknown, theta)
-    return done or (len(basis) == 2 and _fit(*records, rows, basis, C, unknown, theta))
+    first, nothing = frozen(np.arange(len(S))), frozen(np.empty((0, 0)))
+    start = Start(frozen(theta.copy()), nothing, nothing)
+    training = Fit(*with_part(S, y, weights), first, basis, C, start)
+    unscored = frozen(np.empty((len(S), 0))), frozen(y[:0]), 0, frozen(np.zeros(len(basis)))
+    every = np.full((1, words_for(len(S) - 1)), ~np.uint64(0))  # the kernel of many fits one, too
+    bits, models = np.zeros((1, 2, 0), dtype=np.uint64), np.zeros((1, *theta.shape))
+    held = HeldOut(*unscored, positive=-1, slack=0.0)
+    failed = fit_subsets(every, training, held, bits, models, np.zeros(1, dtype=bool))
+    theta[:] = models[0]
+    return not failed.any()
 
 
 class Records(NamedTuple):
