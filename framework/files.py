@@ -20,6 +20,8 @@ _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # end of a journal that name
 _OF_MLFLOW = "CREATE TRIGGER prevent_secrets_aad_mutation BEFORE UPDATE ON secrets "  # not ours
 _CALLS = {"Function", "PureFunc", "Concat"}  # steps of SQLite whose result may be of any size
 _PATIENCE = 60.0  # seconds to wait for a database that is busy
+_PART = ".paretolab-"  # prefix of the name of what is not complete yet
+_LEFT_BEHIND = 3600.0  # age in seconds from which such a thing, unlocked, is a dead process's
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -34,18 +36,30 @@ def write_whole(path: Path, content: str | bytes) -> None:
     Raises
     ------
     OSError
-        The file cannot be written.
+        The file, which the error names, cannot be written.
     """
-    part = path.with_name(f"{path.name}.part")
+    part = path.with_name(f"{_PART}{uuid.uuid4().hex}")  # others may write the file meanwhile
+    with _named(path):
+        try:
+            with open(part, "xb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
+                file.flush()
+                os.fsync(file.fileno())  # else the disk may have the new name before the content
+            os.replace(part, path)
+        except OSError:
+            with suppress(OSError):
+                part.unlink()
+            raise
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Have an error of what is not complete yet name the path that it is to have at the end."""
     try:
-        part.unlink(missing_ok=True)  # in a folder from others it may be a link to another file
-        with open(part, "xb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())  # else the disk may have the new name before the content
-        os.replace(part, path)
-    except OSError:
-        part.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        if _PART in str(error.filename or _PART):  # the system names no file where it is full
+            error.filename, error.filename2 = str(path), None
         raise
 
 
@@ -127,9 +141,6 @@ def _end_of(path: Path, count: int) -> bytes:
 LOCK = ".lock"
 """Name of the lock file of a directory."""
 
-_PART = ".paretolab-"  # prefix of the name of a directory that is not complete yet
-_LEFT_BEHIND = 60.0  # age in seconds from which such a directory, unlocked, is a dead process's
-
 
 @contextmanager
 def new_directory(
@@ -180,9 +191,9 @@ def whole_folder(target: Path, near: Path | None = None) -> Iterator[Path]:
     Raises
     ------
     OSError
-        The folder cannot be created, or moved to its place; ``target`` is then as it was.
+        The folder cannot be filled, or moved to its place; ``target`` is then as it was.
     """
-    with room_in(target.parent if near is None else near) as room:
+    with _named(target), room_in(target.parent if near is None else near) as room:
         fresh, old = room / "fresh", room / "old"
         fresh.mkdir()
         yield fresh
@@ -200,7 +211,7 @@ def whole_folder(target: Path, near: Path | None = None) -> Iterator[Path]:
 def room_in(near: Path) -> Iterator[Path]:
     """Yield a new folder with its lock held; if it is still there at the end, remove it.
 
-    Folders that killed processes left behind are removed, too.
+    What killed processes left behind is removed, too.
     """
     near.mkdir(parents=True, exist_ok=True)
     _remove_left_behind(near)
@@ -226,6 +237,9 @@ def _remove_left_behind(folder: Path) -> None:
         with suppress(OSError):  # another process may be removing it, too
             if part.is_symlink() or time.time() - part.stat().st_mtime < _LEFT_BEHIND:
                 continue  # a link may lead to any folder
+            if part.is_file():
+                part.unlink()
+                continue
             with suppress(Timeout), FileLock(part / LOCK, blocking=False):
                 shutil.rmtree(part)
 

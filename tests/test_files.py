@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from framework.files import locked, room_in, write_whole
+from framework.files import locked, room_in, whole_folder, write_whole
 from tests.killing import Steps
 
 
@@ -46,9 +46,45 @@ def test_a_full_disk_leaves_the_old_one(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as refused:
         write_whole(path, "new")
     assert path.read_text() == "old"
+    assert refused.value.filename == str(path)  # which the system does not say
+    assert os.listdir(tmp_path) == ["file"]
+    folder = tmp_path / "folder"
+    with pytest.raises(OSError, match="No space left") as refused, whole_folder(folder):
+        full(0)
+    assert refused.value.filename == str(folder)
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_two_writers_at_once_are_not_in_each_others_way(tmp_path, monkeypatch):
+    path, fsync = tmp_path / "file", os.fsync
+
+    def meanwhile(descriptor):
+        monkeypatch.setattr(os, "fsync", fsync)
+        write_whole(path, "of the second")
+        assert path.read_text() == "of the second"
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    write_whole(path, "of the first")
+    assert path.read_text() == "of the first"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_what_a_killed_writer_has_left_is_hidden_and_removed_once_it_is_old(tmp_path):
+    child = os.fork()
+    if not child:
+        Steps(2)
+        write_whole(tmp_path / "table.csv", "new")
+    os.waitpid(child, 0)
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".paretolab-")
+    for age, names in ((0, [left]), (7200, [])):
+        os.utime(left, (time.time() - age,) * 2)
+        with room_in(tmp_path):
+            pass
+        assert list(tmp_path.iterdir()) == names
 
 
 def test_what_looks_left_behind_and_is_a_link_leads_nowhere(tmp_path):

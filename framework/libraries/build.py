@@ -195,7 +195,7 @@ def _check_target(target: Path, identity: Mapping[str, Any]) -> None:
     """
     check_no_links(target, "a library", written=True)
     path = target / BUILD_FILE
-    others = {file.name for file in target.iterdir()} - {".lock", f"{path.name}.part"}
+    others = [file for file in target.iterdir() if not file.name.startswith(".")]
     if path.is_file():
         try:
             present = parse_json(read_bytes(path, JSON_BYTES))

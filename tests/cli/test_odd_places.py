@@ -81,6 +81,24 @@ def test_a_folder_in_the_place_of_a_file(tmp_path, capsys, name, word, found):
     assert f"({found})" in said
 
 
+@pytest.mark.parametrize("name", ["choice.json", "report.html"])
+def test_a_full_disk_is_told_with_the_file_that_it_has_no_room_for(
+    tmp_path, capsys, monkeypatch, name
+):
+    out, written = toy_run(tmp_path), os.replace
+
+    def full(part, path):
+        if os.path.basename(path) == name:
+            raise OSError(28, "No space left on device")
+        written(part, path)
+
+    monkeypatch.setattr("framework.files.os.replace", full)
+    capsys.readouterr()
+    assert main(["choose", str(out), "--best", "f1"]) == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith(f"paretolab: {out / name}: cannot be used (No space left on device)")
+
+
 def test_a_choice_stands_without_pictures(tmp_path, capsys):
     """Of a journal that was cut, they cannot be drawn; the choice was kept, but not told."""
     out = toy_run(tmp_path)

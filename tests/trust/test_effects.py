@@ -335,9 +335,8 @@ LED_OUT = {  # a link of a received directory, and where it leads to in the home
     **dict.fromkeys(("plots", "model", "repeats"), ".ssh"),
     **dict.fromkeys(("front.csv", "model/example.csv"), "secret.csv"),
     **dict.fromkeys((".lock", "course.jsonl", "report.html", "tracking.json"), ".ssh/id_rsa"),
-    **dict.fromkeys(("choice.json", "choice.json.part", "summary.json.part"), ".ssh/id_rsa"),
-    **dict.fromkeys(("allowed.json", "journal.bin", "journal.bin.torn"), ".ssh/id_rsa"),
-    "notes.bin": ".ssh/id_rsa",
+    **dict.fromkeys(("choice.json", "allowed.json", "notes.bin"), ".ssh/id_rsa"),
+    **dict.fromkeys(("journal.bin", "journal.bin.torn"), ".ssh/id_rsa"),
 }
 
 
@@ -394,7 +393,7 @@ def test_folders_in_which_commands_write_are_no_links(made, watched):
     assert not (elsewhere / "new.yaml").exists()
 
 
-@pytest.mark.parametrize("name", ["course.jsonl", ".lock", "front.csv", "choice.json.part"])
+@pytest.mark.parametrize("name", ["course.jsonl", ".lock", "front.csv", "choice.json"])
 def test_other_names_of_files_elsewhere_are_not_written(name, made, watched):
     """The watch sees no effect in them: they lie in the folder."""
     precious = watched.base / "elsewhere" / f"precious-{name}"
