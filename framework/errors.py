@@ -6,6 +6,7 @@ do about it. The command prints the message unchanged and ends with ``exit_code`
 
 from __future__ import annotations
 
+import errno
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -132,6 +133,18 @@ def first_line(error: BaseException) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
+TAKEN = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST)
+
+
+def remedy_of(error: OSError) -> str:
+    """Return what to do where the system refuses to read or write a file."""
+    if error.errno in FULL:
+        return "make room"
+    return "let it be read and written" if error.errno in CLOSED else "move what is there"
 
 
 def command(verb: str, place: object) -> str:

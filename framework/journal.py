@@ -34,7 +34,7 @@ import numpy as np
 
 from framework.arrays import are_finite, row_codes
 from framework.batch import Evaluated
-from framework.errors import JournalError, command, damaged
+from framework.errors import JournalError, command, damaged, remedy_of
 from framework.files import write_whole
 from framework.reading import open_regular, open_to_append
 from framework.store import DamagedFrame, Framing, append, title_of
@@ -100,7 +100,10 @@ class Journal:
             if identity is not None:
                 self._open_to_write(is_whole=title is not None)
         except OSError as error:
-            raise JournalError(f"{self.path}: cannot use the journal: {error}") from error
+            raise JournalError(
+                f"{self.path}: cannot use the journal ({error.strerror or error}); "
+                f"{remedy_of(error)} and try again"
+            ) from error
 
     def _title(self, *, required: bool) -> bytes | None:
         """Return the title of the file; if it is not ``required``, None where it is damaged."""

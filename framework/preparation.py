@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from framework.arrays import WordArray
 from framework.components import SharedComponents
-from framework.errors import JournalError
+from framework.errors import JournalError, remedy_of
 from framework.store import KeyValue
 
 _COMPONENTS_AT_ONCE = 4096  # built in this process between two reports
@@ -137,8 +137,8 @@ class Checkpoints(Mapping[str, bytes]):
             yield
         except OSError as error:
             raise JournalError(
-                f"{self.path}: cannot {verb} checkpoints ({error}); what was proven so far is "
-                "kept: make room and resume the run"
+                f"{self.path}: cannot {verb} checkpoints ({error.strerror or error}); what was "
+                f"proven so far is kept: {remedy_of(error)} and resume the run"
             ) from error
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import json
 import re
 import shlex
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from framework.errors import InputError, ParetolabError
+from framework.errors import CLOSED, FULL, TAKEN, InputError, ParetolabError, remedy_of
 
 if TYPE_CHECKING:  # the help of the command needs none of these
     from framework.cli.results import Result
@@ -25,9 +24,6 @@ if TYPE_CHECKING:  # the help of the command needs none of these
 SHIPPED = Path(__file__).parents[2] / "configs"  # in the wheel and in a clone
 
 _SECTION = "cluster."
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
-_OTHER = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST)
 
 
 class Command(Protocol):
@@ -250,7 +246,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 def refuses(error: OSError) -> bool:
     """Return whether the disk is full, or a file may not be used, or a folder is in its place."""
-    return error.errno in (*_FULL, *_CLOSED, *_OTHER)
+    return error.errno in (*FULL, *CLOSED, *TAKEN)
 
 
 def place_of(error: OSError) -> Any:
@@ -281,13 +277,10 @@ def resumable(run_dir: RunDir) -> Iterator[None]:
     except OSError as error:
         if not refuses(error):
             raise
-        remedy = "make room" if error.errno in _FULL else "let it be written"
-        if error.errno in _OTHER:
-            remedy = "move what is there"
         where = place_of(error) or run_dir.path
         raise ParetolabError(
             f"{where}: cannot write ({error.strerror}); no evaluation that was written is lost: "
-            f"{remedy} and run `{again}`"
+            f"{remedy_of(error)} and run `{again}`"
         ) from error
 
 

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from framework import registry
 from framework.cli.arguments import place_of, rarely, refuses
-from framework.errors import InputError, ParetolabError
+from framework.errors import InputError, ParetolabError, remedy_of
 from framework.extras import missing
 
 _TRUST = (
@@ -109,8 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not refuses(error):
             raise
         text = (
-            f"paretolab: {place_of(error) or 'the disk'}: cannot be used ({error.strerror}); let "
-            "it be read and written, make room, or move what is there, and run the command again"
+            f"paretolab: {place_of(error) or 'the disk'}: cannot be used ({error.strerror}); "
+            f"{remedy_of(error)} and run the command again"
         )
         try:
             sys.stdout.flush()

@@ -22,7 +22,7 @@ from framework.cli.arguments import (
 )
 from framework.cli.results import Result, json_argument, model_of, records, solution
 from framework.cli.tables import front_table, next_steps, promises, walk
-from framework.errors import ParetolabError
+from framework.errors import InputError, ParetolabError, command
 from framework.experiment.alternatives import verdict_of
 from framework.experiment.config import RunConfig, load_config
 from framework.experiment.execute import Options, execute, new_run, resumed_config
@@ -74,6 +74,11 @@ class Resume:
     @staticmethod
     def run(args: argparse.Namespace) -> Result:
         run_dir = RunDir.existing(args.directory)
+        if (whole := run_dir.whole) is not run_dir:
+            raise InputError(
+                f"{args.directory}: expected a whole run, found a part of {whole.kind}; "
+                f"{command('resume', whole.path)} goes on with all of it"
+            )
         with run_dir.owned():
             return _resume(run_dir, args)
 

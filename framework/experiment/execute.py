@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from framework import extras, registry
-from framework.errors import InputError, command, damaged
+from framework.errors import InputError, command
 from framework.experiment.config import RunConfig, load_config
 from framework.experiment.export import export, exported_solution, marked
 from framework.experiment.run_dir import RunDir
@@ -84,7 +84,7 @@ def new_run(config: RunConfig, out: str | None, **more: str) -> Iterator[RunDir]
         ``out`` holds a run already, or cannot be written.
     """
     path = None if out is None else Path(out)
-    if path is not None and RunDir(path).config_file.exists():
+    if path is not None and RunDir(path).config_file.is_file():
         raise _occupied(path)
     files = {getattr(RunDir(""), key).name: text for key, text in more.items()}
     files[RunDir("").config_file.name] = config.dump()  # last: with it, a folder is a run's
@@ -135,7 +135,7 @@ def _begun_in(path: Path, files: Mapping[str, str]) -> Iterator[RunDir]:
     check_no_links(path, "a run", written=True)
     run_dir = RunDir(path)
     with run_dir.owned():
-        if run_dir.config_file.exists():
+        if run_dir.config_file.is_file():
             raise _occupied(path)
         for name, content in files.items():
             write_whole(path / name, content)
@@ -283,8 +283,9 @@ def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any], options
 def uid_of(run_dir: RunDir) -> str:
     """Return the unique id under which a run is logged; a resumed run keeps it."""
     if run_dir.about_file.is_file():
-        with damaged(run_dir.about_file, "the id of a run"):
-            return str(run_dir.about()["uid"])
+        about = run_dir.about()
+        with run_dir.remade(run_dir.about_file, "the id of a run"):
+            return str(about["uid"])
     return uuid.uuid4().hex
 
 

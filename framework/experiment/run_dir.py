@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from framework.arrays import Array, FloatArray, IntArray
-from framework.errors import InputError, JournalError, damaged, listed
+from framework.errors import InputError, JournalError, command, damaged, listed
 from framework.experiment.config import RunConfig, check, read_yaml
 from framework.experiment.options import AS_WRITTEN
 from framework.files import LOCK, locked, new_directory, write_whole
@@ -166,6 +166,15 @@ class RunDir:
         paths += [*self.path.glob("references/*"), *self.path.glob("cells/*/*/[0-9]*")]
         return [RunDir(path) for path in sorted(paths) if path.is_dir()]
 
+    @property
+    def whole(self) -> RunDir:
+        """The run, sweep or experiment that it is a part of; itself where it is none."""
+        paths = {self.path, self.path.absolute()}
+        for home in map(RunDir, (*self.path.parents, *self.path.absolute().parents)):
+            if home.config_file.is_file() and paths & {child.path for child in home.children()}:
+                return home.whole
+        return self
+
     def runs(self) -> list[RunDir]:
         """Return the directories of its repeats or trials, or its own if it has none."""
         return self.children() or [self]
@@ -208,7 +217,8 @@ class RunDir:
     @property
     def has_begun(self) -> bool:
         """Whether a search has begun in it."""
-        return self.summary_file.exists() or any(self.path.rglob(self.journal_file.name))
+        journals = self.path.rglob(self.journal_file.name)
+        return self.summary_file.exists() or any(journal.is_file() for journal in journals)
 
     def make(self, config: RunConfig) -> None:
         """Make the directory, with its configuration from the start; if it exists, write that."""
@@ -248,14 +258,31 @@ class RunDir:
         }
         write_whole(self.about_file, json.dumps(about, indent=1))
 
+    @contextmanager
+    def remade(self, file: Path, what: str) -> Iterator[None]:
+        """Turn damage of ``about.json`` or ``summary.json`` into how they are written again.
+
+        Raises
+        ------
+        InputError
+        """
+        try:
+            with damaged(file, what):
+                yield
+        except InputError as error:
+            remedy = f"run {command('resume', self.whole.path)}"
+            if file == self.about_file and self.sweep_file.is_file():
+                remedy = 'put its copy back, or {"uid": "..."} with the end of its study\'s name'
+            elif file.exists():
+                remedy = f"delete it and {remedy}"
+            raise InputError(f"{error}; {remedy}") from error
+
     def about(self) -> dict[str, Any]:
         """Return what :meth:`write_about` wrote. Raises InputError where it is damaged."""
-        about = read_object(self.about_file, "what is known of the problem")
-        if not isinstance(about.get("data") or {}, dict):
-            raise InputError(
-                f"{self.about_file}: expected keys and values that tell of the data, found "
-                f"{type(about['data']).__name__}"
-            )
+        with self.remade(self.about_file, "what is known of the problem"):
+            about = read_object(self.about_file, "what is known of the problem")
+            if not isinstance(about.get("data") or {}, dict):
+                raise TypeError(f"data that are {type(about['data']).__name__}")
         return about
 
     def data(self) -> dict[str, Any]:
@@ -269,7 +296,7 @@ class RunDir:
     def roles(self) -> Roles:
         """Return the roles of the run's metrics. Raises InputError where they are damaged."""
         about = self.about()
-        with damaged(self.about_file, "metrics and their roles"):
+        with self.remade(self.about_file, "metrics and their roles"):
             return Roles(
                 [Metric(**_checked(Metric, m)) for m in about["metrics"]],
                 [Objective(**_checked(Objective, o)) for o in about["objectives"]],
@@ -284,9 +311,10 @@ class RunDir:
         pair = self.about().get("anchors")
         if pair is None:
             return None
-        with damaged(self.about_file, "points of reference"):
+        objectives = len(self.roles().names)
+        with self.remade(self.about_file, "points of reference"):
             points = np.array(pair, dtype=np.float64)
-            if points.ndim != 2 or points.shape[1] != len(self.roles().names):
+            if points.ndim != 2 or points.shape[1] != objectives:
                 raise ValueError(f"points of shape {points.shape}")
         return points
 
@@ -369,11 +397,12 @@ class RunDir:
         """Return the content of ``summary.json``; an empty mapping if the run has not ended."""
         if not self.summary_file.is_file():
             return {}
-        summary = read_object(self.summary_file, "a summary")
-        for name, kind in _IN_SUMMARY.items():
-            if not isinstance(summary.get(name, kind()), kind):
-                what = "a number" if kind is int else "keys and values"
-                raise InputError(f"{self.summary_file}: expected {what} as {name!r}, found none")
+        with self.remade(self.summary_file, "a summary"):
+            summary = read_object(self.summary_file, "a summary")
+            for name, kind in _IN_SUMMARY.items():
+                if not isinstance(summary.get(name, kind()), kind):
+                    what = "numbers" if kind is int else "keys and values"
+                    raise TypeError(f"no {what} as {name!r}")
         return summary
 
     def choice(self) -> int | None:

@@ -65,6 +65,8 @@ def toy_run(folder):
     [
         ("about.json", "resume", "Is a directory"),
         ("front.csv", "resume", "Is a directory"),
+        ("journal.bin", "resume", "a directory in the place of a file"),
+        ("notes.bin", "resume", "a directory in the place of a file"),
         ("choice.json", "choose", "Is a directory"),
         ("plots", "choose", "File exists"),
     ],
@@ -79,6 +81,22 @@ def test_a_folder_in_the_place_of_a_file(tmp_path, capsys, name, word, found):
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith(f"paretolab: {out / name}: cannot ")
     assert f"({found})" in said
+    assert "move what is there and " in said
+    assert "make room" not in said
+
+
+@pytest.mark.parametrize("name", ["journal.bin", "config.yaml"])
+def test_a_folder_in_the_place_of_a_file_of_a_new_run(tmp_path, capsys, name):
+    """Nothing is left of the run, which could not be resumed either."""
+    (tmp_path / "out" / name).mkdir(parents=True)
+    words = [str(write(tmp_path / "toy.yaml", TOY)), "--out", str(tmp_path / "out"), "--no-plots"]
+    for _ in range(2):
+        assert main(["run", *words]) == 2
+        said = capsys.readouterr().err.splitlines()[-1].lower()
+        assert said.startswith("paretolab: ")
+        assert "a directory" in said
+        assert "resume" not in said
+        assert {path.name for path in (tmp_path / "out").iterdir()} <= {name, ".lock"}
 
 
 @pytest.mark.parametrize("name", ["choice.json", "report.html"])

@@ -184,6 +184,48 @@ def test_without_a_change_nothing_is_evaluated(tmp_path, plain):
     assert content(short) == before
 
 
+@pytest.mark.parametrize("repeats", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("about.json", '{"metrics": ['),
+        ("about.json", "{}"),
+        ("about.json", "[1]"),
+        ("summary.json", ""),
+        ("summary.json", '{"evaluations": "many"}'),
+    ],
+)
+def test_what_is_damaged_is_written_again_once_it_is_deleted(
+    tmp_path, capsys, plain, name, text, repeats
+):
+    whole = run(tmp_path, "whole", budget={"evaluations": 6}, repeats=repeats)
+    one = whole.runs()[0]
+    file, before = one.path / name, content(one)
+    file.write_text(text)
+    capsys.readouterr()
+    assert resume(whole) == 2
+    said = capsys.readouterr().err.strip()
+    assert f"{file}: expected " in said
+    assert said.endswith(f"; delete it and run `paretolab resume {whole.path}`")
+    file.unlink()
+    assert resume(whole) == 0
+    assert file.stat().st_size > 200
+    assert content(one) == before
+
+
+def test_a_part_is_resumed_with_all_of_the_run(tmp_path, capsys, plain, monkeypatch):
+    whole = run(tmp_path, "whole", budget={"evaluations": 6}, repeats=2)
+    for folder, part, named in (
+        (tmp_path, "whole/repeats/001", "whole"),
+        (whole.repeats, "001", whole.path),
+        (whole.repeats / "001", ".", whole.path),
+    ):
+        monkeypatch.chdir(folder)
+        assert quietly("resume", part) == 2
+        told = f"{part}: expected a whole run, found a part of a run; `paretolab resume {named}`"
+        assert told in capsys.readouterr().err
+
+
 # --- what the user chose ----------------------------------------------------------------------
 
 
