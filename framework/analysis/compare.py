@@ -68,13 +68,15 @@ class Page:
     Attributes
     ----------
     title, text : str
-        ``text`` says in a sentence or two what was done.
+        ``text`` says in a sentence or two what was done; ``**this**`` is bold, also in a table.
     claims : sequence of Claim
     tables : mapping of str to DataFrame
         Tables by the name of their file in ``tables/``.
     figures : mapping of str to Figure
     rankings : mapping of str to Ranking
         Figures and rankings by the name of their file in ``plots/``.
+    files : mapping of str to DataFrame
+        Tables that are too long to show.
     """
 
     title: str
@@ -83,6 +85,7 @@ class Page:
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)
     rankings: Mapping[str, Ranking] = field(default_factory=dict)
+    files: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

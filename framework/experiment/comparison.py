@@ -375,7 +375,7 @@ def write_results(comparison: Comparison, out: Path) -> list[Path]:
     comparison = replace(comparison, pages=pages)
     by_name = tables(comparison)
     for page in pages:
-        by_name |= page.tables
+        by_name |= {**page.tables, **page.files}
     claims = [*comparison.claims, *(claim for page in pages for claim in page.claims)]
     if claims:
         by_name["claims"] = claims_table(claims)

@@ -2,7 +2,7 @@
 
 Every front says of its solutions what to expect of each metric on new records, with a 95% range.
 Where runs have test records, which no search sees, the page shows by method how often their values
-lie in the range for as many records, and how far they are from what was claimed and expected.
+lie in the range for as many records; files tell how far they are from what was expected, too.
 Solutions of one front share its records and resemble each other: a few of them are looked at, and
 only many runs on different data make the shares reliable.
 """
@@ -16,31 +16,46 @@ import numpy as np
 import pandas as pd
 
 from framework.analysis.compare import Case, ComparedRun, Comparison, Page
+from framework.analysis.report import LEVEL
 from framework.arrays import evenly
+from framework.errors import first_few
 from framework.experiment.run_dir import RunDir
 
 _SOLUTIONS = 5  # of each front, evenly spread from its first to its last
 _ROUNDED = 1e-9  # share of a value that is lost where many are added
 _TEXT = (
-    f"Of each front up to {_SOLUTIONS} solutions, evenly spread, and their values on test records: "
-    "how often they lie in the 95% range for so many records, the mean width of these ranges, the "
-    "mean differences to what was claimed and what was expected, and the root mean square of the "
-    "latter. Solutions of a front share its records."
+    "A range holds if the value on the test records lies in the 95% range for so many records. "
+    f"Of each front up to {_SOLUTIONS} solutions count, evenly spread; they share its records and "
+    "may miss together. `tables/promises.csv` and `promises_by_scenario.csv` also have means: the "
+    "width of the ranges, and how much claimed and expected values exceed those on test records."
 )
 
 
 def page(comparison: Comparison) -> Page:
-    """Return the table by method and metric, and the same by scenario."""
+    """Return the shares by metric and method, the least by scenario in words, and all in files."""
     runs = ((case, run) for case in comparison.cases for run in case.runs)
     rows = pd.DataFrame(row for case, run in runs for row in _promises(case, run))
     if rows.empty:
         return Page("Promises", "No run has both expected values and test records.")
     rows = rows[rows.groupby("metric")["width"].transform("max") > 0]  # sizes are certain
-    by_name = {
-        "promises": _shares(rows, ["method", "metric"]),
-        "promises_by_scenario": _shares(rows, ["scenario", "method", "metric"]),
-    }
-    return Page("Promises", _TEXT, tables=by_name)
+    overall = _shares(rows, ["method", "metric"])
+    by_scenario = _shares(rows, ["scenario", "method", "metric"])
+    less = by_scenario[by_scenario["holds"] < LEVEL].sort_values("holds", kind="stable")
+    places = [f"{x.metric} of {x.method}, {x.scenario}: {_cell(x)}" for x in less.itertuples()]
+    text = (
+        f"{rows['holds'].mean():.1%} of {len(rows):,} ranges hold. Less than 95% (bold) in a "
+        f"scenario: {first_few(places, 5, '; ') or 'none'}. {_TEXT}"
+    )
+    cells = overall.set_index(["metric", "method"]).assign(cell=[*map(_cell, overall.itertuples())])
+    tables = {"ranges_that_hold": cells["cell"].unstack(sort=False).reset_index()}
+    files = {"promises": overall, "promises_by_scenario": by_scenario}
+    return Page("Promises", text, tables=tables, files=files)
+
+
+def _cell(row: Any) -> str:
+    """Return which share of how many ranges hold, in bold where that is less than promised."""
+    text = f"{100 * row.holds:.3g}% of {row.solutions:,}"
+    return f"**{text}**" if row.holds < LEVEL else text
 
 
 def _promises(case: Case, run: ComparedRun) -> Iterator[dict[str, Any]]:

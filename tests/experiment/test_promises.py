@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from framework.experiment.comparison import compare
+from framework.experiment.comparison import compare, write_results
 from framework.experiment.promises import page
 from framework.experiment.run_dir import RunDir
 from tests.command import write
@@ -52,6 +52,7 @@ def whole(tmp_path_factory):
 
 def test_shares_are_those_of_five_solutions_of_each_front(whole):
     table = pd.read_csv(whole / "tables" / "promises.csv").set_index(["method", "metric"])
+    cells = pd.read_csv(whole / "tables" / "ranges_that_hold.csv").set_index("metric")
     assert "stages" not in {metric for _, metric in table.index}
     runs = pd.read_csv(whole / "tables" / "runs.csv")
     for method, of_method in runs.groupby("method"):
@@ -69,6 +70,8 @@ def test_shares_are_those_of_five_solutions_of_each_front(whole):
                 away = expected - value
                 rows.append((low <= value <= high, high - low, row["accuracy"] - value, away))
         holds, width, claimed, expected = np.array(rows, dtype=float).T
+        share = f"{100 * holds.mean():.3g}% of {len(rows)}"
+        assert cells.loc["accuracy", method].strip("*") == share
         line = table.loc[(method, "accuracy")]
         assert line[["runs", "solutions"]].tolist() == [2, len(rows)]
         means = [holds.mean(), width.mean(), claimed.mean(), expected.mean()]
@@ -84,15 +87,23 @@ def test_runs_without_test_records_promise_only(tmp_path):
     assert "No run has both expected values and test records." in report
 
 
-def test_a_certain_value_holds_though_it_is_rounded_otherwise(whole, monkeypatch):
+def test_a_certain_value_holds_though_it_is_rounded_otherwise(whole, tmp_path, monkeypatch):
+    """And what misses its range everywhere is named and bold."""
     read = RunDir.front
 
     def shifted(run_dir):
         front = read(run_dir)
         below, wide = front.test["cost"] * (1 - 1e-12), np.arange(len(front)) == 0
         columns = {"expected_cost": below, "cost_low": below, "cost_high": below + wide}
+        less = front.test["accuracy"] - 1e-6
+        columns |= {"expected_accuracy": less, "accuracy_low": less - 0.1, "accuracy_high": less}
         return replace(front, expected={**front.expected, **columns})
 
     monkeypatch.setattr(RunDir, "front", shifted)
-    table = page(compare([whole])).tables["promises"].set_index("metric")
-    assert (table.loc["cost", "holds"] == 1.0).all()
+    write_results(replace(compare([whole]), wanted_pages=("promises",)), tmp_path)
+    table = pd.read_csv(tmp_path / "tables" / "ranges_that_hold.csv").set_index("metric")
+    assert table.loc["cost"].str.startswith("100% of").all()
+    assert table.loc["accuracy"].str.startswith("**0% of").all()
+    report = (tmp_path / "report.html").read_text("utf-8")
+    assert "Less than 95% (bold) in a scenario: accuracy of bayes, promises: <b>0% of" in report
+    assert report.count("<td><b>0% of") == 2

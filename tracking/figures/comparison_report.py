@@ -41,6 +41,7 @@ from tracking.figures.html_page import (
     as_table,
     digits,
     picture,
+    prose,
     section,
     spread,
     write_report_page,
@@ -169,7 +170,7 @@ def _claims(claims: Sequence[Claim]) -> str:
 def _frame(table: pd.DataFrame) -> str:
     """Return the HTML of a table, with four digits of numbers."""
     rows = [
-        [digits(value) if isinstance(value, float) else html.escape(str(value)) for value in row]
+        [digits(value) if isinstance(value, float) else prose(str(value)) for value in row]
         for row in table.itertuples(index=False)
     ]
     return as_table([html.escape(str(name)).replace("_", " ") for name in table.columns], rows)

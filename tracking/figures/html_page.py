@@ -180,12 +180,13 @@ def _as_text(content: Any) -> Any:
 
 def section(title: str, text: str, body: str) -> str:
     """Return a section: a heading, a plain text, and a body of HTML."""
-    return f"<h2>{html.escape(title)}</h2><p>{_prose(text)}</p>{body}"
+    return f"<h2>{html.escape(title)}</h2><p>{prose(text)}</p>{body}"
 
 
-def _prose(text: str) -> str:
-    """Return a plain text as HTML; text in backticks becomes code."""
-    return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(text))
+def prose(text: str) -> str:
+    """Return a plain text as HTML: text in backticks becomes code, in double asterisks bold."""
+    marked = re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(text))
+    return re.sub(r"[*]{2}([^*]+)[*]{2}", r"<b>\1</b>", marked)
 
 
 def picture(path: Path, title: str) -> str:
@@ -204,7 +205,7 @@ def as_table(headings: list[str], rows: list[list[str]], *, text: bool = False) 
 
 def as_list(sentences: Sequence[str]) -> str:
     """Return a list of plain sentences; an empty text if there are none."""
-    items = "".join(f"<li>{_prose(sentence)}</li>\n" for sentence in sentences)
+    items = "".join(f"<li>{prose(sentence)}</li>\n" for sentence in sentences)
     return f"<ul>{items}</ul>" if items else ""
 
 
