@@ -21,7 +21,7 @@ import numpy as np
 
 from framework.analysis.choose import loss, losses_of
 from framework.analysis.ranges import NORMAL, gain_share, moments
-from framework.analysis.resample_fronts import ResampleFronts, least_deep, spans
+from framework.analysis.resample_fronts import ResampleFronts, best_first, least_deep, spans
 from framework.analysis.resamples import Resamples, nearest_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.capabilities import Alternative
@@ -157,7 +157,7 @@ def compare_alternatives(
     drawn, losses = resamples.first(_RESAMPLES), losses_of(front.roles, claimed)
     span = spans(losses[:, positions])
     most = max(int(_WORK / (drawn.outcomes.records * _RESAMPLES)), _FEWEST, len(positions))
-    pool = least_deep(losses, positions, span, most).candidates
+    pool = best_first(losses, least_deep(losses, positions, span, most).candidates, span)
     fronts = ResampleFronts.of(drawn, front.roles, pool)
     return [_compared(drawn, front, positions, losses, fronts, each) for each in alternatives]
 

@@ -17,7 +17,14 @@ import numpy as np
 
 from framework.analysis.choose import Values, constraints_of, losses_of, meets
 from framework.analysis.ranges import NORMAL, promised, spreads
-from framework.analysis.resample_fronts import ResampleFronts, depths, landmarks, least_deep, spans
+from framework.analysis.resample_fronts import (
+    ResampleFronts,
+    best_first,
+    depths,
+    landmarks,
+    least_deep,
+    spans,
+)
 from framework.analysis.resamples import PILOT, Pool, Resamples, nearest_of, standard_errors
 from framework.arrays import Array, FloatArray, IntArray
 from framework.front import FIRM, TIED, Front, expected_columns
@@ -82,8 +89,7 @@ def expect_front(
     drawn_losses = losses_of(roles, drawn)
     span = spans(losses[:, positions])
     pool, whole = _pool(resamples, roles, losses, positions, span)
-    # the best first, so that most of the others are rejected at once in every resample
-    pool = pool[np.argsort((losses[:, pool] / span[:, np.newaxis]).sum(axis=0), kind="stable")]
+    pool = best_first(losses, pool, span)
     fronts = ResampleFronts.of(resamples, roles, resamples.evaluated(pool))
 
     def pick(drawn: Resamples, candidates: IntArray) -> IntArray:

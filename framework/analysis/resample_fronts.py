@@ -137,6 +137,15 @@ def least_deep(losses: FloatArray, positions: IntArray, span: FloatArray, most: 
     return nearest_of(candidates, depth, most)
 
 
+def best_first(losses: FloatArray, pool: IntArray, span: FloatArray) -> IntArray:
+    """Return candidates by the sum of their scaled losses (see :func:`least_deep`).
+
+    In this order most of them are rejected at once from the front of every resample.
+    """
+    total = (losses[:, pool] / span[:, np.newaxis]).sum(axis=0)
+    return pool[np.argsort(total, kind="stable")]
+
+
 def landmarks(positions: IntArray) -> IntArray:
     """Return at most 64 solutions of a front, spread evenly, that stand for all of them."""
     return positions[evenly(len(positions), _LANDMARKS)]
