@@ -273,11 +273,6 @@ class Sums:
             present |= self._drawn.part(subgroup, int(code)).total > 0
         return present
 
-    def of_classes(self) -> FloatArray:
-        """Return the sums of the weights of the records of each class, shape (K, b)."""
-        codes = range(len(self.answers.records.classes))
-        return np.stack([self._drawn.part(None, code).total for code in codes])
-
     def _added(self, kind: Cells, subgroup: int | None) -> FloatArray:
         codes = range(len(self.answers.records.classes))
         if kind == "outcomes":  # the counts are whole, so adding up the classes is exact
@@ -368,9 +363,6 @@ class CountedSums(Sums):
 
     def present(self, classes: BoolArray, subgroup: int | None = None) -> BoolArray:
         return np.asarray((self._present[classes] > 0).any(axis=0))
-
-    def of_classes(self) -> FloatArray:
-        return np.asarray(self._present, dtype=np.float64)
 
 
 class Measure(Protocol):

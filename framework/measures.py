@@ -225,8 +225,8 @@ class OverClasses:
         return np.asarray(total / np.maximum(present.sum(axis=0), 1))
 
     def share(self, sums: Sums) -> FloatArray:
-        """Return the least of the classes' shares of the records, shape (n, b)."""
-        return _fewest([ratio.share(sums) for ratio in self.ratios])
+        """Return the share of the records of the rarest class, shape (n, b)."""
+        return rarest_share(sums)
 
 
 class BetweenSubgroups(NamedTuple):
@@ -273,14 +273,13 @@ class BetweenSubgroups(NamedTuple):
         return np.where(defined, least if self.rate.metric.sense == "max" else most, 0.0)
 
 
-def even_share(sums: Sums) -> FloatArray:
-    """Return the share of the records, (n, b), that a mean over their classes is as sure as.
+def rarest_share(sums: Sums) -> FloatArray:
+    """Return the share of the records, (n, b), that are answered and of the rarest class.
 
-    That is as many records of each class as there are of the rarest one.
+    A mean over classes, or the least of them, is as sure as the figure of that class.
     """
-    of_classes = sums.of_classes()
-    rarest = _fewest(list(of_classes[:, np.newaxis] / np.maximum(sums.total, 1.0)))
-    return np.repeat(rarest * (of_classes > 0).sum(axis=0), len(sums.answers), axis=0)
+    answered = sums.cells("outcomes_of_class")[:, :2].sum(axis=1)
+    return _fewest(list(answered / np.maximum(sums.total, 1.0)))
 
 
 def _fewest(shares: Sequence[FloatArray]) -> FloatArray:

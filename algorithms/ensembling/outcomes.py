@@ -11,7 +11,7 @@ from algorithms.ensembling.scores import BALANCED, Scores
 from algorithms.ensembling.traits import mean_correlations
 from framework.answers import Part, Sums
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.measures import even_share
+from framework.measures import rarest_share
 from framework.roles import Metric
 
 LOSS_CORRELATION = "loss_correlation"
@@ -50,7 +50,7 @@ class EnsembleScore(NamedTuple):
     def share(self, sums: Sums) -> FloatArray:
         """Return the share of the records that the score is as sure as, shape (n, b)."""
         if self.metric.name == BALANCED:
-            return even_share(sums)
+            return rarest_share(sums)
         return np.ones((len(sums.answers), len(sums.total)))
 
 

@@ -31,7 +31,7 @@ from framework.errors import InputError, listed
 from framework.libraries.library import Library
 from framework.libraries.members import load_members
 from framework.libraries.problem import LibraryKeys, LibraryProblem, describe
-from framework.measures import Tables, each_once, even_share
+from framework.measures import Tables, each_once, rarest_share
 from framework.roles import Metric
 from framework.space import Counts, Integers
 
@@ -364,7 +364,7 @@ class BalancedAccuracy(NamedTuple):
 
     def share(self, sums: Sums) -> FloatArray:
         """Return the share of the records that the mean is as sure as, shape (n, b)."""
-        return even_share(sums)
+        return rarest_share(sums)
 
 
 class PairDiversity(NamedTuple):
