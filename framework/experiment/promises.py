@@ -35,9 +35,10 @@ def page(comparison: Comparison) -> Page:
     """Return the shares by metric and method, the least by scenario in words, and all in files."""
     runs = ((case, run) for case in comparison.cases for run in case.runs)
     rows = pd.DataFrame(row for case, run in runs for row in _promises(case, run))
+    if len(rows):
+        rows = rows[rows.groupby("metric")["width"].transform("max") > 0]  # sizes are certain
     if rows.empty:
         return Page("Promises", "No run has both expected values and test records.")
-    rows = rows[rows.groupby("metric")["width"].transform("max") > 0]  # sizes are certain
     overall = _shares(rows, ["method", "metric"])
     by_scenario = _shares(rows, ["scenario", "method", "metric"])
     less = by_scenario[by_scenario["holds"] < LEVEL].sort_values("holds", kind="stable")
