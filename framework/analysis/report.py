@@ -115,8 +115,8 @@ def winners(comparison: Comparison) -> pd.DataFrame:
                 low = rows[-1]["lead_low"]
                 rows[-1]["chance"] = "unknown" if math.isnan(low) else "no" if low > 0 else "yes"
             for column, indicator in _NEW.values():
-                if indicator not in comparison.indicators:
-                    continue
+                if indicator not in comparison.indicators or indicator == name:
+                    continue  # the first indicator is the mean itself
                 rows[-1][column] = float(runs[method][indicator].mean())
                 if first not in (None, method):
                     new, old = runs[first][indicator], runs[method][indicator]

@@ -29,7 +29,7 @@ from framework.cli.tables import (
     sentence_of,
     written,
 )
-from framework.errors import InputError, ParetolabError
+from framework.errors import InputError, ParetolabError, remedy_of
 from framework.experiment.choice import Pick, RunSource, costs_asked_for, pick
 from framework.experiment.expected import Sure, mixture_expectation
 from framework.experiment.export import export, export_mixture, export_trivial
@@ -165,8 +165,9 @@ def _chosen(args: argparse.Namespace, run_dir: RunDir) -> Result:
         for name in ("chosen", "whole"):
             if name in registry.names("reports"):
                 registry.load("reports", name)(run_dir)
-    except ParetolabError as error:  # the choice stands
-        say(f"its pictures and its page are not drawn: {error}", sys.stderr)
+    except (ParetolabError, OSError) as error:  # the choice stands
+        remedy = f"; {remedy_of(error)}" if isinstance(error, OSError) else ""
+        say(f"its pictures and its page are not drawn: {error}{remedy}", sys.stderr)
     if tracked and not args.no_mlflow:
         sync = registry.load("commands", "sync")
         logged: Result = sync.upload(str(run_dir.path), register=args.register)

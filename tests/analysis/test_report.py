@@ -373,6 +373,13 @@ def test_a_lead_is_told_with_its_range_expected_and_on_test():
     assert said.startswith("here: good before bad by +0.3")
     assert "; expected on new records +0.3" in said
     assert "; on test records +0.3" in said
+    comparison = compare_cases("one", [compare_case("here", runs, ROLES)])
+    order = sorted(comparison.indicators, key=lambda name: name != "hypervolume_expected")
+    by_new = winners(
+        replace(comparison, indicators={name: comparison.indicators[name] for name in order})
+    )
+    assert "expected_lead" not in by_new  # it is the mean itself
+    assert by_new["lead"].dropna().tolist() == table["expected_lead"].dropna().tolist()
 
 
 def test_the_terminal_shows_data_by_methods(comparison):
