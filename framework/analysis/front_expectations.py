@@ -86,6 +86,7 @@ def expect_front(
     count = int(min(max(_PAIRS / len(positions) ** 2, _FEWEST), resamples.count))
     resamples, losses = resamples.first(count), losses_of(roles, claimed)
     drawn = resamples.metrics(positions)
+    resamples = resamples.with_table(positions, drawn)
     drawn_losses = losses_of(roles, drawn)
     span = spans(losses[:, positions])
     pool, whole = _pool(resamples, roles, losses, positions, span)

@@ -74,7 +74,7 @@ def spreads(
     """
     n = len(positions)
     variances = {
-        name: np.array([_variance(row) for row in resampled[name]])
+        name: np.array([moments(row)[1] for row in resampled[name]])
         for name in outcomes.names
         if name in metrics and name in resampled
     }
@@ -97,12 +97,6 @@ def spreads(
             for limit, (v, units_about, *change) in zip(limits, numbers, strict=True)
         ]
     return by_metric
-
-
-def _variance(resampled: FloatArray) -> float:
-    """Return the variance of a figure over the resamples in which it is defined; NaN of none."""
-    defined = resampled[~np.isnan(resampled)]
-    return moments(defined)[1] if len(defined) else math.nan
 
 
 def _limits(metric: Metric) -> Ends:
@@ -161,12 +155,11 @@ def promised(
     again : numpy.ndarray, shape (m,), optional
         The same for picks in resamples of the resamples, relative to the latter.
     """
-    gained = gained[~np.isnan(gained)]
-    if not len(gained):
-        return Promise(claimed, math.nan, math.nan, math.nan)
     optimism, luck = moments(gained)
-    if again is not None and not np.isnan(again).all():
-        optimism *= _undiluted(optimism, moments(again[~np.isnan(again)])[0])
+    if math.isnan(optimism):
+        return Promise(claimed, math.nan, math.nan, math.nan)
+    if again is not None and not math.isnan(more := moments(again)[0]):
+        optimism *= _undiluted(optimism, more)
     low, high = spread.ends or (metric.low, metric.high)
     expected = min(max(claimed - optimism + spread.moved, low), high)
     ends = _range(claimed, expected, spread, spread.left + spread.luck * luck)
@@ -216,17 +209,26 @@ def gain_share(refitted: bool) -> float:
 
 
 def moments(values: FloatArray) -> tuple[float, float]:
-    """Return mean and variance, which are the same to the bit on every machine."""
+    """Return mean and variance of the values that are not NaN; NaN if there is none.
+
+    They are the same to the bit on every machine.
+    """
     mean, variance = _moments(np.array(values, dtype=np.float64))
     return float(mean), float(variance)
 
 
 @njit_ieee
 def _moments(values: FloatArray) -> tuple[float, float]:
-    mean, squares = _sum(values) / len(values), np.empty(len(values))
-    for i in range(len(values)):
-        squares[i] = (values[i] - mean) * (values[i] - mean)
-    return mean, _sum(squares) / len(values)
+    """See :func:`moments`; the values are overwritten."""
+    n = 0
+    for value in values:  # those that are not NaN move to the beginning
+        if not math.isnan(value):
+            values[n] = value
+            n += 1
+    mean = _sum(values[:n]) / n
+    for i in range(n):
+        values[i] = (values[i] - mean) * (values[i] - mean)
+    return mean, _sum(values[:n]) / n
 
 
 @njit_ieee

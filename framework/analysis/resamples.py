@@ -40,6 +40,13 @@ class Pool(NamedTuple):
     whole: bool
 
 
+class Table(NamedTuple):
+    """Metrics of some candidates, ascending, in resamples: (candidates, resamples) by metric."""
+
+    candidates: IntArray
+    metrics: Values
+
+
 class Resamples:
     """Resamples of the records of a run.
 
@@ -80,20 +87,34 @@ class Resamples:
         self.units = int(outcomes.units.max()) + 1
         self.weights = resample_weights(outcomes.units, resamples, resample_stream(seed))
         self._seed, self._searched = seed, searched
-        self._of: Array | None = None  # the weights that each resample is drawn from; None: all 1
+        self._of: Self | None = None  # what each resample is drawn from; None: all records
+        self._table: Table | None = None
 
     def first(self, count: int) -> Self:
         """Return the first ``count`` resamples, or all if there are fewer."""
         fewer = copy.copy(self)
         fewer.count = min(count, self.count)
         fewer.weights = self.weights[:, : fewer.count]
+        if self._table is not None:
+            some = {name: rows[:, : fewer.count] for name, rows in self._table.metrics.items()}
+            fewer._table = self._table._replace(metrics=some)
         return fewer
+
+    def with_table(self, candidates: IntArray, metrics: Values) -> Self:
+        """Return the same resamples, which look up all metrics of some candidates in a table.
+
+        ``metrics`` are those that :meth:`metrics` returns for the candidates, shape (n,).
+        """
+        same, order = copy.copy(self), np.argsort(candidates)
+        rows = {name: metrics[name][order] for name in self.outcomes.names}
+        same._table = Table(candidates[order], rows)
+        return same
 
     def again(self) -> Self:
         """Return one resample of each resample; their :meth:`gains` are relative to the latter."""
         more, rng = copy.copy(self), resample_stream(self._seed, again=True)
         more.weights = resample_weights(self.outcomes.units, self.count, rng, self.weights)
-        more._of = self.weights
+        more._of, more._table = self, None
         return more
 
     def claimed(self, candidates: IntArray, names: Collection[str] | None = None) -> Values:
@@ -102,9 +123,25 @@ class Resamples:
         values = self.outcomes.metrics(once, candidates, names)
         return {name: column[:, 0] for name, column in values.items()}
 
-    def metrics(self, candidates: IntArray, names: Collection[str] | None = None) -> Values:
-        """Return metrics in the resamples, shape (candidates, resamples)."""
-        return self.outcomes.metrics(self.weights, candidates, names)
+    def metrics(
+        self,
+        candidates: IntArray,
+        names: Collection[str] | None = None,
+        some: slice = slice(None),
+    ) -> Values:
+        """Return metrics in the resamples, or in some of them, shape (candidates, resamples)."""
+        weights, table = self.weights[:, some], self._table
+        if table is None:
+            return self.outcomes.metrics(weights, candidates, names)
+        listed = np.isin(candidates, table.candidates)
+        row = np.searchsorted(table.candidates, candidates[listed])
+        if listed.all():
+            return {name: of[row, some] for name, of in table.metrics.items()}
+        others = self.outcomes.metrics(weights, candidates[~listed], names)
+        values = {name: np.empty((len(candidates), weights.shape[1])) for name in others}
+        for name, of in others.items():
+            values[name][listed], values[name][~listed] = table.metrics[name][row, some], of
+        return values
 
     def pieces(
         self, candidates: IntArray, names: Collection[str]
@@ -180,16 +217,18 @@ class Resamples:
             NaN where there is no pick.
         """
         gains = {name: np.full(picks.shape, np.nan) for name in names}
-        whole = np.ones((self.outcomes.records, 1), np.float32)
         # Where rules pick many candidates in all, few resamples at a time have far fewer.
         step = _AT_A_TIME if len(np.unique(picks)) > len(picks) else max(self.count, 1)
         for start in range(0, self.count, step):
             some = slice(start, start + step)
             rules, resamples = np.nonzero(picks[:, some] >= 0)
             picked, row = np.unique(picks[:, some][rules, resamples], return_inverse=True)
-            drawn = self.outcomes.metrics(self.weights[:, some], picked, names)
-            of = whole if self._of is None else self._of[:, some]
-            before = self.outcomes.metrics(of, picked, names)
+            drawn = self.metrics(picked, names, some)
+            if self._of is None:
+                claimed = self.claimed(picked, names)
+                before: Values = {name: claimed[name][:, np.newaxis] for name in names}
+            else:
+                before = self._of.metrics(picked, names, some)
             for name in names:
                 gained = drawn[name] - before[name]
                 gains[name][:, some][rules, resamples] = gained[row, resamples]
