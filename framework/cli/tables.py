@@ -13,7 +13,7 @@ import numpy as np
 
 from framework.analysis.expectations import Expectation
 from framework.analysis.front_expectations import standing_of
-from framework.arrays import Array, IntArray, evenly
+from framework.arrays import Array, evenly
 from framework.cli.arguments import program, short_path
 from framework.cli.results import Part, Result, Table
 from framework.errors import first_few
@@ -28,9 +28,7 @@ _MOST_FEATURES = 12
 _MOST_CLASSES = 12  # in a table: the 3 largest and the 9 smallest ones
 
 
-def front_table(
-    front: Front, *, mark: int | None = None, returned: IntArray | None = None
-) -> Table:
+def front_table(front: Front, *, mark: int | None = None, returned: Front | None = None) -> Table:
     """Return the front as a table with at most 14 rows, spread evenly in the order of cost.
 
     Parameters
@@ -38,8 +36,8 @@ def front_table(
     front : Front
     mark : int, optional
         Position of a solution that is always shown, with a star.
-    returned : numpy.ndarray, shape (r,), optional
-        Ids of the solutions that the method returns by its own definition; a column marks them.
+    returned : Front, optional
+        What the method returns by its own definition; a column marks these solutions.
     """
     names = _shown(front)
     order = np.argsort(front.rows.values[_ordering(front)], kind="stable")
@@ -54,7 +52,7 @@ def front_table(
     for name in tested:
         columns[f"{name}\n(test)"] = [cell((front.test or {})[name][i]) for i in shown]
     if returned is not None:
-        columns["returned"] = ["yes" if front.ids[i] in returned else "" for i in shown]
+        columns["returned"] = ["yes" if front.ids[i] in returned.ids else "" for i in shown]
     dim = [f"{name}\n(test)" for name in tested]
     plural = "" if len(front) == 1 else "s"
     return Table(f"Front: {len(front)} solution{plural}{part}", columns, dim)

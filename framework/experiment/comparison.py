@@ -201,8 +201,7 @@ def _run(
     run_dir: RunDir, label: str, judge: Judge, records: Records, place: str | None = None
 ) -> ComparedRun:
     summary = run_dir.summary()
-    returned = judge == "returned" and run_dir.returned_file.is_file()
-    front = Front.load(run_dir.returned_file, run_dir.roles()) if returned else run_dir.front()
+    front = run_dir.returned_or_front() if judge == "returned" else run_dir.front()
     losses = _losses(front, records)
     values = front.rows.values if records == "validation" else front.test
     with damaged(run_dir.summary_file, "the summary of a run"):
@@ -220,7 +219,7 @@ def _run(
             front.expected_losses(),
             None if front.test is None else front.roles.losses(front.test),
             str(summary.get("stopped", "")),
-            worth_of_run(run_dir, run_dir.front() if returned else front),
+            worth_of_run(run_dir, run_dir.front()),
         )
 
 

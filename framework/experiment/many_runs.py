@@ -143,13 +143,13 @@ class Ended(NamedTuple):
 def has_ended(run_dir: RunDir, config: RunConfig, moments: bool = False) -> bool:
     """Return whether a run has ended, successfully or not, under the budget that it has now.
 
-    One whose front was changed since, or ``about.json`` deleted, has not: it is to be written
-    again. With ``moments``, the moments on its way (:mod:`framework.experiment.history`) must be
-    there.
+    One with a result that was changed since, or without ``about.json``, has not: it is to be
+    written again. With ``moments``, the moments on its way (:mod:`framework.experiment.history`)
+    must be there.
     """
     ended = run_dir.summary().get("status") in (DONE, FAILED)
     ended &= run_dir.about_file.is_file() and (run_dir.anytime_file.is_file() or not moments)
-    return ended and run_dir.config().budget == config.budget and not run_dir.front_changed
+    return ended and run_dir.config().budget == config.budget and not run_dir.changed
 
 
 def run_many(

@@ -18,7 +18,6 @@ from framework.files import write_whole
 from framework.machine import no_result
 from framework.pareto import nondominated
 from framework.problem import Problem
-from framework.security import TABLE_BYTES, digest_of
 
 
 def run_repeats(
@@ -100,7 +99,7 @@ def conclude_repeats(
     """
     repeats = run_dir.children()[: config.repeats]
     summaries = [repeat.summary() for repeat in repeats]
-    front = {} if not one_front else _write_front(run_dir, repeats)
+    front = {"front_size": _write_front(run_dir, repeats)} if one_front else {}
     volumes = np.array([s["indicators"]["hypervolume"] for s in summaries])
     failed = any(s["status"] == FAILED for s in summaries)
     summary = {
@@ -126,12 +125,12 @@ def conclude_repeats(
         "versions": versions(),
         **more,
     }
-    run_dir.write_summary(summary)
+    run_dir.write_summary(summary, *([run_dir.front_file] if one_front else ()))
     return summary
 
 
-def _write_front(run_dir: RunDir, repeats: Sequence[RunDir]) -> dict[str, Any]:
-    """Write the front over all repeats; return what the summary says of it.
+def _write_front(run_dir: RunDir, repeats: Sequence[RunDir]) -> int:
+    """Write the front over all repeats; return its size.
 
     Its rows have new ids; ``repeat`` and ``repeat_id`` say where each comes from. The expected
     figures of a repeat are left out: they do not hold for a choice among all repeats.
@@ -147,5 +146,4 @@ def _write_front(run_dir: RunDir, repeats: Sequence[RunDir]) -> dict[str, Any]:
     union = union[nondominated(roles.losses(columns))].reset_index(drop=True)
     union["id"] = np.arange(len(union))
     write_whole(run_dir.front_file, union.to_csv(index=False))
-    digest = digest_of(run_dir.front_file, TABLE_BYTES)
-    return {"front_size": len(union), "front_sha256": digest}
+    return len(union)

@@ -83,6 +83,7 @@ def read_resamples(run_dir: RunDir, front: Front) -> FrontResamples | None:
     """Return the resamples of a front; None if there are none, or the file is of another front."""
     if not run_dir.resamples_file.is_file():
         return None
+    run_dir.check_written(run_dir.resamples_file)
     try:
         arrays = arrays_of(read_bytes(run_dir.resamples_file, JSON_BYTES), JSON_BYTES)
         low, high, steps = arrays["low"], arrays["high"], arrays["steps"]

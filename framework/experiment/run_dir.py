@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from framework.arrays import Array, FloatArray, IntArray
+from framework.arrays import Array, FloatArray
 from framework.errors import InputError, JournalError, command, damaged, listed
 from framework.experiment.config import RunConfig, check, read_yaml
 from framework.experiment.options import AS_WRITTEN
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
 _IN_SUMMARY: dict[str, type] = {
     **dict.fromkeys(("generations", "evaluations", "rows_failed", "front_size"), int),
-    **dict.fromkeys(("expected", "indicators", "findings", "versions", "rungs"), dict),
+    **dict.fromkeys(("expected", "files", "findings", "indicators", "rungs", "versions"), dict),
 }
 
 
@@ -360,38 +360,66 @@ class RunDir:
         with damaged(self.front_file, "a front"):
             file = _identity(self.front_file)
             if self._front is None or self._front[0] != file:
-                if self.front_changed:
-                    raise InputError(
-                        f"{self.front_file}: expected the front as the run wrote it, found that it "
-                        "was changed since; put it back, or resume the run (of several, the whole "
-                        "directory) to have it written again"
-                    )
+                self.check_written(self.front_file)
                 front = Front.load(self.front_file, roles)
                 if (front.ids[1:] <= front.ids[:-1]).any():
                     raise ValueError("ids that do not ascend")
                 self._front = file, front
             return self._front[1]
 
-    @property
-    def front_changed(self) -> bool:
-        """Whether the front is not as the run wrote it."""
-        written = self.summary().get("front_sha256")
-        with suppress(OSError):  # which reading the front will tell
-            return written not in (None, digest_of(self.front_file, TABLE_BYTES))
-        return False
-
-    def write_front(self, front: Front) -> str:
-        """Write ``front.csv``; return its digest, by which :meth:`front` knows it again."""
+    def write_front(self, front: Front) -> None:
+        """Write ``front.csv``."""
         front.save(self.front_file)
         self._front = _identity(self.front_file), front.as_loaded()
-        return digest_of(self.front_file, TABLE_BYTES)
 
-    def returned(self) -> IntArray | None:
-        """Return the ids of what the method returns by its own definition; None for the front."""
-        if not self.returned_file.is_file():
+    def returned(self) -> Front | None:
+        """Return what the method returns by its own definition; None where that is the front.
+
+        Raises
+        ------
+        InputError
+            It is damaged, or not as the run wrote it.
+        """
+        if not self.returned_file.is_file() and self.returned_file.name not in self._digests:
             return None
+        self.check_written(self.returned_file)
         with damaged(self.returned_file, "what a method returned"):
-            return Front.load(self.returned_file, self.roles()).ids
+            return Front.load(self.returned_file, self.roles())
+
+    def returned_or_front(self) -> Front:
+        """Return what the method returns by its own definition."""
+        returned = self.returned()
+        return self.front() if returned is None else returned
+
+    @property
+    def _digests(self) -> dict[str, str]:
+        """The SHA-256 of each result, by the name of its file, as the summary has them."""
+        digests: dict[str, str] = self.summary().get("files", {})
+        return digests
+
+    @property
+    def changed(self) -> list[str]:
+        """The names of the results that are not as the run wrote them, or are not there."""
+        return [name for name in self._digests if self._is_changed(name)]
+
+    def _is_changed(self, name: str) -> bool:
+        file = self.path / name
+        if file.name != name or not file.is_file():  # a summary from others may name any place
+            return True
+        return digest_of(file, TABLE_BYTES) != self._digests[name]
+
+    def check_written(self, file: Path) -> None:
+        """Refuse a result that is not as the run wrote it; its digest is in the summary.
+
+        Raises
+        ------
+        InputError
+        """
+        if file.name in self._digests and file.is_file() and self._is_changed(file.name):
+            raise InputError(
+                f"{file}: expected it as the run wrote it, found that it was changed since; put it "
+                "back, or resume the run (of several, the whole directory) to have it written again"
+            )
 
     def summary(self) -> dict[str, Any]:
         """Return the content of ``summary.json``; an empty mapping if the run has not ended."""
@@ -421,20 +449,25 @@ class RunDir:
         """Write ``choice.json``: the id of the solution that the user chose."""
         write_whole(self.choice_file, json.dumps({"solution": solution}))
 
-    def write_listing(self, name: str, columns: Mapping[str, Array]) -> None:
-        """Write a table as ``NAME.csv``."""
-        write_whole(self.path / f"{name}.csv", csv_of(columns))
+    def write_listing(self, name: str, columns: Mapping[str, Array]) -> Path:
+        """Write a table as ``NAME.csv``; return its path."""
+        path = self.path / f"{name}.csv"
+        write_whole(path, csv_of(columns))
+        return path
 
     def listing(self, name: str) -> pd.DataFrame:
         """Return the table ``NAME.csv``. Raises InputError where it is damaged or missing."""
         import pandas as pd
 
         path = self.path / f"{name}.csv"
+        self.check_written(path)
         with damaged(path, "a table"):
             return pd.read_csv(BytesIO(read_bytes(path, TABLE_BYTES)))
 
-    def write_summary(self, summary: dict[str, Any]) -> None:
-        """Write ``summary.json``."""
+    def write_summary(self, summary: dict[str, Any], *results: Path) -> None:
+        """Write ``summary.json``, with the digests of the results that were written before it."""
+        if results:
+            summary["files"] = {file.name: digest_of(file, TABLE_BYTES) for file in results}
         write_whole(self.summary_file, json.dumps(summary, indent=1))
 
 

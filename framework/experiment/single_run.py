@@ -301,12 +301,16 @@ class SingleRun:
 
                 evidence, report = self._evidence, self._report
                 summary |= with_alternatives(problem, fronts[0], evidence, report)
-        summary["front_sha256"] = run_dir.write_front(fronts[0])
+        run_dir.write_front(fronts[0])
+        results = [run_dir.front_file]
+        if run_dir.resamples_file.is_file():
+            results.append(run_dir.resamples_file)
         for name, columns in outcome.tables.items():
-            run_dir.write_listing(name, columns)
+            results.append(run_dir.write_listing(name, columns))
         for returned in fronts[1:]:
             returned.save(run_dir.returned_file)
-        run_dir.write_summary(summary)
+            results.append(run_dir.returned_file)
+        run_dir.write_summary(summary, *results)
         return summary
 
     def _expected(self, fronts: Sequence[Front]) -> tuple[list[Front], dict[str, Any]]:

@@ -118,7 +118,7 @@ def test_a_given_front_is_the_reference(runs, tmp_path):
 def rewrite(run_dir, frame):
     """Put another front in the place of a run's, whose digest is forgotten."""
     frame.to_csv(run_dir.front_file, index=False)
-    run_dir.write_summary(run_dir.summary() | {"front_sha256": None})
+    run_dir.write_summary(run_dir.summary() | {"files": {}})
 
 
 def test_a_run_without_a_front_counts_as_worst(runs, tmp_path):

@@ -249,8 +249,8 @@ def test_a_front_is_read_once_and_again_where_the_file_is_another(finished, tmp_
     front = run_dir.front()
     assert run_dir.front() is front
     again = RunDir(run_dir.path)  # as another process has it
-    digest = again.write_front(Front(front.rows.take(np.arange(1)), front.roles, front.gene_names))
-    again.write_summary(again.summary() | {"front_sha256": digest})
+    again.write_front(Front(front.rows.take(np.arange(1)), front.roles, front.gene_names))
+    again.write_summary(again.summary(), again.front_file)
     assert run_dir.front().ids.tolist() == front.ids[:1].tolist()
     run_dir.front_file.unlink()
     with pytest.raises(InputError, match="expected a front"):

@@ -65,6 +65,27 @@ def test_the_changed_front_of_a_repeat_is_written_again_with_the_others(tmp_path
     assert front.read_bytes() == before
 
 
+def test_each_result_of_a_run_that_was_changed_is_refused_and_written_again(tmp_path):
+    """Only the front was; another table, or none, was told as what the method returned."""
+    zed = {"kind": "function", "name": "zed1"}, {"kind": "fch_emoa", "population": 10}
+    config = TOY | dict(zip(("problem", "algorithm"), zed, strict=True))
+    config["objectives"] = [{"metric": f"f{k}", "sense": "min"} for k in (1, 2, 3)]
+    write(tmp_path / "zed.yaml", config | {"budget": {"evaluations": 40}})
+    call("run", "zed.yaml", "--quiet", "--no-plots", "--out", "run", cwd=tmp_path, code=0)
+    run_dir = RunDir(tmp_path / "run")
+    before = {name: (run_dir.path / name).read_bytes() for name in run_dir.summary()["files"]}
+    assert list(before) == ["front.csv", "hull.csv", "returned.csv"]
+    run_dir.returned_file.unlink()
+    run_dir.front_file.write_bytes(before["front.csv"] + b"\n")
+    (run_dir.path / "hull.csv").write_bytes(before["hull.csv"] + b"\n")
+    assert run_dir.changed == list(before)
+    for read in (run_dir.front, run_dir.returned, lambda: run_dir.listing("hull")):
+        with pytest.raises(InputError, match=r"as the run wrote it|found none to read"):
+            read()
+    call("resume", "run", "--quiet", "--no-plots", cwd=tmp_path, code=0)
+    assert {name: (run_dir.path / name).read_bytes() for name in before} == before
+
+
 def test_the_owner_enters_again(tmp_path):
     run_dir = RunDir(tmp_path)
     with run_dir.owned():

@@ -15,6 +15,9 @@ import pandas as pd
 import pytest
 
 from framework.cli.main import main
+from framework.errors import InputError
+from framework.experiment.resamples import read_resamples
+from framework.experiment.run_dir import RunDir
 from framework.store import Framing, title_of
 from tests.trust.test_received import said
 
@@ -77,11 +80,30 @@ def test_a_front_that_was_changed_is_refused_and_written_again(what, received, o
         assert (code, "found that it was changed since" in text) == (2, True), text
     if sentence is not None:  # as of a run that an earlier release made
         known = json.loads(summary.read_text())
-        summary.write_text(json.dumps({k: v for k, v in known.items() if k != "front_sha256"}))
+        summary.write_text(json.dumps({k: v for k, v in known.items() if k != "files"}))
         code, text = said(capsys, "choose", str(received), *asked)
         assert (code, sentence in text) == (2, True), text
     assert said(capsys, "resume", str(received), "--quiet")[0] == 0
     assert front.read_bytes() == before
+
+
+def test_resamples_that_were_changed_are_refused_and_written_again(received, capsys):
+    run_dir, file = RunDir(received), received / "resamples.npz"
+    before = file.read_bytes()
+    assert read_resamples(run_dir, run_dir.front())
+    file.write_bytes(before + b"\n")
+    with pytest.raises(InputError, match=r"resamples\.npz: expected it as the run wrote it"):
+        read_resamples(run_dir, run_dir.front())
+    assert said(capsys, "resume", str(received), "--quiet")[0] == 0
+    assert file.read_bytes() == before
+
+
+def test_a_summary_names_no_files_beyond_the_directory(received):
+    summary = received / "summary.json"
+    written = json.loads(summary.read_text())
+    written["files"] = {"../other": "", "model": ""}
+    summary.write_text(json.dumps(written))
+    assert RunDir(received).changed == ["../other", "model"]
 
 
 def test_a_choice_of_a_solution_that_is_none_is_not_called_the_users(received, capsys):

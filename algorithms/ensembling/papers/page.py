@@ -24,7 +24,7 @@ from framework.analysis.statistics import RankTests, rank_tests
 from framework.arrays import FloatArray
 from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
-from framework.front import GENE_PREFIX, Front
+from framework.front import GENE_PREFIX
 from framework.pareto import hypervolume, igd_plus, nondominated
 
 if TYPE_CHECKING:
@@ -190,11 +190,9 @@ def ensembles(comparison: Comparison) -> pd.DataFrame:
 
 def _ensembles(case: Case, run: ComparedRun) -> pd.DataFrame:
     place = RunDir(Path(run.path))
-    front = Front.load(place.front_file, case.roles).frame()
-    returned = front
-    if place.returned_file.is_file():
-        returned = Front.load(place.returned_file, case.roles).frame()
-    rows = pd.concat([returned.assign(returned=True), front.assign(returned=returned is front)])
+    front, returned = place.front(), place.returned_or_front()
+    parts = returned.frame().assign(returned=True), front.frame().assign(returned=returned is front)
+    rows = pd.concat(parts)
     rows = rows.drop_duplicates("id", keep="first").sort_values("id")
     genes = rows[[name for name in rows if str(name).startswith(GENE_PREFIX)]].to_numpy()
     divisor = np.gcd.reduce(genes, axis=1)[:, np.newaxis]

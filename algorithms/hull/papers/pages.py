@@ -24,7 +24,6 @@ from framework.analysis.statistics import rank_tests, score, verdict
 from framework.arrays import BoolArray, FloatArray
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
-from framework.front import Front
 from framework.pareto import nondominated
 
 if TYPE_CHECKING:
@@ -366,8 +365,7 @@ def accuracies(comparison: Comparison) -> pd.DataFrame:
 
 def _of_run(run: ComparedRun) -> dict[str, float]:
     place = RunDir(Path(run.path))
-    file = place.returned_file if place.returned_file.is_file() else place.front_file
-    frame = Front.load(file, place.roles()).frame()
+    frame = place.returned_or_front().frame()
     if not len(frame):
         return dict.fromkeys(READINGS, np.nan)
     values = frame["test_accuracy"].to_numpy(dtype=np.float64)

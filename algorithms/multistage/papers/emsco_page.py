@@ -19,7 +19,6 @@ from framework.analysis.indicators import Indicator, Judged
 from framework.analysis.report import scenarios
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
-from framework.front import GENE_PREFIX
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -197,16 +196,14 @@ def _stages(comparison: Comparison) -> pd.DataFrame:
     for case in comparison.cases:
         for run in case.runs:
             place = RunDir(Path(run.path))
-            if run.method != EMSCO or not place.returned_file.is_file():
+            if run.method != EMSCO or (returned := place.returned()) is None:
                 continue
             config = place.config(checked=True)
             problem = make_problem(config)
             factor = config.problem.costs.factor or 1
             costs = np.asarray(problem.costs) / problem.cost_scale / factor  # type: ignore[attr-defined]
-            answer = place.listing("returned").iloc[0]
-            for name, cost in zip(problem.gene_names, costs, strict=True):
-                stage = 1 + int(answer[f"{GENE_PREFIX}{name}"])  # genes count from 0
-                rows.append((case.scenario, name, stage, float(cost)))
+            for name, gene, cost in zip(problem.gene_names, returned.X[0], costs, strict=True):
+                rows.append((case.scenario, name, 1 + int(gene), float(cost)))  # genes count from 0
     table = pd.DataFrame(rows, columns=["data", "feature", "mean_stage", "cost_class"])
     return table.groupby(["data", "feature"], sort=False).mean().reset_index()
 

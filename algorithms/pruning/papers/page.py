@@ -21,7 +21,6 @@ from framework.analysis.statistics import rank_tests
 from framework.errors import InputError
 from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
-from framework.front import Front
 
 PROOF_GAP = Indicator(
     "gap",
@@ -107,7 +106,7 @@ def repetitions(comparison: Comparison) -> pd.DataFrame:
 def _row(case: Case, run: ComparedRun) -> dict[str, object]:
     data, k = _data_and_k(case.scenario)
     place = RunDir(Path(run.path))  # its roles: a method's problem may have further metrics
-    values = Front.load(place.returned_file, place.roles()).rows.values
+    values = place.returned_or_front().rows.values
     row: dict[str, object] = {
         "data": data,
         "k": (place.about().get("data") or {}).get("models", 0) if k is None else k,
