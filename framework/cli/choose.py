@@ -347,9 +347,13 @@ def _keep(
     Return the description of the model, empty if the solution is none; then a directory other than
     the run's raises InputError, as it does if it has another model.
     """
+    from framework.models.store import check_target  # it needs data frames
+
     config = run_dir.config()
     front = run_dir.front()
     about = {"run": config.name, "seed": config.seed}
+    for target in targets:  # none is written if one cannot be
+        check_target(target)
     for target in targets:
         ours = target == run_dir.model  # only the run's own model may be overwritten
         if not export(problem, front, position, target, about, of, replaces=ours):

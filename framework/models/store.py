@@ -203,7 +203,8 @@ def check_target(target: Path) -> None:
     else:
         return
     raise InputError(
-        f"{target}: expected a new directory or one with a model, found {content}; choose another"
+        f"{target}: expected a new directory or one with a model, found {content}; move that "
+        "away, or give another"
     )
 
 

@@ -243,6 +243,16 @@ def test_a_damaged_model_is_not_overwritten(finished, tmp_path, capsys):
     assert (tmp_path / "model.json").read_text() == "{"
 
 
+def test_no_model_is_exported_where_that_of_the_run_cannot_be_written(finished, tmp_path, capsys):
+    """It was exported, and the command failed."""
+    shutil.copytree(finished.dir, tmp_path / "run", ignore=shutil.ignore_patterns("plots"))
+    (tmp_path / "run" / "model" / "model.json").unlink()
+    export = tmp_path / "exported"
+    assert main(["choose", str(tmp_path / "run"), "--best", "cost", "--export", str(export)]) == 2
+    assert "model: expected a new directory or one with a model" in capsys.readouterr().err
+    assert not export.exists()
+
+
 def test_a_front_is_read_once_and_again_where_the_file_is_another(finished, tmp_path):
     shutil.copytree(finished.dir, tmp_path / "run", ignore=shutil.ignore_patterns("plots"))
     run_dir = RunDir(tmp_path / "run")

@@ -119,7 +119,7 @@ def test_a_full_disk_is_told_with_the_file_that_it_has_no_room_for(
 
 @pytest.mark.parametrize("damage", ["journal", "plots"])
 def test_a_choice_stands_without_pictures(tmp_path, capsys, damage):
-    """Of a journal that was cut, they cannot be drawn; the choice was kept, but not told."""
+    """Of a cut journal or a file in their place they are not drawn; the choice was not told."""
     out = toy_run(tmp_path)
     if damage == "plots":
         shutil.rmtree(out / "plots", ignore_errors=True)

@@ -109,7 +109,7 @@ def test_a_model_is_replaced_whole_and_nothing_else_is_touched(tmp_path):
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     (tmp_path / "file").write_text("")
     for name, found in (("mine", "a directory with other files"), ("file", "a file")):
-        with pytest.raises(InputError, match=f"found {found}; choose another"):
+        with pytest.raises(InputError, match=f"found {found}; move that away"):
             save_model(model_of(), tmp_path / name)
     with pytest.raises(InputError, match="expected a place to write a model"):
         save_model(model_of(), tmp_path / "file" / "m")
