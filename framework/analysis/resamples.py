@@ -40,8 +40,8 @@ class Pool(NamedTuple):
     whole: bool
 
 
-class Table(NamedTuple):
-    """Metrics of some candidates, ascending, in resamples: (candidates, resamples) by metric."""
+class MetricTable(NamedTuple):
+    """Metrics of some candidates in resamples, shape (candidates, resamples) each."""
 
     candidates: IntArray
     metrics: Values
@@ -88,7 +88,7 @@ class Resamples:
         self.weights = resample_weights(outcomes.units, resamples, resample_stream(seed))
         self._seed, self._searched = seed, searched
         self._of: Self | None = None  # what each resample is drawn from; None: all records
-        self._table: Table | None = None
+        self._table: MetricTable | None = None
 
     def first(self, count: int) -> Self:
         """Return the first ``count`` resamples, or all if there are fewer."""
@@ -105,9 +105,8 @@ class Resamples:
 
         ``metrics`` are those that :meth:`metrics` returns for the candidates, shape (n,).
         """
-        same, order = copy.copy(self), np.argsort(candidates)
-        rows = {name: metrics[name][order] for name in self.outcomes.names}
-        same._table = Table(candidates[order], rows)
+        same = copy.copy(self)
+        same._table = MetricTable(candidates, metrics)
         return same
 
     def again(self) -> Self:
@@ -133,8 +132,8 @@ class Resamples:
         weights, table = self.weights[:, some], self._table
         if table is None:
             return self.outcomes.metrics(weights, candidates, names)
-        listed = np.isin(candidates, table.candidates)
-        row = np.searchsorted(table.candidates, candidates[listed])
+        listed, order = np.isin(candidates, table.candidates), np.argsort(table.candidates)
+        row = order[np.searchsorted(table.candidates, candidates[listed], sorter=order)]
         if listed.all():
             return {name: of[row, some] for name, of in table.metrics.items()}
         others = self.outcomes.metrics(weights, candidates[~listed], names)
