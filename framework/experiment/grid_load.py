@@ -130,11 +130,7 @@ def _usual_methods(grid: GridConfig, path: Path) -> dict[str, Method]:
         with noting(messages):
             parts = {"algorithm": algorithm, "budget": beside.get("budget")}
             methods[label] = _checked_method(parts, where, path.parent, path.parent)
-            if not isinstance(beside.get("problem", {}), dict):
-                raise InputError(
-                    f"{where}.problem: expected keys of the section problem, found "
-                    f"{beside['problem']!r}"
-                )
+            _problem_keys(beside, where)
     with noting(messages):
         _folders(grid.methods, f"{path}: experiment.methods")
     if messages:
@@ -168,9 +164,16 @@ def _own_methods(
     messages: list[str] = []
     by_case: dict[str, dict[str, Method]] = defaultdict(dict)
     for case, (case_label, change, *_) in crossed.items():
-        changes = in_full(change.get("methods") or {})
         where = f"{path}: experiment.cases.{case_label}.methods"
-        for label in changes:
+        changes = change.get("methods") or {}
+        if not isinstance(changes, dict):
+            messages.append(f"{where}: expected changes by method, found {changes!r}")
+            continue
+        changes = in_full(changes)
+        for label, changed in changes.items():
+            if not isinstance(changed, dict | None):
+                messages.append(f"{where}.{label}: expected keys of a method, found {changed!r}")
+                changes[label] = {}
             if label not in grid.methods:
                 names = ", ".join(grid.methods)
                 messages.append(
@@ -215,13 +218,21 @@ def _own_method(
     algorithm, beside = parts_of_method(method)
     problem = None
     if "problem" in beside:
-        merged = _over(tree.get("problem") or {}, beside["problem"])
+        merged = _over(tree.get("problem") or {}, _problem_keys(beside, where))
         problem = {key: value for key, value in merged.items() if value is not None}
     if checked is not None and problem:
         options = check(ProblemOptions, problem, f"{where}.problem", {"base": data})
         return Method(checked.algorithm, options, checked.budget)
     parts = {"algorithm": algorithm, "problem": problem, "budget": beside.get("budget")}
     return _checked_method(parts, where, base, data)
+
+
+def _problem_keys(beside: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the keys of the section problem that a method has of its own."""
+    keys = beside.get("problem", {})
+    if not isinstance(keys, dict):
+        raise InputError(f"{where}.problem: expected keys of the section problem, found {keys!r}")
+    return keys
 
 
 def _checked_method(parts: Mapping[str, Any], where: str, base: Path, data: Path) -> Method:

@@ -95,6 +95,24 @@ def test_a_case_may_give_a_method_other_parameters(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [
+        ("evil:main", ": expected changes by method, found 'evil:main'"),
+        ({"grid*": [1]}, ".grid*: expected keys of a method, found [1]"),
+        (
+            {"grid*": {"problem": 5}},
+            ".grid*.problem: expected keys of the section problem, found 5",
+        ),
+    ],
+)
+def test_the_methods_of_a_case_are_keys(methods, message, tmp_path):
+    """They were tracebacks."""
+    cases = {"convex": {}, "concave": {"methods": methods}}
+    wanted = f"little.yaml: experiment.cases.concave.methods{message}"
+    assert mistakes(tmp_path, small.raw(cases=cases)) == [wanted]
+
+
 def test_a_reference_is_a_run_of_its_own(tmp_path):
     reference = {"algorithm": {"kind": "grid"}, "budget": {"evaluations": 9}}
     first, second, *_ = grid_of(tmp_path, small.raw(reference=reference)).runs()
