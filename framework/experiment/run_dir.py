@@ -400,13 +400,12 @@ class RunDir:
     @property
     def changed(self) -> list[str]:
         """The names of the results that are not as the run wrote them, or are not there."""
-        return [name for name in self._digests if self._is_changed(name)]
-
-    def _is_changed(self, name: str) -> bool:
-        file = self.path / name
-        if file.name != name or not file.is_file():  # a summary from others may name any place
-            return True
-        return digest_of(file, TABLE_BYTES) != self._digests[name]
+        there = {file.name: file for file in self.path.iterdir() if file.is_file()}
+        return [  # a summary from others may name files elsewhere
+            name
+            for name, digest in self._digests.items()
+            if name not in there or digest_of(there[name], TABLE_BYTES) != digest
+        ]
 
     def check_written(self, file: Path) -> None:
         """Refuse a result that is not as the run wrote it; its digest is in the summary.
@@ -415,7 +414,8 @@ class RunDir:
         ------
         InputError
         """
-        if file.name in self._digests and file.is_file() and self._is_changed(file.name):
+        digest = self._digests.get(file.name)
+        if digest is not None and file.is_file() and digest_of(file, TABLE_BYTES) != digest:
             raise InputError(
                 f"{file}: expected it as the run wrote it, found that it was changed since; put it "
                 "back, or resume the run (of several, the whole directory) to have it written again"
