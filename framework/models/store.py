@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,9 @@ README_FILE = "README.md"
 EXAMPLE_FILE = "example.csv"
 
 _LIBRARIES = ("numpy", "pandas", "scikit-learn", "skops")
+# types of columns by NumPy's kind, with the names of the standard Table Schema; all others are text
+_TYPES = {"b": "boolean", "i": "integer", "u": "integer", "f": "number"}
+_TEXT_TYPE = "string"
 _TEXT = """\
 # {card.title}
 
@@ -144,20 +147,43 @@ def load_model(directory: str | os.PathLike[str]) -> Any:
         A file is missing, damaged or was changed; the format is not supported; the model holds
         types that are not trusted.
     """
-    folder = Path(directory)
+    with _checked(Path(directory)) as (files, plain), damaged(MODEL_FILE, "what save_model wrote"):
+        model = registry.load("models", plain["kind"]).load_from(files, plain["model"])
+        model.keeps = _checked_keeps(plain.get("keeps", []))
+    return model
+
+
+def answer_types(directory: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the type of each column of a model's answers; none if the model has no example.
+
+    Types are named as in Table Schema: boolean, integer, number, string. The model is not loaded,
+    which would import what it is made of, but each of its files is checked against its digest.
+
+    Raises
+    ------
+    InputError
+        A file is missing, damaged or was changed; the format is not supported.
+    """
+    with _checked(Path(directory)) as (_, plain), damaged(MODEL_FILE, "what save_model wrote"):
+        types = plain.get("answers") or {}
+        if {*types.values()} - {*_TYPES.values(), _TEXT_TYPE}:
+            raise ValueError("answers: a column of another type")
+    return dict(types)
+
+
+@contextmanager
+def _checked(folder: Path) -> Iterator[tuple[ModelFiles, dict[str, Any]]]:
+    """Give a model's files and its description; at the end, check the files that were not read."""
     check_no_links(folder, "a model")
     plain = _description(folder)
     try:
         files = ModelFiles(folder, read_digests(folder))
         if files.read_json(MODEL_FILE) != plain:
             raise InputError(f"{MODEL_FILE}: changed while it was read")
-        with damaged(MODEL_FILE, "what save_model wrote"):
-            model = registry.load("models", plain["kind"]).load_from(files, plain["model"])
-            model.keeps = _checked_keeps(plain.get("keeps", []))
+        yield files, plain
         files.check_rest()
     except InputError as error:
         raise InputError(f"{folder}: {error}") from error
-    return model
 
 
 def _description(folder: Path) -> dict[str, Any]:
@@ -216,6 +242,7 @@ def _write(
     example: pd.DataFrame | None,
 ) -> None:
     files = ModelFiles(folder)
+    example = None if example is None or example.empty else example
     plain = {
         "format": FORMAT,
         "kind": model.kind,
@@ -223,13 +250,18 @@ def _write(
         "versions": {name: version(name) for name in _LIBRARIES},
         "about": about,
         "keeps": list(model.keeps),
+        "answers": None if example is None else _types(model.answers(example)),
         "walk": walk.to_json() if walk is not None else None,
     }
     files.write_json(MODEL_FILE, plain)
     files.write(README_FILE, card_text(model.card(), about, walk).encode())
-    if example is not None and len(example):
+    if example is not None:
         files.write(EXAMPLE_FILE, example.to_csv(index=False).encode())
     files.write_digests()
+
+
+def _types(table: pd.DataFrame) -> dict[str, str]:
+    return {name: _TYPES.get(table[name].dtype.kind, _TEXT_TYPE) for name in table.columns}
 
 
 def card_text(card: Card, about: Mapping[str, Any], walk: Walk | None = None) -> str:

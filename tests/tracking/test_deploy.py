@@ -12,16 +12,15 @@ from tracking.mlflow_log import deploy
 
 def test_mlflow_serves_weighted_ensembles(tmp_path):
     import mlflow.pyfunc
+    from mlflow.models import infer_signature
 
     frame, y = load_iris(return_X_y=True, as_frame=True)
     pairs = [("bayes", GaussianNB()), ("linear", LogisticRegression(max_iter=500))]
     model = WeightedEnsembleClassifier(pairs, [1, 3]).fit(frame, y)
-    save_model(model, tmp_path / "model")
-    frame.head(3).to_csv(tmp_path / "model" / "example.csv", index=False)
+    save_model(model, tmp_path / "model", example=frame.head(3))
     deploy.save_model(tmp_path / "model", tmp_path / "mlflow")
     loaded = mlflow.pyfunc.load_model(str(tmp_path / "mlflow"))
-    answered = loaded.metadata.get_output_schema().input_names()
-    assert answered == list(model.answers(frame).columns)
+    assert loaded.metadata.signature == infer_signature(None, model.answers(frame.head(3)))
     pd.testing.assert_frame_equal(loaded.predict(frame), model.predict_table(frame))
     for body in (frame.to_dict("records"), frame.to_dict("list"), frame.iloc[0].to_dict()):
         answers = loaded.predict(body)

@@ -15,10 +15,12 @@ from typing import Any
 
 from framework.experiment.export import exported_solution
 from framework.experiment.run_dir import slug
+from framework.models.store import answer_types
 from framework.security import TABLE_BYTES, read_bytes
 
 MODEL = "model"
 _EXAMPLE = "example.csv"
+_TYPES = {"boolean": "boolean", "integer": "long", "number": "double", "string": "string"}
 _REQUIREMENTS = ("paretolab", "numpy", "pandas", "scikit-learn")
 
 
@@ -72,15 +74,14 @@ def save_model(directory: Path, target: Path, **ids: str) -> None:
     import mlflow.pyfunc
     from mlflow.models import Model
 
-    example = _example(directory)
     mlflow.pyfunc.save_model(
         path=str(target),
         mlflow_model=Model(**ids),
         python_model=str(Path(__file__).with_name("pyfunc_model.py")),
         artifacts={MODEL: str(directory)},
         pip_requirements=[f"{package}=={version(package)}" for package in _REQUIREMENTS],
-        input_example=example,
-        signature=_signature(directory, example),
+        input_example=_example(directory),
+        signature=_signature(directory),
     )
 
 
@@ -91,13 +92,13 @@ def _example(directory: Path) -> Any:
     return pd.read_csv(BytesIO(read_bytes(path, TABLE_BYTES))) if path.is_file() else None
 
 
-def _signature(directory: Path, example: Any) -> Any:
-    if example is None:
+def _signature(directory: Path) -> Any:
+    types = answer_types(directory)
+    if not types:
         return None
-    from mlflow.models import infer_signature
-
-    from framework.models.store import load_model
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, Schema
 
     # only the answers have a schema: one of the records would refuse whole numbers, missing values
     # and missing columns that the model does not read, although the model accepts these
-    return infer_signature(None, load_model(directory).answers(example))
+    return ModelSignature(None, Schema([ColSpec(_TYPES[t], name) for name, t in types.items()]))
