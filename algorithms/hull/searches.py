@@ -318,7 +318,8 @@ class FCHEMOA(_FastHullSearch[ExactReference]):
     ) -> None:
         super().__init__(problem, roles, reference=reference, **options)
         self._mode = _MODES[non_frontal]
-        self._state = populations.empty_population(self.reference.fixed, self.population)
+        self._arrays = populations.empty_arrays(self.reference.fixed, self.population)
+        self._state = populations.population(self._arrays)
         self.genomes = np.zeros((len(self._state.ids), self.space.d), dtype=self.space.dtype)
 
     def members(self) -> IntArray:
@@ -327,7 +328,7 @@ class FCHEMOA(_FastHullSearch[ExactReference]):
     def absorb(self, rows: Evaluated, points: Array, usable: BoolArray) -> None:
         """Take evaluations in, one by one (Algorithm 7)."""
         populations.absorb(
-            self._state,
+            self._arrays,
             self.population,
             self._mode,
             self.genomes,

@@ -57,38 +57,90 @@ class Population(NamedTuple):
     counts: IntArray
 
 
-def empty_population(fixed: IntArray, size: int) -> Population:
+class Arrays(NamedTuple):
+    """What the arrays of a population are rows of: a kernel takes a few arrays sooner than many.
+
+    Attributes
+    ----------
+    points, planes
+        Those of the hull.
+    triangles : int64 (2, facets, 3)
+        ``corners`` and ``across``.
+    facets : int64 (3, facets)
+        ``free``, ``stack`` and ``mark``.
+    slots : int64 (12, capacity)
+        ``facet_of`` to ``gone`` of the hull, then ``lost`` to ``around`` of the population.
+    counts : int64 (2, 5)
+    """
+
+    points: IntArray
+    planes: IntArray
+    triangles: IntArray
+    facets: IntArray
+    slots: IntArray
+    counts: IntArray
+
+
+def empty_arrays(fixed: IntArray, size: int) -> Arrays:
     """Return a population with room for ``size`` members and a child, over fixed points (k, 3)."""
     capacity = len(fixed) + size + 1
     hull = hull3d.empty_state(capacity)
     hull.points[: len(fixed)] = fixed
     hull3d.build(hull, len(fixed))
+    slots = np.zeros((12, capacity), dtype=np.int64)
+    slots[:5] = hull.facet_of, hull.ring, hull.outer, hull.other, hull.gone
+    triangles = np.stack([hull.corners, hull.across])
+    facets = np.stack([hull.free, hull.stack, hull.mark])
+    counts = np.array([hull.counts, [0, 0, size + 1, 0, 0]])
+    arrays = Arrays(hull.points, hull.planes, triangles, facets, slots, counts)
+    population(arrays).free[: size + 1] = np.arange(capacity - 1, len(fixed) - 1, -1)
+    return arrays
 
-    def zeros() -> IntArray:
-        return np.zeros(capacity, dtype=np.int64)
 
-    free = zeros()
-    free[: size + 1] = np.arange(capacity - 1, len(fixed) - 1, -1)
-    counts = np.array([0, 0, size + 1, 0, 0], dtype=np.int64)
-    return Population(hull, zeros(), zeros(), zeros(), zeros(), zeros(), free, zeros(), counts)
+def population(arrays: Arrays) -> Population:
+    """Return the population whose arrays are these and their rows."""
+    points, planes, triangles, facets, slots, counts = arrays
+    hull = hull3d.State(
+        points=points,
+        planes=planes,
+        corners=triangles[0],
+        across=triangles[1],
+        facet_of=slots[0],
+        free=facets[0],
+        stack=facets[1],
+        mark=facets[2],
+        ring=slots[1],
+        outer=slots[2],
+        other=slots[3],
+        gone=slots[4],
+        counts=counts[0],
+    )
+    return Population(
+        hull,
+        lost=slots[5],
+        ids=slots[6],
+        queue=slots[7],
+        members=slots[8],
+        position=slots[9],
+        free=slots[10],
+        around=slots[11],
+        counts=counts[1],
+    )
 
 
-@njit
+_population = njit_lean(population)
+
+
 def frontal(pop: Population) -> IntArray:
     """Return the slots of the members that are vertices of the hull, oldest first."""
-    slots = np.empty(pop.counts[_MEMBERS], dtype=np.int64)
-    n = 0
-    for k in range(pop.counts[_MEMBERS]):
-        if pop.hull.facet_of[pop.members[k]] >= 0:
-            slots[n] = pop.members[k]
-            n += 1
-    slots = slots[:n]
+    slots = members(pop)
+    slots = slots[pop.hull.facet_of[slots] >= 0]
     return slots[np.argsort(pop.ids[slots])]
 
 
-@njit
+@njit_lean
 def absorb(
-    pop: Population,
+    arrays: Arrays,
     size: int,
     mode: int,
     genomes: Array,
@@ -119,6 +171,7 @@ def absorb(
     The first n candidates join in the same way without a deletion, with the same result as lines 1
     to 7 for P_0.
     """
+    pop = _population(arrays)
     first = len(pop.hull.facet_of) - size - 1
     for r in range(len(ids)):
         pop.counts[_FREE] -= 1
