@@ -319,11 +319,11 @@ class FCHEMOA(_FastHullSearch[ExactReference]):
         super().__init__(problem, roles, reference=reference, **options)
         self._mode = _MODES[non_frontal]
         self._arrays = populations.empty_arrays(self.reference.fixed, self.population)
-        self._state = populations.population(self._arrays)
-        self.genomes = np.zeros((len(self._state.ids), self.space.d), dtype=self.space.dtype)
+        slots = self._arrays.slots.shape[1]
+        self.genomes = np.zeros((slots, self.space.d), dtype=self.space.dtype)
 
     def members(self) -> IntArray:
-        return populations.members(self._state)
+        return populations.members(self._arrays)
 
     def absorb(self, rows: Evaluated, points: Array, usable: BoolArray) -> None:
         """Take evaluations in, one by one (Algorithm 7)."""
@@ -341,14 +341,14 @@ class FCHEMOA(_FastHullSearch[ExactReference]):
 
     @property
     def vas(self) -> float:
-        return self.reference.share(int(self._state.hull.counts[2]))
+        return self.reference.share(int(self._arrays.counts[0, hull3d.VOLUME]))
 
     def deletions(self) -> tuple[int, int]:
-        return populations.deletions(self._state)
+        return populations.deletions(self._arrays)
 
     def frontal_ids(self) -> IntArray:
         """Return the ids of the vertices of the hull, ascending."""
-        return self._state.ids[populations.frontal(self._state)].copy()
+        return populations.frontal_ids(self._arrays)
 
 
 class NDFCHEMOA(_FastHullSearch[GridReference]):

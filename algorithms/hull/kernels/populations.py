@@ -22,6 +22,7 @@ from framework.jit import copy, njit, njit_lean
 
 OLDEST, BIRTH, RANDOM = range(3)
 _MEMBERS, _QUEUE, _FREE, _STEPS, _BY_QUEUE = range(5)
+_ROW_OF_MEMBERS = 8
 
 
 class Population(NamedTuple):
@@ -58,7 +59,7 @@ class Population(NamedTuple):
 
 
 class Arrays(NamedTuple):
-    """What the arrays of a population are rows of: a kernel takes a few arrays sooner than many.
+    """The arrays of a population as rows of six: a kernel is called sooner with few arrays.
 
     Attributes
     ----------
@@ -120,7 +121,7 @@ def population(arrays: Arrays) -> Population:
         lost=slots[5],
         ids=slots[6],
         queue=slots[7],
-        members=slots[8],
+        members=slots[_ROW_OF_MEMBERS],
         position=slots[9],
         free=slots[10],
         around=slots[11],
@@ -131,11 +132,10 @@ def population(arrays: Arrays) -> Population:
 _population = njit_lean(population)
 
 
-def frontal(pop: Population) -> IntArray:
-    """Return the slots of the members that are vertices of the hull, oldest first."""
-    slots = members(pop)
-    slots = slots[pop.hull.facet_of[slots] >= 0]
-    return slots[np.argsort(pop.ids[slots])]
+def frontal_ids(arrays: Arrays) -> IntArray:
+    """Return the ids of the members that are vertices of the hull, ascending."""
+    pop, slots = population(arrays), members(arrays)
+    return np.sort(pop.ids[slots[pop.hull.facet_of[slots] >= 0]])
 
 
 @njit_lean
@@ -317,18 +317,20 @@ def _least(pop: Population) -> int:
     return int(best)
 
 
-def deletions(pop: Population) -> tuple[int, int]:
+def deletions(arrays: Arrays) -> tuple[int, int]:
     """Return how many members were deleted, and how many of these from the queue."""
-    return int(pop.counts[_STEPS]), int(pop.counts[_BY_QUEUE])
+    counts = population(arrays).counts
+    return int(counts[_STEPS]), int(counts[_BY_QUEUE])
 
 
-def members(pop: Population) -> IntArray:
+def members(arrays: Arrays) -> IntArray:
     """Return the slots in use, shape (n,); a view."""
-    return pop.members[: pop.counts[_MEMBERS]]
+    return arrays.slots[_ROW_OF_MEMBERS, : arrays.counts[1, _MEMBERS]]
 
 
-def queued(pop: Population) -> IntArray:
+def queued(arrays: Arrays) -> IntArray:
     """Return the ids of the members in the queue, its head first, shape (n,)."""
+    pop = population(arrays)
     return pop.ids[pop.queue[: pop.counts[_QUEUE]]]
 
 
