@@ -250,7 +250,7 @@ def _write(
         "versions": {name: version(name) for name in _LIBRARIES},
         "about": about,
         "keeps": list(model.keeps),
-        "answers": None if example is None else _types(model.answers(example)),
+        "answers": None if example is None else _types(model, example),
         "walk": walk.to_json() if walk is not None else None,
     }
     files.write_json(MODEL_FILE, plain)
@@ -260,7 +260,12 @@ def _write(
     files.write_digests()
 
 
-def _types(table: pd.DataFrame) -> dict[str, str]:
+def _types(model: DeployableModel, example: pd.DataFrame) -> dict[str, str] | None:
+    """Return the types of the columns of a model's answers; None if it refuses its example."""
+    try:
+        table = model.answers(example)
+    except InputError:
+        return None
     return {name: _TYPES.get(table[name].dtype.kind, _TEXT_TYPE) for name in table.columns}
 
 

@@ -20,7 +20,7 @@ from framework.errors import InputError
 from framework.models import store
 from framework.models.classifiers import LinearProbability
 from framework.models.model import DeployableModel
-from framework.models.store import load_model, save_model
+from framework.models.store import answer_types, load_model, save_model
 from framework.testing import MODEL_LAWS
 from tests.trust.forging import describe_anew, seal
 
@@ -69,6 +69,16 @@ def test_round_trip(tmp_path, classifier):
     save_model(model, tmp_path / "m", {"accuracy": 0.9})
     assert_same(load_model(tmp_path / "m"), model)
     assert (tmp_path / "m" / "stage_2.skops").is_file()
+
+
+def test_a_model_that_refuses_its_example_is_saved_all_the_same(tmp_path):
+    frame, _ = data()
+    types = {"label": "string", "confidence": "number", "stage": "integer", "cost": "number"}
+    examples = (frame.head(3), {**types, "missing": "string"}), (frame.drop(columns="c"), {})
+    for example, expected in examples:
+        save_model(linear_model(), tmp_path / "m", example=example)
+        assert_same(load_model(tmp_path / "m"), linear_model())
+        assert answer_types(tmp_path / "m") == expected
 
 
 def test_round_trip_of_linear_classifiers_is_plain_numbers(tmp_path):
