@@ -251,14 +251,14 @@ def _nearest(
         front = np.empty((m, sizes[b]))
         for k in range(m):
             for j in range(sizes[b]):
-                front[k, j] = points[b, j, k]
+                front[k, j] = points[b, j, k] / span[k]
         greatest, total = np.empty(sizes[b]), np.empty(sizes[b])
         for i in range(n):
             greatest[:], total[:] = -np.inf, 0.0
             for k in range(m):  # members are innermost so that the compiler vectorises the loop
-                column, reference, scale = front[k], references[i, k], span[k]
+                column, reference = front[k], references[i, k] / span[k]
                 for j in range(len(total)):
-                    gap = (column[j] - reference) / scale
+                    gap = column[j] - reference
                     greatest[j] = gap if gap > greatest[j] else greatest[j]
                     total[j] += gap
             for j in range(len(total)):
