@@ -46,7 +46,7 @@ style: $(TEST)
 tests: export OMP_NUM_THREADS := 1
 tests: export OPENBLAS_NUM_THREADS := 1
 tests: $(TEST)
-	$(BIN)/pytest $(QUICK) -n auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest $(QUICK) -n logical --dist loadfile --no-loadscope-reorder
 
 # To count the lines that ran takes a third longer, so it is done where time is taken.
 test-all: QUICK := --hypothesis-profile thorough --cov=framework --cov=algorithms --cov=tracking \

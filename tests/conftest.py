@@ -78,11 +78,6 @@ os.environ["PARETOLAB_ALLOW"] = ";".join(f"{k}={gettempdir()}" for k in ("read",
 os.environ["XDG_CONFIG_HOME"] = mkdtemp(prefix="paretolab-tests-")
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return how many processes ``-n auto`` takes: one above the cores, since many tests wait."""
-    return (os.cpu_count() or 1) + 1
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Have processes collect one after another: the first compiles what the others import then."""

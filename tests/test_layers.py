@@ -316,7 +316,7 @@ BUDGET = {
     "algorithms": 32_784,
     "tracking": 7_661,
     "scripts": 1_740,
-    "tests": 45_105,
+    "tests": 45_100,
 }
 
 
