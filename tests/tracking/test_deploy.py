@@ -25,3 +25,15 @@ def test_mlflow_serves_weighted_ensembles(tmp_path):
     for body in (frame.to_dict("records"), frame.to_dict("list"), frame.iloc[0].to_dict()):
         answers = loaded.predict(body)
         pd.testing.assert_frame_equal(answers, model.predict_table(frame.head(len(answers))))
+
+
+def test_mlflow_infers_nothing_about_the_records_of_a_model_that_refuses_its_example(tmp_path):
+    import mlflow.pyfunc
+
+    frame, y = load_iris(return_X_y=True, as_frame=True)
+    model = WeightedEnsembleClassifier([("bayes", GaussianNB())], [1]).fit(frame, y)
+    save_model(model, tmp_path / "model", example=frame.iloc[:3, 1:])
+    deploy.save_model(tmp_path / "model", tmp_path / "mlflow")
+    loaded = mlflow.pyfunc.load_model(str(tmp_path / "mlflow"))
+    assert loaded.metadata.signature is None
+    pd.testing.assert_frame_equal(loaded.predict(frame), model.predict_table(frame))

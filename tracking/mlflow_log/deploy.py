@@ -34,8 +34,8 @@ def log_model(client: Any, run_id: str, directory: Path, part: bool = False) -> 
     client : mlflow.MlflowClient
     run_id : str
     directory : path
-        A directory that `paretolab choose --export` has written. If there is an ``example.csv``
-        with some records, the MLflow model has a signature and an input example.
+        A directory that `paretolab choose --export` has written. If it has an example, and the
+        types of the answers to it, the MLflow model has an input example and a signature.
     """
     from mlflow.entities import LoggedModelOutput
 
@@ -74,22 +74,23 @@ def save_model(directory: Path, target: Path, **ids: str) -> None:
     import mlflow.pyfunc
     from mlflow.models import Model
 
+    signature = _signature(directory)
     mlflow.pyfunc.save_model(
         path=str(target),
         mlflow_model=Model(**ids),
         python_model=str(Path(__file__).with_name("pyfunc_model.py")),
         artifacts={MODEL: str(directory)},
         pip_requirements=[f"{package}=={version(package)}" for package in _REQUIREMENTS],
-        input_example=_example(directory),
-        signature=_signature(directory),
+        # without a signature, MLflow would infer one of the records from the example
+        input_example=None if signature is None else _example(directory),
+        signature=signature,
     )
 
 
 def _example(directory: Path) -> Any:
     import pandas as pd
 
-    path = directory / _EXAMPLE
-    return pd.read_csv(BytesIO(read_bytes(path, TABLE_BYTES))) if path.is_file() else None
+    return pd.read_csv(BytesIO(read_bytes(directory / _EXAMPLE, TABLE_BYTES)))
 
 
 def _signature(directory: Path) -> Any:
