@@ -7,6 +7,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from algorithms.ensembling.model import WeightedEnsembleClassifier
 from framework.models.store import save_model
+from tests.trust.forging import describe_anew
 from tracking.mlflow_log import deploy
 
 
@@ -27,13 +28,12 @@ def test_mlflow_serves_weighted_ensembles(tmp_path):
         pd.testing.assert_frame_equal(answers, model.predict_table(frame.head(len(answers))))
 
 
-def test_mlflow_infers_nothing_about_the_records_of_a_model_that_refuses_its_example(tmp_path):
+def test_mlflow_infers_no_schema_of_records_where_types_of_answers_are_missing(tmp_path):
     import mlflow.pyfunc
 
     frame, y = load_iris(return_X_y=True, as_frame=True)
     model = WeightedEnsembleClassifier([("bayes", GaussianNB())], [1]).fit(frame, y)
-    save_model(model, tmp_path / "model", example=frame.iloc[:3, 1:])
+    save_model(model, tmp_path / "model", example=frame.head(3))
+    describe_anew(tmp_path / "model", top={"answers": None})
     deploy.save_model(tmp_path / "model", tmp_path / "mlflow")
-    loaded = mlflow.pyfunc.load_model(str(tmp_path / "mlflow"))
-    assert loaded.metadata.signature is None
-    pd.testing.assert_frame_equal(loaded.predict(frame), model.predict_table(frame))
+    assert mlflow.pyfunc.load_model(str(tmp_path / "mlflow")).metadata.signature is None
