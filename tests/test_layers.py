@@ -316,7 +316,7 @@ BUDGET = {
     "algorithms": 32_784,
     "tracking": 7_662,
     "scripts": 1_740,
-    "tests": 45_112,
+    "tests": 45_111,
 }
 
 

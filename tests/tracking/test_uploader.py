@@ -298,8 +298,7 @@ def test_the_chosen_model_can_be_loaded(store, experiment, tmp_path, monkeypatch
     records = pd.DataFrame(rng.normal(size=(60, 3)), columns=["a", "b", "c"])
     labels = np.where(records["a"] + records["b"] > 0, "yes", "no")
     model = MultiStageClassifier(stages=[[0], [1, 2]]).fit(records, labels)
-    save_model(model, run_dir.model)
-    records.head(5).to_csv(run_dir.model / "example.csv", index=False)
+    save_model(model, run_dir.model, example=records.head(5))
     uploader = Uploader(run_dir, store.uri, experiment)
     uploader.upload(final=True)
 
