@@ -154,7 +154,7 @@ def load_model(directory: str | os.PathLike[str]) -> Any:
 
 
 def answer_types(directory: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the type of each column of a model's answers; none if the model has no example.
+    """Return the type of each column of a model's answers to its example; none without answers.
 
     Types are named as in Table Schema: boolean, integer, number, string. The model is not loaded,
     which would import what it is made of, but each of its files is checked against its digest.

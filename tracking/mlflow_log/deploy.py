@@ -15,11 +15,10 @@ from typing import Any
 
 from framework.experiment.export import exported_solution
 from framework.experiment.run_dir import slug
-from framework.models.store import answer_types
+from framework.models.store import EXAMPLE_FILE, answer_types
 from framework.security import TABLE_BYTES, read_bytes
 
 MODEL = "model"
-_EXAMPLE = "example.csv"
 _TYPES = {"boolean": "boolean", "integer": "long", "number": "double", "string": "string"}
 _REQUIREMENTS = ("paretolab", "numpy", "pandas", "scikit-learn")
 
@@ -90,7 +89,7 @@ def save_model(directory: Path, target: Path, **ids: str) -> None:
 def _example(directory: Path) -> Any:
     import pandas as pd
 
-    return pd.read_csv(BytesIO(read_bytes(directory / _EXAMPLE, TABLE_BYTES)))
+    return pd.read_csv(BytesIO(read_bytes(directory / EXAMPLE_FILE, TABLE_BYTES)))
 
 
 def _signature(directory: Path) -> Any:
