@@ -85,7 +85,7 @@ class BuildCost(NamedTuple):
     bytes_stored : int
         Memory that each component takes afterwards.
     bytes_building : int
-        Memory that is needed while components are built one after the other.
+        Memory that is needed while components are built in one process.
     """
 
     seconds: float

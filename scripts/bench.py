@@ -456,7 +456,7 @@ def bench_ray(evaluations: int = 1000, seconds: float = 0.01, workers: int = 2) 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one benchmark, with numerical libraries on one thread."""
+    """Run one benchmark, on one thread, as scikit-learn is fastest here."""
     parser = argparse.ArgumentParser(description="Speed, as ratios against a named baseline.")
     names = parser.add_subparsers(required=True, metavar="NAME")
     for name, bench in sorted(globals().items()):
@@ -467,8 +467,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 add_option(command, option)
     options = vars(parser.parse_args(arguments))
     bench, places = options.pop("bench"), options.pop("libraries", ())
+    os.environ["OMP_NUM_THREADS"] = "1"
     try:
-        with threadpool_limits(1):  # for libraries that are loaded; best for scikit-learn here
+        with threadpool_limits(1):  # for libraries that are loaded
             bench(*places, **options)
     except ParetolabError as error:
         print(f"bench: {error}", file=sys.stderr)

@@ -35,6 +35,7 @@ from framework.models.classifiers import (
     make_estimator,
 )
 from framework.security import array_of
+from framework.threads import thread_count
 
 _ARRAY = b"\x93NUMPY"  # how an array in numpy's format begins
 LARGEST_MODEL = 65536  # bytes; larger models are not kept, only their bits
@@ -46,6 +47,7 @@ _TIMES = 4  # each further fit has so many times as many
 _LONG = 0.05  # seconds that the last fit must take
 _MOST = 4e9  # greatest work of a step of the first fit: some tenths of a second
 _OF_MANY = 0.35  # share of the time of full Newton steps that a fit on many records takes
+_VECTORS = 8  # of all records, that a fit by Newton's method has beside probabilities
 _WARM = 0.4  # share of the time of a fit from zero that a fit with a start takes
 
 Fitted = tuple[FloatArray, FloatArray | None, Any]
@@ -398,10 +400,10 @@ def build_cost(data: StageData, recipe: Recipe, keys: WordArray) -> BuildCost:
         fold = data.folds[0].data
         cost = build_cost(fold, recipe, keys)
         fits = len(data.folds) + (len(data.y) / len(fold.y) if data.n_test else 0.0)
-        building = max(cost.bytes_building, _bytes_of_a_fit(data.refit, kind))
+        building = max(cost.bytes_building, _bytes_of_fits(data.refit, recipe))
         return BuildCost(fits * cost.seconds, stored, building)
     if not len(keys):
-        return BuildCost(0.0, stored, _bytes_of_a_fit(data, kind))
+        return BuildCost(0.0, stored, _bytes_of_fits(data, recipe))
     widths = np.diff(data.first)
     columns = np.array([widths[list(features_of(key, data.n_features))].sum() for key in keys])
     middle = list(features_of(keys[np.argsort(columns)[len(keys) // 2]], data.n_features))
@@ -424,7 +426,7 @@ def build_cost(data: StageData, recipe: Recipe, keys: WordArray) -> BuildCost:
     if recipe.together and coefficients <= MOST_COEFFICIENTS:
         # fits have a start, which takes a fit on all columns; the timed fit was that fit itself
         total = _WARM * total + float(work(data, kind, widths.sum(), n))
-    return BuildCost(took * total / float(timed), stored, _bytes_of_a_fit(data, kind))
+    return BuildCost(took * total / float(timed), stored, _bytes_of_fits(data, recipe))
 
 
 def work(data: StageData, kind: str, columns: Any, records: float) -> Any:
@@ -471,8 +473,14 @@ def _subset(data: StageData, features: list[int], step: int) -> StageData:
     )
 
 
-def _bytes_of_a_fit(data: StageData, kind: str) -> int:
-    """Return the bytes of a fit: its columns, its probabilities and, if it has one, its Hessian."""
-    classes, records = len(data.thresholds), len(data.y) + len(data.y_held)
-    newton = ((classes - 1) * len(data.design)) ** 2 if kind == LOGISTIC_REGRESSION else 0
-    return 8 * (records * (len(data.design) + classes + 1) + newton)
+def _bytes_of_fits(data: StageData, recipe: Recipe) -> int:
+    """Return the bytes of the fits that run at a time.
+
+    A fit has its columns, its probabilities and, if it needs one, its Hessian. Fits of many feature
+    sets have no columns of their own, but some vectors in each thread.
+    """
+    classes, records, columns = len(data.thresholds), len(data.y) + len(data.y_held), data.design
+    newton = ((classes - 1) * len(columns)) ** 2 if recipe.kind == LOGISTIC_REGRESSION else 0
+    if recipe.together:
+        return 8 * thread_count() * (records * (classes + _VECTORS) + newton)
+    return 8 * (records * (len(columns) + classes + 1) + newton)

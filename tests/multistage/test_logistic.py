@@ -138,6 +138,12 @@ def test_subsets_are_fitted_and_scored_each_alone(seed, classes, sets, n_validat
     assert not logistic.fit_subsets(keys, training, scored, answers, again, ~ready).any()
     assert (answers == bits).all()
     assert (again == models).all()
+    shared, threaded = np.zeros_like(bits), np.zeros_like(models)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "3")
+        assert not logistic.fit_subsets(keys, training, scored, shared, threaded, ready).any()
+    assert (shared == bits).all()
+    assert (threaded == models).all()
     for i, members in enumerate(sets):
         columns = np.concatenate([of_feature[f] for f in range(5) if members >> f & 1])
         P = theirs(X[train][:, columns], y[train], 1.0).predict_proba(X[held][:, columns])

@@ -32,6 +32,7 @@ from algorithms.multistage.kernels.softmax import softmax, softmax_newton
 from algorithms.multistage.kernels.starts import Start, expected_start
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, frozen
 from framework.jit import njit
+from framework.threads import in_threads
 
 GRADIENT_TOLERANCE = 1e-9  # with up to ``FEW_RECORDS``; of more, it grows with their number
 FEW_RECORDS = 1024.0
@@ -295,7 +296,7 @@ def fit_subsets(
     models: FloatArray,
     ready: BoolArray,
 ) -> IntArray:
-    """Fit one classifier per key and score it on the validation and the test records.
+    """Fit one classifier per key and score it on the validation and the test records, in threads.
 
     Parameters
     ----------
@@ -317,13 +318,18 @@ def fit_subsets(
         1 for each fit that did not converge, shape (m,).
     """
     basis, rule = _several(training.basis), held.rule if len(held.rule.errors) else None
-    failed: IntArray = _fit_subsets(keys, training, basis, held, rule, bits, models, ready)
+    setting = training, basis, held, rule
+
+    def fitted(part: slice) -> Array:
+        return _fit_subsets(keys[part], *setting, bits[part], models[part], ready[part])
+
+    failed = np.concatenate(in_threads(fitted, len(keys)))
     if basis is None and failed.any():  # rare
         again = np.flatnonzero(failed)
-        answers, fitted = bits[again], models[again]
-        setting = training, training.basis, held, rule
-        failed[again] = _fit_subsets(keys[again], *setting, answers, fitted, ready[again])
-        bits[again], models[again] = answers, fitted
+        answers, refitted = bits[again], models[again]
+        safely = training, training.basis, held, rule
+        failed[again] = _fit_subsets(keys[again], *safely, answers, refitted, ready[again])
+        bits[again], models[again] = answers, refitted
     return failed
 
 
