@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
-from framework.arrays import Array, IntArray, WordArray
+import numpy as np
+
+from framework.arrays import Array, FloatArray, IntArray, WordArray
 from framework.batch import Evaluated
 from framework.errors import ClusterError
 from framework.parallel.config import RAY_PAYS_SECONDS
@@ -20,11 +23,28 @@ _SLICE_SECONDS = 0.5  # of work in a slice
 _GROWTH = 8  # times as many candidates at most in a slice as in the one before
 
 
+def _clocks() -> FloatArray:
+    """Return the time by the clock, and the processor time of all threads, in seconds."""
+    return np.array([perf_counter(), process_time()])
+
+
+def _to_share(left: float, seconds: float, computed: float) -> float:
+    """Return how many of the seconds of work left are worth sharing: all where one core works.
+
+    Work in this process that took ``seconds`` by the clock and ``computed`` of the processor has
+    taken several cores already where the latter is more. What it left idle is for Ray.
+    """
+    others = max((os.cpu_count() or 1) - 1, 1)
+    used = max(computed / seconds - 1.0, 0.0) if seconds > 0.0 else 0.0
+    return left * max(1.0 - used / others, 0.0)
+
+
 class AutoEvaluator(Evaluator):
     """Evaluates in this process until the remaining work is worth the start of Ray.
 
     Batches are evaluated in slices of half a second, so that expensive candidates are recognised
     within the first batch. The first slice, a single candidate, is not counted: it may compile.
+    Where work takes several cores of this machine already, Ray has less to gain.
 
     Parameters
     ----------
@@ -57,7 +77,7 @@ class AutoEvaluator(Evaluator):
         self._decided = False
         self._cost = DispatchCost()
         self._size = 1  # candidates in the next slice
-        self._busy = 0.0  # seconds of evaluation, without the first slice
+        self._busy = np.zeros(2)  # clocks of evaluation, without the first slice
         self._warm = False  # whether the first slice has been evaluated
 
     def score(self, ids: IntArray, X: Array) -> Evaluated | None:
@@ -82,12 +102,12 @@ class AutoEvaluator(Evaluator):
 
     def build(self, keys: WordArray) -> Iterator[int]:
         """See :meth:`framework.preparation.Workforce.build`; Ray takes over where it pays."""
-        built, start = 0, perf_counter()
+        built, start = 0, _clocks()
         for count in self._here.build(keys) if self._ray is None else ():
             yield count
             built += count
-            spent = perf_counter() - start
-            if built and self._taken_over(spent / built * (len(keys) - built)):
+            spent = _clocks() - start
+            if built and self._taken_over(spent[0] / built * (len(keys) - built), spent):
                 break
         if self._ray is not None:
             yield from self._ray.build(keys[built:])
@@ -96,13 +116,13 @@ class AutoEvaluator(Evaluator):
         self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
     ) -> Iterator[Any]:
         """See :meth:`framework.preparation.Workforce.map`; Ray takes over where it pays."""
-        done, start = 0, perf_counter()
+        done, start = 0, _clocks()
         for answer in self._here.map(function, shared, pieces) if self._ray is None else ():
-            seconds = perf_counter() - start
+            spent = _clocks() - start
             yield answer
-            done, start = done + 1, perf_counter()
+            done, start = done + 1, _clocks()
             # the first pieces may compile
-            if done > 2 and self._taken_over(seconds * (len(pieces) - done)):
+            if done > 2 and self._taken_over(spent[0] * (len(pieces) - done), spent):
                 break
         if self._ray is not None:
             yield from self._ray.map(function, shared, pieces[done:])
@@ -112,9 +132,11 @@ class AutoEvaluator(Evaluator):
         if self._ray is not None:
             self._ray.close()
         elif not self._decided:
+            seconds, computed = self._busy
+            cores = max(computed / seconds, 1.0) if seconds > 0.0 else 1.0
             self._decide(
-                f"scored in this process: {self._busy:.1f} s of work, and Ray's start pays from "
-                f"{RAY_PAYS_SECONDS:g} s"
+                f"scored in this process: {seconds:.1f} s of work on {cores:.1f} cores, and Ray's "
+                f"start pays from {RAY_PAYS_SECONDS:g} s on one"
             )
 
     def components(self) -> tuple[int, int]:
@@ -128,15 +150,15 @@ class AutoEvaluator(Evaluator):
     def predicted(self) -> float:
         """Return the estimated seconds of serial work left."""
         waiting = sum(len(ids) for ids, _ in self._queue) * (self._cost.per_item or 0.0)
-        left = self._remaining()
+        left, seconds = self._remaining(), float(self._busy[0])
         if left is None:
-            return max(waiting, self._busy)  # assume that half of the work is done
+            return max(waiting, seconds)  # assume that half of the work is done
         share = min(max(left, 0.0), 1.0)
-        return max(waiting, self._busy * share / (1 - share) if share < 1 else 0.0)
+        return max(waiting, seconds * share / (1 - share) if share < 1 else 0.0)
 
     def _pays(self) -> bool:
         """Return whether Ray should take over."""
-        return not self._decided and self.predicted() > RAY_PAYS_SECONDS
+        return not self._decided and _to_share(self.predicted(), *self._busy) > RAY_PAYS_SECONDS
 
     def _score(self) -> Evaluated:
         """Evaluate the next slice of the oldest batch."""
@@ -144,22 +166,22 @@ class AutoEvaluator(Evaluator):
         n = min(self._size, len(ids))
         if n < len(ids):
             self._queue.appendleft((ids[n:], X[n:]))
-        start = perf_counter()
+        start = _clocks()
         piece = evaluate_candidates(self.problem, self.seed, ids[:n], X[:n])
         if self._warm:
-            self._measure(perf_counter() - start, n)
+            self._measure(_clocks() - start, n)
         self._warm = True
         return piece
 
-    def _measure(self, seconds: float, rows: int) -> None:
-        self._busy += seconds
-        self._cost.add(seconds, rows)
+    def _measure(self, spent: FloatArray, rows: int) -> None:
+        self._busy += spent
+        self._cost.add(float(spent[0]), rows)
         affordable = int(_SLICE_SECONDS / max(self._cost.per_item or 0.0, 1e-9))
         self._size = max(1, min(affordable, self._size * _GROWTH))
 
-    def _taken_over(self, seconds: float) -> bool:
+    def _taken_over(self, seconds: float, spent: FloatArray) -> bool:
         """Let Ray take over if so many seconds of work justify it; return whether it has."""
-        if not self._decided and seconds > RAY_PAYS_SECONDS:
+        if not self._decided and _to_share(seconds, *spent) > RAY_PAYS_SECONDS:
             self._switch(seconds)
         return self._ray is not None
 

@@ -27,7 +27,7 @@ from algorithms.multistage.problem import MultiStageProblem
 from framework.batch import Evaluated
 from framework.errors import ClusterError
 from framework.front import Front
-from framework.parallel.auto_evaluator import AutoEvaluator
+from framework.parallel.auto_evaluator import AutoEvaluator, _to_share
 from framework.parallel.config import ClusterConfig, Resources
 from framework.parallel.pool import WorkerSlot
 from framework.parallel.ray_evaluator import RayEvaluator
@@ -462,6 +462,26 @@ def test_auto_reckons_with_the_budget_left(make: Make) -> None:
     score(evaluator, genomes(10))
     score(evaluator, genomes(10), 10)
     assert said[0].startswith("scored on Ray from now on")
+
+
+@pytest.mark.parametrize(("cores", "starts"), [(1, 1), (4, 0)])
+def test_auto_stays_where_work_takes_all_cores(
+    monkeypatch: pytest.MonkeyPatch, cores: int, starts: int
+) -> None:
+    module = "framework.parallel.auto_evaluator"
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr(f"{module}.process_time", lambda: cores * time.perf_counter())
+    monkeypatch.setattr(f"{module}.RAY_PAYS_SECONDS", 1e-9)
+    assert _to_share(30.0, 2.0, 5.0) == 15.0  # one and a half of three other cores are idle
+    started = []
+
+    def start() -> Evaluator:
+        started.append(1)
+        raise ClusterError("Ray cannot start on this machine")
+
+    evaluator, _ = auto(Sphere(seconds=0.001), start, 0.9)
+    score(evaluator, genomes(40))
+    assert len(started) == starts
 
 
 def test_auto_stays_where_ray_cannot_start() -> None:
