@@ -189,6 +189,11 @@ def _listed(templates: Iterable[str], *, everything: bool) -> Result:
 
 def _write(contents: Mapping[str, bytes], folder: Path) -> None:
     """Write the files of a template, or none if one of them exists."""
+    if folder.suffix in (".yaml", ".yml") and not folder.is_dir():
+        raise InputError(
+            f"--out {folder}: expected a folder, found the name of a file; give --out "
+            f"{folder.parent}, where the file has the name of its template"
+        )
     present = sorted(name for name in contents if os.path.lexists(folder / name))
     if present:
         raise InputError(

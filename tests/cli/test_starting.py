@@ -102,11 +102,12 @@ def test_a_template_takes_a_table(command, kind, tmp_path, cache):
         ("hull --table no.csv --target y", "--table no.csv: expected a file, found none"),
         ("hull --table here.csv", "init: expected --table together with --target"),
         ("hull --target y", "init: expected --target together with --table"),
+        ("hull --out new/mine.yaml", "--out new/mine.yaml: expected a folder, found the name of"),
         ("experiment --table here.csv --target y", "expected --table with one of cascade, ens"),
         ("configs/quickstart.yaml --table here.csv --target y", "found 'configs/quickstart.yaml'"),
     ],
 )
-def test_init_refuses_tables(command, tmp_path, monkeypatch, words, sentence):
+def test_init_refuses(command, tmp_path, monkeypatch, words, sentence):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here.csv").write_text("a,y\n1,2\n")
     done = command("init", *words.split())
