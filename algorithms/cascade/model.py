@@ -18,6 +18,7 @@ from algorithms.ensembling.model import WeightedEnsembleClassifier, places_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.data.columns import unusable
 from framework.data.encoding import Encoder
+from framework.data.table_files import GAPS
 from framework.errors import InputError
 from framework.front import Promise
 from framework.libraries.library import Cost
@@ -85,6 +86,11 @@ class CascadePolicy(DeployableModel):
             rows.append((label, confidence, model, len(asked)))
         names = ["label", "confidence", "model", "calls"]
         return pd.DataFrame(rows, columns=names, index=frame.index)
+
+    @property
+    def texts(self) -> Mapping[str, Collection[str]]:
+        """Columns of answers: as in a table of calls, 18 and 18.0 are different answers."""
+        return {f"{name}:answer": GAPS for name in self.policy.models}
 
     def check_columns(self, names: Collection[str]) -> None:
         """Raise InputError if a column of a model is missing: its answers, or their correctness."""

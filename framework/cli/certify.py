@@ -10,11 +10,13 @@ from typing import Any
 from framework.cli.arguments import finished
 from framework.cli.results import Result, Table, json_argument
 from framework.cli.tables import MOST_ROWS, cell, written
+from framework.data.table_files import PLAIN, FileOptions, read_frame
 from framework.errors import InputError
 from framework.experiment.certification import Certification, Tested, certify
 from framework.experiment.config import RunConfig
 from framework.experiment.export import export, load_problem
 from framework.front import Front
+from framework.problem import Deployable, Problem
 
 
 class Certify:
@@ -52,15 +54,13 @@ class Certify:
 
     @staticmethod
     def run(args: argparse.Namespace) -> Result:
-        from framework.data.table_files import read_frame
-
         run_dir = finished(args.directory)
         config = run_dir.config()
         front, problem = run_dir.front(), load_problem(run_dir)
         proof = certify(
             problem,
             front,
-            read_frame(Path(args.data)),
+            read_frame(Path(args.data), _options(problem, front)),
             args.target or str((_data(config).get("dataset") or {}).get("target", "target")),
             args.where,
             delta=args.delta,
@@ -99,6 +99,14 @@ class Certify:
             remarks=remarks,
             model=args.export,
         )
+
+
+def _options(problem: Problem, front: Front) -> FileOptions:
+    """Return how the models of a run read a file of records."""
+    if isinstance(problem, Deployable) and problem.has_models and len(front):
+        options: FileOptions = problem.decode(front.X[0].astype(problem.space.dtype)).file_options
+        return options
+    return PLAIN
 
 
 def _table(front: Front, proof: Certification) -> Table:

@@ -38,7 +38,7 @@ class Predict:
         from framework.models.store import load_model
 
         model = load_model(args.model)
-        records = read_frame(Path(args.data))
+        records = read_frame(Path(args.data), model.file_options)
         try:
             answers = model.answers(records, strict=args.strict)
         except ParetolabError:

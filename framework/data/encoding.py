@@ -119,7 +119,12 @@ class Categorical:
 
     def identity(self, column: pd.Series[Any], name: str) -> FloatArray:
         texts, missing = to_texts(column)
-        codes = pd.Index(self.categories, dtype=object).get_indexer(pd.Index(texts, dtype=object))
+        categories = pd.Index(self.categories, dtype=object)
+        codes = categories.get_indexer(pd.Index(texts, dtype=object))
+        unknown = codes < 0
+        if unknown.any():  # 01 may be the 1 of a column of numbers
+            values = [_as_value(text) for text in texts[unknown]]
+            codes[unknown] = categories.get_indexer(pd.Index(values, dtype=object))
         codes[(codes < 0) & self.rest] = len(self.categories)
         codes[missing] = -1
         return np.asarray(codes, dtype=np.float64)
@@ -178,6 +183,16 @@ def kind_from_json(row: Mapping[str, Any]) -> FeatureKind:
     if not (np.isfinite([number.median, number.mean, number.scale]).all() and number.scale > 0):
         raise ValueError("numbers that standardise nothing")
     return Date(number, row["clock"] is True) if "date" in row else number
+
+
+def _as_value(text: str) -> str:
+    """Return the spelling that a text has in a column of numbers, or of truth values."""
+    if text in ("TRUE", "true", "FALSE", "false"):
+        return text.capitalize()
+    try:
+        return text if "_" in text else category_text(float(text))
+    except ValueError:
+        return text
 
 
 def _days(column: pd.Series[Any], name: str) -> FloatArray:
@@ -275,6 +290,15 @@ class Encoder:
     def width(self) -> int:
         """Number of encoded columns."""
         return sum(feature.width for feature in self.features)
+
+    @property
+    def texts(self) -> dict[str, tuple[str, ...]]:
+        """Features whose values in a CSV file are read as written, with their categories."""
+        if not self.named:
+            return {}
+        kinds = dict(zip(self.feature_names, self.features, strict=True))
+        chosen = {name: kind for name, kind in kinds.items() if isinstance(kind, Categorical)}
+        return dict.fromkeys(self.readings, ()) | {n: kind.categories for n, kind in chosen.items()}
 
     @property
     def spans(self) -> tuple[IntArray, ...]:

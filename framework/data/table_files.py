@@ -11,8 +11,9 @@ import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -36,6 +37,11 @@ from framework.security import (
 CSV_ENDINGS = (".csv", ".csv.gz")
 _WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
 TABLE_ENDINGS = (*CSV_ENDINGS, ".parquet")
+GAPS = frozenset(
+    {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"}
+    | {"<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
+)
+"""Fields of a CSV file that pandas takes for missing values."""
 SEPARATORS = (",", ";", "\t", "|")
 
 _PACKED = 4  # a gzipped table is roughly so many times as large when it is unpacked
@@ -45,13 +51,16 @@ _VALUE = 8  # bytes of a number
 class FileOptions(NamedTuple):
     """How a file is read: the separator of its fields (recognised if None), and which columns.
 
-    Columns of a CSV file that ``texts`` says yes to are read as they are written: 01 and NA are
-    texts, and only an empty field is missing.
+    What pandas makes of a column of a CSV file depends on all of its fields: 01 is a number where
+    all others are numbers. Columns that ``texts`` says yes to are read as they are written: 01 and
+    NA are texts, and only an empty field is missing. So are those that ``categories`` names, but
+    there fields in ``GAPS`` are missing unless they are among the categories of the column.
     """
 
     separator: str | None = None
     columns: tuple[str, ...] | None = None
     texts: Callable[[str], bool] | None = None
+    categories: Mapping[str, Collection[str]] = MappingProxyType({})
 
 
 PLAIN = FileOptions()
@@ -150,9 +159,11 @@ def parse_csv(
     usual["low_memory"] = False
     try:
         frame: pd.DataFrame = pd.read_csv(io.BytesIO(raw), usecols=wanted, **usual)
-        texts = [name for name in frame.columns if options.texts and options.texts(name)]
-        if texts:
-            usual |= {"dtype": object, "keep_default_na": False, "na_values": [""]}
+        gaps = {n: [""] for n in frame.columns if options.texts and options.texts(n)}
+        named = options.categories.keys() & frame.columns
+        gaps |= {name: sorted(GAPS - {*options.categories[name]}) for name in named}
+        if texts := [name for name in frame.columns if name in gaps]:
+            usual |= {"dtype": object, "keep_default_na": False, "na_values": gaps}
             frame[texts] = pd.read_csv(io.BytesIO(raw), usecols=texts, **usual)[texts]
         return frame
     except (ValueError, OverflowError) as error:  # pandas' parser errors are ValueErrors

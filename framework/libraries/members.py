@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,13 +19,13 @@ import pandas as pd
 
 from framework.arrays import Array, FloatArray
 from framework.data.encoding import Encoder
+from framework.data.table_files import FileOptions, read_frame
 from framework.data.tables import json_columns
 from framework.errors import DAMAGED, InputError
 from framework.libraries.checks import plain_labels
 from framework.libraries.library import Cost, Library
 from framework.security import (
     ESTIMATOR_BYTES,
-    TABLE_BYTES,
     TooManyBytes,
     load_estimator,
     read_bytes,
@@ -227,10 +226,11 @@ def costs_of(library: Library, chosen: Sequence[int], costs: Sequence[str]) -> d
 
 def example_records(library: Library) -> dict[str, list[Any]]:
     """Return some raw records, column by column, where the library's folder has some."""
-    path = None if library.folder is None else library.folder / EXAMPLE_FILE
-    if path is None or not path.is_file():
+    if library.folder is None or not (path := library.folder / EXAMPLE_FILE).is_file():
         return {}
-    return json_columns(pd.read_csv(BytesIO(read_bytes(path, TABLE_BYTES))))
+    encoder = load_encoder(library.folder)
+    texts = {} if encoder is None else encoder.texts
+    return json_columns(read_frame(path, FileOptions(categories=texts)))
 
 
 def named_models(models: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:

@@ -221,6 +221,10 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         last = int(np.flatnonzero(self.weights_)[-1])
         return np.asarray(np.minimum(places, last), dtype=np.int64)
 
+    @property
+    def texts(self) -> Mapping[str, Collection[str]]:
+        return {name: of for member in self.members_ for name, of in member.texts.items()}
+
     def _identities(self, X: pd.DataFrame | Array) -> list[bytes]:
         """Return the bytes to hash of each record: its encoded features, or else all its values."""
         encoders = (getattr(member, "encoder_", None) for member in self.members_)

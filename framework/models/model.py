@@ -13,6 +13,7 @@ from framework.registry import require_columns
 if TYPE_CHECKING:
     import pandas as pd
 
+    from framework.data.table_files import FileOptions
     from framework.front import Promise
 
 
@@ -122,6 +123,22 @@ class DeployableModel(ABC):
             raise RecordsError(
                 f"data: expected {width} columns, the features in their order, found {len(names)}"
             )
+
+    @property
+    def texts(self) -> Mapping[str, Collection[str]]:
+        """Columns whose values in a CSV file are texts, as written, with the categories of each.
+
+        By default those of the attribute ``encoder_``, if the model has one.
+        """
+        encoder = getattr(self, "encoder_", None)
+        return {} if encoder is None else encoder.texts
+
+    @property
+    def file_options(self) -> FileOptions:
+        """How a file of records is read, so that no answer depends on the other records."""
+        from framework.data.table_files import GAPS, FileOptions
+
+        return FileOptions(categories={**dict.fromkeys(self.keeps, GAPS), **self.texts})
 
     def take_promises(self, promises: Mapping[str, Promise]) -> None:  # noqa: B027
         """Store what to expect of each metric on new records, if the model's format includes it.

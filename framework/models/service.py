@@ -11,6 +11,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
@@ -424,7 +425,8 @@ def _csv_answers(model: DeployableModel, body: bytes) -> str:
     lines = body.count(b"\n") + body.count(b"\r") - body.count(b"\r\n")  # any of these ends a line
     _check_records(lines - 1)
     text = csv_text(body, _BODY)
-    records = parse_csv(text, _BODY, check=lambda names: _check_names(model, names, lines))
+    check = partial(_check_names, model, records=lines)
+    records = parse_csv(text, _BODY, model.file_options, check)
     return model.answers(records, strict=False).to_csv(index=False)
 
 

@@ -9,7 +9,7 @@ directory, and refuses files that were changed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from framework import registry
+from framework.data.table_files import GAPS, FileOptions, csv_text, parse_csv
 from framework.errors import InputError, damaged
 from framework.files import whole_folder
 from framework.models.files import ModelFiles, read_digests
@@ -31,9 +32,9 @@ README_FILE = "README.md"
 EXAMPLE_FILE = "example.csv"
 
 _LIBRARIES = ("numpy", "pandas", "scikit-learn", "skops")
-# types of columns by NumPy's kind, with the names of the standard Table Schema; all others are text
+# types of columns by NumPy's kind, with the names of the standard Table Schema
 _TYPES = {"b": "boolean", "i": "integer", "u": "integer", "f": "number"}
-_TEXT_TYPE = "string"
+_TEXT_TYPE, _ANY_TYPE = "string", "any"
 _TEXT = """\
 # {card.title}
 
@@ -55,7 +56,7 @@ import pandas as pd
 import paretolab
 
 model = paretolab.load_model("DIR")
-print(model.predict_table(pd.read_csv("data.csv")))
+print(model.predict_table(pd.read_csv("data.csv"{dtype})))
 ```
 
 `model` is {card.methods}. Loading unpickles nothing: `*.json` are JSON, `*.npy` plain arrays,
@@ -153,22 +154,30 @@ def load_model(directory: str | os.PathLike[str]) -> Any:
     return model
 
 
-def answer_types(directory: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the type of each column of a model's answers to its example; none without answers.
+def example_of(
+    directory: str | os.PathLike[str],
+) -> tuple[pd.DataFrame | None, dict[str, str]]:
+    """Return a model's example records, and the type of each column of its answers to them.
 
-    Types are named as in Table Schema: boolean, integer, number, string. The model is not loaded,
-    which would import what it is made of, but each of its files is checked against its digest.
+    None, and no types, where the model has no example or refuses it. Types are named as in Table
+    Schema: boolean, integer, number, string, any. The model is not loaded, which would import what
+    it is made of, but each of its files is checked against its digest.
 
     Raises
     ------
     InputError
         A file is missing, damaged or was changed; the format is not supported.
     """
-    with _checked(Path(directory)) as (_, plain), damaged(MODEL_FILE, "what save_model wrote"):
-        types = plain.get("answers") or {}
-        if {*types.values()} - {*_TYPES.values(), _TEXT_TYPE}:
+    with _checked(Path(directory)) as (files, plain), damaged(MODEL_FILE, "what save_model wrote"):
+        types, texts = plain.get("answers") or {}, plain.get("texts") or {}
+        if {*types.values()} - {*_TYPES.values(), _TEXT_TYPE, _ANY_TYPE}:
             raise ValueError("answers: a column of another type")
-    return dict(types)
+        options = FileOptions(categories={name: {*gaps} for name, gaps in texts.items()})
+        if not types or EXAMPLE_FILE not in files:
+            return None, {}
+        place = Path(directory) / EXAMPLE_FILE
+        example = parse_csv(csv_text(files.read(EXAMPLE_FILE), place), place, options)
+    return example, dict(types)
 
 
 @contextmanager
@@ -241,7 +250,7 @@ def _write(
     walk: Walk | None,
     example: pd.DataFrame | None,
 ) -> None:
-    files = ModelFiles(folder)
+    files, texts = ModelFiles(folder), model.file_options.categories
     example = None if example is None or example.empty else example
     plain = {
         "format": FORMAT,
@@ -251,10 +260,11 @@ def _write(
         "about": about,
         "keeps": list(model.keeps),
         "answers": None if example is None else _types(model, example),
+        "texts": {name: sorted(GAPS.intersection(of)) for name, of in texts.items()},
         "walk": walk.to_json() if walk is not None else None,
     }
     files.write_json(MODEL_FILE, plain)
-    files.write(README_FILE, card_text(model.card(), about, walk).encode())
+    files.write(README_FILE, card_text(model.card(), about, walk, [*texts]).encode())
     if example is not None:
         files.write(EXAMPLE_FILE, example.to_csv(index=False).encode())
     files.write_digests()
@@ -266,12 +276,23 @@ def _types(model: DeployableModel, example: pd.DataFrame) -> dict[str, str] | No
         table = model.answers(example)
     except InputError:
         return None
-    return {name: _TYPES.get(table[name].dtype.kind, _TEXT_TYPE) for name in table.columns}
+    kinds = {name: table[name].dtype.kind for name in table.columns}
+    return {n: _TYPES.get(kind) or _of_objects(table[n]) for n, kind in kinds.items()}
 
 
-def card_text(card: Card, about: Mapping[str, Any], walk: Walk | None = None) -> str:
-    """Return the README of a model; ``about`` becomes a table, and so does ``walk``."""
-    text = _TEXT.format(card=card)
+def _of_objects(column: pd.Series[Any]) -> str:
+    """Return the type of a column of texts, or of labels and what stands for none."""
+    return _TEXT_TYPE if all(isinstance(value, str) for value in column.dropna()) else _ANY_TYPE
+
+
+def card_text(
+    card: Card, about: Mapping[str, Any], walk: Walk | None = None, texts: Sequence[str] = ()
+) -> str:
+    """Return the README of a model; ``about`` becomes a table, and so does ``walk``.
+
+    ``texts`` are columns that pandas must not read as numbers, whatever a file holds.
+    """
+    text = _TEXT.format(card=card, dtype=f", dtype=dict.fromkeys({texts}, str)" if texts else "")
     if walk is not None:
         text += _walk(walk)
     if about:

@@ -219,3 +219,22 @@ def test_records_of_a_group_are_refused(there):
         )
     with pytest.raises(InputError, match=r"split\.group of this run: expected a column 'patient'"):
         certify(*asked, fresh, "state", limits, group="patient")
+
+
+def test_records_of_the_search_are_recognised_by_their_texts(tmp_path, monkeypatch, capsys):
+    """Without the records that have 2A, 01 looked like a number, and all records seemed fresh."""
+    monkeypatch.chdir(tmp_path)
+    X, y = make_classification(300, 4, n_informative=4, n_redundant=0, random_state=2)
+    table = pd.DataFrame(X, columns=list("abcd")).assign(y=y)
+    table["zone"] = np.random.default_rng(0).choice(["01", "002", "2A"], 300)
+    table.to_csv("whole.csv", index=False)
+    table[table["zone"] != "2A"].to_csv("part.csv", index=False)
+    config = small(
+        problem__dataset={"path": "whole.csv", "target": "y", "categorical": ["zone"]},
+        problem__costs={"values": [1, 1, 1, 1, 1]},
+    )
+    write(tmp_path / "small.yaml", config)
+    call("run", "small.yaml", "--out", "first", "--no-plots", cwd=tmp_path, code=0)
+    for name in ("whole", "part"):
+        assert main(["certify", "first", f"{name}.csv", "--where", "coverage>=0.1"]) == 2
+        assert "that this run was trained or measured on" in capsys.readouterr().err

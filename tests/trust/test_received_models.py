@@ -24,7 +24,7 @@ from framework.errors import InputError
 from framework.libraries.library import Cost
 from framework.models.constant import ConstantClassifier
 from framework.models.mixture import MixtureClassifier
-from framework.models.store import answer_types, card_text, load_model, save_model
+from framework.models.store import card_text, example_of, load_model, save_model
 from framework.models.threshold import ThresholdClassifier
 from framework.security import dump_estimator, load_estimator
 from tests.trust.forging import describe_anew, forged, seal
@@ -153,12 +153,16 @@ def test_columns_to_keep_are_different_names(keeps, sent, capsys):
     refused(folder, capsys, "keeps: expected a list of different names of columns")
 
 
-@pytest.mark.parametrize("answers", ["ab", ["a"], {"a": "tensor"}, {"a": []}])
-def test_types_of_answers_are_known_names(answers, sent):
+@pytest.mark.parametrize(
+    "top",
+    [{"answers": some} for some in ("ab", ["a"], {"a": "tensor"}, {"a": []})]
+    + [{"answers": {"a": "string"}, "texts": some} for some in ("ab", ["a"], {"a": 1})],
+)
+def test_types_of_answers_are_known_names(top, sent):
     folder = sent("mean")
-    describe_anew(folder, top={"answers": answers})
+    describe_anew(folder, top=top)
     with pytest.raises(InputError, match="expected what save_model wrote, found it"):
-        answer_types(folder)
+        example_of(folder)
 
 
 @pytest.mark.parametrize("odd", [np.nan, 0.5, 257])

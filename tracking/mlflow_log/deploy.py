@@ -8,15 +8,14 @@ directory within it, ``artifacts/model``, has its open format, and loading that 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from importlib.metadata import version
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from framework.experiment.export import exported_solution
 from framework.experiment.run_dir import slug
-from framework.models.store import EXAMPLE_FILE, answer_types
-from framework.security import TABLE_BYTES, read_bytes
+from framework.models.store import example_of
 
 MODEL = "model"
 _TYPES = {"boolean": "boolean", "integer": "long", "number": "double", "string": "string"}
@@ -73,32 +72,25 @@ def save_model(directory: Path, target: Path, **ids: str) -> None:
     import mlflow.pyfunc
     from mlflow.models import Model
 
-    signature = _signature(directory)
+    example, types = example_of(directory)
     mlflow.pyfunc.save_model(
         path=str(target),
         mlflow_model=Model(**ids),
         python_model=str(Path(__file__).with_name("pyfunc_model.py")),
         artifacts={MODEL: str(directory)},
         pip_requirements=[f"{package}=={version(package)}" for package in _REQUIREMENTS],
-        # without a signature, MLflow would infer one of the records from the example
-        input_example=None if signature is None else _example(directory),
-        signature=signature,
+        input_example=example,
+        # without one, MLflow would infer a signature of the records from the example
+        signature=None if example is None else _signature(types),
     )
 
 
-def _example(directory: Path) -> Any:
-    import pandas as pd
-
-    return pd.read_csv(BytesIO(read_bytes(directory / EXAMPLE_FILE, TABLE_BYTES)))
-
-
-def _signature(directory: Path) -> Any:
-    types = answer_types(directory)
-    if not types:
-        return None
+def _signature(types: Mapping[str, str]) -> Any:
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema
+    from mlflow.types.schema import AnyType
 
     # only the answers have a schema: one of the records would refuse whole numbers, missing values
     # and missing columns that the model does not read, although the model accepts these
-    return ModelSignature(None, Schema([ColSpec(_TYPES[t], name) for name, t in types.items()]))
+    columns = [ColSpec(_TYPES.get(t) or AnyType(), name) for name, t in types.items()]
+    return ModelSignature(None, Schema(columns))
