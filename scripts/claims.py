@@ -45,7 +45,8 @@ def origin(file: Path, configs: dict[str, Path]) -> tuple[str, str, str]:
     if page.is_file():  # the page of a figure contains its command
         lines = page.read_text(encoding="utf-8").splitlines()
         command = next((x.strip() for x in lines if x.startswith("    python")), "")
-        return PAPERS["emsco"], command.partition(" --out ")[0], "as shipped"
+        size = "changed by --set" if " --set " in command else "as shipped"
+        return PAPERS["emsco"], command.partition(" --out ")[0], size
     experiment = file.parent.parent / "experiment.yaml"
     if not experiment.is_file():
         return "", "", ""

@@ -237,6 +237,11 @@ def elites(options: argparse.Namespace) -> Page:
                 f"algorithm.kind: expected emsco, whose generations Figure 7 shows, found "
                 f"{config.algorithm.kind!r}; leave the change out"
             )
+        if (stages := config.problem.as_arguments()["max_stages"]) != most:
+            raise InputError(
+                f"problem.max_stages: expected 2, 3 and 4 in turn, as in Figure 7, found {stages}; "
+                "leave the change out"
+            )
         problem = make_problem(config)
         best = {tuple(row) for row in _exact_front(config, problem).losses.tolist()}
         counts = np.array([elite_counts(config, problem, best, run) for run in range(RUNS)])
@@ -461,9 +466,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("figure", choices=list(FIGURES))
     parser.add_argument("--config", help="(default: the paper's of that figure)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--out", type=Path, default=Path("runs/figures"), help="(%(default)s)")
+    parser.add_argument("--out", type=Path, help="(default: runs/figures/FIGURE)")
     parser.add_argument("--no-mlflow", action="store_true", help="do not log to MLflow")
     options = parser.parse_args(arguments)
+    options.out = options.out or Path("runs/figures", options.figure)
     if options.out.exists() and not options.out.is_dir():
         parser.error(f"--out: expected a folder, found the file {options.out}; choose another")
     try:

@@ -297,8 +297,9 @@ def _on_test(
 def worth_comparing(compared: Sequence[Compared], front: Front) -> list[Compared]:
     """Return the alternatives that tell whether the search was worth it.
 
-    Alternatives that cost less than every solution are left out, and those at the lower bound of a
-    metric to minimise, such as classifiers that pay nothing.
+    Alternatives that cost less than every solution are left out, unless they are as good as some in
+    everything, and those at the lower bound of a metric to minimise, such as classifiers that pay
+    nothing.
     """
     roles, values = front.roles, front.rows.values
     amounts = [name for name in roles.names if roles.metrics[name].kind == "ratio"]
@@ -307,7 +308,7 @@ def worth_comparing(compared: Sequence[Compared], front: Front) -> list[Compared
         each
         for each in compared
         if each.points and {*roles.names} <= each.values.keys()
-        if not any(max(each.values[name]) < values[name].min() for name in amounts)
+        if each.dominated or not any(max(each.values[n]) < values[n].min() for n in amounts)
         if not any(max(each.values[name]) <= roles.metrics[name].low for name in minimised)
     ]
 

@@ -432,7 +432,8 @@ def _named(front: Front, position: int, trivial: Sequence[TrivialClassifier]) ->
 def _mixture(args: argparse.Namespace, run_dir: RunDir) -> Result:
     """Return the best mixture, and export it with ``--export``; the run's choice stays."""
     for option in _NOT_WITH_MIX:
-        if getattr(args, option):
+        value = getattr(args, option)
+        if value not in (None, []) and value is not False:  # 0 is a value
             shown = "--" + option.replace("_", "-")
             raise InputError(
                 f"{shown}: cannot go with --mix, which takes --where and --best"

@@ -168,6 +168,8 @@ def test_what_costs_less_than_every_solution_is_not_compared():
     outcomes.paid += 1
     found, _, front = compared(outcomes, points)
     assert "search (a guess) costs less than every solution" in verdict([found], front)
+    points.paid[:] = points.answered[:] = points.right[:] = 1  # as good as all in everything
+    assert "found anything as good" in verdict([compared(outcomes, points)[0]], front)
     points.paid[:] = 100
     points.answered[:] = points.right[:] = 1
     found, _, front = compared(outcomes, points)

@@ -110,6 +110,7 @@ def test_what_remains_wrong_is_said_beside_what_to_expect(
             "the tightest limit that one does meet is",
         ),
         (["--sure", "90", "--mix", "--best", "accuracy"], "--sure: cannot go with --mix"),
+        (["--id", "0", "--mix", "--best", "accuracy"], "--id: cannot go with --mix"),
         # other prices, costs of errors and shares of classes
         (["--prices", "f9=1"], "prices: expected features (f"),
         (["--prices", "f1=2,=a, b=1"], "found '=a, b'"),

@@ -47,7 +47,7 @@ def test_unknown_categories_are_all_zeros(frame):
     encoder = Encoder.fit(frame, categorical=["kind"])
     other = frame.assign(sex="x", kind=["1", "2.0", "3", None])
     assert encoder.transform_features(other, ["sex"]).sum() == 0
-    assert encoder.transform_features(other, ["kind"]).sum() == 1
+    assert encoder.transform_features(other, ["kind"]).sum() == 2  # 2.0 may come from a file
 
 
 def test_one_category_in_many_spellings(frame):

@@ -57,6 +57,13 @@ def test_claims_of_experiments_and_figures_are_lines_with_their_commands(tmp_pat
     assert table["holds"].tolist() == ["no", "yes", "yes"]
 
 
+def test_a_figure_that_was_changed_is_not_as_shipped(tmp_path):
+    text = "# A figure\n\n    python scripts/figures.py elites --set budget.generations=4\n"
+    (tmp_path / "report.md").write_text(text)
+    size = claims.origin(tmp_path / "claims.csv", {})[2]
+    assert size == "changed by --set"
+
+
 def test_nothing_run_is_said(tmp_path, capsys):
     assert claims.main([str(tmp_path)]) == 2
     assert "found none" in capsys.readouterr().err

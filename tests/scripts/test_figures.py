@@ -63,6 +63,20 @@ def test_what_a_figure_cannot_show_is_refused_in_a_sentence(
     assert not (tmp_path / "out").exists()
 
 
+def test_figures_have_a_folder_each_and_what_they_vary_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    pages = []
+    monkeypatch.setattr(figures, "write", lambda page, name, out: pages.append(out))
+    monkeypatch.setitem(figures.FIGURES, "elites", lambda options: options.out)
+    path = write(tmp_path / "small.yaml", small())
+    with pytest.raises(FileNotFoundError, match="runs/figures/elites/report"):
+        figures.main(["elites", "--config", str(path)])
+    monkeypatch.undo()
+    changed = ["elites", "--config", str(path), "--set", "problem.max_stages=2", "--out"]
+    assert figures.main([*changed, str(tmp_path / "out")]) == 2
+    assert "problem.max_stages: expected 2, 3 and 4 in turn" in capsys.readouterr().err
+
+
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=7))
 def test_one_step_is_a_gene_more_or_less_with_gaps_closed(raw):
     genome = np.unique(raw, return_inverse=True)[1]

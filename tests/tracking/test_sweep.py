@@ -239,6 +239,8 @@ def test_when_all_fail(tmp_path, capsys, plain):
     error = capsys.readouterr().err
     assert "3 of 3 trials failed" in error
     assert "best_f1 has no value: the front is empty" in error
+    columns = pd.read_csv(out / "trials.csv").columns.tolist()  # whichever trials have values
+    assert columns == ["trial", "state", "best_f1", "problem.d", "error"]
     assert (out / "optuna.db").is_file()
     assert not (out / "best.yaml").exists()
 

@@ -174,6 +174,12 @@ MISTAKES = [
         "sweep.start.0.problem.noise: expected a value of the search space, found 0.5",
     ),
     (
+        sweeps.raw(
+            search_space=SPACE | {"problem.d": {"low": 4, "high": 8}}, start=[{"problem.d": 5.5}]
+        ),
+        "sweep.start.0.problem.d: expected a whole number of the search space, found 5.5",
+    ),
+    (
         started({"algorithm.batch": 10}),
         "sweep.start.0.algorithm.batch: expected it beside algorithm.kind random, found it without",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -44,7 +44,11 @@ Start = dict[str, Value] | str
 
 
 def settings_of(
-    start: Sequence[Start], space: Mapping[str, Dimension], base: Path, where: str
+    start: Sequence[Start],
+    space: Mapping[str, Dimension],
+    whole: Collection[str],
+    base: Path,
+    where: str,
 ) -> list[dict[str, Any]]:
     """Return the settings to try first, with values for some or all keys of the search space.
 
@@ -53,6 +57,8 @@ def settings_of(
     start : sequence of mappings and paths
         Settings, and directories of earlier sweeps, which stand for their best trials.
     space : mapping of str to Dimension
+    whole : collection of str
+        The keys whose values are whole numbers.
     base : pathlib.Path
         The folder that paths are relative to.
     where : str
@@ -73,7 +79,7 @@ def settings_of(
             here = f"{here} ({entry})"
         else:
             entries = [entry]
-        settings += [_checked_setting(params, space, here) for params in entries]
+        settings += [_checked_setting(params, space, whole, here) for params in entries]
     return settings
 
 
@@ -90,7 +96,7 @@ def _best_of(path: Path, where: str) -> list[dict[str, Any]]:
 
 
 def _checked_setting(
-    params: Mapping[str, Any], space: Mapping[str, Dimension], where: str
+    params: Mapping[str, Any], space: Mapping[str, Dimension], whole: Collection[str], where: str
 ) -> dict[str, Any]:
     """Return a setting in the order of the search space; raises InputError if it is not in it."""
     for key in params:
@@ -100,9 +106,10 @@ def _checked_setting(
             )
     setting = {key: params[key] for key in space if key in params}
     for key, value in setting.items():
-        if not space[key].contains(value):
+        if not space[key].contains(value) or (key in whole and value != int(value)):
+            number = "whole number" if key in whole else "value"
             raise InputError(
-                f"{where}.{key}: expected a value of the search space, found {value!r}"
+                f"{where}.{key}: expected a {number} of the search space, found {value!r}"
             )
         if not space[key].holds(setting):
             raise InputError(
@@ -415,7 +422,7 @@ def _checked_plan(
             "tracking.uri, where MLflow's tables are; name another, such as sqlite:///study.db"
         )
     if sweep.start:
-        start = settings_of(sweep.start, space, path.parent, f"{path}: sweep.start")
+        start = settings_of(sweep.start, space, whole, path.parent, f"{path}: sweep.start")
         absolute = absolute.model_copy(update={"start": start})
     return SweepPlan(config, absolute, space, whole, path)
 

@@ -221,7 +221,8 @@ def _frame(plan: SweepPlan, trials: Sequence[FrozenTrial]) -> pd.DataFrame:
     rows, stale = [], retried(trials)
     for trial in trials:
         complete = trial.state == optuna.trial.TrialState.COMPLETE
-        values = _values(plan, trial) if complete else {}
+        values = dict.fromkeys(direction.metric for direction in plan.sweep.directions)
+        values |= _values(plan, trial) if complete else {}
         state = "lost" if trial.number in stale else trial.state.name.lower()
         row = {"trial": trial.number, "state": state} | values
         halves = trial.user_attrs.get(INTERVALS, {})
