@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from framework.cli.arguments import finished
 from framework.cli.results import Result, Table, json_argument
 from framework.cli.tables import MOST_ROWS, cell, written
-from framework.data.table_files import PLAIN, FileOptions, read_frame
 from framework.errors import InputError
 from framework.experiment.certification import Certification, Tested, certify
 from framework.experiment.config import RunConfig
 from framework.experiment.export import export, load_problem
 from framework.front import Front
 from framework.problem import Deployable, Problem
+
+if TYPE_CHECKING:
+    from framework.data.table_files import FileOptions
 
 
 class Certify:
@@ -54,6 +56,8 @@ class Certify:
 
     @staticmethod
     def run(args: argparse.Namespace) -> Result:
+        from framework.data.table_files import read_frame
+
         run_dir = finished(args.directory)
         config = run_dir.config()
         front, problem = run_dir.front(), load_problem(run_dir)
@@ -103,10 +107,12 @@ class Certify:
 
 def _options(problem: Problem, front: Front) -> FileOptions:
     """Return how the models of a run read a file of records."""
-    if isinstance(problem, Deployable) and problem.has_models and len(front):
-        options: FileOptions = problem.decode(front.X[0].astype(problem.space.dtype)).file_options
-        return options
-    return PLAIN
+    from framework.data.table_files import PLAIN
+
+    if not (isinstance(problem, Deployable) and problem.has_models and len(front)):
+        return PLAIN
+    options: FileOptions = problem.decode(front.X[0].astype(problem.space.dtype)).file_options
+    return options
 
 
 def _table(front: Front, proof: Certification) -> Table:
