@@ -314,9 +314,9 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 BUDGET = {
     "framework": 42_719,
     "algorithms": 32_804,
-    "tracking": 7_661,
+    "tracking": 7_683,
     "scripts": 1_749,
-    "tests": 45_354,
+    "tests": 45_360,
 }
 
 

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -302,14 +303,18 @@ def test_the_chosen_model_can_be_loaded(store, experiment, tmp_path, monkeypatch
     uploader = Uploader(run_dir, store.uri, experiment)
     uploader.upload(final=True)
 
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", store.uri)
     model_id = uploader.state.runs[PARENT].artifacts["model_id"]
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")  # MLflow's own clients would use mlflow.db here
+    for version in "12":
+        assert uploader.register("stages").endswith(f"version {version}")
+    assert not list(Path().iterdir())
+    assert not mlflow.is_tracking_uri_set()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store.uri)
     loaded = mlflow.pyfunc.load_model(f"models:/{model_id}")
     logged = store.client.get_logged_model(model_id)
     assert logged.source_run_id == uploader.state.runs[PARENT].run_id
     assert "solution/val_cost" in {metric.key for metric in logged.metrics}
-    for version in "12":
-        assert uploader.register("stages").endswith(f"version {version}")
     versions = [store.client.get_model_version("stages", version) for version in "12"]
     assert {version.source for version in versions} == {f"models:/{model_id}"}
     monkeypatch.setenv("MLFLOW_REGISTRY_URI", store.uri)

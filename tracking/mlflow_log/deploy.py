@@ -8,13 +8,15 @@ directory within it, ``artifacts/model``, has its open format, and loading that 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from framework.experiment.export import exported_solution
 from framework.experiment.run_dir import slug
+from framework.machine import environment_restored
 from framework.models.store import example_of
 
 MODEL = "model"
@@ -61,7 +63,27 @@ def register(client: Any, name: str, model_id: str) -> str:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
     source, run_id = f"models:/{model_id}", client.get_logged_model(model_id).source_run_id
-    return str(client.create_model_version(name, source, run_id, model_id=model_id).version)
+    with _for_all_clients(client.tracking_uri):
+        made = client.create_model_version(name, source, run_id, model_id=model_id)
+    return str(made.version)
+
+
+@contextmanager
+def _for_all_clients(uri: str) -> Iterator[None]:
+    """Use a store within the block where MLflow makes a client of its own.
+
+    A store in a database looks the model up with such a client, which would read ``mlflow.db`` of
+    the working folder, and make it if there is none.
+    """
+    import mlflow
+
+    before = mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else None
+    with environment_restored(["MLFLOW_TRACKING_URI"]):
+        mlflow.set_tracking_uri(uri)
+        try:
+            yield
+        finally:
+            mlflow.set_tracking_uri(before)
 
 
 def save_model(directory: Path, target: Path, **ids: str) -> None:
