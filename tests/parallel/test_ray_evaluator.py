@@ -464,7 +464,7 @@ def test_auto_reckons_with_the_budget_left(make: Make) -> None:
     assert said[0].startswith("scored on Ray from now on")
 
 
-@pytest.mark.parametrize(("cores", "starts"), [(1, 1), (4, 0)])
+@pytest.mark.parametrize(("cores", "starts"), [(1, 1), (8, 0)])
 def test_auto_stays_where_work_takes_all_cores(
     monkeypatch: pytest.MonkeyPatch, cores: int, starts: int
 ) -> None:
