@@ -1,18 +1,22 @@
-"""This machine: its cache folder, its memory, and the failures that are its own fault."""
+"""This machine: its cache folder, memory and cores, and the failures that are its own fault."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from errno import EDQUOT, EFBIG, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS, ESTALE
 from pathlib import Path
+from typing import TypeVar
 
 from framework.errors import ClusterError, EnvironmentFailure, JournalError
 from framework.extras import missing
 
+T = TypeVar("T")
+
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_PARTS = 8  # for each thread, so that no thread waits long for the last one
 _ERRNOS = frozenset({EDQUOT, EFBIG, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS, ESTALE})
 _SQLITE_ERRORS = frozenset(  # a full disk shows as any of these
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
@@ -85,6 +89,42 @@ def machine_memory() -> int:
         text = path.read_text().strip() if path.is_file() else ""
         limits += [int(text)] if text.isdigit() else []
     return min(limits)
+
+
+def thread_count() -> int:
+    """Return how many threads this process may use.
+
+    It is ``OMP_NUM_THREADS``, as for the libraries that Python calls: Ray sets it to the cores of a
+    worker. Without it, it is the number of cores that this process may use.
+    """
+    text = os.environ.get("OMP_NUM_THREADS", "")
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    from joblib import cpu_count
+
+    return int(cpu_count())
+
+
+def in_threads(work: Callable[[slice], T], n: int) -> list[T]:
+    """Return what ``work`` returns for consecutive parts of ``n`` items, in order, from threads.
+
+    Parameters
+    ----------
+    work : callable
+        Calls a kernel on the items of a slice. What it returns for an item, or writes, depends on
+        this item alone, since parts are of any length.
+    n : int
+        Number of items.
+    """
+    threads = min(thread_count(), n)
+    if threads < 2:
+        return [work(slice(0, n))]
+    size = -(-n // (_PARTS * threads))
+    parts = [slice(start, start + size) for start in range(0, n, size)]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, parts))
 
 
 def is_machine_failure(error: BaseException | None) -> bool:

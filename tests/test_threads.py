@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from framework.threads import in_threads, thread_count
+from framework.machine import in_threads, thread_count
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -26,6 +26,7 @@ from algorithms.multistage.records import MOST_COEFFICIENTS, StageData
 from framework.arrays import FloatArray, IntArray, WordArray
 from framework.components import BuildCost, Components
 from framework.errors import InputError
+from framework.machine import thread_count
 from framework.models.boosted import BoostedTrees, as_plain
 from framework.models.calibration import CONFIDENCE_SLACK
 from framework.models.classifiers import (
@@ -35,7 +36,6 @@ from framework.models.classifiers import (
     make_estimator,
 )
 from framework.security import array_of
-from framework.threads import thread_count
 
 _ARRAY = b"\x93NUMPY"  # how an array in numpy's format begins
 LARGEST_MODEL = 65536  # bytes; larger models are not kept, only their bits

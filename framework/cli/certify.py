@@ -15,7 +15,7 @@ from framework.experiment.certification import Certification, Tested, certify
 from framework.experiment.config import RunConfig
 from framework.experiment.export import export, load_problem
 from framework.front import Front
-from framework.problem import Deployable, Problem
+from framework.problem import Deployable, Problem, check_genomes
 
 if TYPE_CHECKING:
     from framework.data.table_files import FileOptions
@@ -111,7 +111,9 @@ def _options(problem: Problem, front: Front) -> FileOptions:
 
     if not (isinstance(problem, Deployable) and problem.has_models and len(front)):
         return PLAIN
-    options: FileOptions = problem.decode(front.X[0].astype(problem.space.dtype)).file_options
+    first = front.X[:1].astype(problem.space.dtype)
+    check_genomes(problem, first, "front.csv")
+    options: FileOptions = problem.decode(first[0]).file_options
     return options
 
 

@@ -28,6 +28,11 @@ def _clocks() -> FloatArray:
     return np.array([perf_counter(), process_time()])
 
 
+def _cores(seconds: float, computed: float) -> float:
+    """Return how many cores worked, at least 1, by the clock and by processor time."""
+    return max(computed / seconds, 1.0) if seconds > 0.0 else 1.0
+
+
 def _to_share(left: float, seconds: float, computed: float) -> float:
     """Return how many of the seconds of work left are worth sharing: all where one core works.
 
@@ -35,8 +40,7 @@ def _to_share(left: float, seconds: float, computed: float) -> float:
     taken several cores already where the latter is more. What it left idle is for Ray.
     """
     others = max((os.cpu_count() or 1) - 1, 1)
-    used = max(computed / seconds - 1.0, 0.0) if seconds > 0.0 else 0.0
-    return left * max(1.0 - used / others, 0.0)
+    return left * max(1.0 - (_cores(seconds, computed) - 1.0) / others, 0.0)
 
 
 class AutoEvaluator(Evaluator):
@@ -133,10 +137,10 @@ class AutoEvaluator(Evaluator):
             self._ray.close()
         elif not self._decided:
             seconds, computed = self._busy
-            cores = max(computed / seconds, 1.0) if seconds > 0.0 else 1.0
+            cores = f"{_cores(seconds, computed):.1f} cores"
             self._decide(
-                f"scored in this process: {seconds:.1f} s of work on {cores:.1f} cores, and Ray's "
-                f"start pays from {RAY_PAYS_SECONDS:g} s on one"
+                f"scored in this process: {seconds:.1f} s of work on {cores}, and Ray's start pays "
+                f"from {RAY_PAYS_SECONDS:g} s on one"
             )
 
     def components(self) -> tuple[int, int]:

@@ -32,7 +32,7 @@ from algorithms.multistage.kernels.softmax import softmax, softmax_newton
 from algorithms.multistage.kernels.starts import Start, expected_start
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, frozen
 from framework.jit import njit
-from framework.threads import in_threads
+from framework.machine import in_threads
 
 GRADIENT_TOLERANCE = 1e-9  # with up to ``FEW_RECORDS``; of more, it grows with their number
 FEW_RECORDS = 1024.0
