@@ -19,7 +19,6 @@ EXTRAS = {
     "ray": "ray",
     "mlflow": "mlflow",
     "optuna": "sweep",
-    "cmaes": "cmaes",
     "torch": "gp",
     "matplotlib": "plots",
     "plotly": "plots",
@@ -40,7 +39,7 @@ EXTRAS = {
 }
 """The extra of ``pyproject.toml`` that brings each optional package."""
 
-_NOT_IN_ALL = ("cmaes", "gp", "scip", "onnx", "xgboost", "catboost")
+_NOT_IN_ALL = ("gp", "scip", "onnx", "xgboost", "catboost")
 
 
 def installed(package: str) -> bool:

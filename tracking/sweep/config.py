@@ -181,7 +181,7 @@ class PruneConfig(Section):
 
 
 _CHANGEABLE = {"trials", "choose", "tolerance"}  # may change in a study that exists
-_PACKAGES = {"cmaes": "cmaes", "gp": "torch"}  # that samplers need; extras are named after samplers
+_PACKAGES = {"gp": "torch"}  # that samplers need; extras are named after samplers
 _OURS = {"storage", "join", "grace"}  # do not influence trials
 
 
@@ -240,7 +240,7 @@ class SweepConfig(Section):
     choose: Literal["in_order", "nearest"] = "in_order"
     tolerance: float = Field(default=0.05, ge=0, le=1)
     prune: PruneConfig | None = None
-    sampler: Literal["tpe", "random", "nsga2", "qmc", "cmaes", "gp", "grid"] = "tpe"
+    sampler: Literal["tpe", "random", "nsga2", "qmc", "gp", "grid"] = "tpe"
     storage: str | None = None
     join: bool = False
     grace: int = Field(default=60, ge=3)
@@ -407,8 +407,6 @@ def _checked_plan(
         _check_grid(sweep, space, f"{path}: sweep")
     if sweep.sampler in _PACKAGES:
         _check_installed(sweep.sampler, f"{path}: sweep")
-    if sweep.sampler == "cmaes":
-        _check_cmaes(sweep, space, f"{path}: sweep")
     if sweep.prune is not None:
         _check_prune(sweep, sweep.prune, config.budget, f"{path}: sweep")
     if sweep.join:
@@ -457,16 +455,6 @@ def _check_installed(sampler: str, where: str) -> None:
         raise InputError(
             f"{where}.sampler: expected the package {package} for this sampler, found it not "
             f"installed; pip install 'paretolab[{sampler}]', or take tpe"
-        )
-
-
-def _check_cmaes(sweep: SweepConfig, space: Mapping[str, Dimension], where: str) -> None:
-    """Check that CMA-ES supports the search space and the directions."""
-    ranges = all(d.choices is None and not d.when for d in space.values())
-    if len(space) < 2 or not ranges or len(sweep.directions) > 1 or sweep.constraints:
-        raise InputError(
-            f"{where}.sampler: expected for cmaes two keys or more, all of them ranges without "
-            "when, one direction and no constraints, found others; take tpe"
         )
 
 

@@ -26,7 +26,6 @@ from optuna.distributions import (
 )
 from optuna.samplers import (
     BaseSampler,
-    CmaEsSampler,
     GPSampler,
     GridSampler,
     NSGAIISampler,
@@ -103,8 +102,6 @@ def _sampler(plan: SweepPlan, number: int) -> BaseSampler:
     if sweep.sampler == "grid":  # all trials need the same seed, by which the grid is shuffled
         choices = {key: dimension.choices or [] for key, dimension in plan.space.items()}
         return GridSampler(choices, seed=sweep.seed)
-    if sweep.sampler == "cmaes":  # its state is stored with the trials
-        return CmaEsSampler(seed=seed)
     if sweep.sampler == "gp":
         return GPSampler(seed=seed)
     if sweep.sampler == "qmc":
