@@ -309,9 +309,9 @@ class CascadeClassifier(WeightedEnsembleClassifier):
             unsure = ~((sure >= policy.accept[j]) | (policy.accept[j] == -math.inf))
             low = policy.refuse[j]
             if low is not None:
-                refused = at[unsure & (sure <= low)]
+                refused = at[unsure & ~(sure >= low)]
                 said[refused], by[refused] = -1, -1
-                unsure &= ~(sure <= low)
+                unsure &= sure >= low
             passed[answered] = unsure
             rows = rows[passed]
             if len(rows):

@@ -16,7 +16,7 @@ from framework.models.files import ModelFiles
 from framework.models.store import cell
 
 POLICY_FILE, CASES_FILE, REFERENCE_FILE = "cascade.json", "conformance.json", "cascade.py"
-FORMAT = 1
+FORMAT = 2
 
 decide: Any = reference.decide
 
@@ -47,7 +47,7 @@ class Policy:
     accept : tuple of float
         Least confidence with which a model's answer is taken: -inf for always, NaN for never.
     refuse : tuple of float or None
-        Greatest confidence with which a record is given up; None if no record is.
+        A record whose confidence does not reach it is given up: NaN for all, None for none.
     answer : str
         ``own``, ``cumulative_mean`` or ``vote``.
     abstains : bool
@@ -160,7 +160,9 @@ class Policy:
                 taken = "always"
             elif math.isnan(accept):
                 taken = "never"
-            up = "" if refuse is None else f"up to {refuse:.6g}"
+            up = "" if refuse is None else f"below {refuse:.6g}"
+            if refuse is not None and math.isnan(refuse):
+                up = "else"
             lines.append(f"| {cell(name)} | {taken} | {up} |")
         return "\n".join(lines)
 

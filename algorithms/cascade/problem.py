@@ -255,7 +255,8 @@ class CascadeProblem(AnsweringProblem, Deployable):
             else:
                 accept.append(float(cuts[level - 1]) if level <= len(cuts) else np.nan)
             low = min(low, level - 1, len(cuts))
-            refuse.append(float(cuts[low - 1]) if low > 0 and not last else None)
+            above = np.append(cuts, np.nan)  # records at the lowest confidences do not reach it
+            refuse.append(float(above[low]) if low > 0 and not last else None)
         return Policy(
             tuple(self.calls.ids[m] for m in chain),
             tuple(accept),

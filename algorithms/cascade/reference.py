@@ -28,7 +28,7 @@ def decide(policy, ask):
         answer, confidence = stated(policy, heard)
         if accept == "-inf" or confidence >= float(accept):
             return answer, confidence, model, asked
-        if refuse is not None and confidence <= float(refuse):
+        if refuse is not None and not confidence >= float(refuse):
             return None, confidence, None, asked
     if policy["abstains"] or model is None:
         return None, confidence, None, asked

@@ -38,7 +38,7 @@ def twin(problem, table, x, limit):
             if policy.accept[j] == -np.inf or sure >= policy.accept[j]:
                 answered, said = True, table.labels[table.answers[m, r]]
                 break
-            if policy.refuse[j] is not None and sure <= policy.refuse[j]:
+            if policy.refuse[j] is not None and not sure >= policy.refuse[j]:
                 break
         true = table.labels[table.truth[r]]
         error = ERRORS.get(true, {}).get(said, 0.0) if answered else 0.5
@@ -65,8 +65,10 @@ FIXED = {"cost": [0.0005, 0.0, 0.002, 0.0013]}
 
 @pytest.mark.parametrize(("order", "fixed"), [("price", None), ("free", None), ("price", FIXED)])
 @pytest.mark.parametrize("abstain", ["no", "last", "early"])
-def test_metrics_are_those_of_asking_one_record_at_a_time(order, fixed, abstain):
-    calls, test = (made_up(4, n, s, tied=True, fixed=fixed) for n, s in ((50, 1), (33, 2)))
+@pytest.mark.parametrize("tied", [True, False])
+def test_metrics_are_those_of_asking_one_record_at_a_time(tied, order, fixed, abstain):
+    """Untied, the confidences of test records lie between those of the others."""
+    calls, test = (made_up(4, n, s, tied=tied, fixed=fixed) for n, s in ((50, 1), (33, 2)))
     problem = CascadeProblem(
         calls,
         test=test,
