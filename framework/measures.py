@@ -241,10 +241,7 @@ class BetweenSubgroups(NamedTuple):
 
     def of(self, sums: Sums) -> FloatArray:
         """Return its values, shape (n, b)."""
-        codes = range(len(sums.answers.records.subgroup_names))
-        every = np.ones(len(sums.answers.records.classes), dtype=bool)
-        about = self.rate.about if isinstance(self.rate, Ratio) else every
-        present = np.stack([sums.present(about, code) for code in codes])[:, np.newaxis]
+        codes, present = self._present(sums)
         if self.worst or isinstance(self.rate, Matthews):
             values = np.stack([self.rate.of(sums, code) for code in codes])
             return self._extremes(values, present)
@@ -258,10 +255,23 @@ class BetweenSubgroups(NamedTuple):
             widest = np.where(present[a] & present[b], np.maximum(widest, gap), widest)
         return widest
 
+    def _present(self, sums: Sums) -> tuple[range, BoolArray]:
+        """Return the codes of the subgroups, and for which the rate is defined, (codes, 1, b)."""
+        codes = range(len(sums.answers.records.subgroup_names))
+        every = np.ones(len(sums.answers.records.classes), dtype=bool)
+        about = self.rate.about if isinstance(self.rate, Ratio) else every
+        return codes, np.stack([sums.present(about, code) for code in codes])[:, np.newaxis]
+
     def share(self, sums: Sums) -> FloatArray:
-        """Return the least of the subgroups' shares of the records, shape (n, b)."""
-        subgroups = range(len(sums.answers.records.subgroup_names))
-        return _fewest([self.rate.share(sums, subgroup) for subgroup in subgroups])
+        """Return the least of the subgroups' shares of the records, shape (n, b).
+
+        It is 0 where the rate of a subgroup is over no record, such as a precision if nobody in it
+        is called positive.
+        """
+        codes, present = self._present(sums)
+        shares = np.stack([self.rate.share(sums, code) for code in codes])
+        least = np.where(present, shares, np.inf).min(axis=0)
+        return np.where(np.isfinite(least), least, 0.0)
 
     def _extremes(self, values: FloatArray, present: BoolArray) -> FloatArray:
         """Return the widest gap or the worst value over subgroups, the first axis; 0 of none."""

@@ -31,7 +31,7 @@ class Spread(NamedTuple):
     variance : float
         The variance of the figure over resamples.
     about : float
-        How many units the figure is taken over.
+        How many units the figure is taken over; of weighted records as many as vary as much.
     ends : tuple of float, or None
         The least and the highest value of a record, which are equal for a size that no record
         decides; None where the figure is no mean of records.
@@ -78,15 +78,14 @@ def spreads(
         for name in outcomes.names
         if name in metrics and name in resampled
     }
-    all_records = np.zeros(outcomes.records, dtype=np.int64), np.ones((1, 1), dtype=bool)
-    shares = outcomes.figures_of_folds(*all_records, (), positions)[1]
+    taken, whole = taken_over(outcomes, positions)
     ends = outcomes.ends(positions)
     changed = {} if refits is None else changes(refits, variances)
     luck = 0.0 if changed else gain_share(outcomes.refitted)
     by_metric = {}
     for name, variance in variances.items():
         metric = metrics[name]
-        about = units * (shares[name][:, 0] if name in shares else np.ones(n))
+        about = units * taken.get(name, np.full(n, whole))
         limits: list[Ends] = [_limits(metric)] * n
         if name in ends:
             limits = list(zip(*(end.tolist() for end in ends[name]), strict=True))
@@ -97,6 +96,29 @@ def spreads(
             for limit, (v, units_about, *change) in zip(limits, numbers, strict=True)
         ]
     return by_metric
+
+
+def taken_over(
+    outcomes: RecordOutcomes, positions: IntArray
+) -> tuple[dict[str, FloatArray], float]:
+    """Return the shares of records that figures are taken over, shape (n,), and that of all.
+
+    If records have weights w, a mean over some of them varies as one over ``sum(w)^2 / sum(w^2)``
+    records that count alike (Kish 1965, Section 11.2): one that counts as forty is not forty.
+    """
+    if outcomes.counted is None:
+        all_records = np.zeros(outcomes.records, dtype=np.int64), np.ones((1, 1), dtype=bool)
+        shares = outcomes.figures_of_folds(*all_records, (), positions)[1]
+        return {name: share[:, 0] for name, share in shares.items()}, 1.0
+    weights = outcomes.counted.astype(np.float64)
+    alike = weights.sum() ** 2 / (weights @ weights) / outcomes.records
+    # drawn once, and as often as a record counts: sums of the weights and of their squares
+    draws = np.column_stack([np.ones(outcomes.records), weights])
+    shares = outcomes.figures(draws, positions, ())[1]
+    return {
+        name: alike * share[:, 0] ** 2 / np.where(share[:, 1] > 0, share[:, 1], 1.0)
+        for name, share in shares.items()
+    }, float(alike)
 
 
 def _limits(metric: Metric) -> Ends:
@@ -140,8 +162,8 @@ def promised(
     The expected figure is the claimed one, less the optimism, plus what refitting changes on
     average. The range is computed from half as many records as the figure is taken over, and one
     further record at each end: that three answers of three are right does not mean that all will
-    be. It is wider where the luck of choosing, or the unknown effect of refitting, has more
-    variance than half the records explain.
+    be. A figure over no record at all may be anything. The range is wider where the luck of
+    choosing, or the unknown effect of refitting, has more variance than half the records explain.
 
     Parameters
     ----------
@@ -162,6 +184,8 @@ def promised(
         optimism *= _undiluted(optimism, more)
     low, high = spread.ends or (metric.low, metric.high)
     expected = min(max(claimed - optimism + spread.moved, low), high)
+    if spread.about == 0 and math.isfinite(low) and math.isfinite(high):
+        return Promise(claimed, expected, low, high)  # of no record: nothing is known
     ends = _range(claimed, expected, spread, spread.left + spread.luck * luck)
     return Promise(claimed, expected, *(min(max(x, low), high) for x in ends))
 

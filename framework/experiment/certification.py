@@ -16,6 +16,7 @@ from framework.analysis.choose import (
     parse_conditions,
     require_solutions,
 )
+from framework.answering import AnsweringProblem
 from framework.arrays import IntArray, WordArray, category_text
 from framework.errors import InputError, listed
 from framework.front import Front
@@ -128,8 +129,8 @@ def certify(
     Raises
     ------
     InputError
-        There is no solution; a limit cannot be certified; records have no label, are those of the
-        search, or too few; or the solutions are no classifiers.
+        There is no solution; a limit cannot be certified; records have no label, weights, are those
+        of the search, or too few; or the solutions are no classifiers.
     """
     require_solutions(front)
     limits = _limits(front, where, delta)
@@ -140,6 +141,8 @@ def certify(
             f"found {type(problem).__name__}"
         )
     assert isinstance(problem, Deployable)
+    if isinstance(problem, AnsweringProblem):
+        _refuse_weighted(problem)
     X = front.X.astype(problem.space.dtype)
     check_genomes(problem, X, "front.csv")
     codes = _codes(frame, target, labels, place)
@@ -244,6 +247,16 @@ def _codes(frame: pd.DataFrame, target: str, labels: Sequence[Any], place: str) 
                 f"{target!r}, found {text!r} in record {row + 1}"
             )
     return np.array([numbers[text] for text in texts], dtype=np.int64)
+
+
+def _refuse_weighted(problem: AnsweringProblem) -> None:
+    """Refuse metrics in which records have weights: what is tested are means of single records."""
+    records = problem.records()
+    if records is not None and records.weights is not None:
+        raise InputError(
+            "certify: expected a run whose metrics count each record once, found one with weights "
+            "(problem.weights); no certificate is known here for weighted means, so search without"
+        )
 
 
 def _refuse_grouped(frame: pd.DataFrame, group: str, place: str) -> None:

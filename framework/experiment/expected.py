@@ -451,8 +451,11 @@ def _bound(front: Front, condition: Condition, percent: float) -> FloatArray:
     if condition.operator == "==" or expected is None or low is None or high is None:
         return front.rows.values[name]
     end = low if condition.operator in (">", ">=") else high
-    # a range ends NORMAL standard errors away, the bound at the quantile of its confidence
-    return np.asarray(expected + (end - expected) * (NormalDist().inv_cdf(percent / 100) / NORMAL))
+    # a range ends NORMAL standard errors away, the bound at the quantile of its confidence; the
+    # range of a figure of which nothing is known has no standard errors
+    metric, quantile = front.roles.metrics[name], NormalDist().inv_cdf(percent / 100)
+    anything = (low <= metric.low) & (high >= metric.high)
+    return np.where(anything, end, expected + (end - expected) * (quantile / NORMAL))
 
 
 def _tightest(

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.analysis.ranges import Spread, mixed_spread, moments, promised
+from framework.analysis.ranges import Spread, mixed_spread, moments, promised, taken_over
 from framework.analysis.refits import changes
-from framework.outcomes import RecordOutcomes, Refits
+from framework.outcomes import RecordOutcomes, Refits, WeightedOutcomes
 from framework.roles import Metric
 from tests.oracles import range_of_half, refit_changes
 
@@ -136,3 +136,23 @@ def test_a_bound_beyond_any_figure_ends_in_a_range(bound):
     """As in the description of a forged run: a power of it had raised."""
     spread = Spread(0.001, 90, (0.0, bound), 0.0)
     promised(0.8, NO_LUCK, ACCURACY._replace(high=bound), spread)
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.booleans()), min_size=1, max_size=30))
+def test_a_record_that_counts_as_forty_is_not_forty_records(records):
+    weights, answered = np.array([w for w, _ in records]), np.array([[a for _, a in records]])
+    weights[0] = max(weights[0], 1)
+    outcomes = WeightedOutcomes(Answers(answered, answered), weights)
+    taken, whole = taken_over(outcomes, np.array([0]))
+
+    def alike(counted):
+        return sum(counted) ** 2 / max(sum(w * w for w in counted), 1) / len(records)
+
+    assert whole == pytest.approx(alike(weights.tolist()))
+    assert taken["accuracy"] == pytest.approx([alike(weights[answered[0]].tolist())])
+    once, all_records = taken_over(Answers(answered, answered), np.array([0]))
+    assert (once["accuracy"][0], all_records) == (pytest.approx(answered.mean()), 1.0)
+
+
+def test_of_a_figure_over_no_record_nothing_is_known():
+    assert promised(0.0, NO_LUCK, ACCURACY, Spread(0.0, 0.0, (0.0, 1.0), 2.0))[2:] == (0.0, 1.0)

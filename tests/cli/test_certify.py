@@ -1,5 +1,6 @@
 """The command `certify`: certificates on fresh records, and what it refuses."""
 
+import dataclasses
 import json
 import re
 import shutil
@@ -219,6 +220,17 @@ def test_records_of_a_group_are_refused(there):
         )
     with pytest.raises(InputError, match=r"split\.group of this run: expected a column 'patient'"):
         certify(*asked, fresh, "state", limits, group="patient")
+
+
+def test_weighted_metrics_are_refused(there):
+    """The mean of fresh records would be proved, and the weighted one break the limit."""
+    run_dir = RunDir("first")
+    problem = load_problem(run_dir)
+    records = problem.records()
+    weights = np.full(len(records), 2)
+    problem.answered = {"search": dataclasses.replace(records, weights=weights)}
+    with pytest.raises(InputError, match="found one with weights"):
+        certify(problem, run_dir.front(), pd.read_csv("fresh.csv"), "state", ["coverage>=0.5"])
 
 
 def test_records_of_the_search_are_recognised_by_their_texts(tmp_path, monkeypatch, capsys):

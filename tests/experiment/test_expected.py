@@ -104,6 +104,23 @@ def test_sure_counts_the_records_that_a_share_is_about():
         sure_front(found, front, ["accuracy>=0.9"], 90)
 
 
+def test_what_is_known_of_no_record_meets_no_limit_surely():
+    """A range from the least to the greatest value has no standard errors to take a part of."""
+    outcomes = MadeUp(seed=2)
+    front, resamples = front_of(outcomes), Resamples(outcomes, 0, 80)
+    everyone = np.arange(outcomes.candidates)
+    found = Evidence(everyone, resamples.claimed(everyone), resamples, np.zeros((len(everyone), 1)))
+    own = front.rows.values["coverage"]
+    for low, sure in ((0.0, False), (0.001, True)):
+        columns = {"coverage_low": np.full(len(own), low), "coverage_high": np.ones(len(own))}
+        known = replace(front, expected={"expected_coverage": own, **columns})
+        if sure:
+            assert len(sure_front(found, known, ["coverage>=0.2"], 90).front)
+        else:
+            with pytest.raises(InputError, match="no solution meets"):
+                sure_front(found, known, ["coverage>=0.2"], 90)
+
+
 def test_designs_stand_beside_the_front_of_an_exact_method(tmp_path):
     problem = MultiStageProblem.from_config(MultiStageConfig.model_validate(SMALL))
     roles = roles_for(problem, ("coverage", "accuracy", "cost"))

@@ -123,8 +123,7 @@ MISTAKES = [
     # samplers
     (
         sweeps.raw(sampler="x"),
-        "sweep.sampler: expected 'tpe', 'random', 'nsga2', 'qmc', 'gp' or 'grid', "
-        "found 'x'",
+        "sweep.sampler: expected 'tpe', 'random', 'nsga2', 'qmc', 'gp' or 'grid', found 'x'",
     ),
     (sweeps.raw(search_space=SPACE, sampler="grid", trials=2), "expected none in a grid"),
     (
