@@ -2,8 +2,9 @@
 
 ``paretolab trust FILE`` stores the path and the digest of the file and of each configuration that
 it names. Once one of them is changed or replaced, the file is no longer trusted. The directory of a
-run records what the run was granted in ``allowed.json``, sealed with a secret key of the user, so
-that nobody else can write a record that counts here.
+run records what the run was granted in ``allowed.json``, sealed with a secret key of the user for
+this place alone. So nobody else can write a record that counts here, or put one into another
+directory, where it would grant another configuration what the user never granted to that.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def seal(folder: Path, effects: Iterable[Grant]) -> None:
     sealed = set(_sealed(folder))
     wanted = sorted(sealed.union(effects))
     if len(wanted) > len(sealed):
-        content = {"effects": wanted, "seal": _seal_of(wanted, _key(make=True))}
+        content = {"effects": wanted, "seal": _seal_of(folder, wanted, _key(make=True))}
         write_whole(folder / SEAL_FILE, json.dumps(content, indent=1))
 
 
@@ -124,13 +125,13 @@ def _sealed(folder: Path) -> list[Grant]:
         content = parse_json(read_bytes(file, _MOST))
         effects = sorted((str(kind), str(target)) for kind, target in content["effects"])
         key = _key(make=False)
-        if key and hmac.compare_digest(_seal_of(effects, key), str(content["seal"])):
+        if key and hmac.compare_digest(_seal_of(folder, effects, key), str(content["seal"])):
             return effects
     return []
 
 
-def _seal_of(effects: Sequence[Grant], key: str) -> str:
-    text = json.dumps([list(effect) for effect in effects])
+def _seal_of(folder: Path, effects: Sequence[Grant], key: str) -> str:
+    text = json.dumps([str(folder.resolve()), *map(list, effects)])
     return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 

@@ -123,7 +123,9 @@ class Received:
         typed = all(any(k == n or k.startswith(f"{n}.") for n in self.typed) for k in keys)
         if effect.kind == "cluster":
             return typed or is_cluster_trusted()
-        return typed or _is_among(effect, [*_session(), *grants.of_run(_folder_of(self.file))])
+        if typed or (effect.kind == "host" and _is_own_server(effect.text)):
+            return True
+        return _is_among(effect, [*_session(), *grants.of_run(_folder_of(self.file))])
 
     def is_free(self, effect: Effect) -> bool:
         """Return whether an effect needs no grant."""
@@ -396,13 +398,25 @@ def check_working_folder() -> None:
 
 
 def is_named(uri: str, folder: Path) -> bool:
-    """Return whether the user named the host of an address, for a run in a folder."""
+    """Return whether the user named the server of an address, for a run in a folder."""
     try:
         host = address_of(uri).host
     except ValueError:
         return False
     grants_here = [*_session(), *_ADMITTED.get(), *grants.of_run(folder)]
-    return bool(host) and _is_among(Effect("host", host), grants_here)
+    return _is_own_server(uri) or (bool(host) and _is_among(Effect("host", host), grants_here))
+
+
+def _is_own_server(uri: str) -> bool:
+    """Return whether an address is that of the server in ``MLFLOW_TRACKING_URI``.
+
+    Scheme and port count, too: another user of a shared machine may listen at another port, and
+    ``http`` sends in clear text what ``https`` would not.
+    """
+    with suppress(ValueError):
+        one, other = address_of(uri), address_of(os.environ.get("MLFLOW_TRACKING_URI", ""))
+        return bool(one.host) and one[:3] == other[:3]
+    return False
 
 
 def environment_for(uri: str, folder: Path) -> dict[str, str]:
@@ -439,19 +453,14 @@ def is_cluster_trusted() -> bool:
 
 
 def _session() -> list[tuple[str, str]]:
-    """Return what the user granted by options and by the environment."""
-    granted = [
+    """Return what the user granted by options and by ``PARETOLAB_ALLOW``."""
+    return [
         (kind, target)
         for kind, _, target in (
             text.partition("=") for text in os.environ.get(ALLOW_VARIABLE, "").split(";")
         )
         if kind in KINDS and target
     ]
-    server = os.environ.get("MLFLOW_TRACKING_URI")
-    if server:
-        with suppress(ValueError):
-            granted.append(("host", address_of(server).host or "-"))
-    return granted
 
 
 def _is_among(effect: Effect, granted: Sequence[tuple[str, str]]) -> bool:

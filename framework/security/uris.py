@@ -55,6 +55,8 @@ class Address(NamedTuple):
         ``sqlite``, ``http``, ``https``, ``grpc``, ``databricks`` or ``database``.
     host : str
         In small letters; empty for a SQLite store.
+    port : str
+        Empty where the address has none.
     file : str
         The file of a SQLite store; empty for all others.
     variables : tuple of str
@@ -65,6 +67,7 @@ class Address(NamedTuple):
 
     kind: str
     host: str = ""
+    port: str = ""
     file: str = ""
     variables: tuple[str, ...] = ()
     options: bool = False
@@ -108,6 +111,7 @@ def address_of(uri: str, kinds: Collection[str] = TRACKING) -> Address:
     return Address(
         kind,
         host or _HOST_FREE,
+        match["port"] or "",
         variables=tuple(dict.fromkeys(_NAME.findall(uri))),
         # without a host, a driver takes one from its own settings
         options=kind == "database" and (bool(keys - _HARMLESS) or not host),

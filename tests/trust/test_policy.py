@@ -12,7 +12,14 @@ from framework.cli.main import main
 from framework.cli.trust import effects_of
 from framework.effects import Effect
 from framework.errors import InputError
-from framework.security import address_of, csv_text_value, markdown_text, sqlite_uri, terminal_text
+from framework.security import (
+    address_of,
+    csv_text_value,
+    environment_for,
+    markdown_text,
+    sqlite_uri,
+    terminal_text,
+)
 from framework.security.policy import Received
 from tests.experiment import small
 from tests.trust.conftest import CONFIG
@@ -125,9 +132,34 @@ def test_a_run_goes_on_with_what_it_was_granted_and_no_other_does(elsewhere, cap
     assert main(["choose", "one", "--best", "cost", "--no-mlflow"]) == 0
     assert "its model and picture are not written" not in capsys.readouterr().err
     assert main(["resume", "one", *options]) == 0
+    other = configured(Path("other"), problem=yaml.safe_load(Path(elsewhere).read_text())["problem"])
+    shutil.copy("one/allowed.json", "other")  # what one run may do is no grant of other files
+    assert refused(capsys, "check", other)[1].count("which you have not granted") == 1
     monkeypatch.setenv("XDG_CONFIG_HOME", os.environ["XDG_CONFIG_HOME"] + "2")  # another user's
     code, said = refused(capsys, "resume", "one", *options)
     assert (code, "reads " in said, "which you have not granted" in said) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    ("own", "named"),
+    [
+        ("http://mlflow.example:5000", True),
+        ("http://mlflow.example:5001", False),
+        ("https://mlflow.example:5000", False),
+        ("http://mlflow.example", False),
+        ("http://other.example:5000", False),
+        ("", False),
+    ],
+)
+def test_the_environment_names_a_server_not_all_that_listens_at_its_host(
+    own, named, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", own)
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "t0ken")
+    uri = "http://mlflow.example:5000/path"
+    assert ("MLFLOW_TRACKING_TOKEN" in environment_for(uri, tmp_path)) == named
+    file = configured(tmp_path / "in", tracking={"uri": uri})
+    assert ("which you have not granted" in refused(capsys, "check", file)[1]) != named
 
 
 def test_a_case_elsewhere_is_read_once_the_experiment_is_trusted(tmp_path, capsys, monkeypatch):
