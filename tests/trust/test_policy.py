@@ -132,7 +132,10 @@ def test_a_run_goes_on_with_what_it_was_granted_and_no_other_does(elsewhere, cap
     assert main(["choose", "one", "--best", "cost", "--no-mlflow"]) == 0
     assert "its model and picture are not written" not in capsys.readouterr().err
     assert main(["resume", "one", *options]) == 0
-    other = configured(Path("other"), problem=yaml.safe_load(Path(elsewhere).read_text())["problem"])
+    problem = yaml.safe_load(CONFIG)["problem"] | {
+        "dataset": {"path": str(Path("../data.csv").resolve())}
+    }
+    other = configured(Path("other"), problem=problem)
     shutil.copy("one/allowed.json", "other")  # what one run may do is no grant of other files
     assert refused(capsys, "check", other)[1].count("which you have not granted") == 1
     monkeypatch.setenv("XDG_CONFIG_HOME", os.environ["XDG_CONFIG_HOME"] + "2")  # another user's
