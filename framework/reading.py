@@ -162,6 +162,20 @@ def _pieces(path: Path, most: int) -> Iterator[bytes]:
         raise TooManyBytes(most, size)
 
 
+def check_inside(path: Path, folder: Path) -> None:
+    """Refuse a path in a folder that comes from others if it leads out of it, by a link.
+
+    Raises
+    ------
+    InputError
+    """
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise InputError(
+            f"{path}: expected a file of the folder, found a link to {path.resolve()}; put a copy "
+            "in its place"
+        )
+
+
 def check_no_links(folder: Path, what: str, *, written: bool = False) -> None:
     """Refuse links and pipes within a folder that comes from others, while we read in it.
 

@@ -35,7 +35,8 @@ def subgroups_in(column: pd.Series[Any], where: str = "problem.subgroup") -> Sub
             f"{where}: expected a value of {column.name!r} in each record, found {missing.sum()} "
             f"without one, the first in record {int(missing.argmax()) + 1}"
         )
-    names, codes, counts = np.unique(texts.astype(str), return_inverse=True, return_counts=True)
+    # as objects: an array of texts has room for the longest one in each record
+    names, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
     if not 2 <= len(names) <= _MOST:
         raise InputError(
             f"{where}: expected 2 to {_MOST} subgroups in {column.name!r}, found {len(names)}; "

@@ -42,6 +42,7 @@ from framework.registry import require_columns
 from framework.security import (
     ESTIMATOR_BYTES,
     TooManyBytes,
+    check_inside,
     dump_estimator,
     load_estimator,
     read_bytes,
@@ -394,6 +395,8 @@ def _model_files(folder: Path) -> dict[str, Path]:
             f"{folder}: expected fitted models in skops's format (ID.skops or ID/{MODEL_FILE}), "
             "found none; write them with skops.io.dump(model, 'ID.skops')"
         )
+    for path in files.values():
+        check_inside(path, folder)
     return files
 
 

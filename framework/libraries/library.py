@@ -55,6 +55,7 @@ ARRAYS = ("validation", "y_validation", "test", "y_test", "units")
 FORMAT = 2
 LIBRARY_FILE = "library.json"
 BUILD_FILE = "build.json"
+_AT_A_TIME = 1 << 20  # values of an array whose digest is computed
 _OTHERS = ("encoder.json", "example.csv", "models/*/model.json", "models/*/model.skops")
 
 
@@ -483,8 +484,10 @@ def _check_files(folder: Path, listed: Mapping[str, str]) -> None:
 
 
 def _digest_of(array: Array) -> str:
-    """Return the SHA-256 over type, shape and values of an array, a slice at a time."""
+    """Return the SHA-256 over type, shape and values of an array, some values at a time."""
     digest = hashlib.sha256(f"{array.dtype.newbyteorder('<').str} {array.shape} ".encode())
-    for part in array if array.ndim > 1 else [array]:
-        digest.update(np.ascontiguousarray(part).astype(array.dtype.newbyteorder("<")).data)
+    values = array.reshape(-1) if array.flags.c_contiguous else array.flat
+    for start in range(0, array.size, _AT_A_TIME):
+        piece = values[start : start + _AT_A_TIME]
+        digest.update(piece.astype(array.dtype.newbyteorder("<")).data)
     return digest.hexdigest()

@@ -12,6 +12,7 @@ and its AutoML Applications, AutoML 2024.
 
 from __future__ import annotations
 
+import math
 import os
 import zlib
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,7 @@ from framework.registry import require_columns
 from framework.security import (
     JSON_BYTES,
     TABLE_BYTES,
+    check_inside,
     check_members,
     member,
     open_regular,
@@ -218,6 +220,8 @@ def from_tabrepo(config: TabRepoConfig, name: str) -> tuple[Library, list[str]]:
         :meth:`Library.from_arrays`.
     """
     place = config.folder / "model_predictions" / config.dataset / str(config.fold)
+    for path in (place, config.folder / "configs.parquet", *place.glob("*")):
+        check_inside(path, config.folder)
     meta = _metadata(place)
     models = [str(model) for model in meta["models"]]
     validation, test = _memmap(place, meta, "val"), _memmap(place, meta, "test")
@@ -271,7 +275,7 @@ def _memmap(place: Path, meta: Mapping[str, Any], part: str) -> Array:
             f"{place / 'metadata.json'}: expected shapes of {len(meta['models'])} models, found "
             f"{shape}"
         )
-    wanted = int(np.prod(shape)) * np.dtype(meta["dtype"]).itemsize
+    wanted = math.prod(shape) * np.dtype(meta["dtype"]).itemsize
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size

@@ -24,6 +24,7 @@ It imports only the root of the framework. ``docs/security.md`` says what each c
 """
 
 from framework.reading import TooManyBytes as TooManyBytes
+from framework.reading import check_inside as check_inside
 from framework.reading import check_no_links as check_no_links
 from framework.reading import digest_of as digest_of
 from framework.reading import open_regular as open_regular

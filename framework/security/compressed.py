@@ -25,6 +25,7 @@ from framework.security.limits import ARRAY_BYTES, UNPACKED_BYTES, UNPACKED_TIME
 _CHUNK = 2**20
 _KINDS = "biufUS"  # the kinds of dtypes that hold plain values
 _PAGES = 10**6  # at most in a Parquet file
+_PREFIXED = 7  # DELTA_BYTE_ARRAY: each value begins as the one before, so that sizes say nothing
 
 
 class Chunk(NamedTuple):
@@ -219,6 +220,8 @@ def check_pages(stream: BinaryIO, chunks: Iterable[Chunk], most: int) -> int:
             header = _thrift(stream)
             full, packed = header.get(2), header.get(3)  # sizes in bytes, unpacked and stored
             data = header.get(5) or header.get(8) or {}  # the header of a data page, V1 or V2
+            if isinstance(data, dict) and data.get(2 if 5 in header else 4) == _PREFIXED:
+                raise ValueError("values coded as DELTA_BYTE_ARRAY; write them by dictionary")
             if not isinstance(full, int) or not isinstance(packed, int) or min(full, packed) < 0:
                 raise ValueError("a page without a size")
             seen += data.get(1, 0) if isinstance(data, dict) else 0

@@ -235,6 +235,20 @@ def test_labels_of_records_are_what_is_written(
 
 
 @pytest.mark.slow
+def test_links_to_files_elsewhere_are_refused(fitted: dict[str, Any], tmp_path: Path) -> None:
+    """What they lead to would be copied into the library, which a user may hand on."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "fitted/scaled.skops").rename(tmp_path / "elsewhere/scaled.skops")
+    (tmp_path / "fitted/scaled.skops").symlink_to(tmp_path / "elsewhere/scaled.skops")
+    with pytest.raises(InputError, match=r"scaled.skops: expected a file of the folder, found a"):
+        brought(SECTION, tmp_path)
+    write_tabrepo(tmp_path / "elsewhere", P_VAL, P_TEST, [0, 1, 2, 0] * 2, [0, 0, 1, 1])
+    (tmp_path / "sent").mkdir()
+    (tmp_path / "sent/model_predictions").symlink_to(tmp_path / "elsewhere/model_predictions")
+    with pytest.raises(InputError, match="expected a file of the folder, found a link to"):
+        tabrepo(tmp_path / "sent", 1)
+
+
 def test_models_at_hand_are_measured(fitted: dict[str, Any]) -> None:
     costs = measured_costs(fitted, records(40, 1)[["x", "y", "z"]], call_time=True)
     call = costs.pop("call_time").values
@@ -413,6 +427,12 @@ def test_tabrepo_files_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"pred-val.dat: expected 288 bytes .*, found 284"):
         tabrepo(tmp_path, 1)
     file.write_bytes(file.read_bytes() + b"\0\0\0\0")
+    about = file.with_name("metadata.json")
+    told = json.loads(about.read_text())
+    about.write_text(json.dumps({**told, "pred_val_shape": [3, 2**61 + 1, 8]}))
+    with pytest.raises(InputError, match=r"pred-val.dat: expected 221\d{18} bytes"):
+        tabrepo(tmp_path, 1)  # a product of 64 bits would wrap
+    about.write_text(json.dumps(told))
     (tmp_path / "configs.parquet").unlink()
     with pytest.raises(InputError, match=r"configs.parquet: expected TabRepo's metrics"):
         tabrepo(tmp_path, 1)

@@ -1,5 +1,6 @@
 """The table of a library: what it takes, what it refuses, and what comes back from disk."""
 
+import hashlib
 import json
 import pickle
 from pathlib import Path
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.errors import InputError
-from framework.libraries.library import ARRAYS, Cost, Library, load_library
+from framework.libraries.library import ARRAYS, Cost, Library, _digest_of, load_library
 
 CLASSES = ("ham", "spam", "eggs")
 LABELS = ["ham", "spam", "eggs", "spam"]
@@ -287,3 +288,12 @@ def test_nothing_is_left_half_written(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(InputError):
         library.save(tmp_path)
     assert list(tmp_path.iterdir()) == [kept]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 4), (0, 3)])
+def test_the_digest_of_an_array_is_that_of_its_values_however_they_lie(shape, order, monkeypatch):
+    monkeypatch.setattr("framework.libraries.library._AT_A_TIME", 4)
+    array = np.arange(np.prod(shape), dtype=">f4").reshape(shape).copy(order)
+    whole = f"<f4 {shape} ".encode() + array.astype("<f4").tobytes()
+    assert _digest_of(array) == hashlib.sha256(whole).hexdigest()

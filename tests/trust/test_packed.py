@@ -184,6 +184,16 @@ def test_parquet_of_a_large_page(tmp_path, small):
         read_frame(tmp_path / "t.parquet")
 
 
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_parquet_of_texts_that_begin_as_the_one_before(version, tmp_path):
+    """A page of a few bytes may hold a million texts of a million letters each."""
+    texts, how = pyarrow.table({"text": ["x" * 1000] * 300}), {"text": "DELTA_BYTE_ARRAY"}
+    path, plain = tmp_path / "t.parquet", {"use_dictionary": False, "data_page_version": version}
+    parquet.write_table(texts, path, column_encoding=how, **plain)
+    with pytest.raises(InputError, match="values coded as DELTA_BYTE_ARRAY; write them by"):
+        read_frame(path)
+
+
 @pytest.mark.parametrize("packing", ["none", "snappy", "gzip", "zstd", "brotli", "lz4"])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 def test_parquet_in_many_pages_and_files(packing, version, tmp_path):
