@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from stat import S_ISREG
 
 from filelock import FileLock, Timeout
 
@@ -82,6 +83,11 @@ def check_database(path: Path) -> None:
             raise InputError(
                 f"{file}: expected a file of the folder, found a link; put a copy in its place"
             )
+        with suppress(FileNotFoundError):  # a journal is gone after each commit
+            if not S_ISREG(file.stat().st_mode):  # SQLite would wait for a pipe for ever
+                raise InputError(
+                    f"{file}: expected a file, found a pipe, a device or a folder; remove it"
+                )
     log = path.with_name(f"{path.name}-wal")
     if log.is_file() and log.stat().st_size:
         raise InputError(

@@ -20,6 +20,7 @@ from pathlib import Path
 from framework.errors import InputError
 
 _CHUNK = 2**20
+_DEEPEST = 100  # folders in each other
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _WITHOUT_LINKS: set[Path] = set()  # absolute paths of the folders that were checked
@@ -195,26 +196,43 @@ def check_no_links(folder: Path, what: str, *, written: bool = False) -> None:
     ------
     InputError
     """
-    waiting = [str(folder)]
-    while waiting:
-        with suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                if entry.is_symlink():
-                    raise InputError(
-                        f"{entry.path}: expected the files of {what}, found a link to "
-                        f"{os.readlink(entry.path)}; put what it leads to in its place, or remove "
-                        "the link"
-                    )
-                if Path(entry).is_fifo():  # reading it would wait for ever
-                    raise InputError(f"{entry.path}: expected a file of {what}, found a pipe")
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-                elif written and _names_of(entry) > 1:
-                    raise InputError(
-                        f"{entry.path}: expected a file of {what} alone, found a hard link, which "
-                        "is a file elsewhere, too; copy the folder with cp -r, and take the copy"
-                    )
+    for entry in entries_of(folder):
+        if entry.is_symlink():
+            raise InputError(
+                f"{entry.path}: expected the files of {what}, found a link to "
+                f"{os.path.realpath(entry.path)}; put what it leads to in its place, or remove the link"
+            )
+        if Path(entry).is_fifo():  # reading it would wait for ever
+            raise InputError(f"{entry.path}: expected a file of {what}, found a pipe")
+        if written and not entry.is_dir() and _names_of(entry) > 1:
+            raise InputError(
+                f"{entry.path}: expected a file of {what} alone, found a hard link, which is a "
+                "file elsewhere, too; copy the folder with cp -r, and take the copy"
+            )
     _WITHOUT_LINKS.add(Path(os.path.abspath(folder)))
+
+
+def entries_of(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield what is in a folder and in those below it, without following links.
+
+    Raises
+    ------
+    InputError
+        Folders are nested deeper than Python's own ways to go through them can.
+    """
+    waiting = [(str(folder), 0)]
+    while waiting:
+        place, depth = waiting.pop()
+        if depth > _DEEPEST:
+            raise InputError(
+                f"{folder}: expected at most {_DEEPEST} folders in each other, found more in "
+                f"{place[: len(str(folder)) + 40]}...; remove it"
+            )
+        with suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                yield entry
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append((entry.path, depth + 1))
 
 
 def _names_of(entry: os.DirEntry[str]) -> int:

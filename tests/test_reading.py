@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from framework.data.table_files import read_frame
 from framework.errors import InputError
 from framework.files import locked, write_whole
 from framework.reading import (
@@ -133,3 +134,14 @@ def test_only_regular_files_are_read_and_no_more_than_allowed(tmp_path):
     (tmp_path / "zero").unlink()
     with pytest.raises(InputError, match=r"pipe: expected a file of a run, found a pipe$"):
         check_no_links(tmp_path, "a run")
+
+
+def test_folders_in_each_other_have_a_limit(tmp_path: Path) -> None:
+    """Python's own ways to list and to remove folders end in a RecursionError."""
+    (tmp_path / "/".join("a" * 90)).mkdir(parents=True)
+    check_no_links(tmp_path, "a run")
+    (tmp_path / "/".join("a" * 110)).mkdir(parents=True)
+    with pytest.raises(InputError, match="expected at most 100 folders in each other"):
+        check_no_links(tmp_path, "a run")
+    with pytest.raises(InputError, match="expected at most 100 folders in each other"):
+        read_frame(tmp_path)

@@ -20,6 +20,7 @@ import pandas as pd
 
 from framework.errors import InputError, first_line
 from framework.extras import needed
+from framework.reading import entries_of
 from framework.registry import require_columns
 from framework.security import (
     TABLE_BYTES,
@@ -79,7 +80,7 @@ def read_frame(path: Path, options: FileOptions = PLAIN) -> pd.DataFrame:
         or repeated names, or it lacks a column that is asked for.
     """
     try:
-        if path.is_dir() and any(path.glob("**/*.parquet")):
+        if path.is_dir() and any(file.name.endswith(".parquet") for file in entries_of(path)):
             return _read_parquet(path, options.columns)
         reason = "a pipe or a device" if path.exists() else "no such file"
         reason = "a directory without Parquet files" if path.is_dir() else reason

@@ -19,7 +19,7 @@ from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.front import Front, Promise, span
 from framework.problem import Deployable, Problem
-from framework.security import read_object, received
+from framework.security import check_no_links, read_object, received
 
 _MODEL_FILE = "model.json"
 _IDENTITY = ("run", "seed", "solution", "solutions", "validation", "data")
@@ -65,6 +65,7 @@ def _refuse_other(directory: Path, about: Mapping[str, Any]) -> None:
     """Refuse a directory with the model of another solution or run than ``about`` says."""
     if not (directory / _MODEL_FILE).is_file():
         return
+    check_no_links(directory, "a model")
     try:
         present = dict(read_object(directory / _MODEL_FILE, "a model")["about"])
     except (InputError, KeyError, TypeError, ValueError):

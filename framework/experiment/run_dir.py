@@ -109,18 +109,12 @@ class RunDir:
         Raises
         ------
         InputError
-            It has no ``config.yaml``, or a link, which may lead to a file of the user's, or an
-            earlier release made it.
+            It has no ``config.yaml``, or a link, which may lead to a file of the user's.
         """
         run_dir = cls(path)
         if not run_dir.config_file.is_file():
             raise InputError(f"{path}: expected the directory of a run, found no config.yaml in it")
         check_no_links(run_dir.path, "a run", written=True)
-        for journal in run_dir.path.rglob("journal.sqlite"):
-            raise InputError(
-                f"{journal}: expected a run of this release of paretolab, found the journal of an "
-                "earlier one; use the release that made it, or run its config.yaml again"
-            )
         return run_dir
 
     @classmethod
@@ -431,6 +425,8 @@ class RunDir:
                 if not isinstance(summary.get(name, kind()), kind):
                     what = "numbers" if kind is int else "keys and values"
                     raise TypeError(f"no {what} as {name!r}")
+            if not isinstance(summary.get("wall_s") or 0.0, int | float):
+                raise TypeError("no number as 'wall_s'")
         return summary
 
     def choice(self) -> int | None:

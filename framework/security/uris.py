@@ -130,7 +130,7 @@ def _file_of(uri: str) -> str:
             "the path out"
         )
     path = uri.removeprefix("sqlite:///")
-    if path == uri:
+    if path == uri or any("\ud800" <= sign <= "\udfff" for sign in uri):  # half a sign
         raise ValueError(f"expected sqlite:///FILE, found {uri!r}")
     rest = re.sub(r"%(?!00)[0-9A-Fa-f]{2}", "", path)  # without the codes that SQLAlchemy decodes
     plain = unquote(path)

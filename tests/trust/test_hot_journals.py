@@ -115,6 +115,29 @@ SQL = (
 )
 
 
+@pytest.mark.parametrize("suffix", ["", "-journal", "-wal", "-shm"])
+@pytest.mark.parametrize("what", OPENING)
+def test_a_pipe_in_the_place_of_a_file_of_the_database_is_refused(what, suffix, tmp_path):
+    """SQLite waits until somebody writes to it."""
+    sqlite3.connect(tmp_path / "x.db").close()
+    (tmp_path / f"x.db{suffix}").unlink(missing_ok=True)
+    os.mkfifo(tmp_path / f"x.db{suffix}")
+    with pytest.raises(InputError, match=r"expected .* found"):
+        OPENING[what](tmp_path / "x.db")
+
+
+def test_pages_tell_no_address_in_the_store_of_what_is_registered(tmp_path, monkeypatch):
+    from mlflow.exceptions import MlflowException
+    from mlflow.utils.validation import _validate_webhook_url
+
+    sqlite3.connect(tmp_path / "x.db").close()
+    for name, value in _environment(f"sqlite:///{tmp_path}/x.db").items():
+        if name.startswith("MLFLOW_WEBHOOK"):
+            monkeypatch.setenv(name, value)
+    with pytest.raises(MlflowException, match="Allowed schemes are: none"):
+        _validate_webhook_url("https://example.org/hook")
+
+
 @pytest.mark.parametrize("sql", SQL)
 @pytest.mark.parametrize("what", OPENING)
 def test_a_database_that_brings_sql_of_its_own_is_refused(what, sql, tmp_path):

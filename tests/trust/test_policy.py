@@ -287,6 +287,7 @@ def test_settings_of_libraries_count_where_the_environment_says_so(tmp_path, mon
         "sqlite+pysqlite:///m.db",
         "sqlite:///m\t.db",
         "sqlite:///m%.db",
+        "sqlite:///m\ud800.db",
         "sqlite:///m%00.db",
         "sqlite:///%66ile:m.db",
         "",

@@ -40,6 +40,13 @@ def test_the_database_of_a_sweep_is_no_link(made, tmp_path, capsys):
         "delete from trial_values",
         "update trials set state = 'x'",
         "update trials set number = number + 1",
+        "update trials set state = 'WAITING'",
+        "insert into trial_user_attributes (trial_id, key, value_json) "
+        "select trial_id, 'intervals', '7' from trials",
+        "insert into trial_system_attributes (trial_id, key, value_json) "
+        "select trial_id, 'constraints', '[1, \"x\"]' from trials",
+        "insert into trial_system_attributes (trial_id, key, value_json) "
+        "select trial_id, 'constraints:x', '\"y\"' from trials",
     ],
 )
 def test_a_forged_study_ends_in_a_sentence(change, made, tmp_path, capsys):

@@ -99,6 +99,8 @@ def _environment(uri: str) -> dict[str, str]:
         "PYTHONWARNINGS": "ignore",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
+        # the store may name addresses that MLflow would tell of each model that is registered
+        "MLFLOW_WEBHOOK_ALLOWED_SCHEMES": "none",
     }
     if root is not None:
         chosen["MLFLOW_DEFAULT_ARTIFACT_ROOT"] = f"file://{quote(root.as_posix())}"

@@ -28,6 +28,7 @@ from tracking.sweep.study import (
     SweepStudy,
     importances,
     retried,
+    violation,
 )
 
 
@@ -52,11 +53,6 @@ def ranked(plan: SweepPlan, complete: Sequence[FrozenTrial]) -> tuple[list[Froze
     last = np.where(np.isneginf(by_rule), losses[:, -1], 0.0)
     order = np.lexsort((np.arange(len(losses)), last, by_rule, ~best, excess))
     return [complete[i] for i in order], int(best.sum())
-
-
-def violation(trial: FrozenTrial) -> float:
-    """Return by how much a trial breaks its constraints, summed; 0 if it keeps them."""
-    return float(sum(max(value, 0.0) for value in trial.constraints.values()))
 
 
 def rule(plan: SweepPlan) -> str:

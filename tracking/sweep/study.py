@@ -58,12 +58,18 @@ class SweepStudy:
     study : optuna.Study
     storage : optuna.storages.BaseStorage
         The storage of the study.
+    place : str
+        Its address, for messages.
     """
 
     def __init__(
-        self, plan: SweepPlan, study: optuna.Study, storage: optuna.storages.BaseStorage
+        self,
+        plan: SweepPlan,
+        study: optuna.Study,
+        storage: optuna.storages.BaseStorage,
+        place: str,
     ) -> None:
-        self.plan, self.study, self._storage = plan, study, storage
+        self.plan, self.study, self._storage, self._place = plan, study, storage, place
 
     def trials(self) -> list[FrozenTrial]:
         """Return all trials, by number."""
@@ -79,8 +85,9 @@ class SweepStudy:
 
     def limits(self, number: int) -> dict[int, float]:
         """Return the worst values with which a trial continues, by evaluations."""
-        limits = self.trials()[number].user_attrs.get(LIMITS, {})
-        return {int(step): float(value) for step, value in limits.items()}
+        with damaged(self._place, "limits of pruning"):
+            limits = self.trials()[number].user_attrs.get(LIMITS, {})
+            return {int(step): float(value) for step, value in limits.items()}
 
     def unfinished(self) -> list[int]:
         """Return the numbers of the trials that have no outcome yet."""
@@ -94,13 +101,18 @@ class SweepStudy:
             trial = trials[number]
             if not self.plan.is_complete(trial.params):  # begun by :meth:`begin`, without values
                 first = RetryHeartbeatStaleTrialCallback.retried_trial_number(trial)
-                trial = draw_trial(self.plan, trials[: number if first is None else first])
+                trial = self._drawn(trials[: number if first is None else first])
                 self._fill(number, trial)
             return dict(trial.params)
         assert number == len(trials), "another process writes to this study"
-        trial = draw_trial(self.plan, trials)
+        trial = self._drawn(trials)
         self.study.add_trial(trial)
         return dict(trial.params)
+
+    def _drawn(self, before: Sequence[FrozenTrial]) -> FrozenTrial:
+        """Return the trial after others, whose attributes a sampler may not be able to read."""
+        with damaged(self._place, "the study of a sweep"):
+            return draw_trial(self.plan, before)
 
     def tell(self, outcome: TrialOutcome) -> None:
         """Store the outcome of a trial."""
@@ -207,7 +219,7 @@ def open_study(plan: SweepPlan, url: str, name: str) -> Iterator[SweepStudy]:
             storage = _storage(url, plan.sweep)
             try:
                 with damaged(public_uri(url), "the study of a sweep"):
-                    study = _open(plan, storage, name)
+                    study = _open(plan, storage, name, public_uri(url))
                 yield study
             except optuna.exceptions.OptunaError as error:
                 raise ParetolabError(
@@ -262,7 +274,9 @@ def _connected(url: str, sweep: SweepConfig) -> optuna.storages.BaseStorage:
     return optuna.storages.RDBStorage(url, engine_kwargs=patient, **beats)
 
 
-def _open(plan: SweepPlan, storage: optuna.storages.BaseStorage, name: str) -> SweepStudy:
+def _open(
+    plan: SweepPlan, storage: optuna.storages.BaseStorage, name: str, place: str
+) -> SweepStudy:
     study = optuna.create_study(
         storage=storage,
         study_name=name,
@@ -281,7 +295,36 @@ def _open(plan: SweepPlan, storage: optuna.storages.BaseStorage, name: str) -> S
     optuna.create_study(directions=directions(plan)).add_trials(trials)  # refuses forged ones
     if [trial.number for trial in trials] != [*range(len(trials))]:
         raise ValueError("trials are not numbered one after the other")
-    return SweepStudy(plan, study, storage)
+    for trial in trials:
+        _check_attributes(plan, trial)
+    return SweepStudy(plan, study, storage, place)
+
+
+def _check_attributes(plan: SweepPlan, trial: FrozenTrial) -> None:
+    """Raise ValueError if a trial does not have the attributes that :meth:`SweepStudy.tell` gives.
+
+    TypeError is raised for constraints that Optuna has in its attributes and that are no numbers.
+    """
+    if trial.state == TrialState.WAITING and not plan.sweep.join:
+        raise ValueError(f"trial {trial.number} waits for another process")
+    violation(trial)
+    directions_of = plan.sweep.directions if plan.sweep.repeats > 1 else ()
+    metrics = {
+        INTERVALS: [direction.metric for direction in directions_of],
+        BOUNDED: [constraint.metric for constraint in plan.sweep.constraint_roles()],
+    }
+    complete = trial.state == TrialState.COMPLETE
+    for key, names in metrics.items():
+        by_metric = trial.user_attrs.get(key, {})
+        if not isinstance(by_metric, dict) or (complete and not {*names} <= by_metric.keys()):
+            raise ValueError(f"{key} of trial {trial.number}")
+        if not all(isinstance(value, int | float) for value in by_metric.values()):
+            raise ValueError(f"{key} of trial {trial.number}")
+
+
+def violation(trial: FrozenTrial) -> float:
+    """Return by how much a trial breaks its constraints, summed; 0 if it keeps them."""
+    return float(sum(max(value, 0.0) for value in trial.constraints.values()))
 
 
 def _difference(stored: Mapping[str, Any], identity: Mapping[str, Any]) -> str:

@@ -27,8 +27,8 @@ from framework.experiment.run_dir import RunDir
 from tracking.figures.html_page import write_figures_page
 from tracking.figures.style import ARROWS, BLUE, GREY, ORANGE, display_name
 from tracking.sweep.config import SweepPlan
-from tracking.sweep.report import PAGE, ranked, short, shown_value, violation
-from tracking.sweep.study import INTERVALS, SweepStudy, importances
+from tracking.sweep.report import PAGE, ranked, short, shown_value
+from tracking.sweep.study import INTERVALS, SweepStudy, importances, violation
 
 _TICKS = 5  # on an axis of numbers
 _AXIS = 130  # pixels between two axes, at least
