@@ -199,8 +199,8 @@ def check_no_links(folder: Path, what: str, *, written: bool = False) -> None:
     for entry in entries_of(folder):
         if entry.is_symlink():
             raise InputError(
-                f"{entry.path}: expected the files of {what}, found a link to "
-                f"{os.path.realpath(entry.path)}; put what it leads to in its place, or remove the link"
+                f"{entry.path}: expected the files of {what}, found a link to {_target(entry)}; "
+                "put what it leads to in its place, or remove the link"
             )
         if Path(entry).is_fifo():  # reading it would wait for ever
             raise InputError(f"{entry.path}: expected a file of {what}, found a pipe")
@@ -233,6 +233,13 @@ def entries_of(folder: Path) -> Iterator[os.DirEntry[str]]:
                 yield entry
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append((entry.path, depth + 1))
+
+
+def _target(entry: os.DirEntry[str]) -> str:
+    """Return where a link leads."""
+    with suppress(OSError):  # it may have been replaced since
+        return os.readlink(entry.path)
+    return "a file elsewhere"
 
 
 def _names_of(entry: os.DirEntry[str]) -> int:
