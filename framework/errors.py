@@ -89,7 +89,14 @@ class EnvironmentFailure(ParetolabError):
 
 
 class NotBuiltError(ParetolabError):
-    """Something expensive has not been built yet, and must not be built now."""
+    """Something expensive has not been built yet, and must not be built now.
+
+    ``notes`` are sentences for the user on the data that it would be built of.
+    """
+
+    def __init__(self, message: str, notes: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.notes = notes
 
 
 class Unfit(InputError):

@@ -135,7 +135,7 @@ class PruningProblem(LibraryProblem):
         pair_measure: PairMeasure = "failure_credit",
         **asked: Any,
     ) -> None:
-        _check_two_classes(library)
+        self.check_classes(library.classes, library.title)
         super().__init__(library, **asked)
         self.threshold, self.pair_measure = threshold, pair_measure
         k = len(library)
@@ -165,6 +165,19 @@ class PruningProblem(LibraryProblem):
         """Open or build the library (see :meth:`LibraryProblem.of_section`)."""
         options = {"threshold": config.threshold, "pair_measure": config.pair_measure}
         return cls.of_section(config, config.models, **options)
+
+    @staticmethod
+    def check_classes(classes: Sequence[Any] | None, title: str) -> None:
+        if classes is None:
+            raise InputError(
+                f"{title}: expected classifiers of two classes, found models for regression; "
+                "pruning chooses among classifiers"
+            )
+        if len(classes) != 2:
+            raise InputError(
+                f"{title}: expected two classes, found {len(classes)} ({listed(classes[:5])}); "
+                "votes are for or against the positive class"
+            )
 
     @property
     def gene_names(self) -> tuple[str, ...]:
@@ -406,17 +419,3 @@ class PairDiversity(NamedTuple):
             for b, table in enumerate(tables, start):
                 credits[:, :, b] = pair_credits(table, members).T
         return credits
-
-
-def _check_two_classes(library: Library) -> None:
-    classes = library.classes
-    if classes is None:
-        raise InputError(
-            f"{library.title}: expected classifiers of two classes, found models for "
-            "regression; pruning chooses among classifiers"
-        )
-    if len(classes) != 2:
-        raise InputError(
-            f"{library.title}: expected two classes, found {len(classes)} "
-            f"({listed(classes[:5])}); votes are for or against the positive class"
-        )

@@ -97,6 +97,13 @@ def config_path(text: str) -> str:
     return str(ours) if wanted and not path.exists() and ours.is_file() else text
 
 
+def model_name(text: str) -> str:
+    """Return the name of a registered model; raises InputError for one that MLflow refuses."""
+    if not text.strip() or {*"/:"} & {*text}:
+        raise InputError(f"--register: expected a name without / and :, found {text!r}")
+    return text
+
+
 def config_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the configuration and the options that override its keys."""
     config_argument(parser)

@@ -71,9 +71,10 @@ def _checked(args: argparse.Namespace) -> Result:
     with building_nothing() as put_off:
         try:
             problem, algorithm = _made(config)
-        except NotBuiltError:
+        except NotBuiltError as error:
+            notes = [("warning", note) for note in error.notes]
             return checked(
-                [("name", config.name), *built_first(put_off)],
+                [("name", config.name), *notes, *built_first(put_off)],
                 "nothing is wrong with it, as far as can be checked before that",
             )
     kind = config.algorithm.kind
@@ -92,8 +93,8 @@ def _checked(args: argparse.Namespace) -> Result:
     lines += [("costs", text) for text in data.get("costs", ())]
     candidates = candidates_of(config, algorithm)
     needs, memory = estimate(problem, algorithm, candidates), problem.memory(candidates)[1]
-    notes = [*data.get("notes", ()), memory_warning(needs.more)]
-    lines += [("warning", note) for note in notes if note]
+    doubts = [*data.get("notes", ()), memory_warning(needs.more)]
+    lines += [("warning", doubt) for doubt in doubts if doubt]
     lines += built_first(put_off)
     size, resources = problem.space.size, config.cluster.resources.shape()
     lines += [

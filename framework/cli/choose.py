@@ -17,7 +17,7 @@ from framework.analysis.choose import FALSE_POSITIVES, ExpectedCost, choose, wit
 from framework.analysis.hulls import recommend
 from framework.analysis.mixtures import Mixture, mix
 from framework.capabilities import TrivialClassifier
-from framework.cli.arguments import finished, program, rarely
+from framework.cli.arguments import finished, model_name, program, rarely
 from framework.cli.results import Part, Result, Table, json_argument, model_of, records, solution
 from framework.cli.tables import (
     expectation_table,
@@ -104,7 +104,12 @@ class Choose:
             help="draw lots between solutions: --where and --best apply to expected values",
         )
         more("--details", action="store_true", help="show how firm the choice is, in resamples")
-        more("--register", metavar="NAME", help="register it in MLflow, as a new version of NAME")
+        more(
+            "--register",
+            metavar="NAME",
+            type=model_name,
+            help="register it in MLflow, as a new version of NAME",
+        )
         more("--no-mlflow", action="store_true", help="do not log the chosen model")
 
     @staticmethod

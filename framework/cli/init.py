@@ -112,7 +112,7 @@ def _with_table(template: str, table: str, target: str, place: Path) -> bytes:
     values = {"path": path, "target": target, "name": slug(file.stem) or place.stem}
     quoted = {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()}
     lines, block, margin = [], "", 0
-    for line in template.splitlines():
+    for line in re.sub("It runs without changes, on [^.]*[.] ", "", template).splitlines():
         text = line.lstrip()
         indent = len(line) - len(text)
         key, _, value = text.partition(":")

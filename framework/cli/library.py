@@ -118,7 +118,9 @@ def _build(args: argparse.Namespace) -> Result:
             cluster=cluster,
             display=display,
         )
-    return _made(library, folder)
+    result = _made(library, folder)
+    result.parts = [*(f"warning: {note}" for note in library.notes), *result.parts]
+    return result
 
 
 def _import(args: argparse.Namespace) -> Result:

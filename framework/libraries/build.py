@@ -12,6 +12,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,11 @@ _PACKAGES = ("lightgbm", "numpy", "scikit-learn")
 _PARTS = ("validation", "test")
 
 
-def obtain_library(section: LibrarySection, where: str = "problem.library") -> Library:
+def obtain_library(
+    section: LibrarySection,
+    where: str = "problem.library",
+    check_classes: Callable[[Sequence[Any] | None, str], None] = lambda classes, title: None,
+) -> Library:
     """Return the library that a section of a configuration describes; build it if it is missing.
 
     Parameters
@@ -61,6 +66,8 @@ def obtain_library(section: LibrarySection, where: str = "problem.library") -> L
     section : LibrarySection
     where : str
         Key of the section, for messages.
+    check_classes : callable, optional
+        Takes the classes and the title of a library before it is built, and may refuse them.
 
     Raises
     ------
@@ -72,7 +79,12 @@ def obtain_library(section: LibrarySection, where: str = "problem.library") -> L
         return load_library(section.path)
     workers, address = chosen_workers()  # of the run that is being set up
     return build_library(
-        section.build, section.path, workers=workers, address=address, where=f"{where}.build"
+        section.build,
+        section.path,
+        workers=workers,
+        address=address,
+        where=f"{where}.build",
+        check_classes=check_classes,
     )
 
 
@@ -85,6 +97,7 @@ def build_library(
     cluster: ClusterConfig | None = None,
     display: Display | None = None,
     where: str = "library",
+    check_classes: Callable[[Sequence[Any] | None, str], None] = lambda classes, title: None,
 ) -> Library:
     """Train a pool, measure it and write its library; an earlier, stopped build is continued.
 
@@ -96,6 +109,8 @@ def build_library(
         folder of the cache that is named by what is built.
     workers, address, cluster
         Who trains: see :func:`framework.libraries.training.train_all`.
+    check_classes
+        See :func:`obtain_library`.
 
     Raises
     ------
@@ -106,16 +121,17 @@ def build_library(
         (:func:`framework.components.is_put_off`).
     """
     prepared = prepare(config, where)
-    data = prepared.data
+    data, notes = prepared.data, tuple(prepared.about.get("notes", ()))
+    check_classes(data.classes, f"library {config.name}")
     identity = _identity(config, prepared.about)
     target = folder or _cache_folder(config.name, identity, where)
     if not (target / LIBRARY_FILE).is_file():
         description = f"the library {config.name} ({config.models} models)"
         if is_put_off(description):
-            raise NotBuiltError(f"{where}: {description} is not built yet")
+            raise NotBuiltError(f"{where}: {description} is not built yet", notes)
     with closing(display or Display(transient=True)) as display, _alone(target, identity, display):
         if (target / LIBRARY_FILE).is_file():
-            return load_library(target)
+            return replace(load_library(target), notes=notes)
         planned = plans(
             config.families, config.models, config.seed, config.task, len(data.y), config.balanced
         )
@@ -141,7 +157,7 @@ def build_library(
     failed = len(planned) - len(ready)
     hint = f"; {failed} could not be trained, see {target / FAILED}" if failed else ""
     display.message(f"library: {len(ready)} models in {target}{hint}")
-    return library
+    return replace(library, notes=notes)
 
 
 def _identity(config: BuildConfig, about: Mapping[str, Any]) -> dict[str, Any]:

@@ -180,8 +180,7 @@ def _widened(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
     if pairs.duplicated().any():
         record, model = pairs[pairs.duplicated()].iloc[0]
         raise InputError(
-            f"{path}: expected one call of a model to a record, found two of {model!r} to "
-            f"{record!r}"
+            f"{path}: expected one call of a model to a record, found two of {model!r} to {record}"
         )
     records = list(dict.fromkeys(frame[_RECORD].tolist()))
     wide: dict[str, Any] = {_RECORD: records}
@@ -195,7 +194,7 @@ def _widened(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
             if again.any():
                 raise InputError(
                     f"{path}: expected one {column} of each record, found two of "
-                    f"{values[_RECORD][again].iloc[0]!r}"
+                    f"{values[_RECORD][again].iloc[0]}"
                 )
             wide[column] = values.set_index(_RECORD)[column].reindex(records).to_numpy()
     others = [c for c in frame.columns if c not in {_MODEL, *_ABOUT_RECORDS}]

@@ -114,6 +114,8 @@ class Library:
         Number of different validation records; fewer than rows with repeats or copies.
     models : mapping of str to fitted estimator, or None
         The fitted models, by id, where they are in memory.
+    notes : tuple of str
+        A sentence for each doubtful column of the data that it was built of, for the user.
     """
 
     ids: tuple[str, ...]
@@ -132,6 +134,7 @@ class Library:
     repeats: int = 1
     records: int = 0
     models: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -141,7 +141,7 @@ class LibraryProblem(AnsweringProblem, Deployable):
         from framework.libraries.build import obtain_library  # not needed by workers
 
         section = measured_as(config.library, config.measure)
-        library = obtain_library(section)
+        library = obtain_library(section, check_classes=cls.check_classes)
         if models is not None:
             library = library.first(models)
         problem = cls(
@@ -154,6 +154,10 @@ class LibraryProblem(AnsweringProblem, Deployable):
         )
         problem.built = section.build
         return problem
+
+    @staticmethod
+    def check_classes(classes: Sequence[Any] | None, title: str) -> None:
+        """Refuse a library with classes that the problem does not take; None for regression."""
 
     def cost_metrics(self, highs: FloatArray) -> list[Metric]:
         """Return the metric of each cost; ``highs``, shape (costs,), are their greatest values."""
@@ -297,6 +301,7 @@ def describe(library: Library, fingerprint: str) -> Mapping[str, Any]:
         "test": tested,
         "models": len(library),
         "classes": [str(label) for label in library.classes or ()],
+        **({"notes": list(library.notes)} if library.notes else {}),
     }
 
 

@@ -6,7 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from framework import registry
 from framework.cli.main import main
+from framework.components import building_nothing
+from framework.errors import NotBuiltError
+from framework.experiment.config import RunConfig, check
 from tests.cli.places import BUILD, EXPERIMENT, SWEEP
 from tests.command import small, write
 
@@ -53,6 +57,42 @@ def test_no_library_is_trained(tmp_path, capsys, cache, kind):
         config["experiment"] = EXPERIMENT | {"cases": {}, "methods": {"a": {"kind": "nsga2"}}}
         del config["algorithm"]
     assert "built first the library little (4 models)" in told(tmp_path, capsys, config)
+    assert not cache.exists()
+
+
+DOUBTFUL = {"path": "t.csv", "target": "y", "positive": "a"}
+POOLS = [
+    {"kind": "ensemble", "library": {"build": BUILD | {"dataset": DOUBTFUL}}},
+    {"kind": "cascade", "calls": {"library": {"build": BUILD | {"dataset": DOUBTFUL}}}},
+]
+
+
+@pytest.mark.parametrize("problem", POOLS, ids=["ensemble", "cascade"])
+def test_doubtful_columns_are_told_before_and_after_a_pool_is_trained(
+    problem, tmp_path, monkeypatch
+):
+    """A column that comes after the answer made an ensemble look perfect, without a word."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{i % 13},{i * 7919 % 101},{'ab'[i % 13 > 6]}\n" for i in range(130)]
+    Path("t.csv").write_text("told,x,y\n" + "".join(rows))
+    section = check(RunConfig, small(problem=problem), "x", {"base": Path()}).problem
+    sentence = "columns that alone tell the class of every record: 'told'"
+    monkeypatch.setenv("PARETOLAB_CACHE", str(tmp_path / "cache"))
+    with building_nothing(), pytest.raises(NotBuiltError) as refused:
+        registry.load("problems", section.kind).from_config(section)
+    built = registry.load("problems", section.kind).from_config(section)
+    for notes in (refused.value.notes, built.describe()["notes"]):
+        assert sentence in "".join(notes)
+
+
+def test_classes_that_a_problem_does_not_take_are_refused_before_a_pool_is_trained(
+    tmp_path, capsys, cache
+):
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i}.5,{i % 3}\n" for i in range(90)))
+    build = BUILD | {"dataset": {"path": "t.csv", "target": "y"}}
+    config = small(problem={"kind": "pruning", "library": {"build": build}})
+    config["objectives"] = [{"metric": "accuracy", "sense": "max"}]
+    assert "expected two classes, found 3 (0, 1, 2); votes" in told(tmp_path, capsys, config, 2)
     assert not cache.exists()
 
 

@@ -57,10 +57,10 @@ def test_a_long_table_is_the_same_table(tmp_path):
     with pytest.raises(InputError, match=r"none of 'large' for 2 records \(record 1 first\)"):
         read_calls(tmp_path / "holes.csv")
     pd.concat([long, long[:1]]).to_csv(tmp_path / "twice.csv", index=False)
-    with pytest.raises(InputError, match="found two of 'small' to 'r1'"):
+    with pytest.raises(InputError, match="found two of 'small' to r1"):
         read_calls(tmp_path / "twice.csv")
     long.assign(group=[1, 2, 3, 1, 4, 3]).to_csv(tmp_path / "groups.csv", index=False)
-    with pytest.raises(InputError, match="expected one group of each record, found two of 'r2'"):
+    with pytest.raises(InputError, match="expected one group of each record, found two of r2"):
         read_calls(tmp_path / "groups.csv")
 
 

@@ -16,6 +16,7 @@ from tests.tracking import made_up
 from tracking.mlflow_log import store
 from tracking.mlflow_log.history import front_at
 from tracking.mlflow_log.store import PARENT, UploadState
+from tracking.mlflow_log.sync import sync
 from tracking.mlflow_log.uploader import Uploader
 
 
@@ -224,6 +225,17 @@ def test_methods_have_a_colour_each(store, experiment, tmp_path):
     assert len(tags) == 4
     assert len(set(colours.values())) == 3
     assert all(tag["mlflow.runColor"] == colours[tag["method"]] for tag in tags)
+
+
+@pytest.mark.parametrize("typo", ["htp://typo", "http://127.0.0.1:1"])
+def test_a_store_that_was_never_reached_is_not_remembered(typo, store, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    run_dir = finished(tmp_path)
+    sync(run_dir.path, store.uri)
+    before = run_dir.tracking_file.read_text()
+    with pytest.raises(InputError):
+        sync(run_dir.path, typo)
+    assert run_dir.tracking_file.read_text() == before
 
 
 def test_what_could_not_be_sent_is_sent_later(store, experiment, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from framework.cli.arguments import model_name
 from framework.cli.results import Result, json_argument
 from framework.errors import ParetolabError
 
@@ -26,6 +27,7 @@ class Sync:
         parser.add_argument(
             "--register",
             metavar="NAME",
+            type=model_name,
             help="register the run's model as the next version of this one; of an experiment the "
             "model of each case's best run as NAME-CASE, with the alias champion",
         )

@@ -8,7 +8,7 @@ from framework.errors import InputError, ParetolabError, command
 from framework.experiment.champions import champions, write_model
 from framework.experiment.run_dir import RunDir
 from framework.security import check_address, keep, redacted, without_tokens
-from tracking.mlflow_log.store import sole_uploader
+from tracking.mlflow_log.store import UploadState, sole_uploader
 
 _PARTS = ("cells", "references", "repeats", "trials")  # folders of a run's directory with others
 
@@ -49,9 +49,10 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
         for run in best.values():
             write_model(run)
     with sole_uploader(run_dir, wait=run_dir.summary_file.is_file()):
+        before = UploadState.load(run_dir)
         uploader = Uploader(run_dir, uri)
-        admit(run_dir, uploader.state.uri, typed=uri is not None)
         try:
+            admit(run_dir, uploader.state.uri, typed=uri is not None)
             with without_tokens(uploader.state.uri, run_dir.path):
                 ended = uploader.upload(final=True)
                 version = ""
@@ -60,8 +61,10 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
                 for case, run in best.items():
                     version += uploader.register(f"{register}-{re.sub('[/:]', '-', case)}", run)
         except ParetolabError:  # a file of the run, not MLflow
+            _restore(before, uploader.state, run_dir)
             raise
         except Exception as error:  # MLflow may raise anything
+            _restore(before, uploader.state, run_dir)
             raise InputError(
                 f"{directory}: expected to log to {uploader.location}, found: "
                 f"{redacted(first_line(error), uploader.state.uri)}; what "
@@ -73,6 +76,12 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
         f"logged so far to {uploader.location}; the run has not ended "
         f"({command('resume', directory)} goes on with it)"
     )
+
+
+def _restore(before: UploadState | None, now: UploadState, run_dir: RunDir) -> None:
+    """Go back to the store before, if nothing has arrived at another one."""
+    if before is not None and not now.runs:
+        before.save(run_dir)
 
 
 def admit(run_dir: RunDir, uri: str, *, typed: bool = False) -> None:

@@ -17,7 +17,7 @@ from framework.errors import InputError
 from framework.extras import needed
 from framework.files import check_database
 from framework.machine import child_environment
-from framework.security import expanded, public_uri, without_password
+from framework.security import TRACKING, address_of, expanded, public_uri, without_password
 from tracking.mlflow_log import pages, store
 
 _PAGE = "#/experiments?workflowType=machine_learning"  # the default is the page of language models
@@ -82,7 +82,8 @@ def _environment(uri: str) -> dict[str, str]:
             f"open {public_uri(uri)} in a browser"
         )
     try:
-        uri = store.absolute_uri(without_password(uri), Path.cwd())
+        address_of(without_password(uri), TRACKING - {"http", "https"})
+        uri = store.absolute_uri(uri, Path.cwd())
     except ValueError as error:
         raise InputError(f"--uri: {error}") from error
     file = store.sqlite_file(uri)

@@ -17,7 +17,7 @@ import numpy as np
 from framework.errors import InputError
 from framework.experiment.config import TrackingConfig
 from framework.experiment.run_dir import RunDir
-from framework.security import check_address, without_password, without_tokens
+from framework.security import address_of, check_address, without_password, without_tokens
 from tracking.figures.style import COLOURS
 from tracking.mlflow_log import store
 from tracking.mlflow_log.run_content import RunContent
@@ -48,6 +48,7 @@ def begin(
     chosen = uri or (state.uri if state else tracking.uri)
     try:
         wanted_uri = store.absolute_uri(without_password(chosen), Path.cwd())
+        address_of(wanted_uri)
     except ValueError as error:
         raise InputError(f"{run_dir.path}: {error}") from error
     wanted_name = experiment or (state.experiment if state else tracking.experiment or config.name)
