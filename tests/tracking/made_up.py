@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from framework.batch import Evaluated
 from framework.experiment.config import RunConfig
@@ -12,6 +13,7 @@ from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.journal import Journal
 from framework.roles import Metric, Objective, Roles
+from tracking.mlflow_log.history import ENTERED, LEFT
 
 METRICS = (
     Metric("coverage", "max", text="share of the records that get an answer"),
@@ -132,3 +134,10 @@ def finished(path: Path, **changes: object) -> RunDir:
     search(run_dir, 0, 15)
     end(run_dir)
     return run_dir
+
+
+def front_at(frame: pd.DataFrame, generation: int) -> pd.DataFrame:
+    """Return the front of a generation (from 0) from the table of ``fronts.csv``, by id."""
+    stays = frame[LEFT].isna() | (frame[LEFT] > generation)
+    front = frame[(frame[ENTERED] <= generation) & stays]
+    return front.drop(columns=[ENTERED, LEFT]).sort_values("id", ignore_index=True)

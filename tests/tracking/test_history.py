@@ -9,7 +9,7 @@ from framework.front import Front
 from framework.problems.functions import FunctionProblem
 from framework.roles import Objective, Roles
 from tests.tracking import made_up
-from tracking.mlflow_log.history import History, front_at
+from tracking.mlflow_log.history import History
 
 GENES = tuple(f"x{i}" for i in range(made_up.GENES))
 
@@ -36,7 +36,7 @@ def test_front_of_a_generation_is_the_journals(run_dir, history, generation):
     with run_dir.journal() as journal:
         expected = Front.from_journal(journal, made_up.roles(), GENES, upto=generation + 1)
     pd.testing.assert_frame_equal(
-        front_at(frame, generation), expected.frame(), check_dtype=False, check_exact=True
+        made_up.front_at(frame, generation), expected.frame(), check_dtype=False, check_exact=True
     )
 
 
@@ -67,7 +67,7 @@ def test_rows_that_all_failed_leave_an_empty_front():
         "front_size": 0.0,
         "hypervolume": 0.0,
     }
-    assert len(front_at(history.frame(), 0)) == 0
+    assert len(made_up.front_at(history.frame(), 0)) == 0
 
 
 @pytest.mark.parametrize("rows", [1, 7, 50, 10**6])
@@ -83,7 +83,7 @@ def test_pieces_of_generations_in_any_order_end_in_the_same_front(run_dir, histo
     assert found[-1].batches == 90
     assert found[-1].metrics == pytest.approx(history.generations[-1].metrics)
     text = pieces.frame().to_csv(index=False)
-    last = front_at(pd.read_csv(io.StringIO(text)), found[-1].number)
+    last = made_up.front_at(pd.read_csv(io.StringIO(text)), found[-1].number)
     pd.testing.assert_frame_equal(last, expected.frame(), check_dtype=False, check_exact=True)
 
 
@@ -103,7 +103,7 @@ def test_of_many_single_rows_only_some_are_looked_at():
     for generation in logged[::50]:
         assert generation.batches == generation.number + 1
         assert generation.metrics["front_size"] == generation.number + 1
-        there = front_at(history.frame(), generation.number)
+        there = made_up.front_at(history.frame(), generation.number)
         assert there["id"].tolist() == list(range(generation.number + 1))
     assert logged[-1].number == n - 1
     assert logged[-1].metrics["hypervolume"] == pytest.approx(Front(rows, roles, ()).hypervolume())

@@ -14,7 +14,6 @@ from framework.preparation import PreparationProgress
 from framework.security import sqlite_uri
 from tests.tracking import made_up
 from tracking.mlflow_log import store
-from tracking.mlflow_log.history import front_at
 from tracking.mlflow_log.store import PARENT, UploadState
 from tracking.mlflow_log.sync import sync
 from tracking.mlflow_log.uploader import Uploader
@@ -95,7 +94,7 @@ def test_a_finished_run_is_all_there(store, experiment, tmp_path):
     frame = pd.read_csv(path)
     with run_dir.journal() as journal:
         front = Front.from_journal(journal, run_dir.roles(), run_dir.front().gene_names, upto=5)
-    assert front_at(frame, 4)["id"].tolist() == front.ids.tolist()
+    assert made_up.front_at(frame, 4)["id"].tolist() == front.ids.tolist()
 
 
 def known_to_another_store(run_dir, store, experiment):

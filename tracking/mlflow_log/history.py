@@ -138,23 +138,3 @@ class History:
             if math.isfinite(value):
                 described[f"best_{name}"] = value
         return described
-
-
-def front_at(frame: pd.DataFrame, generation: int) -> pd.DataFrame:
-    """Return the front of one generation from the table of ``fronts.csv``.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The content of ``fronts.csv``.
-    generation : int
-        Number of the generation, from 0.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``id``, metrics and genes, sorted by id, as in ``front.csv`` of a run that ended there.
-    """
-    stays = frame[LEFT].isna() | (frame[LEFT] > generation)
-    front = frame[(frame[ENTERED] <= generation) & stays]
-    return front.drop(columns=[ENTERED, LEFT]).sort_values("id", ignore_index=True)
