@@ -176,7 +176,8 @@ class WeightedOutcomes(RecordOutcomes):
     def __init__(self, base: RecordOutcomes, units: IntArray) -> None:
         super().__init__(base.candidates, base.records, base.names, base.units)
         self.refitted = base.refitted
-        self._base, self._units, self.counted = base, units, units
+        self._base, self._units = base, units
+        self.counted = units if base.counted is None else units * base.counted
 
     def metrics(
         self,

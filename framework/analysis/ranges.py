@@ -16,6 +16,7 @@ from framework.outcomes import RecordOutcomes, Refits
 from framework.roles import Metric
 
 NORMAL = 1.96  # standard errors on each side of a range
+_SQUARES = 2.0**39  # what squares of weights add up to, in steps
 _FEWEST_RECORDS = 2.0  # records that a range is computed from, at least
 # factors on the variance of the gain of choosing, for measured models and for refitted ones
 _MEASURED, _REFITTED = 0.5, 2.0
@@ -111,9 +112,12 @@ def taken_over(
         shares = outcomes.figures_of_folds(*all_records, (), positions)[1]
         return {name: share[:, 0] for name, share in shares.items()}, 1.0
     weights = outcomes.counted.astype(np.float64)
-    alike = weights.sum() ** 2 / (weights @ weights) / outcomes.records
-    # drawn once, and as often as a record counts: sums of the weights and of their squares
-    draws = np.column_stack([np.ones(outcomes.records), weights])
+    # Drawn once, and as often as a record counts, in steps that are rounded up: sums of the weights
+    # and at least those of their squares, which are whole numbers far below 2^53.
+    step = weights.max() / max(_SQUARES // weights.sum(), 1.0)
+    often = np.ceil(weights / step)
+    alike = weights.sum() ** 2 / (weights @ often * step) / outcomes.records
+    draws = np.column_stack([np.ones(outcomes.records), often])
     shares = outcomes.figures(draws, positions, ())[1]
     return {
         name: alike * share[:, 0] ** 2 / np.where(share[:, 1] > 0, share[:, 1], 1.0)
