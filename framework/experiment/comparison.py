@@ -37,6 +37,7 @@ from framework.problem import Problem
 from framework.roles import Roles
 
 _FINISHED = (DONE, FAILED)
+_BOLD = r"^\*\*(.*)\*\*$"  # marks of a page, which a table in a file does not have
 
 
 def compare(
@@ -374,7 +375,8 @@ def write_results(comparison: Comparison, out: Path) -> list[Path]:
     comparison = replace(comparison, pages=pages)
     by_name = tables(comparison)
     for page in pages:
-        by_name |= {**page.tables, **page.files}
+        plain = {n: t.replace(_BOLD, r"\1", regex=True) for n, t in page.tables.items()}
+        by_name |= {**plain, **page.files}
     claims = [*comparison.claims, *(claim for page in pages for claim in page.claims)]
     if claims:
         by_name["claims"] = claims_table(claims)
