@@ -43,6 +43,11 @@ _IN_SUMMARY: dict[str, type] = {
 }
 
 
+def _counts(expected: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how many records were searched on and tested on, as what to expect has them."""
+    return {name: expected.get(name) for name in ("searched", "tested")}
+
+
 class RunDir:
     """The paths of a run, and methods that read its files.
 
@@ -425,8 +430,10 @@ class RunDir:
                 if not isinstance(summary.get(name, kind()), kind):
                     what = "numbers" if kind is int else "keys and values"
                     raise TypeError(f"no {what} as {name!r}")
-            if not isinstance(summary.get("wall_s") or 0.0, int | float):
-                raise TypeError("no number as 'wall_s'")
+            numbers = {"wall_s": summary.get("wall_s"), **_counts(summary.get("expected", {}))}
+            for name, number in numbers.items():
+                if not isinstance(number or 0, int | float):
+                    raise TypeError(f"no number as {name!r}")
         return summary
 
     def choice(self) -> int | None:

@@ -61,6 +61,8 @@ def test_parts_of_a_description_that_are_others(received, other, part, sentence)
     [
         ({"expected": "x"}, "no keys and values as 'expected'"),
         ({"front_size": "x"}, "no numbers as 'front_size'"),
+        ({"wall_s": "x"}, "no number as 'wall_s'"),
+        ({"expected": {"tested": "x"}}, "no number as 'tested'"),
     ],
 )
 def test_parts_of_a_summary_that_are_others(received, part, sentence, capsys):
