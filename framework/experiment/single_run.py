@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from framework import extras
-from framework.errors import InputError, ParetolabError
+from framework.errors import InputError
 from framework.experiment.config import RunConfig
 from framework.experiment.estimate import (
     candidates_of,
@@ -243,7 +243,8 @@ class SingleRun:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._stack:
             self._interruption.close()
-            stopped = kind is not None and issubclass(kind, KeyboardInterrupt | ParetolabError)
+            # of any kind: an error of Ray may come before it is known that Ray has died
+            stopped = kind is not None and issubclass(kind, KeyboardInterrupt | Exception)
             # until the journal is replayed, the search has not got to where the run was
             if stopped and self.driver.replay.over and self._journal.n_batches:
                 front = Front.from_journal(self._journal, self._roles, self._problem.gene_names)
