@@ -272,6 +272,8 @@ class WorkerPool:
             for _, task in slot.requests:
                 if not idle:
                     return
+                if task.suspect:  # with another copy each time, it would never be divided
+                    continue
                 if task.kind in self._copied and not task.finished and task.in_flight == 1:
                     other = min(idle, key=lambda worker: worker.node == slot.node)
                     idle.remove(other)
@@ -505,6 +507,8 @@ class WorkerPool:
             if not task.finished and not task.in_flight:
                 self._queues[task.kind].appendleft(task)
         first = tasks[0] if tasks else None
+        if first is not None:
+            first.suspect = True
         return None if first is None or first.finished or first.in_flight else first
 
     def _retry(self, task: Task, node: str, reason: str) -> None:

@@ -36,6 +36,8 @@ class Task:
         Whether its result has arrived, or it was given up.
     divided : bool
         Whether it is a part of a task that may have killed its worker.
+    suspect : bool
+        Whether a worker was lost while it did this task, so that no other one is to repeat it.
     """
 
     kind: str
@@ -45,6 +47,7 @@ class Task:
     in_flight: int = 0
     finished: bool = False
     divided: bool = False
+    suspect: bool = False
 
     def __len__(self) -> int:
         return len(self.columns[0])
