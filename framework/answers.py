@@ -174,20 +174,24 @@ class DrawnRecords:
     weights : numpy.ndarray, shape (N, b), optional
         How often each resample (a column) draws each record, in whole numbers. If None, there is
         one column, of ones.
+    squares : bool
+        See :meth:`framework.outcomes.RecordOutcomes.figures`.
 
     Attributes
     ----------
-    records
+    records, squares
     weights : numpy.ndarray, shape (N, b)
         How often each record counts: the draws times the weights of the records themselves.
     total : numpy.ndarray of float64, shape (b,)
         The sums of the weights.
     """
 
-    def __init__(self, records: Records, weights: Array | None = None) -> None:
+    def __init__(
+        self, records: Records, weights: Array | None = None, *, squares: bool = False
+    ) -> None:
         drawn = np.ones((len(records), 1), dtype=np.float32) if weights is None else weights
         counted = records.weights
-        self.records = records
+        self.records, self.squares = records, squares
         self.weights = drawn if counted is None else drawn.astype(float) * counted[:, np.newaxis]
         self.total: FloatArray = self.weights.sum(axis=0, dtype=np.float64)
         self._parts: dict[Any, Drawn] = {}
@@ -221,13 +225,16 @@ class Sums:
     Attributes
     ----------
     answers
-    weights, total
+    weights, total, squares
         As in :class:`DrawnRecords`.
     """
+
+    squares = False
 
     def __init__(self, answers: Answers, drawn: DrawnRecords | None = None) -> None:
         self.answers, self._drawn = answers, drawn or DrawnRecords(answers.records)
         self.weights, self.total = self._drawn.weights, self._drawn.total
+        self.squares = self._drawn.squares
         self._made: dict[Any, Any] = {}
 
     def cells(self, kind: Cells, subgroup: int | None = None) -> FloatArray:
@@ -540,8 +547,10 @@ class AnswerOutcomes(RecordOutcomes):
         weights: Array,
         candidates: slice | IntArray = slice(None),
         names: Collection[str] | None = None,
+        *,
+        squares: bool = False,
     ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
-        return self._of_blocks(weights, candidates, names, shares=True)
+        return self._of_blocks(weights, candidates, names, shares=True, squares=squares)
 
     def figures_of_folds(
         self,
@@ -571,10 +580,11 @@ class AnswerOutcomes(RecordOutcomes):
         names: Collection[str] | None,
         *,
         shares: bool,
+        squares: bool = False,
     ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
         """Return metrics and, if wanted, shares, computing answers that are not kept only once."""
         functions = self._functions(names, shares=shares)
-        drawn = DrawnRecords(self._records, weights)
+        drawn = DrawnRecords(self._records, weights, squares=squares)
         pieces = [_summed(block, drawn, *functions) for block in self._blocks(candidates)]
         metrics, about = map(_joined, zip(*pieces, strict=True))
         return metrics, about

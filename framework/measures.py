@@ -269,9 +269,7 @@ class BetweenSubgroups(NamedTuple):
         is called positive.
         """
         codes, present = self._present(sums)
-        shares = np.stack([self.rate.share(sums, code) for code in codes])
-        least = np.where(present, shares, np.inf).min(axis=0)
-        return np.where(np.isfinite(least), least, 0.0)
+        return _least([self.rate.share(sums, code) for code in codes], present, sums)
 
     def _extremes(self, values: FloatArray, present: BoolArray) -> FloatArray:
         """Return the widest gap or the worst value over subgroups, the first axis; 0 of none."""
@@ -289,14 +287,19 @@ def rarest_share(sums: Sums) -> FloatArray:
     A mean over classes, or the least of them, is as sure as the figure of that class.
     """
     answered = sums.cells("outcomes_of_class")[:, :2].sum(axis=1)
-    return _fewest(list(answered / np.maximum(sums.total, 1.0)))
+    return _least(list(answered / np.maximum(sums.total, 1.0)), answered > 0, sums)
 
 
-def _fewest(shares: Sequence[FloatArray]) -> FloatArray:
-    """Return the least share above 0, shape (n, b); 0 where all shares are 0."""
+def _least(shares: Sequence[FloatArray], counted: BoolArray, sums: Sums) -> FloatArray:
+    """Return the least of some shares among those that count, shape (n, b); 0 of none."""
     each = np.stack(shares)
-    least = np.where(each > 0, each, np.inf).min(axis=0)
-    return np.where(np.isfinite(least), least, 0.0)
+    order = each
+    if sums.squares:  # by the part that is known least: see RecordOutcomes.figures
+        known = each[..., :1] ** 2 / np.where(each[..., 1:] > 0, each[..., 1:], 1.0)
+        order = np.broadcast_to(known, each.shape)
+    order = np.where(counted, order, np.inf)
+    least = np.take_along_axis(each, order.argmin(axis=0)[np.newaxis], axis=0)[0]
+    return np.where(np.isfinite(order.min(axis=0)), least, 0.0)
 
 
 class Tables:

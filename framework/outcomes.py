@@ -121,10 +121,15 @@ class RecordOutcomes(ABC):
         weights: Array,
         candidates: slice | IntArray = slice(None),
         names: Collection[str] | None = None,
+        *,
+        squares: bool = False,
     ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
         """Return :meth:`metrics`, and the share of the records that each one is taken over.
 
-        Arguments and shapes are those of :meth:`metrics`. A metric over all records may be missing
+        Arguments and shapes are those of :meth:`metrics`. With ``squares`` there are two columns of
+        weights, 1 and how often a record counts: a share that is the least of several parts, such
+        as of a class, is that of the part with the least square of the first share over the second,
+        which is the part that is known least. A metric over all records may be missing
         among the shares. The accuracy of the answers, for example, is taken over the records with
         an answer: from three of them it is less certain than from 400.
         """
@@ -192,8 +197,10 @@ class WeightedOutcomes(RecordOutcomes):
         weights: Array,
         candidates: slice | IntArray = slice(None),
         names: Collection[str] | None = None,
+        *,
+        squares: bool = False,
     ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
-        return self._base.figures(self._drawn(weights), candidates, names)
+        return self._base.figures(self._drawn(weights), candidates, names, squares=squares)
 
     def _drawn(self, weights: Array) -> FloatArray:
         return weights.astype(np.float64) * self._units[:, None]

@@ -118,7 +118,7 @@ def taken_over(
     often = np.ceil(weights / step)
     alike = weights.sum() ** 2 / (weights @ often * step) / outcomes.records
     draws = np.column_stack([np.ones(outcomes.records), often])
-    shares = outcomes.figures(draws, positions, ())[1]
+    shares = outcomes.figures(draws, positions, (), squares=True)[1]
     return {
         name: alike * share[:, 0] ** 2 / np.where(share[:, 1] > 0, share[:, 1], 1.0)
         for name, share in shares.items()

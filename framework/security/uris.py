@@ -39,6 +39,7 @@ _ADDRESS = re.compile(
 )
 _HARMLESS = {"sslmode", "charset", "connect_timeout", "application_name"}  # options of databases
 _HOST_FREE = "localhost"
+_PORTS = {"http": "80", "https": "443"}
 
 TRACKING = frozenset({"sqlite", "http", "https", "databricks", "database"})
 """Kinds of addresses that runs may be logged to."""
@@ -56,7 +57,7 @@ class Address(NamedTuple):
     host : str
         In small letters; empty for a SQLite store.
     port : str
-        Empty where the address has none.
+        Empty where the address has none, or that of its kind.
     file : str
         The file of a SQLite store; empty for all others.
     variables : tuple of str
@@ -111,7 +112,7 @@ def address_of(uri: str, kinds: Collection[str] = TRACKING) -> Address:
     return Address(
         kind,
         host or _HOST_FREE,
-        match["port"] or "",
+        (match["port"] or "") if match["port"] != _PORTS.get(kind) else "",
         variables=tuple(dict.fromkeys(_NAME.findall(uri))),
         # without a host, a driver takes one from its own settings
         options=kind == "database" and (bool(keys - _HARMLESS) or not host),

@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 
 from framework.analysis.ranges import Spread, mixed_spread, moments, promised, taken_over
 from framework.analysis.refits import changes
+from framework.answers import AnswerOutcomes, Records
+from framework.answers import Answers as AnswerTable
+from framework.measures import BetweenSubgroups, OverClasses, Tables, rates
 from framework.outcomes import RecordOutcomes, Refits, WeightedOutcomes
 from framework.roles import Metric
 from tests.oracles import range_of_half, refit_changes
@@ -32,7 +35,7 @@ class Answers(RecordOutcomes):
         return {"coverage": answered / np.maximum(weights.sum(axis=0), 1),
                 "accuracy": right / np.maximum(answered, 1)}  # fmt: skip
 
-    def figures(self, weights, candidates=slice(None), names=None):
+    def figures(self, weights, candidates=slice(None), names=None, **_):
         total = np.maximum(weights.sum(axis=0), 1)
         every = np.repeat(weights.sum(axis=0)[None] > 0, len(self.answered[candidates]), 0)
         shares = {"accuracy": self.answered[candidates] @ weights / total, "coverage": every}
@@ -156,3 +159,37 @@ def test_a_record_that_counts_as_forty_is_not_forty_records(records):
 
 def test_of_a_figure_over_no_record_nothing_is_known():
     assert promised(0.0, NO_LUCK, ACCURACY, Spread(0.0, 0.0, (0.0, 1.0), 2.0))[2:] == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("heavy", [1, 7, 9, 40])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_rare_class_is_ten_records_however_much_they_count(heavy, inside):
+    """Of the sums of weights the rare class may have most, of their squares all."""
+    labels = np.repeat([0, 1], [90, 10])
+    weights = np.where(labels == 1, heavy, 1)
+    records = Records(
+        labels, ("a", "b"), 1, weights=weights if inside else None, subgroups=labels,
+        subgroup_names=("a", "b"),
+    )  # fmt: skip
+    by_class = [Tables(2).ratio(ACCURACY, "recall", code) for code in (0, 1)]
+    accuracy = Tables(2).ratio(ACCURACY, "accuracy")
+    measures = (
+        OverClasses(Metric("mean recall", "max"), by_class),
+        BetweenSubgroups(Metric("gap", "min"), accuracy, worst=False),
+        BetweenSubgroups(Metric("worst", "max"), accuracy, worst=True),
+    )
+    outcomes = AnswerOutcomes.of(measures, AnswerTable(records, labels[np.newaxis]))
+    if not inside:
+        outcomes = WeightedOutcomes(outcomes, weights)
+    taken, _ = taken_over(outcomes, np.array([0]))
+    for name in ("mean recall", "gap", "worst"):
+        assert taken[name] == pytest.approx([0.1]), name
+
+
+def test_the_part_that_has_no_record_makes_a_difference_unknown():
+    labels = np.repeat([0, 1], 5)
+    records = Records(labels, ("a", "b"), 1, subgroups=np.arange(10) % 2, subgroup_names=("u", "v"))
+    codes = np.where(np.arange(10) % 2 == 0, 1, 0)[np.newaxis]  # nobody in v is called b
+    measures = rates(["precision"], ("a", "b"), 1, ("u", "v"))
+    taken, _ = taken_over(AnswerOutcomes.of(measures, AnswerTable(records, codes)), np.array([0]))
+    assert taken["precision_difference"] == [0.0]

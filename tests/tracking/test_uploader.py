@@ -235,6 +235,10 @@ def test_a_store_that_was_never_reached_is_not_remembered(typo, store, tmp_path,
     with pytest.raises(InputError):
         sync(run_dir.path, typo)
     assert run_dir.tracking_file.read_text() == before
+    run_dir.tracking_file.unlink()
+    with pytest.raises(InputError):
+        sync(run_dir.path, typo)
+    assert not run_dir.tracking_file.exists()
 
 
 def test_what_could_not_be_sent_is_sent_later(store, experiment, tmp_path, monkeypatch):

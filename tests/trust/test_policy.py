@@ -150,6 +150,7 @@ def test_a_run_goes_on_with_what_it_was_granted_and_no_other_does(elsewhere, cap
         ("http://mlflow.example:5001", False),
         ("https://mlflow.example:5000", False),
         ("http://mlflow.example", False),
+        ("http://mlflow.example:5000/", True),
         ("http://other.example:5000", False),
         ("", False),
     ],

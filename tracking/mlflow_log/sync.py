@@ -80,7 +80,10 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
 
 def _restore(before: UploadState | None, now: UploadState, run_dir: RunDir) -> None:
     """Go back to the store before, if nothing has arrived at another one."""
-    if before is not None and not now.runs:
+    if now.runs:
+        return
+    run_dir.tracking_file.unlink(missing_ok=True)
+    if before is not None:
         before.save(run_dir)
 
 
