@@ -295,8 +295,8 @@ def _least(shares: Sequence[FloatArray], counted: BoolArray, sums: Sums) -> Floa
     each = np.stack(shares)
     order = each
     if sums.squares:  # by the part that is known least: see RecordOutcomes.figures
-        known = each[..., :1] ** 2 / np.where(each[..., 1:] > 0, each[..., 1:], 1.0)
-        order = np.broadcast_to(known, each.shape)
+        alike = each[..., :1] ** 2 / np.where(each[..., 1:] > 0, each[..., 1:], 1.0)
+        order = np.broadcast_to(alike, each.shape)
     order = np.where(counted, order, np.inf)
     least = np.take_along_axis(each, order.argmin(axis=0)[np.newaxis], axis=0)[0]
     return np.where(np.isfinite(order.min(axis=0)), least, 0.0)

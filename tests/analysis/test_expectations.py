@@ -57,7 +57,7 @@ class MadeUp(RecordOutcomes):
             "false_negative_rate": rate(self.positive),
         }
 
-    def figures(self, weights, candidates=slice(None), names=None):
+    def figures(self, weights, candidates=slice(None), names=None, **_):
         answered = weighted_sums(self.answered[candidates], weights)
         return self.metrics(weights, candidates), {"accuracy": answered / weights.sum(axis=0)}
 

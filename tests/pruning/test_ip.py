@@ -9,12 +9,14 @@ import pytest
 
 from algorithms.pruning.diversity import NAMES
 from algorithms.pruning.papers.printed_program import PrintedProgram
+from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.searches.base import _cap
 from algorithms.pruning.searches.ip import IntegerProgram
 from algorithms.pruning.searches.ip_front import ExactFront
 from algorithms.pruning.votes import rates_of
 from framework.algorithm import Outcome
 from framework.errors import InputError
+from framework.libraries.library import Library
 from framework.roles import Constraint, Objective, Roles
 from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
@@ -254,3 +256,22 @@ def test_other_problems_are_refused(cls):
     problem = EnsembleToy()
     with pytest.raises(InputError, match=r"(searches|reads)"):
         cls(problem, roles_of(problem), seed=0)
+
+
+@pytest.mark.parametrize("cls", [IntegerProgram, ExactFront])
+def test_a_mean_that_rounds_below_its_least_part_refuses_nobody(cls):
+    """All pairs differ on 2 of 11 records; what is reported as their mean is a bit less."""
+    y = np.repeat([1, 0], [6, 5])
+    votes = np.where(np.arange(11) == np.arange(3)[:, np.newaxis], 0.0, y)
+    library = Library.from_arrays(["a", "b", "c"], votes, y, [0, 1], {"price": np.ones(3)})
+    problem = PruningProblem(library, threshold="majority", pair_measure="disagreement")
+    least = problem.evaluate(np.ones((1, 3), dtype=problem.space.dtype))
+    assert least["disagreement_mean"] < least["disagreement_min"]
+    limit = Constraint("disagreement_min", at_least=float(least["disagreement_min"][0]))
+    more = {} if cls is IntegerProgram else {"metric": "accuracy", "against": "members"}
+    asked = roles(problem, limit)
+    if more:
+        objectives = [Objective("accuracy", "max"), Objective("members", "min")]
+        asked = Roles(problem.metrics, objectives, [limit])
+    _, front = solve(cls, problem, asked, **more)
+    assert front.rows.values["accuracy"].max() == 1.0

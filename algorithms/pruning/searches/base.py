@@ -23,6 +23,8 @@ from framework.problem import Problem
 from framework.roles import Roles
 from framework.space import Counts, Integers
 
+_LAST_BITS = 1e-12  # share of a mean of pairs by which rounding may change it
+
 Share = Annotated[float, Field(ge=0, le=1)]
 WEIGHTED = ("accuracy", "balanced_accuracy")
 """Metrics that are weighted sums of the confusion matrix, and names of their weights."""
@@ -208,7 +210,9 @@ class PruningSearch(Algorithm):
         tau, gamma = (asked.tau, asked.gamma) if asked else (0.0, 0.0)
         by = {key: gamma} | {f"constraints: {name}_{m}: at_least": v for m, v in least.items()}
         tau = max(tau, least["min"])
-        return Demand(tau, max(gamma, tau, least["mean"])), max(by, key=by.__getitem__)
+        # the mean is not below the least one, but for the last bit of what is reported
+        implied = tau * (1 - _LAST_BITS)
+        return Demand(tau, max(gamma, implied, least["mean"])), max(by, key=by.__getitem__)
 
     def _member_limits(
         self,
