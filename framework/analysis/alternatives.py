@@ -431,7 +431,7 @@ def _gain_text(one: Compared, front: Front) -> str:
     left = gain.of - gain.expected
     share = ""
     if front.roles.metrics[name].kind == "ratio" and gain.low > 0 and gain.of >= 2 * left > 0:
-        share = f", 1/{gain.of / left:.0f} of that"
+        share = f", which leaves 1/{gain.of / left:.0f} of it"
         even = [n for n, other in one.gains.items() if n != name and other.low <= 0 <= other.high]
         if even:
             rest = f"; {place_of(even[0])}{even[0]} is within noise{rest}"

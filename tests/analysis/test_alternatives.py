@@ -183,7 +183,7 @@ def test_a_gain_in_cost_is_told_as_a_share_and_what_is_no_gain_beside_it():
     text = verdict([Compared("it", ("a",), values, {}, gains)], front)
     assert text.startswith(
         "the search beats it (at its coverage and accuracy, cost is expected to be 597 lower than "
-        "its 630, 1/19 of that, in a 95% range from 580 lower to 610 lower; "
+        "its 630, which leaves 1/19 of it, in a 95% range from 580 lower to 610 lower; "
     )
     assert text.endswith("at its coverage and cost, accuracy is within noise)")
     still = Compared("it", ("a",), values, {}, {"cost": Gain(1, 0, 0.0, 0.0, 0.0, 6.416)})
