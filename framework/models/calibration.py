@@ -179,29 +179,50 @@ def _logits(p: FloatArray) -> FloatArray:
 
 
 def folds_of(y: IntArray, copy_of: IntArray | None = None) -> IntArray:
-    """Return the fold of each training record, shape (n,); every class is spread over all folds.
+    """Return the fold of each training record, shape (n,); every class is in several of them.
 
-    There are ``FOLDS`` folds, or as many as the smallest class has records. Copies of a record,
-    which have the same number in ``copy_of`` (n,), are in the same fold.
+    There are ``FOLDS`` folds, or as many as the smallest class has records. Records with the same
+    number in ``copy_of`` (n,), copies or those of one group, are a unit: they are in the same fold.
+    Units of several classes are dealt first, each to the fold with the fewest units of its rarest
+    class, then of the next one; units of one class fill up what the folds lack.
 
     Raises
     ------
     InputError
-        A class has only one record.
+        A class has only one record, or is in one unit or fold alone.
     """
-    if copy_of is not None:
-        _, first, which = np.unique(copy_of, return_index=True, return_inverse=True)
-        return folds_of(y[first])[which]
-    counts = np.bincount(y)
-    least = int(counts.min())
+    unit = np.arange(len(y)) if copy_of is None else np.unique(copy_of, return_inverse=True)[1]
+    in_unit = np.zeros((int(unit.max()) + 1, int(y.max()) + 1), dtype=bool)
+    in_unit[unit.ravel(), y] = True
+    units_of = in_unit.sum(axis=0)
+    least = int(units_of.min())
+    if least >= 2:
+        folds = _dealt(in_unit, units_of, min(FOLDS, least))
+        least = min(len(np.unique(folds[units])) for units in in_unit.T)
     if least < 2:
+        what = "training records" if copy_of is None else "groups or distinct training records"
         raise InputError(
-            "problem.calibration: expected at least 2 training records of each class, found "
-            f"{least}; leave calibration out"
+            f"problem.calibration: expected at least 2 {what} of each class, to be kept apart, "
+            f"found {least}; leave calibration out"
         )
-    folds = np.empty(len(y), dtype=np.int64)
-    for c, count in enumerate(counts):
-        folds[y == c] = np.arange(count) % min(FOLDS, least)
+    return folds[unit.ravel()]
+
+
+def _dealt(in_unit: BoolArray, units_of: IntArray, count: int) -> IntArray:
+    """Return the fold of each unit, by its classes (units, K) and by how many units have each."""
+    folds = np.empty(len(in_unit), dtype=np.int64)
+    held = np.zeros((count, len(units_of)), dtype=np.int64)  # units by fold and class
+    by_rarity = np.argsort(units_of, kind="stable")
+    mixed = np.flatnonzero(in_unit.sum(axis=1) > 1)
+    rarest = in_unit[mixed][:, by_rarity].argmax(axis=1)
+    for u in mixed[np.argsort(rarest, kind="stable")]:
+        classes = by_rarity[in_unit[u, by_rarity]]
+        folds[u] = np.lexsort(held[:, classes[::-1]].T)[0]
+        held[folds[u], classes] += 1
+    for c in range(len(units_of)):
+        pure = np.flatnonzero(in_unit[:, c] & (in_unit.sum(axis=1) == 1))
+        filled = held[:, c] + np.arange(len(pure))[:, np.newaxis]  # before a unit joins, by fold
+        folds[pure] = np.argsort(filled.ravel(), kind="stable")[: len(pure)] % count
     return folds
 
 

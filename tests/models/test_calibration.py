@@ -130,6 +130,36 @@ def test_folds_deal_every_class_out(labels):
         assert (folds == fold).any()
 
 
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 3)), min_size=4, max_size=80))
+def test_units_of_several_classes_are_dealt_by_all_of_them(records):
+    unit, y = map(np.array, zip(*records, strict=True))
+    y = np.unique(y, return_inverse=True)[1]
+    units_of = [len(np.unique(unit[y == c])) for c in range(y.max() + 1)]
+    try:
+        folds = folds_of(y, unit)
+    except InputError:
+        assert min(units_of) < 6  # with more, no unit is in the way of another
+        return
+    assert all(len(np.unique(folds[unit == u])) == 1 for u in unit)
+    assert folds.max() < min(5, *units_of)
+    for c in range(y.max() + 1):
+        assert len(np.unique(folds[y == c])) >= 2
+
+
+@pytest.mark.parametrize("ill", [1, 2])
+def test_the_first_record_of_a_group_does_not_speak_for_it(ill):
+    y = np.tile([0, 1, 0, 1] if ill == 1 else [0, 1, 1, 1], 20)
+    y[: 4 * 12] = 0  # of 20 groups eight have the class, never as their first record
+    folds = folds_of(y, np.repeat(np.arange(20), 4))
+    assert np.ptp(np.bincount(folds[y == 1], minlength=5)) <= np.sum(y[-4:])
+    assert np.ptp(np.bincount(folds[::4])) == 0
+
+
+def test_a_class_of_one_group_is_refused():
+    with pytest.raises(InputError, match="at least 2 groups or distinct training records"):
+        folds_of(np.array([0, 1, 1, 0]), np.array([0, 1, 1, 2]))
+
+
 def test_a_class_of_one_record_is_refused():
     with pytest.raises(InputError, match="at least 2 training records of each class"):
         folds_of(np.array([0, 0, 1]))
