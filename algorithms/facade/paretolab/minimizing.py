@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework.errors import InputError
+from framework.errors import InputError, JournalError
 from framework.experiment.config import RunConfig, check
 from framework.experiment.execute import execute, new_run, refuse_smaller
 from framework.experiment.run_dir import RunDir
@@ -138,6 +138,12 @@ def minimize(
     options = options_of(address, track, quiet, plots)
     if out is not None and RunDir(Path(out)).config_file.exists():
         run_dir = RunDir.existing(out)
+        before = run_dir.config().problem
+        if before.kind == "python" and getattr(before, "digest", "") != problem.fingerprint:
+            raise JournalError(
+                f"{os.fspath(out)}: expected the run of this function, with the same helpers and "
+                "captured values, space and objectives, found another's; give another out"
+            )
         refuse_smaller(config, run_dir)
         execute(config, run_dir, options, problem)
     else:
