@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -156,7 +157,7 @@ class ROCHull(PoolEstimator[Any]):
         if (fpr is None) == (fnr is None):
             raise InputError("mix: expected fpr or fnr, one of them, found both or none")
         name, limit = ("false_positives", fpr) if fnr is None else ("missed", fnr)
-        if not isinstance(limit, int | float) or not 0 <= limit <= 1:
+        if not isinstance(limit, Real) or not 0 <= limit <= 1:
             raise InputError(f"mix: expected a rate from 0 to 1, found {limit!r}")
         limits = [(name, float(limit))]
         if cost is not None:

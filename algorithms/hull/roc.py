@@ -15,6 +15,7 @@ from framework.jit import njit
 
 NEVER, ALWAYS = 0, 1
 """Numbers of the two trivial classifiers; higher numbers are thresholds of models."""
+_ROUNDING = 1e-12  # of the highest price
 
 
 class Table(NamedTuple):
@@ -136,7 +137,7 @@ class Curves:
             self._orders.append(order)
             self._cuts.append(cuts)
             low, high = falling[cuts], falling[cuts - 1]
-            middle = low + (high - low) / 2
+            middle = low + (high / 2 - low / 2)  # their difference may be beyond the floats
             thresholds.append(np.where(middle > low, middle, high))
             owners.append(np.full(len(cuts), number))
         self.thresholds = np.concatenate(thresholds)
@@ -224,17 +225,20 @@ def best_mixture(wish: Wish, table: Table) -> FloatArray | None:
     """Return the chance of each candidate, (c,); None if no mixture keeps the limits.
 
     Without limits one candidate is enough, and two are with one limit. With more limits the chances
-    are the solution of a linear program.
+    are the solution of a linear program. Of mixtures of the same price, it is the one of the least
+    sum of both rates and the share of the highest cost, so that none is better in all of them.
     """
-    prices = wish.prices(table)
+    prices, others = wish.prices(table), table.false_positives + table.missed
+    others = others + table.costs / max(float(table.costs.max()), 1.0)
     if not wish.limits:
-        return np.asarray(np.arange(len(prices)) == prices.argmin(), dtype=np.float64)
+        return np.asarray(np.arange(len(prices)) == _least(prices, others), dtype=np.float64)
     if len(wish.limits) == 1:
-        return _best_pair(prices, getattr(table, wish.limits[0][0]), wish.limits[0][1])
+        return _best_pair(prices, others, getattr(table, wish.limits[0][0]), wish.limits[0][1])
     solved = best_chances(
         prices,
         [Condition(name, "<=", limit) for name, limit in wish.limits],
         [getattr(table, name) for name, _ in wish.limits],
+        others,
     )
     if solved is None:
         return None
@@ -243,22 +247,31 @@ def best_mixture(wish: Wish, table: Table) -> FloatArray | None:
     return chances
 
 
-def _best_pair(prices: FloatArray, values: FloatArray, limit: float) -> FloatArray | None:
+def _least(prices: FloatArray, others: FloatArray) -> int:
+    """Return where the lowest price is, and of equal ones where ``others`` are lowest."""
+    tied = np.flatnonzero(prices <= prices.min() + _ROUNDING * np.abs(prices).max())
+    return int(tied[others[tied].argmin()])
+
+
+def _best_pair(
+    prices: FloatArray, others: FloatArray, values: FloatArray, limit: float
+) -> FloatArray | None:
     """Return the chances of the one or two candidates that are cheapest under a limit."""
     within, beyond = np.flatnonzero(values <= limit), np.flatnonzero(values > limit)
     if not len(within):
         return None
+    low, high = values[within][:, np.newaxis], values[beyond]
+    share = np.concatenate([np.zeros_like(low), (limit - low) / (high - low)], axis=1)
+    second = np.concatenate([within[:1], beyond])  # the first has no share
+
+    def mixed(column: FloatArray) -> FloatArray:
+        first = (1 - share) * column[within][:, np.newaxis]
+        return np.ravel(first + share * column[second])
+
+    i, j = np.unravel_index(_least(mixed(prices), mixed(others)), share.shape)
     chances = np.zeros(len(prices))
-    best = int(within[prices[within].argmin()])
-    chances[best] = 1.0
-    if len(beyond):
-        low, high = values[within][:, np.newaxis], values[beyond]
-        share = (limit - low) / (high - low)
-        mixed = (1 - share) * prices[within][:, np.newaxis] + share * prices[beyond]
-        i, j = np.unravel_index(int(mixed.argmin()), mixed.shape)
-        if mixed[i, j] < prices[best]:
-            chances[best] = 0.0
-            chances[within[i]], chances[beyond[j]] = 1 - share[i, j], share[i, j]
+    chances[second[j]] = share[i, j]
+    chances[within[i]] += 1 - share[i, j]
     return chances
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -87,7 +88,10 @@ def mix(front: Front, *, best: str, where: Sequence[str | Condition] = ()) -> Mi
                 f"where: expected >=, <= or == for a mixture, found {condition}; a mixture comes "
                 "as near as one likes"
             )
-    members = best_chances(loss(front.roles, best, front.rows.values), conditions, columns)
+    losses = partial(loss, front.roles, values=front.rows.values)
+    mixing = [name for name in front.roles.names if front.roles.metrics[name].mixes]
+    others = sum((_scaled(losses(name))[0] for name in mixing), np.zeros(len(front)))
+    members = best_chances(losses(best), conditions, columns, others)
     if members is None:
         ranges = {
             c.metric: f"{front.rows.values[c.metric].min():.4g} to "
@@ -109,7 +113,10 @@ def mix(front: Front, *, best: str, where: Sequence[str | Condition] = ()) -> Mi
 
 
 def best_chances(
-    losses: FloatArray, conditions: Sequence[Condition], columns: Sequence[FloatArray]
+    losses: FloatArray,
+    conditions: Sequence[Condition],
+    columns: Sequence[FloatArray],
+    other_losses: FloatArray | None = None,
 ) -> tuple[IntArray, FloatArray] | None:
     """Return the members of the mixture with the least expected loss, and their chances.
 
@@ -120,11 +127,18 @@ def best_chances(
         Conditions on expected values, with ``>=``, ``<=`` or ``==``.
     columns : sequence of numpy.ndarray, each shape (n,)
         The metric of each condition.
+    other_losses : numpy.ndarray, shape (n,), optional
+        What decides between mixtures of the same expected loss.
 
     Returns
     -------
     positions of int64 and chances of float64, each shape (members,), or None
         None if no mixture meets the conditions.
+
+    Notes
+    -----
+    The best mixtures are a face of the polytope of all: those without a member of positive reduced
+    cost, on the limits that have a price. The second linear programme is over that face.
     """
     from scipy.optimize import linprog
 
@@ -138,16 +152,24 @@ def best_chances(
             side = 1.0 if condition.operator == "<=" else -1.0
             above.append(side * scaled)
             limits.append(side * bound)
-    solved = linprog(
-        _scaled(losses)[0],
-        A_ub=np.array(above) if above else None,
-        b_ub=limits or None,
-        A_eq=np.array(equal),
-        b_eq=values,
-        method="highs-ds",
-    )
+    A, b = np.reshape(above, (len(limits), len(losses))), np.array(limits)
+    A_equal, b_equal = np.array(equal), np.array(values)
+    program = partial(linprog, method="highs-ds")
+    solved = program(_scaled(losses)[0], A_ub=A, b_ub=b, A_eq=A_equal, b_eq=b_equal)
     if solved.x is None:
         return None
+    tied = solved.lower.marginals < _NOTHING
+    if other_losses is not None and tied.sum() > (solved.x > _NOTHING).sum():
+        priced = solved.ineqlin.marginals < -_NOTHING
+        again = program(
+            _scaled(other_losses)[0],
+            A_ub=A[~priced],
+            b_ub=b[~priced],
+            A_eq=np.concatenate([A_equal, A[priced]]),
+            b_eq=np.concatenate([b_equal, b[priced]]),
+            bounds=[(0.0, None if at else 0.0) for at in tied],
+        )
+        solved = solved if again.x is None else again
     members = np.flatnonzero(solved.x > _NOTHING).astype(np.int64)
     return members, solved.x[members] / solved.x[members].sum()
 

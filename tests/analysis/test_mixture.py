@@ -1,7 +1,7 @@
 """Mixtures of a front's solutions: the linear programme, the command, and the exported model."""
 
 import re
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 import pandas as pd
@@ -62,6 +62,18 @@ def test_the_best_mixture_is_that_of_the_best_pair(seed, n, unit):
     best = best_pair(values, limit)
     assert found.expected["misses"] == pytest.approx(best, abs=1e-7 * unit)
     assert "worst" not in found.expected
+
+
+@pytest.mark.parametrize("limits", [["alarms<=0.6"], ["alarms<=1"], ["alarms<=0.6", "gain<=1"]])
+def test_no_mixture_is_as_good_and_better_in_another_objective(limits):
+    always, poor, good = [0, 1, 1, 0], [0, 0.5, 1, 0], [0, 0.2, 1, 0]
+    values = np.array([[1, 0, 0, 0], always, poor, good])
+    for order in permutations(range(4)):
+        best = mix(front_of(values[list(order)]), best="misses", where=limits)
+        assert best.positions.tolist() == [order.index(3)]
+    best = mix(front_of(values), best="misses", where=["alarms<=0.1"])
+    np.testing.assert_allclose(best.chances, 0.5)
+    assert best.positions.tolist() == [0, 3]
 
 
 def test_metrics_to_maximise_are_maximised():

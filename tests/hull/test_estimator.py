@@ -119,6 +119,31 @@ def test_every_threshold_is_counted_and_a_best_one_is_chosen():
     assert hull.mix(fnr=0.1).of["false_negative_rate"].claimed == pytest.approx(0.1)
 
 
+@pytest.mark.parametrize("order", [["good", "poor", "dear"], ["dear", "poor", "good"]])
+def test_no_point_is_as_good_and_better_in_another_rate_or_the_cost(order):
+    y = np.repeat([0, 1], 10)
+    late = np.linspace(3, 4, 10)
+    good = np.r_[late[:2], np.zeros(8), np.full(10, 2.0)]
+    scores = {"good": good, "dear": good, "poor": np.r_[late[:5], np.zeros(5), np.full(10, 2.0)]}
+    costs = {"good": 1.0, "dear": 10.0, "poor": 1.0}
+    for priced in (None, {name: costs[name] for name in order}):
+        hull = ROCHull.from_predictions({name: scores[name] for name in order}, y, costs=priced)
+        limits = [{"fpr": 0.6}, {"fpr": np.float32(1)}, {"fnr": 0}]
+        limits += [{"fpr": 0.6, "cost": 20}] if priced else []
+        for point in (hull.operating_point(), *(hull.mix(**limit) for limit in limits)):
+            ((name, threshold, _),) = point.members
+            assert threshold == 1.0
+            assert name != "poor"
+            assert (name == "good") or not priced
+            assert point.of["false_positive_rate"].claimed == pytest.approx(0.2)
+
+
+def test_scores_at_the_ends_of_the_floats_have_a_threshold_between():
+    scores = {"m": np.array([1e308, -1e308, 1e308, -1e308])}
+    hull = ROCHull.from_predictions(scores, np.array([1, 0, 1, 0]))
+    assert hull.front_["threshold"].tolist() == [0.0]
+
+
 def test_thresholds_are_measured_by_their_answers():
     scores, y = made(200)
     for costs in (None, [1, 2, 4]):
