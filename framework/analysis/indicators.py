@@ -117,7 +117,7 @@ def indicators_of(names: Iterable[str], metrics: Iterable[Metric]) -> dict[str, 
     """Return indicators by name: registered ones, and metrics of the problem.
 
     A metric serves as an indicator, above all for methods that return one solution; of several
-    solutions it is the mean.
+    solutions it is the mean, and of none worse than any number.
 
     Raises
     ------
@@ -138,9 +138,13 @@ def indicators_of(names: Iterable[str], metrics: Iterable[Metric]) -> dict[str, 
 
 
 def _of_metric(metric: Metric) -> Indicator:
+    worst = -np.inf if metric.sense == "max" else np.inf
+
     def mean(judged: Judged) -> float:
-        values = judged.metrics.get(metric.name, np.zeros(0))
-        return float(np.mean(values)) if len(values) else np.nan
+        if not len(judged.losses):
+            return worst
+        values = judged.metrics.get(metric.name)
+        return np.nan if values is None else float(np.mean(values))
 
     return Indicator(
         metric.name.replace("_", " "),

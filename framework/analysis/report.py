@@ -93,7 +93,7 @@ def winners(comparison: Comparison) -> pd.DataFrame:
         runs = {str(method): scores.set_index("seed") for method, scores in by_method}
         values = {method: scores[name].to_numpy(np.float64) for method, scores in runs.items()}
         means = {method: float(scores.mean()) for method, scores in values.items()}
-        finite = [mean for mean in means.values() if not math.isnan(mean)]
+        finite = [mean for mean in means.values() if math.isfinite(mean)]
         top = (max if better == "high" else min)(finite, default=math.nan)
         first = next((method for method, mean in means.items() if mean == top), None)
         for method, scores in values.items():

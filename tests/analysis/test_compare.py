@@ -132,6 +132,21 @@ def test_a_run_without_a_front_counts_as_worst(runs, tmp_path):
     assert comparison.tests["igd_plus"].ranks[-1] == 4.0
 
 
+def test_one_run_with_a_front_does_not_speak_for_those_without(runs, tmp_path, capsys):
+    lucky = searched(tmp_path, "lucky", batch=10, evaluations=60)
+    for number, repeat in enumerate(RunDir(lucky).children()):
+        frame = pd.read_csv(repeat.front_file)
+        rewrite(repeat, frame.sort_values("f2").iloc[: 1 if number == 0 else 0])
+    comparison = compare([*runs, lucky], indicators=["f2"])
+    assert comparison.frame["f2"].iloc[-3:].tolist() == [np.inf] * 3
+    assert comparison.tests["f2"].ranks[-1] > 3
+    assert comparison.ordered()[-1] == comparison.methods[-1]
+    page = str(tmp_path / "page")
+    command = ["compare", *map(str, [*runs, lucky]), "--indicators", "f2", "--out", page]
+    assert main(command) == 0
+    assert "inf" in capsys.readouterr().out
+
+
 def refused(*directories, match):
     with pytest.raises(InputError, match=match):
         compare(directories)

@@ -348,7 +348,7 @@ def traces(comparison: Comparison, name: str) -> pd.DataFrame:
     """Return an indicator of the fronts of each run while it went on.
 
     The columns are case, method, seed, evaluations, seconds, and ``value``. There are no rows for a
-    run without a journal, or for fronts on which the indicator is not defined.
+    run without a journal, or for fronts without a finite value.
     """
     measure = comparison.indicators[name].measure
     rows = []
@@ -359,7 +359,7 @@ def traces(comparison: Comparison, name: str) -> pd.DataFrame:
                 values = dict(zip(roles.names, roles.natural(moment.losses).T, strict=True))
                 judged = Judged(moment.losses, case.reference, roles, case.anchors, metrics=values)
                 value = measure(judged)
-                if not np.isnan(value):
+                if np.isfinite(value):
                     where = (case.name, run.method, run.seed)
                     rows.append((*where, moment.evaluations, moment.seconds, value))
     columns = ["case", "method", "seed", "evaluations", "seconds", "value"]
