@@ -206,7 +206,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         if len(np.unique(y)) < 2:
             raise ValueError("y: expected labels of two classes or more, found one class")
         named = hasattr(self, "feature_names_in_")
-        with _called_as_parameters():
+        with _called_as_parameters(divided=bool(self.split)):
             frame, names = _frame(X, named), dict(self.split or {})
             if groups is not None:
                 names = {"group": _unused("groups", frame), **names}
@@ -354,13 +354,15 @@ def _unused(name: str, frame: pd.DataFrame) -> str:
 
 
 @contextmanager
-def _called_as_parameters() -> Iterator[None]:
-    """Make errors name the parameters from which settings come."""
+def _called_as_parameters(*, divided: bool) -> Iterator[None]:
+    """Make errors name the parameters from which settings come; ``split`` is one if it divides."""
     try:
         yield
     except InputError as error:
         text = str(error)
         for key, name in _PARAMETER.items():
+            if key == "split" and divided:
+                continue
             text = re.sub(rf"(?m)^{_PLACE}(\.|: ){re.escape(key)}\b", rf"{_PLACE}\1{name}", text)
         for ours, instead in _ADVICE.items():
             text = text.replace(ours, instead)

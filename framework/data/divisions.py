@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -221,6 +222,10 @@ def _units(
 def _times(column: pd.Series[Any], where: str) -> FloatArray:
     """Return the time (n,) of each record as a number; refuse what is neither number nor date."""
     inference = ColumnInference()
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(column.cat.categories.dtype)
+    if column.dtype == object and all(isinstance(value, date) for value in column):
+        column = pd.to_datetime(column, utc=True)
     if not (is_numeric(column) or is_date(column)):
         inference = infer_column(column, str(column.name), TableOptions(keep=(str(column.name),)))
     if inference.reading is not None:

@@ -131,6 +131,16 @@ def test_groups_that_share_a_record_are_one():
 
 
 @pytest.mark.parametrize("window", ["growing", "sliding"])
+def test_days_may_be_dates_or_categories(window):
+    days = pd.date_range("2023-10-01", periods=40)
+    texts = divided(records(40, seen=days.strftime("%Y-%m-%d")), time="seen", window=window)
+    for column in (days.date, pd.Categorical(days.strftime("%Y-%m-%d"))):
+        again = divided(records(40, seen=column), time="seen", window=window)
+        for fold, other in zip(texts.repeats[0], again.repeats[0], strict=True):
+            assert np.array_equal(fold.train, other.train)
+
+
+@pytest.mark.parametrize("window", ["growing", "sliding"])
 def test_folds_follow_each_other_in_time(window):
     days = pd.date_range("2026-01-01", periods=50).repeat(2)
     order = np.random.default_rng(0).permutation(100)

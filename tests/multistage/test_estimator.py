@@ -265,6 +265,12 @@ def test_messages_name_the_parameters_of_the_estimator(parameters, found):
         assert key not in str(caught.value)
 
 
+def test_a_split_is_named_as_it_is_written():
+    X, y = patients()
+    with pytest.raises(InputError, match="ParetoMultiStage: split: expected window only with"):
+        ParetoMultiStage(budget=30, split={"window": "sliding"}).fit(X, y)
+
+
 def test_rare_labels_are_told_in_words_of_the_estimator():
     X, y = patients()
     with pytest.raises(InputError, match=r"in y, found 2 of 'c'.*; remove its records") as caught:
