@@ -101,13 +101,13 @@ def _with_table(template: str, table: str, target: str, place: Path) -> bytes:
     Raises
     ------
     InputError
-        The table is no file, or its path no Unicode.
+        The table cannot be read or lacks the column, or its path is no Unicode.
     """
-    file = Path(table)
-    if not file.is_file():
-        raise InputError(f"--table {table}: expected a file, found none")
+    from framework.data.table_files import FileOptions, read_frame
     from framework.experiment.run_dir import slug
 
+    file = Path(table)
+    read_frame(file, FileOptions(columns=(target,)))
     path = os.path.relpath(file.resolve(), place.parent.resolve())
     values = {"path": path, "target": target, "name": slug(file.stem) or place.stem}
     quoted = {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()}

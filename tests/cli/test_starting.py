@@ -99,7 +99,11 @@ def test_a_template_takes_a_table(command, kind, tmp_path, cache):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("hull --table no.csv --target y", "--table no.csv: expected a file, found none"),
+        (
+            "hull --table no.csv --target y",
+            "no.csv: expected a CSV or Parquet file, found no such file",
+        ),
+        ("hull --table here.csv --target Y", "expected a column 'Y', found none of that name; did"),
         ("hull --table here.csv", "init: expected --table together with --target"),
         ("hull --target y", "init: expected --target together with --table"),
         ("hull --out new/mine.yaml", "--out new/mine.yaml: expected a folder, found the name of"),
