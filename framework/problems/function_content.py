@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -40,12 +40,15 @@ def content_of(value: Any, around: tuple[Any, ...] = ()) -> Any:
         defaults = value.__defaults__, value.__kwdefaults__
         return _source(value), within(defaults), within(captured), within(_helpers(value))
     if isinstance(value, type):
-        return _source(value)
+        return [_source(each) for each in value.__mro__ if each.__module__ == value.__module__]
     parts = value.items() if isinstance(value, Mapping) else value
     if isinstance(value, tuple | list | Mapping) and any(map(_may_have_code, parts)):
         return [within(part) for part in parts]
+    wrapped = getattr(value, "__wrapped__", None)
+    if isinstance(wrapped, FunctionType) and wrapped.__module__ != type(value).__module__:
+        return "wrapped", within(wrapped)  # with a cache or compiled code, which come and go
     if callable(value) and hasattr(value, "__dict__"):
-        return _source(type(value)), within(vars(value))
+        return within(type(value)), within(vars(value))
     import joblib
 
     try:
@@ -74,17 +77,18 @@ def _names(code: CodeType) -> list[str]:
     return [*code.co_names, *chain.from_iterable(within)]
 
 
-def _source(holder: Callable[..., Any]) -> str:
+def _source(holder: FunctionType | type) -> str:
     """Return the source of a function or class, or its byte code where there is none.
 
     Of a lambda both, as there may be several on a line.
     """
-    code = getattr(holder, "__code__", None)
+    functions = vars(holder).values() if isinstance(holder, type) else [holder]
+    codes = [_compiled(of.__code__) for of in functions if isinstance(of, FunctionType)]
     try:
         text = textwrap.dedent(inspect.getsource(holder))
-    except (TypeError, OSError):
-        return holder.__qualname__ if code is None else repr(_compiled(code))
-    return text if holder.__name__ != "<lambda>" else f"{text}{_compiled(code)}"
+    except (TypeError, OSError):  # of a class in a notebook
+        return f"{holder.__qualname__} {codes}"
+    return f"{text} {codes}" if holder.__name__ == "<lambda>" else text
 
 
 def _compiled(value: Any) -> Any:

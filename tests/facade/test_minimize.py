@@ -8,6 +8,7 @@ import subprocess
 import sys
 from functools import lru_cache, partial
 
+import numba
 import numpy as np
 import pytest
 
@@ -95,10 +96,19 @@ def helped(by):
     return module["function"]
 
 
+def typed(by):
+    """Return an object of a class without a source, as in a notebook."""
+    module = {"__name__": "notebook"}
+    base = f"class Base:\n    def __call__(self, a):\n        return a * {by}\n"
+    exec(base + "class Derived(Base):\n    pass", module)
+    return module["Derived"]()
+
+
 @pytest.mark.parametrize(
     "make",
     [
         closure,
+        typed,
         scaled,
         helped,
         Scaled,
@@ -113,6 +123,13 @@ def test_a_function_is_another_if_a_value_that_it_captures_is(make):
         PythonFunction(make(by), {"a": (0, 20)}, "f").fingerprint for by in (1, 1, 2)
     )
     assert first == again != other
+
+
+def test_a_compiled_function_is_the_same_after_it_was_called():
+    function = numba.njit(scaled(2))
+    before = PythonFunction(function, {"a": (0, 20)}, "f").fingerprint
+    function(3)
+    assert PythonFunction(function, {"a": (0, 20)}, "f").fingerprint == before
 
 
 def test_a_function_is_the_same_in_another_process(tmp_path):
