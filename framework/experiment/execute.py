@@ -217,6 +217,9 @@ def execute(
             else:
                 from framework.experiment.repeats import run_repeats  # it needs data frames
 
+                for repeat in run_dir.children():
+                    if repeat.about_file.is_file():
+                        repeat.check_problem(problem)
                 run_dir.write_config(config)
                 run_dir.write_about(problem, make_roles(config, problem), **about)
                 for follower in callbacks:

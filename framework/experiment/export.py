@@ -37,11 +37,7 @@ def load_problem(run_dir: RunDir) -> Problem:
     with received(run_dir.config_file, raw=config.model_dump(mode="json")):
         options = check(ProblemOptions, config.problem, f"{run_dir.config_file}: problem")
     problem = make_problem(config.model_copy(update={"problem": options}))
-    if problem.fingerprint != run_dir.about().get("fingerprint"):
-        raise InputError(
-            f"{run_dir.path}: expected the data and the version of paretolab that the run was made "
-            "with, found others; the front may not belong to them, run it again"
-        )
+    run_dir.check_problem(problem)
     return problem
 
 

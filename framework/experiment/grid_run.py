@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from framework.analysis.indicators import indicators_of
@@ -66,8 +67,14 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
                 "no such case, method or repeat any more"
             )
         problems = Problems()
+        left = {run.directory for run in todo}
+        done = {
+            (run.case, run.method): RunDir(out.path / run.directory)
+            for run in runs
+            if run.directory not in left
+        }
+        check_runs(grid, todo, problems, done)
         _write_start(grid, out, problems)
-        check_runs(grid, todo, problems)
         stack.enter_context(followed(grid.base, out, options, start=True))
         summary: dict[str, Any] = {"name": grid.base.name, "cells": len(runs)}
         try:
@@ -117,18 +124,23 @@ def _write_champions(out: RunDir, problems: Problems, options: Options) -> list[
     for run in best.values():
         problem = problems.of(run.config(checked=True))
         if isinstance(problem, Deployable) and problem.has_models:
+            run.check_problem(problem)
             conclude(problem, run, run.summary(), options)
     models = [run.model for run in best.values() if run.model.is_dir()]
     return [model.relative_to(out.path).as_posix() for model in models]
 
 
 def check_runs(
-    grid: Grid, runs: Sequence[PlannedRun], problems: Problems
+    grid: Grid,
+    runs: Sequence[PlannedRun],
+    problems: Problems,
+    done: Mapping[tuple[str, str | None], RunDir] = MappingProxyType({}),
 ) -> dict[tuple[str, str | None], int | None]:
     """Make each problem and algorithm once, so that what cannot work is said at the start.
 
     If a case needs something that is not built yet and must not be built now, such as a library,
-    the other cases of its scenario are skipped: reading thousands of splits takes hours.
+    the other cases of its scenario are skipped: reading thousands of splits takes hours. ``done``
+    has a run of each case and method that has one; further ones must be on the same data.
 
     Returns
     -------
@@ -154,6 +166,8 @@ def check_runs(
             continue
         try:
             problem = problems.of(run.config)
+            if (run.case, run.method) in done:
+                done[run.case, run.method].check_problem(problem)
         except InputError as error:
             messages.append(str(error))
             unmade.append(run.config.problem)

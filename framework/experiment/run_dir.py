@@ -284,6 +284,21 @@ class RunDir:
                 raise TypeError(f"data that are {type(about['data']).__name__}")
         return about
 
+    def check_problem(self, problem: Problem) -> None:
+        """Refuse a problem of other data than the run's, or of another version of paretolab.
+
+        Raises
+        ------
+        InputError
+        """
+        with self.remade(self.about_file, "what is known of the problem"):
+            fingerprint = self.about()["fingerprint"]
+        if problem.fingerprint != fingerprint:
+            raise InputError(
+                f"{self.path}: expected the data and the version of paretolab that the run was "
+                "made with, found others; the front may not belong to them, run it again"
+            )
+
     def data(self) -> dict[str, Any]:
         """Return what :meth:`about` knows of the data; empty where nothing is written as yet."""
         return (self.about().get("data") or {}) if self.about_file.is_file() else {}

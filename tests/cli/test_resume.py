@@ -310,3 +310,40 @@ def test_mlflow_has_the_chosen_model(place, command):
         assert json.loads((model / "model.json").read_text())["about"]["solution"] == id
         assert {path.name for path in model.iterdir()} == set(files(out))
         load_model(model)
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [("run", "repeats=3"), ("sweep", "sweep.trials=3"), ("experiment", "experiment.repeats=3")],
+)
+def test_further_runs_are_on_the_same_data(tmp_path, capsys, plain, kind, more):
+    calls = ["record,m:answer,m:confidence,m:cost,n:answer,n:confidence,n:cost,truth"]
+    calls += [f"r{i},a,0.{i + 1},1,{'ab'[i % 2]},0.5,2,{'ab'[i % 3 == 0]}" for i in range(8)]
+    table = write(tmp_path / "calls.csv", None)
+    table.write_text("\n".join(calls))
+    problem = {"kind": "cascade", "calls": {"path": str(table), "costs": ["cost"]}}
+    objectives = [{"metric": "accuracy", "sense": "max"}, {"metric": "cost", "sense": "min"}]
+    config = POINT | {"problem": problem, "objectives": objectives, "algorithm": {"kind": "random"}}
+    config |= {"budget": {"evaluations": 4}}
+    if kind == "run":
+        config |= {"repeats": 2}
+    elif kind == "sweep":
+        space = {"algorithm.batch": {"choices": [1, 2, 4]}}
+        wanted = [{"metric": "hypervolume", "sense": "max"}]
+        config |= {"sweep": {"search_space": space, "directions": wanted, "trials": 2}}
+    else:
+        methods = {"r": {"kind": "random"}, "g": {"kind": "grid"}}
+        config = {key: of for key, of in config.items() if key != "algorithm"}
+        config |= {"experiment": {"cases": {"one": {}}, "methods": methods, "repeats": 2}}
+    file, out = write(tmp_path / "config.yaml", config), tmp_path / "out"
+    assert main([kind, str(file), "--out", str(out), "--quiet"]) == 0
+    again = ["resume", str(out), "--set", more, "--quiet"]
+    before = {path: path.read_bytes() for path in out.rglob("*.csv")}
+    table.write_text("\n".join([*calls[:-1], calls[-1][:-1] + "b"]))
+    capsys.readouterr()
+    assert main(again) == 2
+    told = capsys.readouterr().err
+    assert "expected the data" in told or "problem.fingerprint is" in told
+    assert {path: path.read_bytes() for path in out.rglob("*.csv")} == before
+    table.write_text("\n".join(calls))
+    assert main(again) == 0

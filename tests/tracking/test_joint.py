@@ -42,7 +42,7 @@ def child(work):
 
 def take_part(plan):
     """Take trials and tell them, as a process does."""
-    with open_study(plan, plan.sweep.storage, "little") as study:
+    with open_study(plan, plan.sweep.storage, "little", "") as study:
         while (number := study.begin()) is not None:
             with study.alive(number):
                 params = study.ask(number)
@@ -74,7 +74,7 @@ def test_an_interrupted_process_leaves_its_trial_to_others(tmp_path, plan):
     """Also one that has no values yet: its retry gets those that it would have had."""
     start = [{"problem.noise": 0.125}]
     plan = sweeps.plan_of(tmp_path, content(tmp_path, trials=2, grace=3, start=start))
-    with open_study(plan, plan.sweep.storage, "little") as study:
+    with open_study(plan, plan.sweep.storage, "little", "") as study:
         for _ in range(2):
             number = study.begin()
             with study.alive(number):
@@ -133,10 +133,10 @@ def test_commands_join_and_one_is_killed(tmp_path):
 def test_another_configuration_is_refused(tmp_path):
     first = sweeps.plan_of(tmp_path, content(tmp_path, trials=1))
     other = sweeps.plan_of(tmp_path, content(tmp_path, trials=1, seed=3))
-    with open_study(first, first.sweep.storage, "little"):
+    with open_study(first, first.sweep.storage, "little", ""):
         pass
     with (
         pytest.raises(InputError, match="seed is 0 there and 3 here"),
-        open_study(other, other.sweep.storage, "little"),
+        open_study(other, other.sweep.storage, "little", ""),
     ):
         pass

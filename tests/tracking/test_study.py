@@ -29,7 +29,7 @@ def content(database):
 
 def drive(plan, database):
     """Take a study to its end; the second trial of every five fails, bad ones are pruned."""
-    with open_study(plan, f"sqlite:///{database}", "study") as study:
+    with open_study(plan, f"sqlite:///{database}", "study", "") as study:
         todo, size = study.unfinished(), plan.sweep.batch
         for batch in sorted({number // size for number in todo}):
             numbers = [number for number in todo if number // size == batch]

@@ -37,7 +37,7 @@ def hot_journal(database: Path, victim: bytes) -> Path:
 
 def opened_study(file: Path) -> None:
     plan = sweeps.plan_of(file.parent, sweeps.raw(trials=1))
-    with open_study(plan, f"sqlite:///{file}", "x"):
+    with open_study(plan, f"sqlite:///{file}", "x", ""):
         pass
 
 

@@ -69,7 +69,7 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
         database = out.path / "optuna.db"
         url = plan.sweep.storage or sqlite_uri(database.absolute())
         name = plan.config.name if plan.sweep.join else f"{plan.config.name}-{uid[:8]}"
-        study = stack.enter_context(open_study(plan, url, name))
+        study = stack.enter_context(open_study(plan, url, name, problem.fingerprint))
         _write_start(plan, out, problem, roles, uid)
         stack.enter_context(followed(plan.config, out, options, start=True))
         executor = stack.enter_context(_executor(plan, out, options))

@@ -195,7 +195,7 @@ def retried(trials: Sequence[FrozenTrial]) -> set[int]:
 
 
 @contextmanager
-def open_study(plan: SweepPlan, url: str, name: str) -> Iterator[SweepStudy]:
+def open_study(plan: SweepPlan, url: str, name: str, fingerprint: str) -> Iterator[SweepStudy]:
     """Open the study of a sweep, or make it; Optuna's log and warnings are off within the block.
 
     Parameters
@@ -205,11 +205,13 @@ def open_study(plan: SweepPlan, url: str, name: str) -> Iterator[SweepStudy]:
         Address of the database.
     name : str
         Name of the study in it.
+    fingerprint : str
+        That of the problem before keys are varied: it tells whether the data changed.
 
     Raises
     ------
     InputError
-        The database cannot be used, or the study is that of another configuration.
+        The database cannot be used, or the study is that of another configuration or other data.
     """
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
@@ -219,7 +221,7 @@ def open_study(plan: SweepPlan, url: str, name: str) -> Iterator[SweepStudy]:
             storage = _storage(url, plan.sweep)
             try:
                 with damaged(public_uri(url), "the study of a sweep"):
-                    study = _open(plan, storage, name, public_uri(url))
+                    study = _open(plan, storage, name, public_uri(url), fingerprint)
                 yield study
             except optuna.exceptions.OptunaError as error:
                 raise ParetolabError(
@@ -275,7 +277,11 @@ def _connected(url: str, sweep: SweepConfig) -> optuna.storages.BaseStorage:
 
 
 def _open(
-    plan: SweepPlan, storage: optuna.storages.BaseStorage, name: str, place: str
+    plan: SweepPlan,
+    storage: optuna.storages.BaseStorage,
+    name: str,
+    place: str,
+    fingerprint: str,
 ) -> SweepStudy:
     study = optuna.create_study(
         storage=storage,
@@ -284,7 +290,7 @@ def _open(
         sampler=optuna.samplers.RandomSampler(),  # not used: draw_trial has the sampler
         load_if_exists=True,
     )
-    identity = json.loads(json.dumps(plan.identity()))
+    identity = json.loads(json.dumps(plan.identity() | {"problem.fingerprint": fingerprint}))
     stored = study.user_attrs.get(_IDENTITY)
     if stored is None:
         study.set_metric_names([direction.metric for direction in plan.sweep.directions])
@@ -334,8 +340,8 @@ def _difference(stored: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
         for key in keys
     )
     return (
-        f"expected the sweep of this configuration, found another's: {shown}; only sweep.trials, "
-        "choose and tolerance can be changed, start a new sweep for the rest"
+        f"expected the sweep of this configuration and these data, found another's: {shown}; only "
+        "sweep.trials, choose and tolerance can be changed, start a new sweep for the rest"
     )
 
 
