@@ -13,11 +13,14 @@ from framework.cli.tables import MOST_ROWS, cell, written
 from framework.errors import InputError
 from framework.experiment.certification import Certification, Tested, certify
 from framework.experiment.config import RunConfig
-from framework.experiment.export import export, load_problem
+from framework.experiment.export import export, load_problem, problem_options
+from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.problem import Deployable, Problem, check_genomes
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from framework.data.table_files import FileOptions
 
 
@@ -70,16 +73,19 @@ class Certify:
             delta=args.delta,
             best=args.best,
             place=args.data,
-            group=(_data(config).get("split") or {}).get("group"),
+            group=_group(run_dir),
         )
         limits = " and ".join(args.where)
         if not proof.certified:
             raise InputError(_refusal(front, proof, limits, args.delta))
         id = int(front.ids[proof.chosen])
+        unseen = " that the search has not seen"
+        if not proof.compared:
+            unseen = ", if the search has not seen them, which is not known here"
         guarantee = (
-            f"{limits}: certified on {proof.records:,} records that the search has not seen; with "
-            f"a probability of at least {100 * (1 - args.delta):g}% over their draw, no solution "
-            "that is certified breaks it"
+            f"{limits}: certified on {proof.records:,} records{unseen}; with a probability of at "
+            f"least {100 * (1 - args.delta):g}% over their draw, no solution that is certified "
+            "breaks it"
         )
         if args.export:
             about = {"run": config.name, "seed": config.seed, "guarantee": guarantee}
@@ -143,6 +149,18 @@ def _data(config: RunConfig) -> Mapping[str, Any]:
     section = config.problem.model_dump()
     library = section.get("library") or (section.get("calls") or {}).get("library") or {}
     return library.get("build") or section
+
+
+def _group(run_dir: RunDir) -> pd.Series[Any] | None:
+    """Return the column by which the records of a run were kept together; None without one."""
+    if not (_data(run_dir.config()).get("split") or {}).get("group"):
+        return None
+    from framework.data.datasets import load_table
+
+    section: Any = problem_options(run_dir)
+    library = getattr(getattr(section, "calls", section), "library", None)
+    section = section if library is None else library.build
+    return load_table(section.dataset, aside=section.split.columns).aside[section.split.group]
 
 
 def _refusal(front: Front, proof: Certification, limits: str, delta: float) -> str:

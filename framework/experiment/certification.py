@@ -98,7 +98,7 @@ def certify(
     delta: float = 0.1,
     best: str | None = None,
     place: str = "fresh records",
-    group: str | None = None,
+    group: pd.Series[Any] | None = None,
 ) -> Certification:
     """Return which solutions of a front meet limits on records that no search has seen.
 
@@ -123,8 +123,9 @@ def certify(
         The metric that is wanted beside the limits; the first objective without a limit if None.
     place : str
         Where the records come from, for messages.
-    group : str, optional
-        The column by which the records of the search were kept together, such as the patient.
+    group : pandas.Series, optional
+        The column by which the records of the run were kept together, such as the patient, with its
+        values there.
 
     Raises
     ------
@@ -259,16 +260,25 @@ def _refuse_weighted(problem: AnsweringProblem) -> None:
         )
 
 
-def _refuse_grouped(frame: pd.DataFrame, group: str, place: str) -> None:
-    """Refuse records of which several may be of one group: they are not drawn independently."""
-    require_columns([group], frame.columns, f"{place}: split.group of this run")
-    again = int(frame[group].duplicated().sum())
-    if again:
-        raise InputError(
-            f"{place}: expected one record of each value of {group!r}, found {again:,} of "
-            f"{len(frame):,} that are further ones; records of a group are not drawn "
-            "independently, so draw one of each by lot"
-        )
+def _refuse_grouped(frame: pd.DataFrame, group: pd.Series[Any], place: str) -> None:
+    """Refuse records of which several may be of one group, or of a group that the run had.
+
+    They are not drawn independently of each other, or of the search.
+    """
+    from framework.data.columns import to_texts
+
+    name = str(group.name)
+    require_columns([name], frame.columns, f"{place}: split.group of this run")
+    again, met = frame[name].duplicated(), np.isin(to_texts(frame[name])[0], to_texts(group)[0])
+    for which, wanted, found, instead in (
+        (again, "one record of each value", "are further ones", "draw one of each by lot"),
+        (met, "records of new values", "have one that is in the table of this run", "give others"),
+    ):
+        if which.any():
+            raise InputError(
+                f"{place}: expected {wanted} of {name!r}, found {which.sum():,} of {len(frame):,} "
+                f"that {found}; records of a group are not drawn independently, so {instead}"
+            )
 
 
 def _refuse_known(fresh: WordArray, searched: WordArray, place: str) -> None:

@@ -33,12 +33,18 @@ def load_problem(run_dir: RunDir) -> Problem:
     InputError
         The data are not those of the run, cannot be read, or lie where the user has not allowed it.
     """
-    config = run_dir.config()
-    with received(run_dir.config_file, raw=config.model_dump(mode="json")):
-        options = check(ProblemOptions, config.problem, f"{run_dir.config_file}: problem")
-    problem = make_problem(config.model_copy(update={"problem": options}))
+    problem = make_problem(
+        run_dir.config().model_copy(update={"problem": problem_options(run_dir)})
+    )
     run_dir.check_problem(problem)
     return problem
+
+
+def problem_options(run_dir: RunDir) -> ProblemOptions:
+    """Return the options of a run's problem; refuse data that lie where the user allowed none."""
+    config = run_dir.config()
+    with received(run_dir.config_file, raw=config.model_dump(mode="json")):
+        return check(ProblemOptions, config.problem, f"{run_dir.config_file}: problem")
 
 
 def marked(run_dir: RunDir, front: Front) -> int:

@@ -213,13 +213,36 @@ def test_records_of_a_group_are_refused(there):
     fresh = pd.read_csv("fresh.csv")
     limits = ["coverage>=0.5", "accuracy>=0.8"]
     alone = fresh.assign(patient=np.arange(len(fresh)))
-    assert certify(*asked, alone, "state", limits, group="patient").certified
+    group = pd.Series([-1, -1, -2], name="patient")
+    assert certify(*asked, alone, "state", limits, group=group).certified
+    twice = alone.assign(patient=alone["patient"] // 2)
     with pytest.raises(InputError, match="found 300 of 600 that are further ones"):
-        certify(
-            *asked, alone.assign(patient=alone["patient"] // 2), "state", limits, group="patient"
-        )
+        certify(*asked, twice, "state", limits, group=group)
+    with pytest.raises(
+        InputError, match="found 1 of 600 that have one that is in the table of this run"
+    ):
+        certify(*asked, alone.replace({"patient": 7}, -2), "state", limits, group=group)
     with pytest.raises(InputError, match=r"split\.group of this run: expected a column 'patient'"):
-        certify(*asked, fresh, "state", limits, group="patient")
+        certify(*asked, fresh, "state", limits, group=group)
+
+
+def test_the_command_knows_the_groups_of_the_run(place):
+    """A patient of the run is known to it, whatever is measured of him now."""
+    searched, fresh = pd.read_csv(place / "search.csv"), pd.read_csv(place / "fresh.csv")
+    patients = searched.assign(patient=np.arange(len(searched)) // 2)
+    patients.to_csv(place / "patients.csv", index=False)
+    config = small(
+        problem__dataset={"path": "patients.csv", "target": "state"},
+        problem__split={"train": 0.5, "validation": 0.4, "test": 0.1, "group": "patient"},
+    )
+    write(place / "patients.yaml", config)
+    call("run", "patients.yaml", "--out", "patients", "--no-plots", cwd=place, code=0)
+    asked = ["certify", "patients", "again.csv", "--where", "coverage>=0.5"]
+    for first, code in ((10_000, 0), (0, 2)):
+        again = fresh.assign(patient=first + np.arange(len(fresh)))
+        again.to_csv(place / "again.csv", index=False)
+        done = call(*asked, cwd=place, code=code)
+    assert "found 200 of 600 that have one that is in the table of this run" in done.err
 
 
 def test_weighted_metrics_are_refused(there):
