@@ -109,9 +109,12 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _no_number_from_yes(cls, value: Any, info: ValidationInfo) -> Any:
-        """Refuse yes and no, which pydantic would read as the numbers 1 and 0."""
+        """Refuse yes and no, which pydantic would read as 1 and 0, unless they are choices."""
         if isinstance(value, bool) and info.field_name is not None:
             annotation = str(cls.model_fields[info.field_name].annotation)
+            word = "yes" if value else "no"  # YAML makes a truth value of either
+            if f"'{word}'" in annotation:
+                return word
             if "bool" not in annotation and "Any" not in annotation:
                 raise ValueError(f"expected another value than true or false, found {value}")
         return value

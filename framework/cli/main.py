@@ -117,6 +117,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except OSError:  # standard output is full, and Python would write the rest at its end
             _discard(sys.stdout)
         return _refused(text, 2)
+    except Exception as error:
+        # compiled modules make another error of an interruption while they are imported
+        if not isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise
+        return _refused("paretolab: interrupted", 130)
 
 
 def _discard(stream: TextIO) -> None:

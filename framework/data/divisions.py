@@ -37,6 +37,11 @@ from framework.data.splits import (
 from framework.data.tables import Table
 from framework.errors import InputError, listed
 
+AS_THEY_FALL = (
+    "are divided as they fall, so that it may be measured by a model that was fitted on the other; "
+    "split.copies: together where they are copies"
+)
+
 
 class FoldRows(NamedTuple):
     """One fold: positions among the pooled records, int64 and sorted.
@@ -182,6 +187,16 @@ def same_rows(features: pd.DataFrame) -> IntArray:
     return codes
 
 
+def copies_text(rows: IntArray) -> str:
+    """Return the beginning of a sentence on copies, by what ``same_rows`` returned; empty if none.
+
+    :data:`AS_THEY_FALL` may be its end.
+    """
+    copies = len(rows) - int(rows.max(initial=-1)) - 1
+    start = f"{copies:,} of {len(rows):,} records have the features of another one and "
+    return start if copies else ""
+
+
 def _units(
     table: Table, group: pd.Series[Any] | None, together: bool, config: SplitConfig, place: str
 ) -> tuple[IntArray, tuple[str, ...]]:
@@ -198,15 +213,13 @@ def _units(
     if not together:
         return units, ()
     rows = same_rows(table.features)
-    copies = n - int(rows.max()) - 1
-    if not copies:
+    start = copies_text(rows)
+    if not start:
         return units, ()
     notes: tuple[str, ...] = ()
     if config.copies is None:
-        start = f"{copies:,} of {n:,} records have the features of another one and "
-        if 2 * copies > n:  # features of few values: equal records are other individuals
-            why = "are divided as they fall; split.copies: together where they are copies"
-            return units, (start + why,)
+        if 2 * (int(rows.max()) + 1) < n:  # features of few values: equal records are others
+            return units, (start + AS_THEY_FALL,)
         notes = (f"{start}stay together with it in folds; split.copies: apart divides them",)
     if group is None:
         return rows, notes

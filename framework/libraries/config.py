@@ -33,6 +33,8 @@ class LibrarySplit(Section):
     group, time, window : columns that divide the records, as in ``problem.split`` of a table:
         records of a group are in one part, one fold and one resample; parts and folds follow each
         other in time. Not with ``folds``.
+    copies : whether records whose features are all equal stay together too. Without ``group`` they
+        are divided as they fall unless it says so, and you are told. Not with ``folds``.
     """
 
     test: float = Field(default=0.25, ge=0, lt=1)
@@ -44,6 +46,12 @@ class LibrarySplit(Section):
     group: str | None = None
     time: str | None = None
     window: Literal["growing", "sliding"] | None = None
+    copies: Literal["together", "apart"] | None = None
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether each record is divided for itself."""
+        return not self.columns and self.copies != "together"
 
     @property
     def columns(self) -> dict[str, str]:
@@ -56,9 +64,10 @@ class LibrarySplit(Section):
         # a configuration that was written out names the default too
         if self.folds is not None and self.test != type(self).model_fields["test"].default:
             raise ValueError("expected test or folds, found both: a fold is the test part")
-        if self.folds is not None and self.columns:
+        if self.folds is not None and not self.by_chance:
             raise ValueError(
-                f"expected {' and '.join(self.columns)} with test, found folds; folds of all "
+                f"expected {' and '.join(self.columns) or 'copies'} with test, found folds; folds "
+                "of all "
                 "records are dealt by chance"
             )
         if self.window is not None and self.time is None:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from framework.arrays import Array, FloatArray, IntArray
 from framework.data.datasets import load_table, load_values
-from framework.data.divisions import divide
+from framework.data.divisions import AS_THEY_FALL, copies_text, divide, same_rows
 from framework.data.encoding import Encoder
 from framework.data.splits import MeasureConfig, SplitConfig, fold_records, split_records
 from framework.data.subgroups import Subgroups, subgroups_in
@@ -117,9 +117,9 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
     else:
         source = values = load_values(config.dataset, f"{where}.dataset")
         y, strata = values.values, np.zeros(len(values.values), dtype=np.int64)
-        if config.split.columns:
+        if not config.split.by_chance:
             raise InputError(
-                f"{where}.split: expected group and time with task: classification, found "
+                f"{where}.split: expected group, time and copies with task: classification, found "
                 "regression; its records are divided by chance"
             )
         parts = _by_chance(strata, None, config, where)
@@ -147,8 +147,10 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
         rows=None if validation is not None else parts.rows,
         units=parts.units,
     )
+    notes = (*source.notes, *parts.notes, *_told_copies(source.features, config.split))
     about = {
         **source.about(),
+        **({"notes": list(notes)} if notes else {}),
         **({"division": parts.fingerprint} if parts.fingerprint else {}),
         "training_records": len(train),
         **({} if validation is None else {"validation_records": len(validation)}),
@@ -200,6 +202,8 @@ class _Parts(NamedTuple):
         See :class:`PoolData`; ``rows`` is empty without folds.
     fingerprint : str
         Hash of the columns that divide the records; empty where none does.
+    notes : tuple of str
+        Sentences for the user.
     """
 
     train: IntArray
@@ -209,6 +213,7 @@ class _Parts(NamedTuple):
     rows: IntArray = np.zeros(0, dtype=np.int64)
     units: IntArray | None = None
     fingerprint: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def _table(config: BuildConfig, where: str, subgroup: str | None = None) -> Table:
@@ -218,7 +223,7 @@ def _table(config: BuildConfig, where: str, subgroup: str | None = None) -> Tabl
 def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
     """Divide the records of a table: by chance, by a group, or in time."""
     split = config.split
-    if not split.columns:
+    if split.by_chance:
         return _by_chance(table.labels, table.classes, config, where)
     # a division has three parts; a cross-validation puts the first two, of any size, together
     validation = (1 - split.test) * (0.5 if split.validation is None else split.validation)
@@ -231,6 +236,7 @@ def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
         group=split.group,
         time=split.time,
         window=split.window,
+        copies=split.copies,
     )
     measure = MeasureConfig(kind="holdout")
     if split.validation is None:
@@ -238,9 +244,13 @@ def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
     division = divide(table, shares, measure, where)
     parts = division.split
     if split.validation is not None:
-        units = _codes(division.units[parts.validation])
         return _Parts(
-            parts.train, parts.validation, parts.test, units=units, fingerprint=division.fingerprint
+            parts.train,
+            parts.validation,
+            parts.test,
+            units=_codes(division.units[parts.validation]),
+            fingerprint=division.fingerprint,
+            notes=division.notes,
         )
     folds, rows = [], np.zeros(0, dtype=np.int64)
     for repeat in division.repeats:
@@ -250,7 +260,16 @@ def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
             folds.append((fold.train, fold.held_out, fold_rows))
         rows = np.concatenate([rows, measured])
     units = _codes(division.units[parts.pooled[rows]])
-    return _Parts(parts.pooled, None, parts.test, tuple(folds), rows, units, division.fingerprint)
+    told = division.fingerprint, division.notes
+    return _Parts(parts.pooled, None, parts.test, tuple(folds), rows, units, *told)
+
+
+def _told_copies(features: pd.DataFrame, split: LibrarySplit) -> tuple[str, ...]:
+    """Return a sentence on copies that are divided without the user's saying so."""
+    if split.columns or split.copies is not None:
+        return ()
+    start = copies_text(same_rows(features))
+    return (start + AS_THEY_FALL,) if start else ()
 
 
 def _codes(units: IntArray) -> IntArray | None:

@@ -317,25 +317,29 @@ def from_program(file: Path) -> Iterator[None]:
 def allowing(options: Sequence[str]) -> Iterator[None]:
     """Grant the effects of options ``--allow KIND=TARGET`` within the block, also to children.
 
+    Those of the environment are granted by :func:`_session`; here they are checked.
+
     Raises
     ------
     InputError
-        One of the options has another form.
+        One of the options, or of the texts in ``PARETOLAB_ALLOW``, has another form.
     """
-    allowed = [f"{kind}={target}" for kind, target in map(parse_grant, options)]
+    before = filter(None, os.environ.get(ALLOW_VARIABLE, "").split(";"))
+    granted = [*map(parse_grant, options), *(parse_grant(text, ALLOW_VARIABLE) for text in before)]
     token = _ADMITTED.set(())
     try:
         with environment_restored((ALLOW_VARIABLE, CLUSTER_VARIABLE)):
-            if allowed:
-                allowed.append(os.environ.get(ALLOW_VARIABLE, ""))
-                os.environ[ALLOW_VARIABLE] = ";".join(allowed)
+            if granted:
+                os.environ[ALLOW_VARIABLE] = ";".join(f"{kind}={text}" for kind, text in granted)
             yield
     finally:
         _ADMITTED.reset(token)
 
 
-def parse_grant(text: str) -> tuple[str, str]:
+def parse_grant(text: str, place: str = "--allow") -> tuple[str, str]:
     """Return the kind and the target of ``KIND=TARGET``; a path is made absolute.
+
+    ``place`` is where the text was given, for messages.
 
     Raises
     ------
@@ -344,7 +348,7 @@ def parse_grant(text: str) -> tuple[str, str]:
     kind, equals, target = text.partition("=")
     if kind not in KINDS[:-1] or not equals or not target or ";" in target:
         raise InputError(
-            f"--allow: expected KIND=TARGET such as host=mlflow.example.org, with one of "
+            f"{place}: expected KIND=TARGET such as host=mlflow.example.org, with one of "
             f"{', '.join(KINDS[:-1])} as the kind, found {text!r}"
         )
     if kind in ("read", "write"):

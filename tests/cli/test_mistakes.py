@@ -247,3 +247,34 @@ def test_arguments(capsys, arguments, sentence):
         code = ended.code
     assert code == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_an_interruption_that_a_compiled_module_hides_is_one(monkeypatch, capsys):
+    def imported(args):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise ValueError("no valid PEP 3118 buffer format string") from error
+
+    monkeypatch.setattr("framework.cli.list.List.run", staticmethod(imported))
+    assert main(["list", "metrics"]) == 130
+    assert capsys.readouterr().err.strip() == "paretolab: interrupted"
+
+
+def test_no_and_yes_are_words_where_they_are_choices(tmp_path, capsys):
+    heads = [f"{model}:{field}" for model in "mn" for field in ("correct", "confidence", "cost")]
+    calls = [",".join(heads), *(f"1,0.{i},1,{i % 2},0.5,2" for i in range(9))]
+    (tmp_path / "calls.csv").write_text("\n".join(calls))
+    text = """name: plain
+problem: {kind: cascade, calls: {path: calls.csv, costs: [cost]}, abstain: no}
+objectives: [{metric: accuracy, sense: max}, {metric: cost, sense: min}]
+algorithm: random
+budget: {evaluations: 9}
+tracking: null
+"""
+    file = tmp_path / "plain.yaml"
+    file.write_text(text)
+    assert main(["check", str(file)]) == 0
+    file.write_text(text.replace("abstain: no", "abstain: yes"))
+    assert main(["check", str(file)]) == 2
+    assert "expected another value than true or false" in capsys.readouterr().err

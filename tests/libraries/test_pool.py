@@ -187,6 +187,29 @@ def test_records_of_a_group_are_in_one_part_one_fold_and_one_unit(tmp_path, vali
     assert by_chance.data.design.shape[1] == 4
 
 
+def test_copies_are_told_and_kept_together_if_asked(tmp_path) -> None:
+    visits(tmp_path)
+    frame = pd.read_csv(tmp_path / "visits.csv").head(90)
+    pd.concat([frame, frame[:40], frame[:40]]).to_csv(tmp_path / "twice.csv", index=False)
+
+    def build(**split):
+        config = visits(tmp_path, **split)
+        dataset = config.dataset.model_copy(update={"path": tmp_path / "twice.csv"})
+        return prepare(config.model_copy(update={"dataset": dataset}), "library")
+
+    fallen, together, apart = build(), build(copies="together"), build(copies="apart")
+    (note,) = fallen.about["notes"]
+    assert note.startswith("80 of 170 records have the features of another one and are divided")
+    assert "notes" not in together.about
+    assert "notes" not in apart.about
+    for fold in together.data.folds:
+        rows = {tuple(row) for row in together.data.design[fold.held_out]}
+        assert not rows & {tuple(row) for row in together.data.design[fold.fitted]}
+    tested = {tuple(row) for row in together.data.test}
+    assert not tested & {tuple(row) for row in together.data.design}
+    assert np.array_equal(fallen.data.design, apart.data.design)
+
+
 def test_folds_follow_each_other_in_time(tmp_path) -> None:
     built = visits(tmp_path, time="day")
     data = prepare(built, "library").data

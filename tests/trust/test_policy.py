@@ -70,6 +70,16 @@ def test_a_host_is_refused_until_it_is_granted(tmp_path, capsys):
     assert refused(capsys, "check", file)[0] == 2  # an option is for one command
 
 
+def test_the_environment_grants_as_options_do(elsewhere, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert refused(capsys, "check", elsewhere)[0] == 2
+    monkeypatch.setenv("PARETOLAB_ALLOW", "read=~/data.csv")
+    assert refused(capsys, "check", elsewhere)[0] == 0
+    monkeypatch.setenv("PARETOLAB_ALLOW", "read=~/data.csv;reads=/etc")
+    code, said = refused(capsys, "check", elsewhere)
+    assert (code, "PARETOLAB_ALLOW: expected KIND=TARGET" in said) == (2, True), said
+
+
 def test_trust_is_remembered_shown_and_forgotten(elsewhere, capsys):
     assert refused(capsys, "check", elsewhere)[0] == 2
     assert main(["trust", elsewhere]) == 0
