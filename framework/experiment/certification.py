@@ -265,19 +265,20 @@ def _refuse_grouped(frame: pd.DataFrame, group: pd.Series[Any], place: str) -> N
 
     They are not drawn independently of each other, or of the search.
     """
-    from framework.data.columns import to_texts
-
     name = str(group.name)
     require_columns([name], frame.columns, f"{place}: split.group of this run")
-    again, met = frame[name].duplicated(), np.isin(to_texts(frame[name])[0], to_texts(group)[0])
-    for which, wanted, found, instead in (
+    fresh, searched = (
+        [category_text(value) for value in column.tolist()] for column in (frame[name], group)
+    )
+    again, met = frame[name].duplicated(), np.isin(fresh, searched)
+    for which, wanted, fault, instead in (
         (again, "one record of each value", "are further ones", "draw one of each by lot"),
         (met, "records of new values", "have one that is in the table of this run", "give others"),
     ):
         if which.any():
             raise InputError(
                 f"{place}: expected {wanted} of {name!r}, found {which.sum():,} of {len(frame):,} "
-                f"that {found}; records of a group are not drawn independently, so {instead}"
+                f"that {fault}; records of a group are not drawn independently, so {instead}"
             )
 
 

@@ -260,8 +260,8 @@ def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
             folds.append((fold.train, fold.held_out, fold_rows))
         rows = np.concatenate([rows, measured])
     units = _codes(division.units[parts.pooled[rows]])
-    told = division.fingerprint, division.notes
-    return _Parts(parts.pooled, None, parts.test, tuple(folds), rows, units, *told)
+    about = division.fingerprint, division.notes
+    return _Parts(parts.pooled, None, parts.test, tuple(folds), rows, units, *about)
 
 
 def _told_copies(features: pd.DataFrame, split: LibrarySplit) -> tuple[str, ...]:
