@@ -73,7 +73,7 @@ class Certify:
             delta=args.delta,
             best=args.best,
             place=args.data,
-            group=_group(run_dir),
+            group=_group(run_dir, problem),
         )
         limits = " and ".join(args.where)
         if not proof.certified:
@@ -151,10 +151,19 @@ def _data(config: RunConfig) -> Mapping[str, Any]:
     return library.get("build") or section
 
 
-def _group(run_dir: RunDir) -> pd.Series[Any] | None:
-    """Return the column by which the records of a run were kept together; None without one."""
+def _group(run_dir: RunDir, problem: Problem) -> pd.Series[Any] | None:
+    """Return the column by which the records of a run were kept together; None without one.
+
+    Of a library that the run did not build, its values are not known.
+    """
     if not (_data(run_dir.config()).get("split") or {}).get("group"):
-        return None
+        import pandas as pd
+
+        from framework.libraries.library import group_of
+
+        folder = getattr(getattr(problem, "library", None), "folder", None)
+        name = None if folder is None else group_of(folder)
+        return None if name is None else pd.Series([], name=name, dtype=object)
     from framework.data.datasets import load_table
 
     section: Any = problem_options(run_dir)

@@ -414,6 +414,15 @@ def _measured(folder: Path) -> tuple[int, int]:
     return (folds, repeats) if crossed else (0, 1)
 
 
+def group_of(folder: Path) -> str | None:
+    """Return the column that kept records of a library together; None where nothing says so."""
+    try:
+        group = read_object(folder / BUILD_FILE, "a build")["build"]["split"].get("group")
+    except (InputError, OSError, *DAMAGED):
+        return None
+    return group if isinstance(group, str) else None
+
+
 def _about(library: Library) -> dict[str, Any]:
     """Return the content of a library as JSON values, with the digests of its arrays."""
     arrays = {key: getattr(library, key) for key in ARRAYS}

@@ -15,6 +15,7 @@ from framework.data.splits import MeasureConfig, fold_records
 from framework.errors import InputError
 from framework.libraries.build import build_library
 from framework.libraries.config import BuildConfig, LibrarySection, measured_as
+from framework.libraries.library import group_of
 from framework.libraries.members import predictions
 from framework.libraries.pool import FAMILIES, plans
 from framework.libraries.problem import describe
@@ -179,6 +180,7 @@ def test_records_of_a_group_are_in_one_part_one_fold_and_one_unit(tmp_path, vali
         assert not set(data.units[fold.held_out]) & set(data.units[fold.fitted])
         assert np.array_equal(fold.rows, fold.held_out)
     library = build_library(built, tmp_path / "library", workers="serial")
+    assert group_of(tmp_path / "library") == "person"
     about = describe(library, "")
     assert (library.validation.shape, about["out_of_fold"]) == ((1, 150), 150)
     assert about["measure"] == "cross-validation, 4 folds"
