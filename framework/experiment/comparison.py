@@ -395,9 +395,9 @@ def write_results(comparison: Comparison, out: Path) -> list[Path]:
 
 
 def mean_indicators(comparison: Comparison) -> Mapping[str, Mapping[str, float]]:
-    """Return each method's mean of each indicator over all its runs."""
+    """Return the mean of each indicator over all runs of each method, where it is finite."""
     means = comparison.frame.groupby("method", sort=False)[list(comparison.indicators)].mean()
     return {
-        str(method): {name: float(row[name]) for name in comparison.indicators}
+        str(method): {n: float(row[n]) for n in comparison.indicators if np.isfinite(row[n])}
         for method, row in means.iterrows()
     }

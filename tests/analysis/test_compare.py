@@ -9,7 +9,7 @@ import pytest
 from framework.analysis.indicators import Indicator
 from framework.cli.main import main
 from framework.errors import InputError
-from framework.experiment.comparison import compare
+from framework.experiment.comparison import compare, mean_indicators
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.journal import Journal
@@ -141,6 +141,7 @@ def test_one_run_with_a_front_does_not_speak_for_those_without(runs, tmp_path, c
     assert comparison.frame["f2"].iloc[-3:].tolist() == [np.inf] * 3
     assert comparison.tests["f2"].ranks[-1] > 3
     assert comparison.ordered()[-1] == comparison.methods[-1]
+    json.dumps(mean_indicators(comparison), allow_nan=False)
     page = str(tmp_path / "page")
     command = ["compare", *map(str, [*runs, lucky]), "--indicators", "f2", "--out", page]
     assert main(command) == 0
