@@ -388,7 +388,8 @@ def application(model: DeployableModel, host: str, threads: _Threads) -> FastAPI
     async def predict(request: Request) -> Response:
         """Records as JSON, {'records': [{...}, ...]}, or as text/csv; answers alike.
 
-        A record with a value that cannot be used has no answer, but an `error`.
+        A record with a value that cannot be used has no answer, but an `error`; where none can be
+        used, the request is refused.
         """
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/csv":
