@@ -15,7 +15,7 @@ from framework.jit import njit
 
 NEVER, ALWAYS = 0, 1
 """Numbers of the two trivial classifiers; higher numbers are thresholds of models."""
-_ROUNDING = 1e-12  # of the highest price
+_ROUNDING = 1e-12  # of a price
 
 
 class Table(NamedTuple):
@@ -229,7 +229,7 @@ def best_mixture(wish: Wish, table: Table) -> FloatArray | None:
     sum of both rates and the share of the highest cost, so that none is better in all of them.
     """
     prices, others = wish.prices(table), table.false_positives + table.missed
-    others = others + table.costs / max(float(table.costs.max()), 1.0)
+    others = others + table.costs / (float(table.costs.max()) or 1.0)
     if not wish.limits:
         return np.asarray(np.arange(len(prices)) == _least(prices, others), dtype=np.float64)
     if len(wish.limits) == 1:
@@ -249,7 +249,7 @@ def best_mixture(wish: Wish, table: Table) -> FloatArray | None:
 
 def _least(prices: FloatArray, others: FloatArray) -> int:
     """Return where the lowest price is, and of equal ones where ``others`` are lowest."""
-    tied = np.flatnonzero(prices <= prices.min() + _ROUNDING * np.abs(prices).max())
+    tied = np.flatnonzero(prices <= prices.min() * (1.0 + _ROUNDING))  # none is below 0
     return int(tied[others[tied].argmin()])
 
 

@@ -159,7 +159,7 @@ def best_chances(
     if solved.x is None:
         return None
     tied = solved.lower.marginals < _NOTHING
-    if other_losses is not None and tied.sum() > (solved.x > _NOTHING).sum():
+    if other_losses is not None and tied.sum() > 1:
         priced = solved.ineqlin.marginals < -_NOTHING
         again = program(
             _scaled(other_losses)[0],

@@ -267,9 +267,7 @@ def _refuse_grouped(frame: pd.DataFrame, group: pd.Series[Any], place: str) -> N
     """
     name = str(group.name)
     require_columns([name], frame.columns, f"{place}: split.group of this run")
-    fresh, searched = (
-        [category_text(value) for value in column.tolist()] for column in (frame[name], group)
-    )
+    fresh, searched = ([*map(_spelled, column.tolist())] for column in (frame[name], group))
     again, met = frame[name].duplicated(), np.isin(fresh, searched)
     for which, wanted, fault, instead in (
         (again, "one record of each value", "are further ones", "draw one of each by lot"),
@@ -280,6 +278,15 @@ def _refuse_grouped(frame: pd.DataFrame, group: pd.Series[Any], place: str) -> N
                 f"{place}: expected {wanted} of {name!r}, found {which.sum():,} of {len(frame):,} "
                 f"that {fault}; records of a group are not drawn independently, so {instead}"
             )
+
+
+def _spelled(value: Any) -> str:
+    """Return one spelling of a value of a group: 0001 is a text in one table, and 1 in another."""
+    text = category_text(value)
+    try:
+        return category_text(float(text))
+    except ValueError:
+        return text
 
 
 def _refuse_known(fresh: WordArray, searched: WordArray, place: str) -> None:

@@ -195,15 +195,18 @@ def folds_of(y: IntArray, copy_of: IntArray | None = None) -> IntArray:
     in_unit = np.zeros((int(unit.max()) + 1, int(y.max()) + 1), dtype=bool)
     in_unit[unit.ravel(), y] = True
     units_of = in_unit.sum(axis=0)
-    least = int(units_of.min())
-    if least >= 2:
-        folds = _dealt(in_unit, units_of, min(FOLDS, least))
-        least = min(len(np.unique(folds[units])) for units in in_unit.T)
-    if least < 2:
+    least = apart = int(units_of.min())
+    # units of several classes may be in each other's way; another number of folds may part them
+    for count in (min(FOLDS, least), *range(2, FOLDS + 1)) if least >= 2 else ():
+        folds = _dealt(in_unit, units_of, count)
+        apart = min(len(np.unique(folds[units])) for units in in_unit.T)
+        if apart >= 2:
+            break
+    if apart < 2:
         what = "training records" if copy_of is None else "groups or distinct training records"
         raise InputError(
             f"problem.calibration: expected at least 2 {what} of each class, to be kept apart, "
-            f"found {least}; leave calibration out"
+            f"found {apart}; leave calibration out"
         )
     return folds[unit.ravel()]
 

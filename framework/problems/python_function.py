@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import math
 import numbers
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
@@ -14,7 +16,6 @@ import numpy as np
 from framework.arrays import Array, FloatArray
 from framework.errors import EnvironmentFailure, InputError
 from framework.problem import Problem
-from framework.problems.function_content import content_of
 from framework.roles import Metric, Sense
 from framework.settings import Section
 from framework.space import Box, Integers
@@ -138,7 +139,7 @@ class PythonFunction(Problem):
         function : its module and name; only the program that has it can evaluate it.
         parameters : for each its name, the bounds of its gene, its kind and its choices.
         values : names of objectives, and whether each is minimised or maximised.
-        digest : digest of the function's content, the parameters and the objectives.
+        digest : digest of the function's text, parameters and objectives.
         """
 
         function: str
@@ -169,7 +170,7 @@ class PythonFunction(Problem):
                 f"{len(parameters)} parameters and {len(senses)} objectives"
             )
         digest = hashlib.sha256(
-            repr([content_of(function), parameters, dict(senses), vectorised]).encode()
+            repr([_code(function), parameters, dict(senses), vectorised]).encode()
         ).hexdigest()
         self._describe(function, parameters, senses, digest)
 
@@ -269,3 +270,13 @@ class _Absent:
 def name_of(function: Callable[..., Any]) -> str:
     """Return the name of a function, or of the class of another callable."""
     return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _code(function: Callable[..., Any]) -> str:
+    """Return the source of a function, or of its class; its byte code where there is no source."""
+    holder = function if hasattr(function, "__code__") else type(function)
+    try:
+        return textwrap.dedent(inspect.getsource(holder))
+    except (TypeError, OSError):
+        code = getattr(function, "__code__", None)
+        return holder.__qualname__ if code is None else repr((code.co_code, code.co_names))

@@ -71,6 +71,8 @@ def test_no_mixture_is_as_good_and_better_in_another_objective(limits):
     for order in permutations(range(4)):
         best = mix(front_of(values[list(order)]), best="misses", where=limits)
         assert best.positions.tolist() == [order.index(3)]
+    idle = front_of(np.array([[0.3, 0, 1, 0], [0.3, 0.9, 1, 0]]))
+    assert mix(idle, best="misses", where=["alarms<=0.5"]).positions.tolist() == [0]
     best = mix(front_of(values), best="misses", where=["alarms<=0.1"])
     np.testing.assert_allclose(best.chances, 0.5)
     assert best.positions.tolist() == [0, 3]

@@ -222,6 +222,9 @@ def test_records_of_a_group_are_refused(there):
         InputError, match="found 1 of 600 that have one that is in the table of this run"
     ):
         certify(*asked, alone.replace({"patient": 7}, -2), "state", limits, group=group)
+    texts = pd.Series(["0007", "p17"], name="patient")  # in the fresh file, all are numbers
+    with pytest.raises(InputError, match="found 1 of 600 that have one that is in the table"):
+        certify(*asked, alone, "state", limits, group=texts)
     with pytest.raises(InputError, match=r"split\.group of this run: expected a column 'patient'"):
         certify(*asked, fresh, "state", limits, group=group)
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
 
 import numba
 import numpy as np
@@ -63,110 +60,58 @@ def test_goes_on_with_more_evaluations_and_refuses_another_function(tmp_path):
     assert np.array_equal(found.front.X, whole.front.X)
     with pytest.raises(InputError, match="no fewer than the 500 evaluations"):
         search(first, [(-1.0, 1.0), (0, 3)], ["f"], budget=300, out=tmp_path / "parts")
-    with pytest.raises(JournalError, match="captured values, space and objectives, found another"):
+    with pytest.raises(JournalError, match="gives others for the same parameters"):
         search(lambda v: v[0], [(-1.0, 1.0), (0, 3)], ["f"], out=tmp_path / "parts")
+    with pytest.raises(JournalError, match="another's"):  # its text is another
+        search(lambda v: first(v), [(-1.0, 1.0), (0, 3)], ["f"], out=tmp_path / "parts")
 
 
 class Scaled:
-    """A callable object, whose method is one as well."""
+    """A callable object, whose method is one as well, that counts its calls."""
 
     def __init__(self, by):
-        self.by = by
+        self.by, self.calls = by, 0
 
     def __call__(self, a):
+        self.calls += 1
         return a * self.by
 
 
-def scaled(by):
-    def function(a, by=by):
-        return a * by
-
-    return function
-
-
 def closure(by):
-    return lambda a: sum(value(a) for value in [lambda a: a * by])
+    return lambda a: a * by
 
 
-def helped(by):
-    """Return a function whose helper is another one, as in a module that was edited."""
-    module = {"__name__": "edited", "by": by}
-    helper = f"def helper(a):\n    return a * {by}\n"
-    exec(helper + "def function(a):\n    return sum(helper(b) for b in [a])", module)
-    return module["function"]
+def decorated(by):
+    def wrap(function):
+        return wraps(function)(lambda a: by * function(a))
 
+    @wrap
+    def same(a):
+        return a
 
-def typed(by):
-    """Return an object of a class without a source, as in a notebook."""
-    module = {"__name__": "notebook"}
-    base = f"class Base:\n    def __call__(self, a):\n        return a * {by}\n"
-    exec(base + "class Derived(Base):\n    pass", module)
-    return module["Derived"]()
+    return same
 
 
 @pytest.mark.parametrize(
     "make",
     [
         closure,
-        typed,
-        scaled,
-        helped,
+        decorated,
         Scaled,
         lambda by: Scaled(by).__call__,
         lambda by: partial(lambda a, by: a * by, by=by),
         lambda by: [lambda a: a * 1, lambda a: a * 2][by - 1],
         lambda by: lru_cache(closure(by)),
+        lambda by: numba.njit(closure(by)),
     ],
 )
-def test_a_function_is_another_if_a_value_that_it_captures_is(make):
-    first, again, other = (
-        PythonFunction(make(by), {"a": (0, 20)}, "f").fingerprint for by in (1, 1, 2)
-    )
-    assert first == again != other
-
-
-def test_a_compiled_function_is_the_same_after_it_was_called():
-    function = numba.njit(scaled(2))
-    before = PythonFunction(function, {"a": (0, 20)}, "f").fingerprint
-    function(3)
-    assert PythonFunction(function, {"a": (0, 20)}, "f").fingerprint == before
-
-
-def test_a_function_is_the_same_in_another_process(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        """import threading
-import numpy as np, pandas as pd
-from framework.problems.python_function import PythonFunction
-frame, lock, names = pd.DataFrame({"a": ["x", "y"], "b": [1, 2]}), threading.Lock(), {"p", "q"}
-steps = {"one": np.arange(3.0), "two": lambda v: v in {"long", "names", "of", "a", "set"}}
-class Weighted:
-    def of(self, a):
-        return twice(a) + len(names) + len(frame)
-def twice(a):
-    return 2 * a if not steps["two"](a) else function(a)
-def make():
-    data, held = frame.copy(), lock
-    def function(a):
-        with held:
-            return Weighted().of(a) + data["b"].sum() + len(names)
-    return function
-function = make()
-function.again = function
-print(PythonFunction(function, {"a": (0, 20)}, "f").fingerprint)
-"""
-    )
-    runs = (
-        subprocess.run(
-            [sys.executable, script],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    )
-    assert len(set(runs)) == 1
+def test_a_function_that_captures_another_value_is_refused(make, tmp_path):
+    space = {"a": (0, 20)}
+    search(make(1), space, "f", algorithm="grid", budget=10, out=tmp_path / "run")
+    with pytest.raises(JournalError, match="gives others for the same parameters"):
+        search(make(2), space, "f", algorithm="grid", budget=21, out=tmp_path / "run")
+    whole = search(make(1), space, "f", algorithm="grid", budget=21, out=tmp_path / "run")
+    assert whole.summary["evaluations"] == 21
 
 
 @pytest.mark.slow

@@ -138,6 +138,18 @@ def test_no_point_is_as_good_and_better_in_another_rate_or_the_cost(order):
             assert point.of["false_positive_rate"].claimed == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e12])
+def test_a_choice_does_not_depend_on_the_unit_of_costs(unit):
+    y = np.repeat([0, 1], 10)
+    a = np.r_[np.linspace(3, 4, 4), np.zeros(6), np.full(10, 2.0)]
+    b = np.r_[np.linspace(3, 4, 6), np.zeros(4), np.full(10, 2.0)]
+    costs = {"a": 0.9 * unit, "b": 0.8 * unit, "c": 1e13 * unit}
+    hull = ROCHull.from_predictions({"a": a, "b": b, "c": b}, y, costs=costs)
+    assert hull.mix(fpr=0.9).members[0][0] == "a"
+    point = hull.operating_point({"fp": 1, "fn": 1}, per_unit={"cost": 1 / unit})
+    assert point.of["expected_cost"].claimed == pytest.approx(0.5)
+
+
 def test_scores_at_the_ends_of_the_floats_have_a_threshold_between():
     scores = {"m": np.array([1e308, -1e308, 1e308, -1e308])}
     hull = ROCHull.from_predictions(scores, np.array([1, 0, 1, 0]))

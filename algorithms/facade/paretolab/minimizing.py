@@ -8,12 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from framework.batch import Evaluated
 from framework.errors import InputError, JournalError
 from framework.experiment.config import RunConfig, check
 from framework.experiment.execute import execute, new_run, refuse_smaller
 from framework.experiment.run_dir import RunDir
 from framework.problems.python_function import PythonFunction, name_of
 from framework.roles import Sense
+from framework.run.evaluator import evaluate_candidates
 from framework.security import from_program
 from paretolab.runs import PathLike, RunResult, options_of
 
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SEARCH = {"kind": "nsga2", "population": 100}
+_AGAIN = 5  # candidates of a run that are evaluated again before it goes on
 
 
 class Minimized(RunResult):
@@ -138,12 +143,7 @@ def minimize(
     options = options_of(address, track, quiet, plots)
     if out is not None and RunDir(Path(out)).config_file.exists():
         run_dir = RunDir.existing(out)
-        before = run_dir.config().problem
-        if before.kind == "python" and getattr(before, "digest", "") != problem.fingerprint:
-            raise JournalError(
-                f"{os.fspath(out)}: expected the run of this function, with the same helpers and "
-                "captured values, space and objectives, found another's; give another out"
-            )
+        _refuse_another(problem, run_dir)
         refuse_smaller(config, run_dir)
         execute(config, run_dir, options, problem)
     else:
@@ -153,3 +153,34 @@ def minimize(
     if not len(result.front):
         raise InputError(f"function: expected values, found none: {run_dir.why_empty()}")
     return result
+
+
+def _refuse_another(problem: PythonFunction, run_dir: RunDir) -> None:
+    """Refuse to go on with a function that gives other values than a run has.
+
+    A few of its candidates are evaluated again: the text of a function does not show what it
+    captures and what it calls.
+
+    Raises
+    ------
+    JournalError
+    """
+    if not run_dir.journal_file.is_file():
+        return
+    with run_dir.journal() as journal:
+        batches = [batch.take(batch.ok) for batch in journal.evaluations()]
+    if not sum(map(len, batches)):
+        return
+    rows = Evaluated.concat(batches)
+    some = rows.take(np.unique(np.linspace(0, len(rows) - 1, _AGAIN).astype(np.int64)))
+    fits = some.X.shape[1] == problem.space.d and set(some.values) == set(problem.metric_names)
+    if fits:
+        X = some.X.astype(problem.space.dtype)
+        again = evaluate_candidates(problem, 0, some.ids, X).values
+        fits = all(np.array_equal(values, again[name]) for name, values in some.values.items())
+    if not fits:
+        raise JournalError(
+            f"{run_dir.path}: expected a function that gives the values that the run has, found "
+            "one that gives others for the same parameters (another function, or one that draws "
+            "random numbers); give another out"
+        )
