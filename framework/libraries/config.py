@@ -66,9 +66,12 @@ class LibrarySplit(Section):
             raise ValueError("expected test or folds, found both: a fold is the test part")
         if self.folds is not None and not self.by_chance:
             raise ValueError(
-                f"expected {' and '.join(self.columns) or 'copies'} with test, found folds; folds "
-                "of all "
-                "records are dealt by chance"
+                f"expected {' and '.join(self.columns) or 'copies'} with test, found folds; "
+                "folds of all records are dealt by chance"
+            )
+        if self.time is not None and self.copies == "together":
+            raise ValueError(
+                "expected copies: apart with time, found together; a copy may come again later"
             )
         if self.window is not None and self.time is None:
             raise ValueError(f"expected window only with time, found window: {self.window} alone")

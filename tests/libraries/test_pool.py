@@ -228,6 +228,8 @@ def test_folds_follow_each_other_in_time(tmp_path) -> None:
     [
         ({"group": "person", "folds": 4}, "expected group with test, found folds"),
         ({"window": "sliding"}, "expected window only with time"),
+        ({"copies": "together", "folds": 4}, "expected copies with test, found folds"),
+        ({"copies": "together", "time": "day"}, "expected copies: apart with time"),
         ({"group": "persn"}, "did you mean 'person'"),
     ],
 )
