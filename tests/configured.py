@@ -175,7 +175,13 @@ def configurations() -> dict[str, list[dict[str, Any]]]:
             {
                 "library": _library(
                     "measured",
-                    split={"test": 0.2, "seed": 1, "stratify": False, "group": "patient"},
+                    split={
+                        "test": 0.2,
+                        "seed": 1,
+                        "stratify": False,
+                        "group": "patient",
+                        "copies": "together",
+                    },
                     balanced=True,
                     keep_models=False,
                     seed=2,
