@@ -117,9 +117,10 @@ def test_interrupted_before_anything_is_made(place):
     process = start("run", "long.yaml", "--no-plots", "--out", "early", cwd=place, env=ENV)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    _, said = process.communicate(timeout=60)
     if not (place / "early" / "journal.bin").exists():  # else it was quick
-        assert process.returncode in (130, -signal.SIGINT)  # the latter: Python itself started
+        # the latter code: Python itself started
+        assert process.returncode in (130, -signal.SIGINT), said
         assert not (place / "early").exists()
 
 

@@ -72,7 +72,16 @@ _RARE = ("library", "certify", "list", "sync", "trust", "schema", "completion")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _answered(sys.argv[1:] if arguments is None else arguments)
+    except Exception as error:
+        if not _hides_interruption(error):
+            raise
+        return _refused("paretolab: interrupted", 130)
+
+
+def _answered(arguments: Sequence[str]) -> int:
+    """Run a command; return its exit code, also for what is refused with a sentence."""
     _open_streams()
     try:
         name = _called(arguments)
@@ -117,11 +126,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except OSError:  # standard output is full, and Python would write the rest at its end
             _discard(sys.stdout)
         return _refused(text, 2)
-    except Exception as error:
-        # compiled modules make another error of an interruption while they are imported
-        if not isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
-            raise
-        return _refused("paretolab: interrupted", 130)
+
+
+def _hides_interruption(error: BaseException | None) -> bool:
+    """Return whether an error was made of an interruption, as compiled modules do on import."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _discard(stream: TextIO) -> None:
