@@ -72,16 +72,7 @@ _RARE = ("library", "certify", "list", "sync", "trust", "schema", "completion")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code."""
-    try:
-        return _answered(sys.argv[1:] if arguments is None else arguments)
-    except Exception as error:
-        if not _hides_interruption(error):
-            raise
-        return _refused("paretolab: interrupted", 130)
-
-
-def _answered(arguments: Sequence[str]) -> int:
-    """Run a command; return its exit code, also for what is refused with a sentence."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     _open_streams()
     try:
         name = _called(arguments)
@@ -107,7 +98,7 @@ def _answered(arguments: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         sentence = missing(error)
         if sentence is None:
-            raise
+            return _unexpected(error)
         return _refused(f"paretolab: {sentence}", sentence.exit_code)
     except KeyboardInterrupt as error:  # it has a sentence if something can be resumed
         return _refused(str(error.args[0]) if error.args else "paretolab: interrupted", 130)
@@ -116,7 +107,7 @@ def _answered(arguments: Sequence[str]) -> int:
         return 0
     except OSError as error:
         if not refuses(error):
-            raise
+            return _unexpected(error)
         text = (
             f"paretolab: {place_of(error) or 'the disk'}: cannot be used ({error.strerror}); "
             f"{remedy_of(error)} and run the command again"
@@ -126,13 +117,21 @@ def _answered(arguments: Sequence[str]) -> int:
         except OSError:  # standard output is full, and Python would write the rest at its end
             _discard(sys.stdout)
         return _refused(text, 2)
+    except Exception as error:
+        return _unexpected(error)
 
 
-def _hides_interruption(error: BaseException | None) -> bool:
-    """Return whether an error was made of an interruption, as compiled modules do on import."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
+def _unexpected(error: Exception) -> int:
+    """Return the exit code of an error that hides an interruption; raise any other again.
+
+    Compiled modules make another error of an interruption while they are imported.
+    """
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__ or cause.__context__
+    if cause is None:
+        raise error
+    return _refused("paretolab: interrupted", 130)
 
 
 def _discard(stream: TextIO) -> None:
