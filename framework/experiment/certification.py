@@ -271,7 +271,7 @@ def _refuse_grouped(frame: pd.DataFrame, group: pd.Series[Any], place: str) -> N
     again, met = frame[name].duplicated(), np.isin(fresh, searched)
     for which, wanted, fault, instead in (
         (again, "one record of each value", "are further ones", "draw one of each by lot"),
-        (met, "records of new values", "have one that is in the table of this run", "give others"),
+        (met, "records of new values", "have one of the table of this run", "give others"),
     ):
         if which.any():
             raise InputError(

@@ -147,7 +147,7 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
         rows=None if validation is not None else parts.rows,
         units=parts.units,
     )
-    notes = (*source.notes, *parts.notes, *_told_copies(source.features, config.split))
+    notes = (*source.notes, *parts.notes, *_notes_on_copies(source.features, config.split))
     about = {
         **source.about(),
         **({"notes": list(notes)} if notes else {}),
@@ -264,7 +264,7 @@ def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
     return _Parts(parts.pooled, None, parts.test, tuple(folds), rows, units, *about)
 
 
-def _told_copies(features: pd.DataFrame, split: LibrarySplit) -> tuple[str, ...]:
+def _notes_on_copies(features: pd.DataFrame, split: LibrarySplit) -> tuple[str, ...]:
     """Return a sentence on copies that are divided without the user's saying so."""
     if split.columns or split.copies is not None:
         return ()

@@ -218,12 +218,10 @@ def test_records_of_a_group_are_refused(there):
     twice = alone.assign(patient=alone["patient"] // 2)
     with pytest.raises(InputError, match="found 300 of 600 that are further ones"):
         certify(*asked, twice, "state", limits, group=group)
-    with pytest.raises(
-        InputError, match="found 1 of 600 that have one that is in the table of this run"
-    ):
+    with pytest.raises(InputError, match="found 1 of 600 that have one of the table of this run"):
         certify(*asked, alone.replace({"patient": 7}, -2), "state", limits, group=group)
     texts = pd.Series(["0007", "p17"], name="patient")  # in the fresh file, all are numbers
-    with pytest.raises(InputError, match="found 1 of 600 that have one that is in the table"):
+    with pytest.raises(InputError, match="found 1 of 600 that have one of the table"):
         certify(*asked, alone, "state", limits, group=texts)
     with pytest.raises(InputError, match=r"split\.group of this run: expected a column 'patient'"):
         certify(*asked, fresh, "state", limits, group=group)
@@ -245,7 +243,7 @@ def test_the_command_knows_the_groups_of_the_run(place):
         again = fresh.assign(patient=first + np.arange(len(fresh)))
         again.to_csv(place / "again.csv", index=False)
         done = call(*asked, cwd=place, code=code)
-    assert "found 200 of 600 that have one that is in the table of this run" in done.err
+    assert "found 200 of 600 that have one of the table of this run" in done.err
 
 
 def test_weighted_metrics_are_refused(there):

@@ -76,7 +76,7 @@ def minimize(
 
     This is a full run: it has a journal that survives a crash, Ray workers, MLflow, a table of the
     front and a report. If ``out`` is the directory of a run that was stopped, or whose budget is
-    larger now, that run goes on.
+    larger now, that run goes on, after a few of its candidates have given the same values again.
 
     Parameters
     ----------
@@ -155,6 +155,13 @@ def minimize(
     return result
 
 
+def _some(rows: Evaluated) -> Evaluated:
+    """Return a few evaluations that are spread over all."""
+    return rows.take(
+        np.unique(np.linspace(0, max(len(rows) - 1, 0), min(_AGAIN, len(rows)), dtype=np.int64))
+    )
+
+
 def _refuse_another(problem: PythonFunction, run_dir: RunDir) -> None:
     """Refuse to go on with a function that gives other values than a run has.
 
@@ -168,11 +175,10 @@ def _refuse_another(problem: PythonFunction, run_dir: RunDir) -> None:
     if not run_dir.journal_file.is_file():
         return
     with run_dir.journal() as journal:
-        batches = [batch.take(batch.ok) for batch in journal.evaluations()]
+        batches = [_some(batch.take(batch.ok)) for batch in journal.evaluations()]
     if not sum(map(len, batches)):
         return
-    rows = Evaluated.concat(batches)
-    some = rows.take(np.unique(np.linspace(0, len(rows) - 1, _AGAIN).astype(np.int64)))
+    some = _some(Evaluated.concat(batches))
     fits = some.X.shape[1] == problem.space.d and set(some.values) == set(problem.metric_names)
     if fits:
         X = some.X.astype(problem.space.dtype)
