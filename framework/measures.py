@@ -11,7 +11,7 @@ rates but coverage are taken over the records with an answer. A share of no reco
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations, product
@@ -26,7 +26,6 @@ from framework.outcomes import Sample
 from framework.registry import class_text, nearest
 from framework.roles import Metric, Sense
 
-MATTHEWS = "matthews"
 _RATES: dict[str, tuple[Sense, str]] = {
     "precision": ("max", "share of the answers {} that are right"),
     "recall": ("max", "share of the records of {} that are called so"),
@@ -179,10 +178,27 @@ def _added(table: Array, cells: FloatArray, most: float) -> FloatArray:
     return total
 
 
-class Matthews(NamedTuple):
-    """Matthews' correlation coefficient, or Gorodkin's (2004) for more than two classes."""
+def _matthews(counts: FloatArray) -> FloatArray:
+    """Return Matthews' correlation coefficient, or Gorodkin's (2004) for more than two classes."""
+    called, true = counts.sum(axis=0), counts.sum(axis=1)
+    total, right = true.sum(axis=0), np.trace(counts)
+    top = right * total - (called * true).sum(axis=0)
+    spread = np.sqrt(total**2 - (called**2).sum(axis=0)) * np.sqrt(total**2 - (true**2).sum(axis=0))
+    coefficients = np.divide(top, spread, out=np.zeros(top.shape), where=spread > 0)
+    return np.asarray(np.clip(coefficients, -1.0, 1.0))
+
+
+# texts and formulas over the counts (K, K, n, b) of answers by true and predicted class
+_COEFFICIENTS: dict[str, tuple[str, Callable[[FloatArray], FloatArray]]] = {
+    "matthews": ("Matthews' correlation of answers and true classes", _matthews),
+}
+
+
+class Coefficient(NamedTuple):
+    """A metric in [-1, 1] that the counts of answers by true and predicted class decide."""
 
     metric: Metric
+    formula: Callable[[FloatArray], FloatArray]
 
     def share(self, sums: Sums, subgroup: int | None = None) -> FloatArray:
         """Return how many records (of a subgroup) have an answer, as a share of all, (n, b)."""
@@ -193,15 +209,7 @@ class Matthews(NamedTuple):
         """Return the coefficients on the records of a subgroup (on all if None), shape (n, b)."""
         if sums.answers.alike:
             raise ValueError(f"{self.metric.name}: expected answers that name their class")
-        answered = sums.cells("counts", subgroup)[:, :-1]
-        called, true = answered.sum(axis=0), answered.sum(axis=1)
-        total, right = true.sum(axis=0), np.trace(answered)
-        top = right * total - (called * true).sum(axis=0)
-        spread = np.sqrt(total**2 - (called**2).sum(axis=0)) * np.sqrt(
-            total**2 - (true**2).sum(axis=0)
-        )
-        coefficients = np.divide(top, spread, out=np.zeros(top.shape), where=spread > 0)
-        return np.asarray(np.clip(coefficients, -1.0, 1.0))
+        return self.formula(sums.cells("counts", subgroup)[:, :-1])
 
 
 @dataclass(frozen=True)
@@ -236,13 +244,13 @@ class BetweenSubgroups(NamedTuple):
     """
 
     metric: Metric
-    rate: Ratio | Matthews
+    rate: Ratio | Coefficient
     worst: bool
 
     def of(self, sums: Sums) -> FloatArray:
         """Return its values, shape (n, b)."""
         codes, present = self._present(sums)
-        if self.worst or isinstance(self.rate, Matthews):
+        if self.worst or isinstance(self.rate, Coefficient):
             values = np.stack([self.rate.of(sums, code) for code in codes])
             return self._extremes(values, present)
         parts = [self.rate.parts(sums, code) for code in codes]
@@ -382,10 +390,10 @@ def rates(
     """
     tables = Tables(len(classes))
 
-    def measure(name: str, kind: str, code: int) -> Ratio | Matthews:
-        if kind == MATTHEWS:
-            text = "Matthews' correlation of answers and true classes"
-            return Matthews(Metric(name, "max", low=-1.0, text=text))
+    def measure(name: str, kind: str, code: int) -> Ratio | Coefficient:
+        if kind in _COEFFICIENTS:
+            text, formula = _COEFFICIENTS[kind]
+            return Coefficient(Metric(name, "max", low=-1.0, text=text), formula)
         sense, text = _RATES[kind]
         label = "" if code < 0 else repr(str(classes[code]))
         return tables.ratio(Metric(name, sense, text=text.format(label)), kind, code)
@@ -408,13 +416,13 @@ def rates(
 def _named(name: str, classes: Sequence[Any], positive: int, where: str) -> tuple[str, int]:
     """Return the kind of a rate and the code of its class, -1 for none."""
     kind, _, label = name.partition(":")
-    kinds = [*_OF_CLASS, MATTHEWS]
-    if kind not in kinds or (kind == MATTHEWS and label):
+    kinds = [*_OF_CLASS, *_COEFFICIENTS]
+    if kind not in kinds or (kind in _COEFFICIENTS and label):
         raise InputError(
-            f"{where}: expected {', '.join(kinds)}, all but the last also as NAME:CLASS, found "
-            f"{name!r}{nearest(kind, kinds)}"
+            f"{where}: expected {', '.join(kinds)}, the first {len(_OF_CLASS)} also as "
+            f"NAME:CLASS, found {name!r}{nearest(kind, kinds)}"
         )
-    if kind == MATTHEWS:
+    if kind in _COEFFICIENTS:
         return kind, -1
     if not label:
         if positive < 0:
@@ -432,17 +440,17 @@ def _named(name: str, classes: Sequence[Any], positive: int, where: str) -> tupl
     return kind, labels.index(label) % len(classes)
 
 
-def _difference(rate: Ratio | Matthews) -> BetweenSubgroups:
+def _difference(rate: Ratio | Coefficient) -> BetweenSubgroups:
     metric = Metric(
         _with(rate.metric.name, "{}_difference"),
         "min",
-        high=2.0 if isinstance(rate, Matthews) else 1.0,
+        high=2.0 if isinstance(rate, Coefficient) else 1.0,
         text=f"greatest difference of two subgroups: {rate.metric.text}",
     )
     return BetweenSubgroups(metric, rate, worst=False)
 
 
-def _worst_subgroup(rate: Ratio | Matthews) -> BetweenSubgroups:
+def _worst_subgroup(rate: Ratio | Coefficient) -> BetweenSubgroups:
     name = _with(rate.metric.name, "worst_subgroup_{}")
     text = f"worst subgroup: {rate.metric.text}"
     return BetweenSubgroups(rate.metric._replace(name=name, text=text), rate, worst=True)
@@ -475,7 +483,9 @@ def samples_of(
 def need_classes(measures: Sequence[Measure]) -> bool:
     """Return whether any measure depends on which class a wrong answer names."""
     rates = [m.rate if isinstance(m, BetweenSubgroups) else m for m in measures]
-    return any(isinstance(m, Matthews) or (isinstance(m, Ratio) and m.needs_classes) for m in rates)
+    return any(
+        isinstance(m, Coefficient) or (isinstance(m, Ratio) and m.needs_classes) for m in rates
+    )
 
 
 def each_once(

@@ -19,7 +19,7 @@ from algorithms.pruning.votes import VoteTable, Weights
 from framework.answers import Measure, Records
 from framework.arrays import Array, FloatArray, IntArray
 from framework.errors import InputError
-from framework.measures import BetweenSubgroups, Matthews, Ratio
+from framework.measures import BetweenSubgroups, Coefficient, Ratio
 
 _NOTHING = Weights(0, 0, 0, 0)
 
@@ -112,7 +112,7 @@ class RateRows:
 
     def __init__(self, table: VoteTable, records: Records, measures: Sequence[Measure]) -> None:
         self._positive = records.positive
-        kinds = Ratio, Matthews, BetweenSubgroups
+        kinds = Coefficient, Ratio, BetweenSubgroups
         self._measures = {m.metric.name: m for m in measures if isinstance(m, kinds)}
         count = max(len(records.subgroup_names), 1)
         subgroups = np.zeros(len(records), dtype=np.int64)
@@ -138,7 +138,7 @@ class RateRows:
         measure, every = self._measures[metric], np.ones(len(self._totals), dtype=np.int64)
         word = "at_most" if sign == 1 else "at_least"
         rate = measure.rate if isinstance(measure, BetweenSubgroups) else measure
-        if isinstance(rate, Matthews):
+        if isinstance(rate, Coefficient):
             raise self._no_row(metric, word)
         if not isinstance(measure, BetweenSubgroups):
             return self._of_ratio(rate, every, limit, sign)
