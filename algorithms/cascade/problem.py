@@ -371,7 +371,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
         columns: dict[str, Array] = dict(zip(self.costs, paid, strict=True))
         columns |= {_CALLS.name: planes[ASKED], TENTHS: planes[CALIBRATED]}
         if self.limit is not None:
-            columns[_OVER.name] = paid[0] > round(self.limit / facts.scale[0])
+            columns[_OVER.name] = paid[0] > round(self.limit * UNIT) // scale[0]
         if self._error_costs is not None:
             assert table.truth is not None
             # no answer is -1: the last column of the table

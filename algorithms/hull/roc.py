@@ -92,6 +92,12 @@ def priced_corners(fp: IntArray, tp: IntArray, costs: FloatArray, among: IntArra
     costs : float64 (n,)
     among : int64 (m,)
         The points to consider: the corners of the hull of each model are enough.
+
+    Returns
+    -------
+    int64 (corners,)
+        Their positions, those of the trivial classifiers first. None is dominated: if a model that
+        costs nothing finds a positive record without a false positive, "never" is not a corner.
     """
     negatives, positives = int(fp[ALWAYS]), int(tp[ALWAYS])
     missed = positives - tp[among]
@@ -109,7 +115,12 @@ def priced_corners(fp: IntArray, tp: IntArray, costs: FloatArray, among: IntArra
     above[:, 2] = steps + 1  # twins above all points: only the lower hull keeps its vertices
     vertices = Hull3D(np.concatenate([points, above])).vertices
     corners = candidates[vertices[(vertices > 2) & (vertices < len(points))] - len(trivial)]
-    return np.concatenate([[NEVER, ALWAYS], corners])
+    free = candidates[costs[candidates] == 0.0]
+    beaten = (
+        (tp[free][fp[free] == 0] > 0).any(),
+        (fp[free][tp[free] == positives] < negatives).any(),
+    )
+    return np.concatenate([np.array([NEVER, ALWAYS])[~np.array(beaten)], corners])
 
 
 class Curves:

@@ -86,6 +86,19 @@ def test_metrics_are_those_of_asking_one_record_at_a_time(tied, order, fixed, ab
                 assert found[name][i] == pytest.approx(wanted, abs=1e-12), name
 
 
+@pytest.mark.parametrize("limit", [3.0, 3.5, 5.5, 6.0])
+def test_a_limit_may_lie_between_multiples_of_the_common_divisor_of_the_costs(limit):
+    calls = made_up(3, 30, 0)
+    prices = np.array([2, 4, 6], dtype=np.int64)[:, np.newaxis] * 10**9
+    flat = calls.costs["cost"]._replace(values=np.broadcast_to(prices, (3, 30)).copy())
+    problem = CascadeProblem(replace(calls, costs={"cost": flat}), limit=limit)
+    X = problem.space.sample(np.random.default_rng(0), 40)
+    found = problem.evaluate(X)
+    asked = [problem.answers(x[np.newaxis]).paid["cost"][0] * 2.0 for x in X]
+    assert found["over_limit"].tolist() == [float((paid > limit).mean()) for paid in asked]
+    assert {0.0, 1.0} & set(found["over_limit"].tolist())
+
+
 def test_outcomes_under_weights_are_those_of_repeated_records():
     problem = cascades(k=3, n=40, limit=0.004)
     X = problem.space.sample(np.random.default_rng(0), 15)

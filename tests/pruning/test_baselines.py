@@ -17,6 +17,7 @@ from algorithms.pruning.papers.baselines import (
     KappaPruning,
 )
 from algorithms.pruning.votes import VoteTable
+from framework.errors import InputError
 from tests.conftest import pruning, roles_of
 from tests.pruning.test_solver import pool
 
@@ -183,3 +184,11 @@ def test_sizes_are_shares_of_the_pool():
     problem = pruning(10)
     rule = Backfitting(problem, roles_of(problem), seed=0, sizes=(0.2, 0.8))
     assert list(rule._sizes) == [2, 3, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("sizes", [(0.41, 0.49), (0.8, 0.2)])
+@pytest.mark.parametrize("cls", [Backfitting, KappaPruning])
+def test_shares_between_which_there_is_no_size_are_refused(cls, sizes):
+    problem = pruning(10)
+    with pytest.raises(InputError, match=r"algorithm\.sizes: .* the 10 classifiers"):
+        cls(problem, roles_of(problem), seed=0, sizes=sizes)

@@ -226,6 +226,25 @@ def test_it_stops_where_the_gap_is_small_enough():
     assert search.outcome().findings["iterations"] < 500
 
 
+def test_a_bound_that_meets_the_best_fraction_is_a_proof():
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        y = np.arange(20) % 2
+        votes = np.where(rng.random((4, 20)) < 0.7, y, 1 - y) * 0.6 + 0.2
+        problem = PruningProblem(Library.from_arrays(list("abcd"), votes, y, [0, 1]), rates=["f1"])
+        search, _ = solve(IntegerProgram, problem, roles(problem, metric="f1"), looks=1)
+        assert search.outcome().findings["status"] == "optimal"
+        assert search.reason.startswith("proven best (")
+
+
+def test_the_program_as_printed_has_no_row_for_fractions():
+    problem = PruningProblem(pruning(5).library, rates=["precision"])
+    with pytest.raises(InputError, match=r"no row for precision; take ip"):
+        solve(PrintedProgram, problem, roles(problem, metric="precision"))
+    search, _ = solve(PrintedProgram, problem, roles(problem, metric="precision"), weights="recall")
+    assert search.reason.startswith("proven best")
+
+
 def test_a_spent_budget_is_said():
     problem = pruning(12)
     search, front = solve(IntegerProgram, problem, roles(problem), iterations=0, looks=1)

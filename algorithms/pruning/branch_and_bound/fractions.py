@@ -60,6 +60,8 @@ class BestFraction:
     @property
     def done(self) -> bool:
         """Whether it is proven that no fraction is greater than the incumbent's."""
+        if self.incumbent is not None and self._bound() <= self.incumbent.value:
+            return True
         return self._solver.done and self._better() is None
 
     @property

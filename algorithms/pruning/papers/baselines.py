@@ -19,6 +19,7 @@ from algorithms.pruning.searches.base import PruningSearch
 from framework.algorithm import Outcome
 from framework.arrays import Array, IntArray
 from framework.batch import Evaluated
+from framework.errors import InputError
 from framework.jit import copy, njit
 from framework.problem import Problem
 from framework.roles import Roles
@@ -109,6 +110,11 @@ class SizedRule(NamedRule):
         Least and greatest share of the pool that is kept.
     problem, roles, **options
         As for :class:`NamedRule`.
+
+    Raises
+    ------
+    InputError
+        No whole number of classifiers lies within ``sizes``.
     """
 
     def __init__(
@@ -122,6 +128,11 @@ class SizedRule(NamedRule):
         super().__init__(problem, roles, **options)
         k = self.votes.k
         least, most = max(1, ceil(sizes[0] * k - 1e-9)), max(1, floor(sizes[1] * k + 1e-9))
+        if least > most:
+            raise InputError(
+                f"algorithm.sizes: expected two shares of the {k} classifiers of the library "
+                f"between which there is a whole number of them, found {list(sizes)}; widen them"
+            )
         self._sizes = np.arange(least, most + 1)
 
 

@@ -287,7 +287,7 @@ class PrintedProgram(ProgramSearch):
     Raises
     ------
     InputError
-        The solver is not installed.
+        The solver is not installed, or the objective is precision or F1.
     """
 
     takes_rates = False
@@ -304,6 +304,12 @@ class PrintedProgram(ProgramSearch):
         **more: Any,
     ) -> None:
         super().__init__(problem, roles, **more)
+        ratio = None if more.get("weights") is not None else self.first_fraction()
+        if ratio is not None:
+            raise InputError(
+                "objectives: expected accuracy or balanced_accuracy first for the program as "
+                f"printed, which has no row for {ratio.name}; take ip, or set algorithm.weights"
+            )
         check_solver(solver)
         self.solver, self.seconds = solver, seconds
         self.options, self.one_sided = options, one_sided

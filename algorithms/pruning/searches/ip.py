@@ -14,7 +14,6 @@ from algorithms.pruning.branch_and_bound.instance import Instance, Pruned
 from algorithms.pruning.branch_and_bound.solver import BranchAndBound, pack, unpack
 from algorithms.pruning.rate_rows import Fraction, fraction_of
 from algorithms.pruning.searches.base import (
-    WEIGHTED,
     DiversityKey,
     ProgramSearch,
     WeightsKey,
@@ -205,9 +204,7 @@ class IntegerProgram(ProgramSearch):
             return fraction_of(ratio, self.positive, self.votes.totals)
         if weights is not None:
             return None
-        by_name = {fraction.name: fraction for fraction in self.fractions()}
-        first = next((n for n in self.roles.names if n in WEIGHTED or n in by_name), None)
-        return by_name.get(str(first))
+        return self.first_fraction()
 
     def _new_solver(self) -> Solver:
         options = {"seed": self._seed, "looks": self._looks}
