@@ -164,13 +164,6 @@ class Deployable(ABC):
         """Return the code of the positive class; -1 for none."""
         return -1
 
-    def shares(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Return the share of the records that each metric is taken over, unless that is all.
-
-        ``values`` are all metrics of some candidates.
-        """
-        return {}
-
     def known_records(
         self, frame: pd.DataFrame, codes: IntArray
     ) -> tuple[WordArray, WordArray] | None:

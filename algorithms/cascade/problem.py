@@ -288,9 +288,6 @@ class CascadeProblem(AnsweringProblem, Deployable):
         records = Records(np.full(len(codes), RIGHT_CODE, dtype=np.int64), ("right", "wrong"))
         return Answers(records, np.where(said.codes == NO_ANSWER, NO_ANSWER, right))
 
-    def shares(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
-        return {"conclusive_accuracy": values["coverage"]}
-
     def known_records(
         self, frame: pd.DataFrame, codes: IntArray
     ) -> tuple[WordArray, WordArray] | None:

@@ -35,7 +35,6 @@ from algorithms.multistage.metrics import (
     METRICS,
     POSITIVE,
     RISKS,
-    WORST,
     HeldOutRecords,
     held_out_records,
     measure,
@@ -572,11 +571,6 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             {**paid, LOSS: units[answers.records.labels, answers.codes]},
             {COST: most, LOSS: float(units.max())},
         )
-
-    def shares(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
-        covered = values["coverage"]
-        of_class = dict.fromkeys((*(metric.name for metric in POSITIVE), WORST.name), covered / 2)
-        return {**of_class, "accuracy": covered}
 
     def known_records(
         self, frame: pd.DataFrame, codes: IntArray

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ from framework.analysis.choose import (
     require_solutions,
 )
 from framework.answering import AnsweringProblem
-from framework.arrays import IntArray, WordArray, category_text
+from framework.arrays import Array, FloatArray, IntArray, WordArray, category_text
 from framework.errors import InputError, listed
 from framework.front import Front
 from framework.outcomes import Sample
@@ -191,8 +191,9 @@ def certify(
             f"even if none spoke against it; found {len(frame):,}"
         )
     # tested in a fixed order until one fails, which keeps the chance of any error at most delta
-    claims = [_claims(problem, front, int(i), drawn) for i in candidates]
-    chain = candidates[order(claims, drawn, losses[candidates])]
+    claims = _claims(problem, front, X, candidates, drawn)
+    ranking = order(claims, drawn, losses[candidates])
+    chain = candidates[ranking]
     tested = passed(chain.tolist(), samples, drawn, delta)
     rows = [
         Tested(i, p, {c.metric: _worst(c, measured[c.metric]) for c in drawn})
@@ -208,9 +209,7 @@ def certify(
         best=best,
         needed=needed(tested[0][1], drawn, len(frame), delta) if none else None,
         needed_as_claimed=(
-            needed(_claims(problem, front, int(chain[0]), drawn), drawn, _searched(problem), delta)
-            if none
-            else None
+            needed(claims[ranking[0]], drawn, _searched(problem), delta) if none else None
         ),
         compared=searched is not None,
     )
@@ -329,21 +328,34 @@ def _searched(problem: Problem) -> int:
     return int(about.get("out_of_fold") or about.get("validation") or 0)
 
 
-def _claims(problem: Problem, front: Front, i: int, limits: Sequence[Condition]) -> Samples:
-    """Return what a solution claims, as samples, which tell how surely it seems to meet limits.
+def _claims(
+    problem: Problem, front: Front, X: Array, candidates: IntArray, limits: Sequence[Condition]
+) -> list[Samples]:
+    """Return what solutions claim, as samples, which tell how surely they seem to meet limits.
 
-    They decide in which order solutions are tested, and how many records would be needed.
+    They decide in which order solutions are tested, and how many records would be needed. A rate is
+    over as many records as the solution has for it, such as those that it calls positive.
     """
-    assert isinstance(problem, Deployable)
-    values, metrics = front.rows.values, front.roles.metrics
-    shares = problem.shares(values)
-    by_metric = {}
-    for name in {condition.metric for condition in limits}:
-        mean, bounded = float(values[name][i]), metrics[name].kind == "bounded"
-        high = 1.0 if bounded else max(metrics[name].high, mean)
-        records = _searched(problem) * (float(shares[name][i]) if name in shares else 1.0)
-        by_metric[name] = [Sample(mean, max(round(records), 1), high, bounded)]
-    return by_metric
+    outcomes, records = problem.outcomes(X[candidates]), _searched(problem)
+    names = {condition.metric for condition in limits}
+    shares: Mapping[str, FloatArray] = {}
+    if outcomes is not None:
+        both = names & set(outcomes.names)
+        shares = outcomes.figures(np.ones((outcomes.records, 1)), names=both)[1]
+    by_metric: dict[str, list[Sample]] = {}
+    for name in names:
+        metric, means = front.roles.metrics[name], front.rows.values[name][candidates]
+        counts = records * (shares[name][:, 0] if name in shares else np.ones(len(means)))
+        by_metric[name] = [
+            Sample(
+                mean,
+                round(count),
+                1.0 if metric.kind == "bounded" else max(metric.high, mean),
+                metric.kind == "bounded",
+            )
+            for mean, count in zip(means.tolist(), counts.tolist(), strict=True)
+        ]
+    return [{name: [by_metric[name][i]] for name in names} for i in range(len(candidates))]
 
 
 def _worst(condition: Condition, samples: Sequence[Sample]) -> float:

@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 from sklearn.datasets import make_classification
 
 from framework import registry
@@ -91,6 +92,28 @@ def test_the_exported_models_are_what_is_certified(there):
         assert one.measured["error_cost"] == pytest.approx(paid.mean())
     claims = front.rows.values["coverage"][[one.position for one in found.certified]]
     assert (np.diff(claims) > 0).all()  # the last one is the best
+
+
+def test_a_rate_is_claimed_of_the_records_that_it_is_over(there):
+    """Here of those called ill; the number said to be needed is enough in 80% of draws."""
+    config = small(
+        problem__dataset={"path": "search.csv", "target": "state"},
+        problem__split={"train": 0.5, "validation": 0.4, "test": 0.1},
+        problem__rates=["precision:ill"],
+    )
+    path = write(there / "rates.yaml", config)
+    call("run", path, "--out", "rates", "--no-plots", cwd=there, code=0)
+    run_dir = RunDir("rates")
+    front, problem = run_dir.front(), load_problem(run_dir)
+    code = list(problem.labels()).index("ill")
+    called = (problem.answers(front.X.astype(problem.space.dtype)).codes == code).mean(axis=1)
+    fresh = pd.read_csv("fresh.csv")[:60]
+    found = certify(problem, front, fresh, "state", ["precision:ill>=0.82"], best="cost")
+    assert not found.certified
+    tested, few = found.failed.position, found.needed_as_claimed
+    counts = binom.rvs(few, called[tested], size=4000, random_state=0)
+    ill = binom.rvs(counts, front.rows.values["precision:ill"][tested], random_state=1)
+    assert 0.74 <= (binom.sf(ill - 1, counts, 0.82) <= 0.1).mean() <= 0.9
 
 
 SENTENCES = [
