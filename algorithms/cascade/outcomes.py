@@ -119,6 +119,22 @@ def walk(policies: Policies, facts: Facts) -> tuple[Array, IntArray]:
     return planes, paid
 
 
+def limits_of(models: IntArray, facts: Facts) -> list[tuple[IntArray, IntArray] | None]:
+    """Return the least and the most that a record can pay, (n,) each, for each cost.
+
+    It is None if a model's calls cost different amounts: those of new records are then not known.
+    ``models`` (n, K) are the chains of :class:`Policies`.
+    """
+    members = models >= 0
+    limits: list[tuple[IntArray, IntArray] | None] = []
+    for costs, fixed in zip(facts.costs, facts.fixed, strict=True):
+        always = (fixed[models] * members).sum(axis=1)
+        each = costs[:, 0][models] * members
+        flat = bool((costs == costs[:, :1]).all())
+        limits.append((always + each[:, 0], always + each.sum(axis=1)) if flat else None)
+    return limits
+
+
 def upper_quantile(paid: IntArray, weights: FloatArray) -> FloatArray:
     """Return the least amount that records with 95% of the weight do not exceed, shape (n, b).
 

@@ -27,6 +27,7 @@ from algorithms.cascade.outcomes import (
     Facts,
     Policies,
     UpperQuantile,
+    limits_of,
     walk,
 )
 from algorithms.cascade.stages import TENS, AnswerRule, Calibration, Stages
@@ -373,9 +374,13 @@ class CascadeProblem(AnsweringProblem, Deployable):
             assert table.truth is not None
             # no answer is -1: the last column of the table
             columns[_ERRORS.name] = self._error_costs[table.truth[None, :], planes[SAID]]
-        length = (policies.models >= 0).sum(axis=1).astype(np.float64)
+        length = (policies.models >= 0).sum(axis=1)
+        limits = {_CALLS.name: (np.ones_like(length), length)}
+        each = zip(self.costs, limits_of(policies.models, facts), strict=True)
+        limits |= {name: ends for name, ends in each if ends is not None}
         worth = dict(zip(self.costs, facts.scale.tolist(), strict=True))
-        return Answers(records, codes, columns, {_MODELS.name: length}, worth)
+        sizes = {_MODELS.name: length.astype(np.float64)}
+        return Answers(records, codes, columns, sizes, worth, limits=limits)
 
     def _policies(self, X: Array) -> tuple[Policies, list[tuple[int, ...]]]:
         """Return genomes as arrays, and the key of each stage that these name by its position."""

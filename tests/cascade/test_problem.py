@@ -99,6 +99,27 @@ def test_a_limit_may_lie_between_multiples_of_the_common_divisor_of_the_costs(li
     assert {0.0, 1.0} & set(found["over_limit"].tolist())
 
 
+@pytest.mark.parametrize("fixed", [None, FIXED])
+def test_prices_by_model_say_what_a_record_can_cost(fixed):
+    calls = made_up(3, 30, 0)
+    prices = np.broadcast_to(np.array([[10**9], [3 * 10**9], [40 * 10**9]]), (3, 30))
+    always = None if fixed is None else np.array([10**9, 0, 5 * 10**9])
+    flat = calls.costs["cost"]._replace(values=prices.copy(), fixed=always)
+    problem = CascadeProblem(replace(calls, costs=dict(calls.costs, cost=flat)))
+    X = problem.space.sample(np.random.default_rng(0), 40)
+    answers, ends = problem.answers(X), problem.outcomes(X).ends(np.arange(40))
+    assert set(ends) >= {"cost", "models_asked"}
+    assert "latency_ms" not in ends  # it differs by call
+    for i, x in enumerate(X):
+        chain = [calls.ids.index(name) for name in problem.decoded(x).models]
+        part = 0 if always is None else always[chain].sum()
+        least, most = part + prices[chain[0], 0], part + prices[chain, 0].sum()
+        assert [end[i] for end in ends["cost"]] == [least / 1e9, most / 1e9]
+        assert [end[i] for end in ends["models_asked"]] == [1, len(chain)]
+        paid = answers.paid["cost"][i] * answers.scale["cost"]
+        assert least / 1e9 <= paid.min() <= paid.max() <= most / 1e9
+
+
 def test_outcomes_under_weights_are_those_of_repeated_records():
     problem = cascades(k=3, n=40, limit=0.004)
     X = problem.space.sample(np.random.default_rng(0), 15)
