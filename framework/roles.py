@@ -81,8 +81,8 @@ class Roles:
     Raises
     ------
     InputError
-        There is no objective, an objective is repeated, the problem does not report a metric, or a
-        limit is no finite number.
+        There is no objective, an objective is repeated, the problem does not report a metric, a
+        metric is called like another column of fronts, or a limit is no finite number.
     """
 
     def __init__(
@@ -109,6 +109,12 @@ class Roles:
             for metric, *limits in constraints
             for limit in limits
             if limit is not None and not math.isfinite(limit)
+        ]
+        columns = {"id", *(f"test_{name}" for name in self.metrics)}
+        wrong += [
+            f"metrics: expected another name than {name!r}, a column that fronts have; rename it"
+            for name in self.metrics
+            if name in columns
         ]
         if wrong:
             raise InputError("\n".join(wrong))

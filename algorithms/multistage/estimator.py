@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.utils.validation import check_is_fitted
 
 from algorithms.multistage.config import MultiStageSettings
 from algorithms.multistage.data import prepare_table
@@ -29,7 +28,6 @@ from framework.experiment.config import check
 from framework.front import Front
 from framework.models.checks import (
     Threshold,
-    as_frame,
     copies_for,
     records_for,
     training_records,
@@ -250,16 +248,11 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         """Do not expect in later records the columns ``aside``, which are not features."""
         names: Array = getattr(self, "feature_names_in_", np.empty(0, dtype=object))
         is_aside = np.isin(names, list(aside))
-        self._aside = names[is_aside].tolist()
-        if self._aside:
+        if is_aside.any():
             self.feature_names_in_ = names[~is_aside]
             self.n_features_in_ = len(self.feature_names_in_)
 
     def _records(self, X: Any) -> Any:
-        check_is_fitted(self)
-        X = as_frame(X)
-        if isinstance(X, pd.DataFrame) and self._aside:
-            X = X.drop(columns=self._aside, errors="ignore")
         return records_for(self, X)
 
     def _asked(self, problem: Any) -> tuple[str | Mapping[str, Any], int | Mapping[str, Any]]:

@@ -149,6 +149,9 @@ def targets_as_taken(y: Any, *, classes: bool) -> Array:
 def records_for(estimator: Any, X: Any) -> Any:
     """Return records (n, d) checked against those that ``estimator`` was fitted on.
 
+    Further columns of a frame that has all features are left out: those that ``fit`` dropped, such
+    as constant ones and the column of a group, come with new records too.
+
     Raises
     ------
     ValueError
@@ -157,6 +160,9 @@ def records_for(estimator: Any, X: Any) -> Any:
     check_is_fitted(estimator)
     X = as_frame(X)
     if isinstance(X, pd.DataFrame):
+        is_feature = X.columns.isin(getattr(estimator, "feature_names_in_", X.columns))
+        if is_feature.sum() == estimator.n_features_in_ < len(X.columns):
+            X = X.loc[:, is_feature]
         validate_data(estimator, X, reset=False, skip_check_array=True)
         if not len(X):
             raise RecordsError("X: expected records, found 0 of them")

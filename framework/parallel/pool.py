@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from pickle import PicklingError
 from time import perf_counter, sleep
 from typing import Any
 
@@ -119,7 +120,14 @@ class WorkerPool:
         self._copied = frozenset(copied) if config.copies else frozenset()
         self._joined = frozenset(joined)
         self._class: Any = ray.remote(max_restarts=0, max_task_retries=0)(Worker)
-        self._held = ray.put(held)
+        try:
+            self._held = ray.put(held)
+        except (AttributeError, TypeError, ValueError, PicklingError) as error:
+            raise ClusterError(
+                "workers: expected a problem that can be copied to workers, found one that holds "
+                f"something that cannot be ({error.__cause__ or error}); make it inside the "
+                "function that needs it, or take workers: serial"
+            ) from error
         self._nodes = Nodes(config.resources)
         self._slots: list[WorkerSlot] = []
         self._requests: dict[Any, tuple[WorkerSlot, Task | None]] = {}  # None: worker is starting

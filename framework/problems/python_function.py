@@ -232,7 +232,12 @@ class PythonFunction(Problem):
         return dict(zip(self.metric_names, table.T, strict=True))
 
     def _call(self, values: Mapping[str, Any]) -> Any:
-        return self.function(**values) if self.by_name else self.function(list(values.values()))
+        try:
+            return self.function(**values) if self.by_name else self.function([*values.values()])
+        except SystemExit as error:
+            if hasattr(error, "ray_terminate_msg"):  # this worker is asked to end
+                raise
+            raise RuntimeError(f"the function called sys.exit({error.code!r})") from error
 
     def _table(self, returned: Any, n: int) -> FloatArray:
         """Return the metrics of n candidates from a returned value, shape (n, metrics)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from functools import lru_cache, partial, wraps
 
 import numba
@@ -12,6 +13,7 @@ import pytest
 import paretolab
 from framework.algorithm import fitting
 from framework.errors import InputError, JournalError
+from framework.experiment.run_dir import RunDir
 from framework.problems.python_function import PythonFunction
 from framework.space import Box
 from tests.command import call
@@ -150,6 +152,8 @@ def fails(x):
         (abs, {"x": (-(10**30), 0)}, ["f"], "space: x: expected bounds from -9.0"),
         (lambda v: (1, 2, 3), [(0, 9)], ["f"], "expected one number for each of f"),
         (lambda v: {"h": 1}, [(0, 9)], ["f"], "expected values of f, found h"),
+        (abs, [(0, 9)], ["id"], "expected another name than 'id', a column"),
+        (abs, [(0, 9)], ["f", "test_f"], "expected another name than 'test_f', a column"),
     ],
 )
 def test_mistakes(tmp_path, function, space, objectives, sentence):
@@ -194,3 +198,29 @@ def test_an_infinite_value_is_a_failure(tmp_path):
     found = search(barrier, SPACE, ["f", "g", "h", "i"], budget=500, out=tmp_path / "run")
     assert min(p["x"] for p in found.parameters) >= 0
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["rows_failed"] > 20
+
+
+def test_a_function_that_ends_the_program_fails_its_candidate(tmp_path):
+    def first(v):
+        if v[0] > 0.5:
+            sys.exit("too large")
+        return v[0] ** 2
+
+    found = search(first, [(-1.0, 1.0)], ["f"], budget=100, out=tmp_path / "run")
+    assert all(p["x0"] <= 0.5 for p in found.parameters)
+    batches = RunDir(tmp_path / "run").journal().evaluations()
+    errors = [error for batch in batches for error in batch.errors.values()]
+    assert set(errors) == {"RuntimeError: the function called sys.exit('too large')"}
+
+
+def test_objectives_may_have_the_prefix_of_test_figures(tmp_path):
+    found = search(
+        lambda v: {"test_f": v[0] ** 2, "g": -v[0]},
+        [(-1.0, 1.0)],
+        ["test_f", "g"],
+        budget=100,
+        out=tmp_path / "run",
+    )
+    front = RunDir(tmp_path / "run").front()
+    assert front.test is None
+    np.testing.assert_array_equal(front.rows.values["test_f"], found.front.rows.values["test_f"])

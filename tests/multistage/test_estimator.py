@@ -296,8 +296,14 @@ def test_groups_are_kept_together_as_an_array_or_a_column(records):
     np.testing.assert_array_equal(by_column.problem_.data.units, own.units)
     pd.testing.assert_frame_equal(by_column.front_, by_array.front_)
     assert by_column.feature_names_in_.tolist() == X.columns.tolist()
-    for new in (X, X.assign(patient=-1)):  # what divided the records is no feature
-        assert (by_column.predict(new) == by_array.predict(X)).all()
+    expected, model = by_array.predict(X), by_column.choose(best="accuracy")
+    for new in (X, X.assign(patient=-1), X.assign(unknown="x")):  # further columns are no features
+        assert (by_column.predict(new) == expected).all()
+        assert (by_column.model_.predict(new) == expected).all()
+        assert (model.acquisition_cost(new) == model.acquisition_cost(X)).all()
+    for wrong in (X.iloc[:, ::-1], X.iloc[:, 1:].assign(patient=-1)):
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.predict(wrong)
     with pytest.raises(InputError, match="expected two groups or more"):
         ParetoMultiStage(budget=60).fit(X, y, groups=np.zeros(len(X)))
 

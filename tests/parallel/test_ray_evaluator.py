@@ -432,6 +432,14 @@ def auto(
     return evaluator, said
 
 
+class Locked(Sphere):
+    """A problem that holds something that cannot be copied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+
 def never() -> Evaluator:
     raise AssertionError("Ray was started for nothing")
 
@@ -443,6 +451,20 @@ def test_auto_stays_serial_for_little_work() -> None:
     evaluator.close()
     assert len(said) == 1
     assert said[0].startswith("scored in this process")
+
+
+@pytest.mark.slow
+def test_what_cannot_be_copied_to_workers_stays_serial(make: Make) -> None:
+    problem, X = Sphere(seconds=0.05, noise=0.1), genomes(500)
+    evaluator, said = auto(problem, lambda: make(Locked()), 1.0)
+    found = score(evaluator, X[:3])
+    evaluator._measure(np.array([90.0, 0.0]), 3)
+    assert_same(found, score(SerialEvaluator(Sphere(noise=0.1), 7), X[:3]))
+    score(evaluator, X[3:5])
+    evaluator.close()
+    assert len(said) == 1
+    assert "cannot pickle '_thread.lock' object" in said[0]
+    assert "scored in this process although" in said[0]
 
 
 @pytest.mark.slow

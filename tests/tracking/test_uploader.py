@@ -184,6 +184,12 @@ def test_the_front_is_there_by_rising_cost_and_a_later_one_behind_it(store, expe
     for paid, best in told.items():
         assert best == columns["accuracy"][columns["cost"] <= paid].max()
 
+    made_up.end(run_dir)  # goes on with what is done, and writes the same again
+    Uploader(run_dir).upload(final=True)
+    run_id = only(store, experiment).info.run_id
+    assert len(store.client.get_metric_history(run_id, "evaluations")) == 1
+    assert logged("cost") == cost
+
     made_up.search(run_dir, 12, 30)
     made_up.end(run_dir)
     Uploader(run_dir).upload(final=True)

@@ -249,8 +249,6 @@ class RunUpload:
     def _log_summary(self, summary: Mapping[str, Any], ended: int) -> None:
         from mlflow.entities import Metric, RunTag
 
-        if self.state.artifacts.get("end") == ended:
-            return
         case = self.content.case()
         if case is None and self.content.has_cases():  # means over different data say nothing
             summary = {**summary, "indicators": {}}
@@ -259,10 +257,14 @@ class RunUpload:
             values[f"hypervolume/{case}"] = values["hypervolume"]
         if (winners := run_content.winners_table(self.run_dir)) is not None:
             values |= run_content.winners_metrics(winners)
+        texts = run_content.end_tags(summary)
+        mark = zlib.crc32(repr([values, texts]).encode())
+        if self.state.artifacts.get("end") == mark:
+            return
         metrics = [Metric(name, value, ended, 0) for name, value in values.items()]
-        tags = [RunTag(key, text) for key, text in run_content.end_tags(summary).items()]
+        tags = [RunTag(key, text) for key, text in texts.items()]
         self.client.log_batch(self.state.run_id, metrics=metrics, tags=tags, synchronous=True)
-        self._arrived("end", ended)
+        self._arrived("end", mark)
 
     def _log_config(self) -> None:
         text = self.run_dir.config_text()
@@ -273,7 +275,8 @@ class RunUpload:
     def _log_results(self, *, ended: bool) -> None:
         """Send the chosen solution, the description and, if the search has ``ended``, the front."""
         results = FrontResults.read(self.run_dir)
-        front = _signature(self.run_dir.front_file) if results is not None else None
+        # going on with a run writes the same front anew, which is no further one
+        front = None if results is None else zlib.crc32(self.run_dir.front_file.read_bytes())
         mark = [self._end(), self.run_dir.choice(), front, self.run_dir.model.is_dir()]
         if self.state.artifacts.get("results") != mark:
             self._describe(results)
