@@ -73,7 +73,7 @@ def compare(
     ------
     InputError
         A directory holds no finished run, runs differ in objectives, a search was run with a seed
-        twice on a problem, or a reference is given for several problems.
+        twice on a problem, or a reference is empty or given for several problems.
     """
     if len(directories) == 1 and RunDir(directories[0]).experiment_file.is_file():
         run_dir = RunDir.existing(directories[0])
@@ -103,6 +103,8 @@ def compare(
         reference_losses = None
         if reference is not None:
             reference_losses = _losses(Front.load(reference, roles), records)
+            if not len(reference_losses):
+                raise InputError(f"--reference: expected solutions in {reference}, found none")
             reference_losses = reference_losses[nondominated(reference_losses)]
         cases.append(
             compare_case(

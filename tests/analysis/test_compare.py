@@ -108,6 +108,10 @@ def test_a_given_front_is_the_reference(runs, tmp_path):
     case = comparison.cases[0]
     assert len(case.reference) == len(Front.load(exact, case.roles))
     assert case.reference_text == str(exact)
+    empty = tmp_path / "empty.csv"
+    empty.write_text(exact.read_text().partition("\n")[0] + "\n")
+    with pytest.raises(InputError, match=r"--reference: expected solutions in .*empty.csv"):
+        compare(runs, reference=empty)
     worse = compare(runs, runs[0] / "front.csv")
     assert worse.cases[0].beaten() > 0
     assert worse.frame["share"].iloc[:4].sum() == pytest.approx(1.0)

@@ -74,6 +74,8 @@ def test_the_score_is_of_the_answers_alone(records, search):
     weights = np.where(answered, 1.0, 5.0)
     assert rejecting.score(X, y, weights) == rejecting.score(X, y)
     assert rejecting.model_.score(X[~answered], y[~answered]) == 0.0
+    with pytest.raises(InputError, match="a label that is no class, found 'benign'"):
+        clone(search).set_params(reject_label="benign").fit(X, y)
 
 
 def test_weights_count_in_the_score(records, search):
