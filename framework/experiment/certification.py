@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,8 +16,9 @@ from framework.analysis.choose import (
     parse_conditions,
     require_solutions,
 )
+from framework.analysis.ranges import taken_over
 from framework.answering import AnsweringProblem
-from framework.arrays import Array, FloatArray, IntArray, WordArray, category_text
+from framework.arrays import Array, IntArray, WordArray, category_text
 from framework.errors import InputError, listed
 from framework.front import Front
 from framework.outcomes import Sample
@@ -337,15 +338,12 @@ def _claims(
     over as many records as the solution has for it, such as those that it calls positive.
     """
     outcomes, records = problem.outcomes(X[candidates]), _searched(problem)
-    names = {condition.metric for condition in limits}
-    shares: Mapping[str, FloatArray] = {}
-    if outcomes is not None:
-        both = names & set(outcomes.names)
-        shares = outcomes.figures(np.ones((outcomes.records, 1)), names=both)[1]
+    names, everyone = {condition.metric for condition in limits}, np.arange(len(candidates))
+    shares = {} if outcomes is None else taken_over(outcomes, everyone)[0]
     by_metric: dict[str, list[Sample]] = {}
     for name in names:
         metric, means = front.roles.metrics[name], front.rows.values[name][candidates]
-        counts = records * (shares[name][:, 0] if name in shares else np.ones(len(means)))
+        counts = records * shares.get(name, np.ones(len(means)))
         by_metric[name] = [
             Sample(
                 mean,
