@@ -27,13 +27,13 @@ from framework.files import write_whole
 from framework.journal import Journal
 from framework.pareto import hypervolume, nondominated
 from framework.reading import read_text
-from framework.roles import Metric, Roles
+from framework.roles import GENE_PREFIX, Metric, Roles
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-GENE_PREFIX, _SETTING_PREFIX = "gene_", "setting_"
+_SETTING_PREFIX = "setting_"
 FIRM, TIED = "firm", "tied_with"  # columns computed from resamples: see expected_columns
 _SORTED_TOGETHER = 256  # evaluations added to an archive before they are sorted in
 _MOST_BYTES = 10**9  # of a CSV file

@@ -17,6 +17,7 @@ from framework.arrays import Array, FloatArray
 from framework.errors import InputError
 
 Sense = Literal["min", "max"]
+GENE_PREFIX = "gene_"  # of the columns with genes in files of fronts
 
 
 class Metric(NamedTuple):
@@ -114,7 +115,7 @@ class Roles:
         wrong += [
             f"metrics: expected another name than {name!r}, a column that fronts have; rename it"
             for name in self.metrics
-            if name in columns
+            if name in columns or name.startswith(GENE_PREFIX)
         ]
         if wrong:
             raise InputError("\n".join(wrong))

@@ -225,10 +225,11 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         if "copies" in counted:
             _refuse_dividing(settings.classifier, len(prepared["data"].y))
         self.classes_ = np.unique(y) if self.merge_rare is None else np.asarray(table.classes)
-        if self.reject_label is not None and self.reject_label in self.classes_.tolist():
+        label = self.reject_label
+        if np.ndim(label) or (not pd.isna(label) and label in self.classes_.tolist()):
             raise InputError(
-                f"reject_label: expected a label that is no class, found {self.reject_label!r}; "
-                "records without an answer would be among those with one"
+                f"reject_label: expected a label that is no class, found {label!r}; records "
+                "without an answer would be among those with one"
             )
         self._prepare, self._settings_of_fit = prepare, settings
         self._take_columns([*settings.split.columns.values(), *table.left_out])

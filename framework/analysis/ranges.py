@@ -20,6 +20,7 @@ _SQUARES = 2.0**39  # what squares of weights add up to, in steps
 _FEWEST_RECORDS = 2.0  # records that a range is computed from, at least
 # factors on the variance of the gain of choosing, for measured models and for refitted ones
 _MEASURED, _REFITTED = 0.5, 2.0
+_LAST_BITS = 1e-12  # relative difference of equal figures
 
 Ends = tuple[float, float] | None
 
@@ -186,7 +187,10 @@ def promised(
         return Promise(claimed, math.nan, math.nan, math.nan)
     if again is not None and not math.isnan(more := moments(again)[0]):
         optimism *= _undiluted(optimism, more)
-    low, high = spread.ends or (metric.low, metric.high)
+    low, high = (  # ends are computed in another order than claims, so the last bit may differ
+        claimed if math.isclose(end, claimed, rel_tol=_LAST_BITS) else end
+        for end in spread.ends or (metric.low, metric.high)
+    )
     expected = min(max(claimed - optimism + spread.moved, low), high)
     if spread.about == 0 and math.isfinite(low) and math.isfinite(high):
         return Promise(claimed, expected, low, high)  # of no record: nothing is known

@@ -192,7 +192,7 @@ def certify(
             f"even if none spoke against it; found {len(frame):,}"
         )
     # tested in a fixed order until one fails, which keeps the chance of any error at most delta
-    claims = _claims(problem, front, X, candidates, drawn)
+    claims = _claims(problem, front, X, candidates, first, drawn)
     ranking = order(claims, drawn, losses[candidates])
     chain = candidates[ranking]
     tested = passed(chain.tolist(), samples, drawn, delta)
@@ -330,12 +330,19 @@ def _searched(problem: Problem) -> int:
 
 
 def _claims(
-    problem: Problem, front: Front, X: Array, candidates: IntArray, limits: Sequence[Condition]
+    problem: Problem,
+    front: Front,
+    X: Array,
+    candidates: IntArray,
+    first: Samples,
+    limits: Sequence[Condition],
 ) -> list[Samples]:
     """Return what solutions claim, as samples, which tell how surely they seem to meet limits.
 
     They decide in which order solutions are tested, and how many records would be needed. A rate is
-    over as many records as the solution has for it, such as those that it calls positive.
+    over as many records as the solution has for it, such as those that it calls positive. The
+    least of several means, such as the worst recall, counts as often as ``first``, the samples of a
+    solution on the fresh records, has means of it: each one is tested.
     """
     outcomes, records = problem.outcomes(X[candidates]), _searched(problem)
     names, everyone = {condition.metric for condition in limits}, np.arange(len(candidates))
@@ -353,7 +360,10 @@ def _claims(
             )
             for mean, count in zip(means.tolist(), counts.tolist(), strict=True)
         ]
-    return [{name: [by_metric[name][i]] for name in names} for i in range(len(candidates))]
+    return [
+        {name: [by_metric[name][i]] * len(first[name]) for name in names}
+        for i in range(len(candidates))
+    ]
 
 
 def _worst(condition: Condition, samples: Sequence[Sample]) -> float:

@@ -117,27 +117,29 @@ def check_names(
 ) -> None:
     """Check the names of indicators and pages, and those that values and claims are of.
 
-    Indicators may be metrics. If the class of a problem does not list its metrics, they are checked
-    once the problem is made. Pages check whether they can be made of these cases.
+    Indicators may be metrics, which a problem may have more of than its class lists: here a name is
+    unknown only if it is very similar to a listed one; the others are checked once the problem is
+    made. Pages check whether they can be made of these cases.
 
     Raises
     ------
     InputError
         Names are unknown; the message has a line for each.
     """
-    indicators, listed = registry.names("indicators"), True
-    for problem in {c.problem.kind: c.problem.registered_class for c in cases.values()}.values():
-        metrics = [metric.name for metric in problem.known_metrics]
-        indicators += [name for name in metrics if name not in indicators]
-        listed &= bool(metrics)
+    indicators = registry.names("indicators")
+    for case in cases.values():
+        listed = [metric.name for metric in case.problem.registered_class.known_metrics]
+        used = [role.metric for role in case.objective_roles()]
+        used += [role.metric for role in case.constraint_roles()]
+        indicators = [*dict.fromkeys([*indicators, *listed, *used])]
     places, methods = [*dict.fromkeys([*scenarios, *cases])], list(section.methods)
     wanted = [(f"{where}.pages", name, registry.names("pages")) for name in section.pages]
     measured = [(f"{where}.indicators.{i}", name) for i, name in enumerate(section.indicators)]
-    for case, values_of in section.paper.items():
-        wanted.append((f"{where}.paper", case, places))
+    for place, values_of in section.paper.items():
+        wanted.append((f"{where}.paper", place, places))
         for method, values in values_of.items():
-            wanted.append((f"{where}.paper.{case}", method, methods))
-            measured += [(f"{where}.paper.{case}.{method}", name) for name in values]
+            wanted.append((f"{where}.paper.{place}", method, methods))
+            measured += [(f"{where}.paper.{place}.{method}", name) for name in values]
     for i, claim in enumerate(section.claims):
         wanted += [(f"{where}.claims.{i}", name, methods) for name in claim.methods]
         wanted += [
@@ -145,7 +147,12 @@ def check_names(
             for name in claim.scenarios or ()
         ]
         wanted.append((f"{where}.claims.{i}.indicator", claim.indicator, section.indicators))
-    wanted += [(place, name, indicators) for place, name in measured if listed]
+    wanted += [
+        (place, name, indicators)
+        for place, name in measured
+        if nearest(name.partition(":")[0], indicators, 0.8)
+        and name.partition(":")[0] not in indicators
+    ]
     messages = [
         f"{place}: expected one of {', '.join(names)}; found {name!r}{nearest(name, names)}"
         for place, name, names in wanted

@@ -160,7 +160,8 @@ def records_for(estimator: Any, X: Any) -> Any:
     check_is_fitted(estimator)
     X = as_frame(X)
     if isinstance(X, pd.DataFrame):
-        is_feature = X.columns.isin(getattr(estimator, "feature_names_in_", X.columns))
+        names = set(getattr(estimator, "feature_names_in_", X.columns))
+        is_feature = np.array([name in names for name in X.columns], dtype=bool)
         if is_feature.sum() == estimator.n_features_in_ < len(X.columns):
             X = X.loc[:, is_feature]
         validate_data(estimator, X, reset=False, skip_check_array=True)

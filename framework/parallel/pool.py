@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from pickle import PicklingError
 from time import perf_counter, sleep
 from typing import Any
 
@@ -122,7 +121,9 @@ class WorkerPool:
         self._class: Any = ray.remote(max_restarts=0, max_task_retries=0)(Worker)
         try:
             self._held = ray.put(held)
-        except (AttributeError, TypeError, ValueError, PicklingError) as error:
+        except ray.exceptions.RayError:
+            raise
+        except Exception as error:  # whatever an object raises that is to be pickled
             raise ClusterError(
                 "workers: expected a problem that can be copied to workers, found one that holds "
                 f"something that cannot be ({error.__cause__ or error}); make it inside the "

@@ -116,6 +116,24 @@ def test_a_rate_is_claimed_of_the_records_that_it_is_over(there):
     assert 0.74 <= (binom.sf(ill - 1, counts, 0.82) <= 0.1).mean() <= 0.9
 
 
+def test_each_class_of_a_worst_recall_counts_in_the_records_that_are_needed(there):
+    run_dir = RunDir("first")
+    front, problem = run_dir.front(), load_problem(run_dir)
+    fresh = pd.read_csv("fresh.csv")[:60]
+    found = certify(problem, front, fresh, "state", ["worst_recall>=0.8"], best="cost")
+    assert not found.certified
+    tested, few = found.failed.position, found.needed_as_claimed
+    answers = problem.answers(front.X[[tested]].astype(problem.space.dtype))
+    passed = np.ones(4000, dtype=bool)
+    worst = front.rows.values["worst_recall"][tested]
+    for k in range(2):
+        share = ((answers.codes[0] >= 0) & (answers.records.labels == k)).mean()
+        counts = binom.rvs(few, share, size=4000, random_state=k)
+        right = binom.rvs(counts, worst, random_state=2 + k)
+        passed &= binom.sf(right - 1, counts, 0.8) <= 0.1
+    assert passed.mean() >= 0.75
+
+
 SENTENCES = [
     (["search.csv", "--where", "accuracy>=0.8"], "found 360 of 400 that this run was trained or"),
     (["one.csv", "--where", "accuracy>=0.8"], "found 1 of 601 that this run was trained or"),

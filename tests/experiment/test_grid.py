@@ -193,6 +193,11 @@ def test_mistakes_of_the_section(tmp_path, changes, line):
     assert found.startswith(f"little.yaml: experiment.{line}")
 
 
+def test_metrics_that_a_class_does_not_list_are_checked_by_the_problem(tmp_path):
+    grid = grid_of(tmp_path, small.raw(indicators=["hypervolume", "unheard", "f1:one"]))
+    assert grid.section.indicators == ["hypervolume", "unheard", "f1:one"]
+
+
 def test_methods_and_repeats_have_their_place(tmp_path):
     content = small.raw() | {"algorithm": {"kind": "random"}}
     assert mistakes(tmp_path, content) == [

@@ -154,6 +154,7 @@ def fails(x):
         (lambda v: {"h": 1}, [(0, 9)], ["f"], "expected values of f, found h"),
         (abs, [(0, 9)], ["id"], "expected another name than 'id', a column"),
         (abs, [(0, 9)], ["f", "test_f"], "expected another name than 'test_f', a column"),
+        (abs, [(0, 9)], ["gene_f"], "expected another name than 'gene_f', a column"),
     ],
 )
 def test_mistakes(tmp_path, function, space, objectives, sentence):

@@ -74,8 +74,10 @@ def test_the_score_is_of_the_answers_alone(records, search):
     weights = np.where(answered, 1.0, 5.0)
     assert rejecting.score(X, y, weights) == rejecting.score(X, y)
     assert rejecting.model_.score(X[~answered], y[~answered]) == 0.0
-    with pytest.raises(InputError, match="a label that is no class, found 'benign'"):
-        clone(search).set_params(reject_label="benign").fit(X, y)
+    for label in ("benign", ["unsure"]):
+        with pytest.raises(InputError, match="a label that is no class, found "):
+            clone(search).set_params(reject_label=label).fit(X, y)
+    clone(search).set_params(reject_label=pd.NA).fit(X, y)
 
 
 def test_weights_count_in_the_score(records, search):
@@ -306,6 +308,9 @@ def test_groups_are_kept_together_as_an_array_or_a_column(records):
     for wrong in (X.iloc[:, ::-1], X.iloc[:, 1:].assign(patient=-1)):
         with pytest.raises(ValueError, match="feature names should match"):
             model.predict(wrong)
+    doubled = pd.concat({"first": X}, axis=1)  # as many columns, with names of two levels
+    with pytest.raises(InputError, match="expected columns"):
+        model.predict(doubled)
     with pytest.raises(InputError, match="expected two groups or more"):
         ParetoMultiStage(budget=60).fit(X, y, groups=np.zeros(len(X)))
 

@@ -5,6 +5,7 @@ And the one that measures first, and moves to Ray where that pays: it needs the 
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import signal
@@ -435,9 +436,9 @@ def auto(
 class Locked(Sphere):
     """A problem that holds something that cannot be copied."""
 
-    def __init__(self) -> None:
+    def __init__(self, lock: object) -> None:
         super().__init__()
-        self._lock = threading.Lock()
+        self._lock = lock
 
 
 def never() -> Evaluator:
@@ -454,16 +455,23 @@ def test_auto_stays_serial_for_little_work() -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_copied_to_workers_stays_serial(make: Make) -> None:
+@pytest.mark.parametrize(
+    ("lock", "why"),
+    [
+        (threading.Lock(), "cannot pickle '_thread.lock' object"),
+        (multiprocessing.Lock(), "should only be shared between processes"),
+    ],
+)
+def test_what_cannot_be_copied_to_workers_stays_serial(make: Make, lock: object, why: str) -> None:
     problem, X = Sphere(seconds=0.05, noise=0.1), genomes(500)
-    evaluator, said = auto(problem, lambda: make(Locked()), 1.0)
+    evaluator, said = auto(problem, lambda: make(Locked(lock)), 1.0)
     found = score(evaluator, X[:3])
     evaluator._measure(np.array([90.0, 0.0]), 3)
     assert_same(found, score(SerialEvaluator(Sphere(noise=0.1), 7), X[:3]))
     score(evaluator, X[3:5])
     evaluator.close()
     assert len(said) == 1
-    assert "cannot pickle '_thread.lock' object" in said[0]
+    assert why in said[0]
     assert "scored in this process although" in said[0]
 
 

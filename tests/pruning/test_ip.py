@@ -245,6 +245,16 @@ def test_the_program_as_printed_has_no_row_for_fractions():
     assert search.reason.startswith("proven best")
 
 
+@pytest.mark.parametrize("cls", [IntegerProgram, PrintedProgram])
+def test_what_is_maximised_in_place_of_an_objective_is_said(cls):
+    problem = PruningProblem(pruning(5).library, rates=["f1"])
+    by_cost = cls(problem, roles(problem, metric="memory"), seed=0)
+    assert by_cost.plan.startswith("balanced_accuracy is maximised, since no objective is")
+    for options in ({"weights": "recall"}, {"weights": "f1"} if cls is IntegerProgram else {}):
+        plain = cls(problem, roles(problem, metric="accuracy"), seed=0, **options)
+        assert "balanced_accuracy" not in plain.plan
+
+
 def test_a_spent_budget_is_said():
     problem = pruning(12)
     search, front = solve(IntegerProgram, problem, roles(problem), iterations=0, looks=1)

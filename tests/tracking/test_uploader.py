@@ -184,10 +184,11 @@ def test_the_front_is_there_by_rising_cost_and_a_later_one_behind_it(store, expe
     for paid, best in told.items():
         assert best == columns["accuracy"][columns["cost"] <= paid].max()
 
-    made_up.end(run_dir)  # goes on with what is done, and writes the same again
+    made_up.end(run_dir, wall_s=13.0)  # goes on with what is done, and writes the same again
     Uploader(run_dir).upload(final=True)
     run_id = only(store, experiment).info.run_id
-    assert len(store.client.get_metric_history(run_id, "evaluations")) == 1
+    for name in ("evaluations", "solution/val_cost"):
+        assert len(store.client.get_metric_history(run_id, name)) == 1
     assert logged("cost") == cost
 
     made_up.search(run_dir, 12, 30)
@@ -308,7 +309,8 @@ def test_a_relative_store_counts_from_where_the_run_starts(tmp_path, monkeypatch
     assert state.experiment == "made-up"
 
 
-def test_the_chosen_model_can_be_loaded(store, experiment, tmp_path, monkeypatch):
+@pytest.mark.parametrize("suffix", ["", " \u00fc/'%41"])
+def test_the_chosen_model_can_be_loaded(store, experiment, suffix, tmp_path, monkeypatch):
     import mlflow.pyfunc
     import numpy as np
 
@@ -321,14 +323,15 @@ def test_the_chosen_model_can_be_loaded(store, experiment, tmp_path, monkeypatch
     labels = np.where(records["a"] + records["b"] > 0, "yes", "no")
     model = MultiStageClassifier(stages=[[0], [1, 2]]).fit(records, labels)
     save_model(model, run_dir.model, example=records.head(5))
-    uploader = Uploader(run_dir, store.uri, experiment)
+    uploader = Uploader(run_dir, store.uri, experiment + suffix)
     uploader.upload(final=True)
 
+    name = f"stages{len(suffix)}"
     model_id = uploader.state.runs[PARENT].artifacts["model_id"]
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")  # MLflow's own clients would use mlflow.db here
     for version in "12":
-        assert uploader.register("stages").endswith(f"version {version}")
+        assert uploader.register(name).endswith(f"version {version}")
     assert not list(Path().iterdir())
     assert not mlflow.is_tracking_uri_set()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store.uri)
@@ -336,10 +339,10 @@ def test_the_chosen_model_can_be_loaded(store, experiment, tmp_path, monkeypatch
     logged = store.client.get_logged_model(model_id)
     assert logged.source_run_id == uploader.state.runs[PARENT].run_id
     assert "solution/val_cost" in {metric.key for metric in logged.metrics}
-    versions = [store.client.get_model_version("stages", version) for version in "12"]
+    versions = [store.client.get_model_version(name, version) for version in "12"]
     assert {version.source for version in versions} == {f"models:/{model_id}"}
     monkeypatch.setenv("MLFLOW_REGISTRY_URI", store.uri)
-    again = mlflow.pyfunc.load_model("models:/stages/2")
+    again = mlflow.pyfunc.load_model(f"models:/{name}/2")
     pd.testing.assert_frame_equal(again.predict(records), model.predict_table(records))
     pd.testing.assert_frame_equal(loaded.predict(records), model.predict_table(records))
     answered = loaded.metadata.get_output_schema().input_names()

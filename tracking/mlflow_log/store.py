@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -11,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from framework.errors import InputError
-from framework.experiment.run_dir import RunDir
+from framework.experiment.run_dir import RunDir, slug
 from framework.extras import needed
 from framework.files import check_database, locked, write_whole
 from framework.security import (
@@ -178,8 +179,10 @@ def experiment_id(client: Any, uri: str, name: str) -> str:
 def _create(client: Any, uri: str, name: str) -> str:
     from mlflow.exceptions import MlflowException
 
-    root = artifact_root(uri)
-    location = None if root is None else (root / quote(name, safe="")).as_uri()
+    root, folder = artifact_root(uri), slug(name)
+    if folder != name:  # MLflow decodes a location twice, so a folder's name must not need it
+        folder = f"{folder}-{hashlib.sha256(name.encode()).hexdigest()[:8]}".lstrip("-")
+    location = None if root is None else (root / folder).as_uri()
     try:
         return str(client.create_experiment(name, artifact_location=location))
     except MlflowException:

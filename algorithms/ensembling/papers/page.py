@@ -24,8 +24,8 @@ from framework.analysis.statistics import RankTests, rank_tests
 from framework.arrays import FloatArray
 from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
-from framework.front import GENE_PREFIX
 from framework.pareto import hypervolume, igd_plus, nondominated
+from framework.roles import GENE_PREFIX
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -329,6 +329,12 @@ class ProgramSearch(PruningSearch):
         super().__init__(problem, roles, seed=seed)
         self.gap = gap
         self._weights = self.weights(weights)
+        goals = {*WEIGHTED, *(fraction.name for fraction in self.fractions())}
+        if weights is None and not goals & set(roles.names):
+            self.plan = (
+                "balanced_accuracy is maximised, since no objective is accuracy, precision or F1; "
+                "algorithm.weights takes others"
+            )
         self._demands = self.demands(diversity, max_members, diversity_key=self.diversity_key)
         self._requirements, self._conditions = self._demands
         self._id = -1

@@ -92,6 +92,8 @@ class IntegerProgram(ProgramSearch):
             problem, roles, seed=seed, weights=four_weights, diversity=diversity, **options
         )
         self._fraction = self._fraction_of(weights)
+        if self._fraction is not None:
+            self.plan = ""
         self._instance = Instance.of(self.votes, self._weights, self._requirements)
         self._seed, self._looks, self._boxes = seed, looks, boxes
         self.iterations, self.seconds = iterations, seconds
