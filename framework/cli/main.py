@@ -88,6 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if rest:
             lists = f"{name}: expected arguments that `paretolab {name} --help-all` lists"
             raise InputError(f"{lists}, found {rest[0]!r}")
+        if "" in arguments:  # such as a variable of the shell that is not set
+            raise InputError(f"{name}: expected a text for each argument, found an empty one")
         with interruptible():
             trust(args.trust)
             wanted = getattr(args, "json", False)

@@ -235,6 +235,10 @@ def test_address_where_nothing_runs(place, repeats):
         (["ui", "--uri", "foo://"], "--uri: expected an address that begins with postgresql"),
         (["choose", ".", "--register", "a/b"], "expected a name without / and :, found 'a/b'"),
         (["sync", ".", "--register", ""], "--register: expected a name without / and :, found ''"),
+        (
+            ["serve", "model", "--host", ""],
+            "serve: expected a text for each argument, found an emp",
+        ),
         (["run", "small.yaml", "--seed", "x"], "argument --seed: invalid int value: 'x'"),
         (["list", "things"], "invalid choice: 'things'"),
     ],
