@@ -313,7 +313,7 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
     "framework": 43_204,
-    "algorithms": 32_924,
+    "algorithms": 32_921,
     "tracking": 7_722,
     "scripts": 1_749,
     "tests": 46_138,

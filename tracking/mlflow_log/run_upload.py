@@ -258,7 +258,7 @@ class RunUpload:
         if (winners := run_content.winners_table(self.run_dir)) is not None:
             values |= run_content.winners_metrics(winners)
         texts = run_content.end_tags(summary)
-        # going on with a run that is done takes time, and ends where it did
+        # going on with a finished run adds to its time alone, which is no news
         mark = zlib.crc32(repr([values | {"wall_s": 0.0}, texts]).encode())
         if self.state.artifacts.get("end") == mark:
             return
@@ -276,7 +276,7 @@ class RunUpload:
     def _log_results(self, *, ended: bool) -> None:
         """Send the chosen solution, the description and, if the search has ``ended``, the front."""
         results = FrontResults.read(self.run_dir)
-        # going on with a run writes the same front anew, which is no further one
+        # going on with a finished run writes the same front again, which is no further one
         front = None if results is None else zlib.crc32(self.run_dir.front_file.read_bytes())
         mark = [self._end(), self.run_dir.choice(), front, self.run_dir.model.is_dir()]
         if self.state.artifacts.get("results") != mark:

@@ -105,10 +105,7 @@ class PruningSearch(Algorithm):
         ]
 
     def first_fraction(self) -> Fraction | None:
-        """Return the first objective that is accuracy, precision or F1 if it is one of the latter.
-
-        (Accuracy may be balanced accuracy.)
-        """
+        """Return the first objective that a program can maximise if it is precision or F1."""
         by_name = {fraction.name: fraction for fraction in self.fractions()}
         first = next((n for n in self.roles.names if n in WEIGHTED or n in by_name), None)
         return by_name.get(str(first))
