@@ -415,7 +415,8 @@ class Promise(NamedTuple):
         """
         wider = math.sqrt(1 + searched / (2 * tested))
         ends = (self.expected + wider * (end - self.expected) for end in self[2:])
-        low, high = (min(max(end, metric.low), metric.high) for end in ends)
+        least, most = metric.ends
+        low, high = (min(max(end, least), most) for end in ends)
         return low, high
 
 

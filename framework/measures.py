@@ -99,15 +99,18 @@ class Ratio:
         return np.asarray(below / (self.under.max() * np.maximum(sums.total, 1.0)))
 
     def ends(self, answers: Answers) -> tuple[FloatArray, FloatArray] | None:
-        """Return the least and the highest cost of a record, (n,) each; None if not a mean cost."""
-        if len(self.paid) != 1 or self.over.any() or self.complement:
+        """Return the least and the highest cost of a record, (n,) each; None where not known."""
+        if self.metric.kind == "bounded" or self.complement:
             return None
-        (name,) = self.paid
-        limits, paid = answers.limits.get(name), answers.paid[name]
-        if limits is None and paid.shape[1] == 1:  # all records pay the same
-            limits = paid[:, 0], paid[:, 0]
-        if limits is None:
-            return None
+        name, limits = "", None
+        if len(self.paid) == 1 and not self.over.any():
+            (name,) = self.paid
+            limits, paid = answers.limits.get(name), answers.paid[name]
+            if limits is None and paid.shape[1] == 1:  # all records pay the same
+                limits = paid[:, 0], paid[:, 0]
+        if limits is None:  # a mean between bounds that each record's cost keeps, too
+            least, most = (np.full(len(answers), end) for end in self.metric.ends)
+            return (least, most) if np.isfinite(self.metric.ends).all() else None
         least, most = (units * answers.scale.get(name, 1.0) / self.per for units in limits)
         return least, most
 

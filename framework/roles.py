@@ -29,6 +29,8 @@ class Metric(NamedTuple):
     a share of 400 records: 400), else 0. ``mixes`` tells whether drawing one of several candidates
     at random for each record has the weighted mean of their values, as a mean over fixed records
     has. ``size`` marks a metric that says how large a solution is: tables show it in any role.
+    ``scale`` marks one whose worse bound was found on the records of the search, such as the loss
+    of the worst model: figures on other records may lie beyond it.
     """
 
     name: str
@@ -41,6 +43,14 @@ class Metric(NamedTuple):
     steps: int = 0
     mixes: bool = False
     size: bool = False
+    scale: bool = False
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The bounds that no figure passes, on whatever records."""
+        if not self.scale:
+            return self.low, self.high
+        return (self.low, math.inf) if self.sense == "min" else (-math.inf, self.high)
 
 
 class Objective(NamedTuple):

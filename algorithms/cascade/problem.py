@@ -422,7 +422,9 @@ class CascadeProblem(AnsweringProblem, Deployable):
             tables = [cost.alone(), *tests]
             dearest = max(float(v.sum() / (UNIT * v.shape[1])) for v in tables) * (1 + 1e-9)
             most = max(float(v.sum(axis=0).max() / UNIT) for v in tables) * (1 + 1e-9)
+            by_call = bool((cost.values != cost.values[:, :1]).any())
             metric = Metric(name, "min", "ratio", high=dearest or 1.0, unit=cost.unit)
+            metric = metric._replace(scale=by_call)
             measures.append(mean(metric._replace(text="mean of a record", mixes=True)))
             text = "what 95% of the records do not exceed"
             metric = metric._replace(name=f"p95_{name}", high=most or 1.0, text=text)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.ensembling.scores import BALANCED, Scores
+from algorithms.ensembling.scores import BALANCED, OF_CONFUSION, Scores
 from algorithms.ensembling.traits import mean_correlations
 from framework.answers import Part, Sums
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.measures import rarest_share
+from framework.measures import Tables, rarest_share
 from framework.roles import Metric
 
 LOSS_CORRELATION = "loss_correlation"
@@ -49,8 +49,11 @@ class EnsembleScore(NamedTuple):
 
     def share(self, sums: Sums) -> FloatArray:
         """Return the share of the records that the score is as sure as, shape (n, b)."""
-        if self.metric.name == BALANCED:
+        name, truth = self.metric.name, self.scores(sums.answers.records.part).truth
+        if name == BALANCED:
             return rarest_share(sums)
+        if name in OF_CONFUSION:  # over the records of the positive class, or those called so
+            return Tables(2).ratio(self.metric, name, truth.positive).share(sums)
         return np.ones((len(sums.answers), len(sums.total)))
 
 

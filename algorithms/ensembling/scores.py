@@ -347,15 +347,15 @@ class Scores:
             score = self._builtin[name]
             if score.sense == "max":
                 low = min(0.0, float(singles.min()) * _SLACK)
-                return Metric(name, "max", low=low, high=1.0, text=score.text)
-            return Metric(name, "min", high=_above(singles), text=score.text)
+                is_open = name == "r2"
+                return Metric(name, "max", low=low, high=1.0, text=score.text, scale=is_open)
+            return Metric(name, "min", high=_above(singles), text=score.text, scale=True)
         low, high = float(np.nanmin(singles)), float(np.nanmax(singles))
         if low >= 0.0 and high <= 1.0 and self.truth.classes:
             return Metric(name, "max", text="scikit-learn's score")
         spread = (high - low) or 1.0
-        return Metric(
-            name, "max", low=low - spread, high=high + spread, text="scikit-learn's score"
-        )
+        metric = Metric(name, "max", low=low - spread, high=high + spread, scale=True)
+        return metric._replace(text="scikit-learn's score")
 
     def _from_scorers(self, scorers: Mapping[str, _Scorer], X: Array) -> dict[str, FloatArray]:
         """Return scikit-learn's scores, (n,) each."""

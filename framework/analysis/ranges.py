@@ -127,7 +127,7 @@ def taken_over(
 
 
 def _limits(metric: Metric) -> Ends:
-    return (metric.low, metric.high) if metric.kind == "bounded" else None
+    return metric.ends if metric.kind == "bounded" and not metric.scale else None
 
 
 def mixed_spread(
@@ -189,7 +189,7 @@ def promised(
         optimism *= _undiluted(optimism, more)
     low, high = (  # ends are computed in another order than claims, so the last bit may differ
         claimed if math.isclose(end, claimed, rel_tol=_LAST_BITS) else end
-        for end in spread.ends or (metric.low, metric.high)
+        for end in spread.ends or metric.ends
     )
     expected = min(max(claimed - optimism + spread.moved, low), high)
     if spread.about == 0 and math.isfinite(low) and math.isfinite(high):

@@ -453,8 +453,8 @@ def _bound(front: Front, condition: Condition, percent: float) -> FloatArray:
     end = low if condition.operator in (">", ">=") else high
     # a range ends NORMAL standard errors away, the bound at the quantile of its confidence; the
     # range of a figure of which nothing is known has no standard errors
-    metric, quantile = front.roles.metrics[name], NormalDist().inv_cdf(percent / 100)
-    anything = (low <= metric.low) & (high >= metric.high)
+    ends, quantile = front.roles.metrics[name].ends, NormalDist().inv_cdf(percent / 100)
+    anything = (low <= ends[0]) & (high >= ends[1])
     return np.where(anything, end, expected + (end - expected) * (quantile / NORMAL))
 
 

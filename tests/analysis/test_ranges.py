@@ -101,6 +101,15 @@ def test_what_no_record_can_change_is_known():
         assert promised(4.0, luck, cost, Spread(0.0, 90, (end, end), 2.0)) == (4, 4, 4, 4)
 
 
+def test_a_bound_that_is_a_scale_ends_no_range():
+    loss = Metric("loss", "min", high=0.6, scale=True)
+    found = promised(0.6, NO_LUCK, loss, Spread(0.0001, 90, None, 2.0))
+    assert found.low == pytest.approx(1.2 - found.high)
+    assert 0.62 < found.high < 0.64
+    assert found.of_test(90, 90, loss)[1] > found.high
+    assert loss._replace(sense="max", low=-2.0).ends == (-np.inf, 0.6)
+
+
 def test_a_mean_of_rates_that_no_record_has_changed_yet_is_not_known():
     """All of one class are right and none of 20 of the other: the next one may be."""
     rate = Metric("rate", "max")

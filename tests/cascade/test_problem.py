@@ -105,10 +105,14 @@ def test_prices_by_model_say_what_a_record_can_cost(fixed):
     prices = np.broadcast_to(np.array([[10**9], [3 * 10**9], [40 * 10**9]]), (3, 30))
     always = None if fixed is None else np.array([10**9, 0, 5 * 10**9])
     flat = calls.costs["cost"]._replace(values=prices.copy(), fixed=always)
-    problem = CascadeProblem(replace(calls, costs=dict(calls.costs, cost=flat)))
+    costs = dict(calls.costs, cost=flat)
+    problem = CascadeProblem(replace(calls, costs=costs), errors=ERRORS, no_answer=0.5)
+    metrics = {metric.name: metric for metric in problem.metrics}
+    assert metrics["latency_ms"].ends == (0.0, np.inf)
     X = problem.space.sample(np.random.default_rng(0), 40)
     answers, ends = problem.answers(X), problem.outcomes(X).ends(np.arange(40))
-    assert set(ends) >= {"cost", "models_asked"}
+    assert set(ends) >= {"cost", "models_asked", "error_cost"}
+    assert {*zip(*ends["error_cost"], strict=True)} == {(0.0, 5.0)}
     assert "latency_ms" not in ends  # it differs by call
     for i, x in enumerate(X):
         chain = [calls.ids.index(name) for name in problem.decoded(x).models]

@@ -152,3 +152,26 @@ def test_models_that_are_not_fitted_are_measured_out_of_fold(copies, frame):
     model = found.ensemble([1, 0])
     assert np.array_equal(model.predict_proba(X)[:, 1], whole.predict_proba(values)[:, 1])
     assert not hasattr(models["bayes"], "theta_")  # what was given stays as it was
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_on_other_records_a_model_may_be_worse_than_the_worst_one_here(seed):
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=150)
+    P = {"bad": y + 1.5 * rng.normal(size=150), "good": y + 0.5 * rng.normal(size=150)}
+    options = {"costs": {"bad": 1, "good": 2}, "metric": ["rmse", "r2"], "budget": 50}
+    front = ParetoEnsemble.from_predictions(P, y, **options).front_
+    worst = front.loc[front["rmse"].idxmax()]  # the mean squared error of all records is 2.25
+    assert worst["rmse_low"] < 1.5 < worst["rmse_high"]
+    assert worst["rmse"] + 0.1 < worst["rmse_high"]
+    assert worst["r2_low"] < worst["r2"] - 0.1 < worst["r2"] < worst["r2_high"] < 0.5
+    likely = 1 / (1 + np.exp(-3 * np.stack([*P.values()])))
+    options["metric"] = ["log_loss", "brier"]
+    front = ParetoEnsemble.from_predictions(
+        dict(zip(P, likely, strict=True)), (y > 0).astype(int), **options
+    ).front_
+    worst = front.loc[front["log_loss"].idxmax()]
+    for name in ("log_loss", "brier"):
+        below, above = worst[name] - worst[f"{name}_low"], worst[f"{name}_high"] - worst[name]
+        assert 0 < below < 3 * above
+        assert 0 < above < 3 * below

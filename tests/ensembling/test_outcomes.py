@@ -84,3 +84,18 @@ def test_what_resamples_draw_together_comes_with_the_library():
 def test_scorers_that_do_not_follow_from_counts_have_no_outcomes():
     problem = EnsembleProblem(library_of(2), score=("roc_auc", "average_precision"))
     assert problem.outcomes(ensembles(problem)) is None
+
+
+def test_a_score_of_one_class_is_as_sure_as_its_records():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [90, 10])
+    P = np.clip(0.7 * y + rng.uniform(0, 0.6, (4, 100)), 0, 1)
+    library = Library.from_arrays([f"m{k}" for k in range(4)], P, y, [0, 1])
+    problem = EnsembleProblem(library, score=["recall", "precision", "f1", "accuracy"])
+    X = problem.space.sample(rng, 20)
+    shares = problem.outcomes(X).figures(np.ones((100, 1)))[1]
+    called = (problem.answers(X).codes == 1).mean(axis=1)
+    np.testing.assert_allclose(shares["recall"][:, 0], 0.1)
+    np.testing.assert_allclose(shares["precision"][:, 0], called)
+    np.testing.assert_allclose(shares["f1"][:, 0], (called + 0.1) / 2)
+    np.testing.assert_allclose(shares["accuracy"][:, 0], 1.0)

@@ -64,6 +64,18 @@ def test_the_recommended_design_predicts(records, search):
         clone(search).set_params(where="cost<=0.1").fit(X, y)
 
 
+def test_errors_that_did_not_occur_may_occur_yet():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(200, 3)), columns=list("abc"))
+    y = np.where(X["a"] > 0, "q", "p")
+    X["a"] += 0.6 * np.sign(X["a"])
+    search = ParetoMultiStage(threshold=0.5, remove_features=True, budget=50).fit(X, y)
+    found = search.expected(costs={"q": 10}, best="accuracy")
+    assert found["accuracy"].claimed == 1.0 > found["accuracy"].low
+    assert found["error_cost"].claimed == found["error_cost"].low == 0.0
+    assert found["error_cost"].high > 0.1
+
+
 def test_the_score_is_of_the_answers_alone(records, search):
     X, y = records
     rejecting = clone(search).set_params(reject_label="unsure").fit(X, y)
