@@ -335,6 +335,7 @@ class SingleRun:
             return list(fronts), {}  # no classifiers: there are no new records
         if resampled is None:
             why = f"problem {kind!r} does not say what each record contributes to these metrics"
+            why = why if len(fronts[0]) else "the front is empty"
             return list(fronts), {"unknown": why}
         first, about = with_expected(fronts[0], resampled)
         about["remains"] = [self._problem.remains] if self._problem.remains else []
