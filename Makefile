@@ -114,6 +114,7 @@ $(BIN)/pip:
 
 $(RUN): pyproject.toml constraints.txt | $(BIN)/pip
 	$(BIN)/pip install -q $(COMPILE) -c constraints.txt -e '.[all]'
+	-$(BIN)/python scripts/kernels.py  # without its machine code the first search compiles its own
 	@touch $@
 
 $(TEST): pyproject.toml constraints.txt | $(BIN)/pip
