@@ -24,7 +24,8 @@ from tempfile import TemporaryDirectory
 from one_package import with_files
 
 SEARCHES = ("quickstart",)
-FEW = ["--set", "budget.evaluations=200", "--workers", "serial", "--no-mlflow", "--no-plots"]
+# as many generations as call every kernel that the whole search calls
+FEW = ["--set", "budget.evaluations=2000", "--workers", "serial", "--no-mlflow", "--no-plots"]
 RUN = "from {package}framework.cli.main import main; import sys; sys.exit(main(sys.argv[1:]))"
 KEEP = """
 import json, shutil, sys
