@@ -68,7 +68,7 @@ def verdict_of(run_dir: RunDir, front: Front) -> str | None:
     """
     if repeats := [run for run in run_dir.children() if run.front_file.is_file()]:
         return verdict_of_runs([("", worth_of_run(run, run.front())) for run in repeats])
-    compared = read_alternatives(run_dir.summary())
+    compared = _compared(run_dir, front)
     return verdict(compared, front) if compared else None
 
 
@@ -77,4 +77,14 @@ def worth_of_run(run_dir: RunDir, front: Front) -> Worth | None:
 
     ``front`` is the front of everything that the run evaluated.
     """
-    return worth_of(read_alternatives(run_dir.summary()), front)
+    return worth_of(_compared(run_dir, front), front)
+
+
+def _compared(run_dir: RunDir, front: Front) -> list[Compared]:
+    """Return the comparison of a run's summary, about metrics that the front has."""
+    compared = read_alternatives(run_dir.summary())
+    with damaged("summary.json", "a comparison by metrics of the front"):
+        for alternative in compared:
+            for name in (*alternative.values, *alternative.gains):
+                front.roles.sense(name)
+    return compared

@@ -16,6 +16,7 @@ import pytest
 
 from framework.cli.main import main
 from framework.errors import InputError
+from framework.experiment.alternatives import verdict_of, worth_of_run
 from framework.experiment.resamples import read_resamples
 from framework.experiment.run_dir import RunDir
 from framework.store import Framing, title_of
@@ -111,6 +112,18 @@ def test_a_summary_names_no_files_beyond_the_directory(received):
     written["files"] = {"../other": "", "model": ""}
     summary.write_text(json.dumps(written))
     assert RunDir(received).changed == ["../other", "model"]
+
+
+def test_a_comparison_by_a_metric_that_the_front_lacks_is_damaged(received):
+    run_dir = RunDir(received)
+    front, summary = run_dir.front(), json.loads(run_dir.summary_file.read_text())
+    assert verdict_of(run_dir, front)
+    gains = summary["alternatives"][0]["gains"]
+    gains["unheard"] = gains.popitem()[1]
+    run_dir.summary_file.write_text(json.dumps(summary))
+    for ask in (verdict_of, worth_of_run):
+        with pytest.raises(InputError, match="a comparison by metrics of the front, found it dam"):
+            ask(RunDir(received), front)
 
 
 def test_a_choice_of_a_solution_that_is_none_is_not_called_the_users(received, capsys):
