@@ -18,6 +18,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
@@ -32,13 +33,13 @@ from framework.parallel.worker import Worker, WorkerStarted
 _LOG = logging.getLogger(__name__)
 _ATTEMPTS = 3  # workers that a single item may kill before it is done in a child process
 OVERDUE = "took more than row_timeout"
-_POLL_SECONDS = 0.5  # between checks of the workers
+_POLL_SECONDS = 1.0  # between checks of the workers
 # How long a worker may go on with a task that another one has finished, before it is replaced:
 _STUCK_SECONDS = 30.0  # if it has done a task of this kind before,
 _COMPILING_SECONDS = 300.0  # and if not, since it may be compiling
 _ROOM_SECONDS = 30.0  # without room for any worker, before a warning
 _START_SECONDS = 120.0  # without any worker, before a warning; a cold start takes up to 60
-_REQUESTS = 3  # at most at a worker, so that it need not wait for the next one
+_REQUESTS = 2  # at most at a worker, so that it need not wait for the next one
 
 
 @dataclass(eq=False)
@@ -55,25 +56,15 @@ class WorkerSlot:
     exclusive: bool = False  # its latest request is long, or may kill the worker
     done: set[str] = field(default_factory=set)  # kinds of tasks that it has answered
 
-    def accepts(self, exclusive: bool, seconds: float) -> bool:
+    def accepts(self, exclusive: bool) -> bool:
         """Return whether to send the worker another request.
 
         A long request, or one that may kill the worker, is exclusive: it shares the worker with no
         other. Otherwise a worker is sent no more than it needs to stay busy, because tasks that
         wait in the pool can still be joined into fewer requests.
-
-        Parameters
-        ----------
-        exclusive : bool
-            Whether the new request is exclusive.
-        seconds : float
-            What an item takes.
         """
-        if self.pid is None or not self.requests:
-            return self.pid is not None
-        queued = seconds * sum(len(task) for _, task in self.requests)
-        few = len(self.requests) < _REQUESTS and queued < 2 * CHUNK_SECONDS
-        return few and not (exclusive or self.exclusive)
+        alone = exclusive or self.exclusive
+        return len(self.requests) < (1 if alone else _REQUESTS)
 
 
 class WorkerPool:
@@ -297,23 +288,33 @@ class WorkerPool:
     # Requests ---------------------------------------------------------------------------------
 
     def dispatch(self) -> None:
-        """Send queued tasks to the workers with the fewest requests, while any accepts more."""
-        n = len(self.ready)
+        """Send queued tasks to the workers with the least work, while any accepts more."""
+        now = perf_counter()
+        loads = {slot: self._load(slot, now) for slot in self.ready}
         for kind, queue in self._queues.items():
             cost = self._costs[kind]
             waiting = sum(map(len, queue)) if kind in self._joined else 0
             while queue:
-                size, seconds = cost.chunk(waiting or len(queue[0]), n), cost.per_item or 0.0
                 # no request should wait behind a long one, nor be lost to one that kills its worker
-                long = not cost.per_item or size * seconds > 2 * CHUNK_SECONDS
+                long = not cost.per_item or cost.per_item > 2 * CHUNK_SECONDS
                 exclusive = long or not queue[0].is_new
-                slot = self._least_busy(exclusive, seconds)
+                slot = self._least_busy(exclusive, loads)
                 if slot is None:
                     break
-                task = self._next(queue, size)
+                items = waiting or len(queue[0])
+                mean = (cost.seconds(items) + sum(loads.values())) / len(loads)
+                task = self._next(queue, cost.chunk(items, mean - loads[slot]))
                 waiting = max(0, waiting - len(task))
+                loads[slot] += cost.seconds(len(task))
                 slot.exclusive = exclusive
                 self._send(slot, task)
+
+    def _load(self, slot: WorkerSlot, now: float) -> float:
+        """Return the seconds of work that a worker still has."""
+        if not slot.requests:
+            return 0.0
+        sent = sum(self._costs[task.kind].seconds(len(task)) for _, task in slot.requests)
+        return max(0.0, sent - (now - slot.since))
 
     def _next(self, queue: deque[Task], size: int) -> Task:
         """Take a task of at most ``size`` items out of a queue; short tasks may be joined."""
@@ -328,13 +329,11 @@ class WorkerPool:
                 left -= len(tasks[-1])
         return Task.joined(tasks) if len(tasks) > 1 else task
 
-    def _least_busy(self, exclusive: bool, seconds: float) -> WorkerSlot | None:
-        """Return the worker to send a request to: on the best node, with the fewest requests."""
-        free = [slot for slot in self._slots if slot.accepts(exclusive, seconds)]
+    def _least_busy(self, exclusive: bool, loads: Mapping[WorkerSlot, float]) -> WorkerSlot | None:
+        """Return the worker to send a request to: on the best node, with the least work."""
+        free = [slot for slot in loads if slot.accepts(exclusive)]
         return min(
-            free,
-            key=lambda slot: (self._nodes.failures[slot.node], len(slot.requests)),
-            default=None,
+            free, key=lambda slot: (self._nodes.failures[slot.node], loads[slot]), default=None
         )
 
     def _send(self, slot: WorkerSlot, task: Task) -> None:
@@ -458,7 +457,7 @@ class WorkerPool:
     def _next_alone(self, node: str, reason: str) -> bool:
         """Do the next task alone and forget the failures; return False if the child fails, too."""
         for queue in filter(None, self._queues.values()):
-            task = self._next(queue, self._costs[queue[0].kind].chunk(len(queue[0]), 1))
+            task = self._next(queue, self._costs[queue[0].kind].chunk(len(queue[0]), inf))
             _LOG.warning("no Ray worker lives until it is ready: work goes on in a child process")
             try:
                 self._do_alone(task)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-CHUNK_SECONDS = 0.1  # of work in a request: a hundred times what sending it costs
+CHUNK_SECONDS = 0.2  # of work in a request: two hundred times what sending it costs
 _SMALL_SECONDS = 0.005  # less work than this is never divided
 _LATE_SECONDS = 2.0  # a request is never late before this,
 _LATE_TIMES = 3.0  # nor before this multiple of the time that it should take
@@ -120,17 +120,28 @@ class DispatchCost:
     @property
     def per_item(self) -> float | None:
         """Seconds; None before the first measurement."""
-        return self._seconds / self._items if self._items else None
+        return max(self._seconds / self._items, 1e-9) if self._items else None
 
-    def chunk(self, items: int, workers: int) -> int:
-        """Return how many of the items that wait for some workers to put into the next request."""
-        if not self._items:
+    def seconds(self, items: int) -> float:
+        """Return the expected seconds of some items; 0 before the first measurement."""
+        return (self.per_item or 0.0) * items
+
+    def chunk(self, items: int, share: float) -> int:
+        """Return how many of the items that wait to put into the next request.
+
+        Parameters
+        ----------
+        items : int
+            How many wait.
+        share : float
+            Seconds of work that the worker lacks to have as much as the others.
+        """
+        if not self.per_item:
             return 1  # until the first measurement: an item may take an hour
-        seconds = max(self._seconds / self._items, 1e-9)
-        if items * seconds <= _SMALL_SECONDS:
+        if self.seconds(items) <= _SMALL_SECONDS:
             return items
-        fair = max(ceil(items / max(1, workers)), int(_SMALL_SECONDS / seconds))
-        return max(1, min(items, fair, int(CHUNK_SECONDS / seconds)))
+        seconds = min(max(share, _SMALL_SECONDS), CHUNK_SECONDS)
+        return max(1, min(items, round(seconds / self.per_item)))
 
     def late_after(self, items: int) -> float:
         """Return the seconds after which a request is late, and an idle worker may repeat it."""

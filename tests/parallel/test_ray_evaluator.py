@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -409,15 +410,43 @@ def test_short_batches_that_wait_become_one_request(make, monkeypatch):
 
 def test_chunks_follow_the_measured_cost() -> None:
     cost = DispatchCost()
-    assert cost.chunk(300, 2) == 1  # a probe
+    assert cost.chunk(300, inf) == 1  # a probe
     cost.add(0.001, 1)
-    assert cost.chunk(3, 2) == 3  # too little to divide
-    assert cost.chunk(1000, 2) == 100  # 100 ms
-    assert cost.chunk(30, 2) == 15  # a share for each worker
-    assert cost.chunk(30, 64) == 5  # but no crumbs
+    assert cost.chunk(3, 0.0) == 3  # too little to divide
+    assert cost.chunk(1000, 0.5) == 200  # 200 ms
+    assert cost.chunk(30, 0.015) == 15  # what the worker lacks
+    assert cost.chunk(30, -0.1) == 5  # but no crumbs
     for _ in range(40):
         cost.add(1.0, 1)
-    assert cost.chunk(1000, 2) == 1
+    assert cost.chunk(1000, 500.0) == 1
+
+
+def test_the_workers_get_the_same_amount_of_work(make, monkeypatch):
+    ray = make(Sphere())
+    score(ray, genomes(2))
+    while len(ray.pool.ready) < 2:
+        ray.pool.step(0.1)
+    pool = ray.pool
+    pool._costs["score"] = DispatchCost()
+    pool._costs["score"].add(0.01, 1)
+
+    def sent(slot: WorkerSlot, task: Task) -> None:
+        slot.since = time.perf_counter()
+        slot.requests.append((None, task))
+
+    monkeypatch.setattr(pool, "_send", sent)
+
+    def loads(n: int) -> list[list[int]]:
+        pool.add(Task("score", (np.arange(n), genomes(n))))
+        pool.dispatch()
+        return [[len(task) for _, task in slot.requests] for slot in pool.ready]
+
+    assert loads(10) == [[5], [5]]
+    pool.ready[0].requests.clear()
+    assert loads(21) == [[13], [5, 8]]  # the first one has less to do
+    assert loads(50) == [[13, 20], [5, 8]]  # the second one has two requests, and so has the first
+    for slot in pool.ready:
+        slot.requests.clear()
 
 
 # Serial or Ray --------------------------------------------------------------------------------
