@@ -30,7 +30,8 @@ class Metric(NamedTuple):
     at random for each record has the weighted mean of their values, as a mean over fixed records
     has. ``size`` marks a metric that says how large a solution is: tables show it in any role.
     ``scale`` marks one whose worse bound was found on the records of the search, such as the loss
-    of the worst model: figures on other records may lie beyond it.
+    of the worst model: figures on other records may lie beyond it. ``quantile`` marks a quantile
+    of the records' values, such as the cost that 95% of them do not exceed: it moves in jumps.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Metric(NamedTuple):
     mixes: bool = False
     size: bool = False
     scale: bool = False
+    quantile: bool = False
 
     @property
     def ends(self) -> tuple[float, float]:

@@ -41,6 +41,9 @@ class Spread(NamedTuple):
         The factor with which the variance of the gain of choosing enters the range.
     moved, left : float
         Mean and variance of what refitting changes: see :mod:`framework.analysis.refits`.
+    drawn : tuple of float, or None
+        The least and the highest figure in resamples, for a quantile of the records' values. It
+        moves in jumps, which no variance describes.
     """
 
     variance: float
@@ -49,6 +52,7 @@ class Spread(NamedTuple):
     luck: float
     moved: float = 0.0
     left: float = 0.0
+    drawn: Ends = None
 
 
 def spreads(
@@ -93,9 +97,15 @@ def spreads(
             limits = list(zip(*(end.tolist() for end in ends[name]), strict=True))
         moved, left = changed.get(name, np.zeros((2, n)))
         numbers = np.column_stack([variance, about, moved, left]).tolist()
+        drawn: list[Ends] = [None] * n
+        if metric.quantile:
+            least, highest = resampled[name].min(axis=1), resampled[name].max(axis=1)
+            drawn = list(zip(least.tolist(), highest.tolist(), strict=True))
         by_metric[name] = [
-            Spread(v, units_about, limit, luck, *change)
-            for limit, (v, units_about, *change) in zip(limits, numbers, strict=True)
+            Spread(v, units_about, limit, luck, mean, rest, extremes)
+            for limit, extremes, (v, units_about, mean, rest) in zip(
+                limits, drawn, numbers, strict=True
+            )
         ]
     return by_metric
 
@@ -169,6 +179,7 @@ def promised(
     further record at each end: that three answers of three are right does not mean that all will
     be. A figure over no record at all may be anything. The range is wider where the luck of
     choosing, or the unknown effect of refitting, has more variance than half the records explain.
+    A quantile is expected between its least and its highest figure in resamples.
 
     Parameters
     ----------
@@ -192,6 +203,11 @@ def promised(
         for end in spread.ends or metric.ends
     )
     expected = min(max(claimed - optimism + spread.moved, low), high)
+    if spread.drawn is not None:
+        change = NORMAL * math.sqrt(spread.left)
+        low = max(low, min(spread.drawn[0], claimed) + min(spread.moved - change, 0.0))
+        high = min(high, max(spread.drawn[1], claimed) + max(spread.moved + change, 0.0))
+        return Promise(claimed, min(max(expected, low), high), low, high)
     if spread.about == 0 and math.isfinite(low) and math.isfinite(high):
         return Promise(claimed, expected, low, high)  # of no record: nothing is known
     ends = _range(claimed, expected, spread, spread.left + spread.luck * luck)

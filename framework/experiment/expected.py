@@ -452,9 +452,9 @@ def _bound(front: Front, condition: Condition, percent: float) -> FloatArray:
         return front.rows.values[name]
     end = low if condition.operator in (">", ">=") else high
     # a range ends NORMAL standard errors away, the bound at the quantile of its confidence; the
-    # range of a figure of which nothing is known has no standard errors
-    ends, quantile = front.roles.metrics[name].ends, NormalDist().inv_cdf(percent / 100)
-    anything = (low <= ends[0]) & (high >= ends[1])
+    # range of a figure of which nothing is known has no standard errors, nor has that of a quantile
+    metric, quantile = front.roles.metrics[name], NormalDist().inv_cdf(percent / 100)
+    anything = (low <= metric.ends[0]) & (high >= metric.ends[1]) | metric.quantile
     return np.where(anything, end, expected + (end - expected) * (quantile / NORMAL))
 
 

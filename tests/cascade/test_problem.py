@@ -13,7 +13,10 @@ from algorithms.cascade import reference
 from algorithms.cascade.config import CascadeConfig
 from algorithms.cascade.problem import CascadeProblem
 from algorithms.cascade.stages import calibrated, consensus_of, pool_weights
+from framework.analysis.ranges import promised, spreads
+from framework.analysis.resamples import Resamples
 from framework.errors import InputError
+from framework.libraries.calls import CallTable
 from framework.outcomes import resample_weights
 from tests import made_up_libraries
 from tests.cascade.tables import cascades, made_up
@@ -122,6 +125,25 @@ def test_prices_by_model_say_what_a_record_can_cost(fixed):
         assert [end[i] for end in ends["models_asked"]] == [1, len(chain)]
         paid = answers.paid["cost"][i] * answers.scale["cost"]
         assert least / 1e9 <= paid.min() <= paid.max() <= most / 1e9
+
+
+@pytest.mark.parametrize("n", [100, 400])
+def test_what_95_percent_do_not_exceed_may_be_what_those_pay_who_go_on(n):
+    """If 3% go on, more than 5% of new records may: a sure limit has to count on it."""
+    confidence = np.vstack([np.arange(n) / n, np.full(n, 1.0)])
+    prices = {"cost": np.array([[1.0], [25.0]]) * np.ones((2, n))}
+    right = np.arange(n) % 10 > 0
+    calls = CallTable.from_arrays(["cheap", "dear"], np.vstack([right, ~right]), confidence, prices)
+    problem = CascadeProblem(calls)
+    X = np.array([[n * 3 // 100 + 1, 1]])
+    outcomes = problem.outcomes(X)
+    resamples = Resamples(outcomes, 0)
+    metrics = {metric.name: metric for metric in problem.metrics}
+    drawn = resamples.metrics(np.arange(1))
+    (spread,) = spreads(outcomes, n, np.arange(1), drawn, metrics)["p95_cost"]
+    claimed = problem.evaluate(X)["p95_cost"].item()
+    assert claimed == 1.0
+    assert promised(claimed, np.zeros(9), metrics["p95_cost"], spread) == (1.0, 1.0, 1.0, 26.0)
 
 
 def test_outcomes_under_weights_are_those_of_repeated_records():
