@@ -287,7 +287,7 @@ class PrintedProgram(ProgramSearch):
     Raises
     ------
     InputError
-        The solver is not installed, or the objective is precision or F1.
+        The solver is not installed, or precision or F1 is to be maximised.
     """
 
     takes_rates = False
@@ -304,11 +304,11 @@ class PrintedProgram(ProgramSearch):
         **more: Any,
     ) -> None:
         super().__init__(problem, roles, **more)
-        ratio = None if more.get("weights") is not None else self.first_fraction()
-        if ratio is not None:
+        if self._fraction is not None:
             raise InputError(
-                "objectives: expected accuracy or balanced_accuracy first for the program as "
-                f"printed, which has no row for {ratio.name}; take ip, or set algorithm.weights"
+                f"algorithm: expected another goal than {self._fraction.name}, for which the "
+                "program as printed has no row; take ip, or accuracy or balanced_accuracy as first "
+                "objective or as algorithm.weights"
             )
         check_solver(solver)
         self.solver, self.seconds = solver, seconds

@@ -18,9 +18,9 @@ from framework.algorithm import Algorithm
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.measures import Ratio
+from framework.measures import Ratio, Tables
 from framework.problem import Problem
-from framework.roles import Roles
+from framework.roles import Metric, Roles
 from framework.space import Counts, Integers
 
 _LAST_BITS = 1e-12  # share of a mean of pairs by which rounding may change it
@@ -28,6 +28,8 @@ _LAST_BITS = 1e-12  # share of a mean of pairs by which rounding may change it
 Share = Annotated[float, Field(ge=0, le=1)]
 WEIGHTED = ("accuracy", "balanced_accuracy")
 """Metrics that are weighted sums of the confusion matrix, and names of their weights."""
+FRACTIONS = ("precision", "f1")
+"""Names of rates whose denominators depend on the answers."""
 
 
 class Demands(NamedTuple):
@@ -104,8 +106,13 @@ class PruningSearch(Algorithm):
             if name in ratios
         ]
 
-    def first_fraction(self) -> Fraction | None:
-        """Return the first objective that a program can maximise if it is precision or F1."""
+    def fraction(self, name: object) -> Fraction | None:
+        """Return what to maximise if it is precision or F1: named or, if None, the first goal."""
+        if name in FRACTIONS:
+            ratio = Tables(2).ratio(Metric(str(name), "max"), str(name), self.positive)
+            return fraction_of(ratio, self.positive, self.votes.totals)
+        if name is not None:
+            return None
         by_name = {fraction.name: fraction for fraction in self.fractions()}
         first = next((n for n in self.roles.names if n in WEIGHTED or n in by_name), None)
         return by_name.get(str(first))
@@ -293,8 +300,9 @@ class ProgramSearch(PruningSearch):
     weights : str or four numbers, optional
         ``accuracy``, ``balanced_accuracy`` (N0 per true positive, N1 per true negative: the
         theta-weighted function, Theorem 1), ``recall``, or the weights of a true positive, false
-        negative, true negative and false positive (Equation 1). By default those of the first
-        objective that is accuracy or balanced accuracy, or else of balanced accuracy.
+        negative, true negative and false positive (Equation 1); or, for ``ip``, ``precision`` or
+        ``f1``, which take a sequence of solves. By default the first objective that is one of these
+        metrics, or else balanced accuracy.
     diversity : str or two numbers, optional
         ``f2``, ``f3`` (Section 5.4), or tau and gamma: the least mean pairwise failure credit of
         each member and of the ensemble, which then has at least two members.
@@ -318,16 +326,16 @@ class ProgramSearch(PruningSearch):
         roles: Roles,
         *,
         seed: int,
-        weights: WeightsKey | None = None,
+        weights: WeightsKey | Literal["precision", "f1"] | None = None,
         diversity: DiversityKey | None = None,
         max_members: Annotated[int, Field(ge=1)] | None = None,
         gap: Annotated[float, Field(ge=0)] = 0.0,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self.gap = gap
-        self._weights = self.weights(weights)
-        goals = {*WEIGHTED, *(fraction.name for fraction in self.fractions())}
-        if weights is None and not goals & set(roles.names):
+        self._fraction = self.fraction(weights)
+        self._weights = self.weights(None if weights in FRACTIONS else weights)
+        if weights is None and self._fraction is None and not set(WEIGHTED) & set(roles.names):
             self.plan = (
                 "balanced_accuracy is maximised, since no objective is accuracy, precision or F1; "
                 "algorithm.weights takes others"
@@ -348,13 +356,11 @@ class ProgramSearch(PruningSearch):
             f"some ensemble meets, proved that none does ({self._demands}); relax one of them"
         )
 
-    def certificate(
-        self, value: float, bound: float, fraction: Fraction | None = None, **more: float
-    ) -> dict[str, Array]:
+    def certificate(self, value: float, bound: float, **more: float) -> dict[str, Array]:
         """Return the table ``certificates``, with the bound of the weighted sum as a metric's."""
         metric, multiple = metric_of(self._weights, *self.votes.totals)
-        if fraction is not None:
-            metric, multiple = fraction.name, 1.0
+        if self._fraction is not None:
+            metric, multiple = self._fraction.name, 1.0
         metric = metric or "weighted_sum"
         row = certificate(metric, value / multiple, bound / multiple, self._conditions)
         return as_columns([{"id": self._id, **row, **more}])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -12,24 +12,16 @@ from pydantic import Field
 from algorithms.pruning.branch_and_bound.fractions import BestFraction
 from algorithms.pruning.branch_and_bound.instance import Instance, Pruned
 from algorithms.pruning.branch_and_bound.solver import BranchAndBound, pack, unpack
-from algorithms.pruning.rate_rows import Fraction, fraction_of
-from algorithms.pruning.searches.base import (
-    DiversityKey,
-    ProgramSearch,
-    WeightsKey,
-    as_columns,
-)
+from algorithms.pruning.searches.base import DiversityKey, ProgramSearch, as_columns
 from algorithms.pruning.searches.base import Share as UnitShare
 from framework.algorithm import Outcome
 from framework.arrays import Array
 from framework.errors import InputError, NoneFeasible
-from framework.measures import Tables
 from framework.preparation import Preparation
 from framework.problem import Problem
-from framework.roles import Metric, Roles
+from framework.roles import Roles
 
 Solver = BranchAndBound | BestFraction
-_FRACTIONS = "precision", "f1"  # rates whose denominators depend on the answers
 _REPORT_EVERY, _SAVE_EVERY = 0.2, 10.0  # least seconds between reports, and between checkpoints
 _CHECKPOINT = "solve"
 
@@ -43,9 +35,6 @@ class IntegerProgram(ProgramSearch):
 
     Parameters
     ----------
-    weights : str or four numbers, optional
-        As for :class:`~.base.ProgramSearch`, or ``precision`` or ``f1``, which take a sequence of
-        solves. None also selects precision or F1 of a class if that is the first objective.
     tau, gamma : float, optional
         The numbers of ``diversity`` as separate keys, such as a sweep can vary; gamma is tau if it
         is None.
@@ -74,7 +63,6 @@ class IntegerProgram(ProgramSearch):
         roles: Roles,
         *,
         seed: int,
-        weights: WeightsKey | Literal["precision", "f1"] | None = None,
         diversity: DiversityKey | None = None,
         tau: UnitShare | None = None,
         gamma: UnitShare | None = None,
@@ -87,13 +75,7 @@ class IntegerProgram(ProgramSearch):
         if diversity is None and (tau is not None or gamma is not None):
             self.diversity_key = "algorithm.tau" if gamma is None else "algorithm.gamma"
         diversity = _one_of(diversity, tau, gamma)
-        four_weights: Any = None if weights in _FRACTIONS else weights
-        super().__init__(
-            problem, roles, seed=seed, weights=four_weights, diversity=diversity, **options
-        )
-        self._fraction = self._fraction_of(weights)
-        if self._fraction is not None:
-            self.plan = ""
+        super().__init__(problem, roles, seed=seed, diversity=diversity, **options)
         self._instance = Instance.of(self.votes, self._weights, self._requirements)
         self._seed, self._looks, self._boxes = seed, looks, boxes
         self.iterations, self.seconds = iterations, seconds
@@ -187,9 +169,7 @@ class IntegerProgram(ProgramSearch):
     def _listings(self, solver: Solver, best: Pruned) -> dict[str, Mapping[str, Array]]:
         votes = self.votes.histograms(best.x[np.newaxis])[0][:, : int(best.x.sum()) + 1]
         return {
-            "certificates": self.certificate(
-                best.value, solver.bound, self._fraction, gap=solver.gap
-            ),
+            "certificates": self.certificate(best.value, solver.bound, gap=solver.gap),
             "gap": as_columns(self._trace),
             "votes": {
                 "votes": np.arange(votes.shape[1]),
@@ -198,15 +178,6 @@ class IntegerProgram(ProgramSearch):
                 "threshold": np.full(votes.shape[1], best.threshold),
             },
         }
-
-    def _fraction_of(self, weights: Any) -> Fraction | None:
-        """Return the fraction to be maximised, which ``weights`` or the first objective name."""
-        if weights in _FRACTIONS:
-            ratio = Tables(2).ratio(Metric(weights, "max"), weights, self.positive)
-            return fraction_of(ratio, self.positive, self.votes.totals)
-        if weights is not None:
-            return None
-        return self.first_fraction()
 
     def _new_solver(self) -> Solver:
         options = {"seed": self._seed, "looks": self._looks}
