@@ -134,6 +134,38 @@ class Archive:
         return True
 
 
+class Failures:
+    """How many evaluations failed, and the most frequent error."""
+
+    def __init__(self, batches: Iterable[Evaluated] = ()) -> None:
+        self._total = 0
+        self._errors: Counter[str] = Counter()
+        self._example: dict[str, str] = {}
+        for batch in batches:
+            self.add(batch)
+
+    def add(self, batch: Evaluated) -> None:
+        self._total += len(batch)
+        for error in batch.errors.values():
+            kind = error.partition(": ")[2] or error  # the text before names a part of the design
+            self._errors[kind] += 1
+            self._example.setdefault(kind, error)
+
+    @property
+    def all(self) -> bool:
+        """Whether every evaluation failed."""
+        return self._errors.total() == self._total
+
+    def __str__(self) -> str:
+        """Return a clause such as "all 60 evaluations failed, 58 of them by: ..."; "" for none."""
+        if not self._errors:
+            return ""
+        kind, count = self._errors.most_common(1)[0]
+        share = "all" if self.all else f"{self._errors.total():,} of"
+        total = f"{share} {self._total:,} evaluations failed"
+        return f"{total}, {count:,} of them by: {self._example[kind]}"
+
+
 def why_empty(batches: Iterable[Evaluated], roles: Roles) -> str:
     """Return a sentence on why no candidate of some batches is on a front.
 
@@ -141,17 +173,11 @@ def why_empty(batches: Iterable[Evaluated], roles: Roles) -> str:
     that no candidate meets, with the best value reached or, if each constraint is met by some, the
     candidate that comes nearest to meeting all of them.
     """
-    errors: Counter[str] = Counter()
-    example: dict[str, str] = {}
-    total, nearest = 0, inf
+    failures, nearest = Failures(), inf
     best: dict[tuple[str, str, float], tuple[float, float, int]] = {}  # by bound: gap, value, id
     near = ""
     for batch in batches:
-        total += len(batch)
-        for error in batch.errors.values():
-            kind = error.partition(": ")[2] or error  # the text before names a part of the design
-            errors[kind] += 1
-            example.setdefault(kind, error)
+        failures.add(batch)
         rows = batch.take(batch.ok)
         if not len(rows):
             continue
@@ -168,11 +194,8 @@ def why_empty(batches: Iterable[Evaluated], roles: Roles) -> str:
                 f"{metric} {rows.values[metric][row]:.6g} ({sign} {limit:g} is asked for)"
                 for metric, sign, limit in roles.limits_of_constraints()
             )
-    if not total:
-        return "no candidate was evaluated"
-    if sum(errors.values()) == total:
-        kind, count = errors.most_common(1)[0]
-        return f"all {total:,} evaluations failed, {count:,} of them by: {example[kind]}"
+    if failures.all:
+        return str(failures) or "no candidate was evaluated"
     never = [
         f"no candidate has {metric} {sign} {limit:g}; the best is {value:.6g} (candidate {id}), by "
         f"{gap:.3g} too {'high' if sign == '<=' else 'low'}"

@@ -449,6 +449,7 @@ def _difference(rate: Ratio | Coefficient) -> BetweenSubgroups:
         "min",
         high=2.0 if isinstance(rate, Coefficient) else 1.0,
         text=f"greatest difference of two subgroups: {rate.metric.text}",
+        statistic="difference",
     )
     return BetweenSubgroups(metric, rate, worst=False)
 

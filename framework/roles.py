@@ -30,8 +30,9 @@ class Metric(NamedTuple):
     at random for each record has the weighted mean of their values, as a mean over fixed records
     has. ``size`` marks a metric that says how large a solution is: tables show it in any role.
     ``scale`` marks one whose worse bound was found on the records of the search, such as the loss
-    of the worst model: figures on other records may lie beyond it. ``quantile`` marks a quantile
-    of the records' values, such as the cost that 95% of them do not exceed: it moves in jumps.
+    of the worst model: figures on other records may lie beyond it. ``statistic`` says what
+    the metric is of the records' values, for its range: a ``quantile``, such as the cost that 95%
+    of them do not exceed, moves in jumps; a ``difference`` between subgroups may well be near 0.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Metric(NamedTuple):
     mixes: bool = False
     size: bool = False
     scale: bool = False
-    quantile: bool = False
+    statistic: Literal["mean", "difference", "quantile"] = "mean"
 
     @property
     def ends(self) -> tuple[float, float]:

@@ -427,7 +427,8 @@ class CascadeProblem(AnsweringProblem, Deployable):
             metric = metric._replace(scale=by_call)
             measures.append(mean(metric._replace(text="mean of a record", mixes=True)))
             text = "what 95% of the records do not exceed"
-            metric = metric._replace(name=f"p95_{name}", high=most or 1.0, text=text, quantile=True)
+            metric = metric._replace(name=f"p95_{name}", high=most or 1.0, text=text)
+            metric = metric._replace(statistic="quantile")
             measures.append(UpperQuantile(metric, name))
         if self.limit is not None:
             measures.append(mean(_OVER))

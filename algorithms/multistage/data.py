@@ -317,7 +317,10 @@ def _encoded(
         A feature has no value in the training records, or these are too few for a calibration.
     """
     records, y = table.features.iloc[training], table.labels[training]
-    sample_weights = None if answers.sample_weights is None else answers.sample_weights[training]
+    sample_weights = None
+    if answers.sample_weights is not None:  # of mean 1: penalties weigh as much whatever their unit
+        of_records = answers.sample_weights[training]
+        sample_weights = of_records * (len(training) / of_records.sum())
     encoder = table.fit_encoder(records)
     if calibration != "none":
         from framework.models.calibration import folds_of

@@ -26,6 +26,7 @@ from framework.errors import InputError
 from framework.estimators.front import FrontEstimator, group_codes
 from framework.experiment.config import check
 from framework.front import Front
+from framework.libraries.checks import checked_classes
 from framework.models.checks import (
     Threshold,
     copies_for,
@@ -203,6 +204,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
             groups = None if groups is None else groups[positive]
         if len(np.unique(y)) < 2:
             raise ValueError("y: expected labels of two classes or more, found one class")
+        checked_classes(np.unique(y))
         named = hasattr(self, "feature_names_in_")
         with _called_as_parameters(divided=bool(self.split)):
             frame, names = _frame(X, named), dict(self.split or {})

@@ -74,9 +74,9 @@ def mix(front: Front, *, best: str, where: Sequence[str | Condition] = ()) -> Mi
     """
     if not any(metric.mixes for metric in front.roles.metrics.values()):
         raise InputError(
-            "mix: expected solutions whose metrics are means over all records, found none; where "
-            "records are left without an answer, rates are of the answered ones, and lots drawn "
-            "between two solutions do not have rates between theirs"
+            "mix: expected solutions whose metrics are means over all records, found none: lots "
+            "drawn between two solutions do not have rates of answered records between theirs, nor "
+            "areas under curves"
         )
     conditions = parse_conditions(where)
     _column(front, best, "best")

@@ -92,13 +92,15 @@ def spreads(
     for name, variance in variances.items():
         metric = metrics[name]
         about = units * taken.get(name, np.full(n, whole))
-        limits: list[Ends] = [_limits(metric)] * n
+        limits = [_limits(metric)] * n
+        if metric.statistic == "difference":  # of which no spread is known where resamples agree
+            limits = [None if spread else metric.ends for spread in variance]
         if name in ends:
             limits = list(zip(*(end.tolist() for end in ends[name]), strict=True))
         moved, left = changed.get(name, np.zeros((2, n)))
         numbers = np.column_stack([variance, about, moved, left]).tolist()
         drawn: list[Ends] = [None] * n
-        if metric.quantile:
+        if metric.statistic == "quantile":
             least, highest = resampled[name].min(axis=1), resampled[name].max(axis=1)
             drawn = list(zip(least.tolist(), highest.tolist(), strict=True))
         by_metric[name] = [
@@ -137,7 +139,8 @@ def taken_over(
 
 
 def _limits(metric: Metric) -> Ends:
-    return metric.ends if metric.kind == "bounded" and not metric.scale else None
+    is_mean = metric.statistic == "mean" and metric.kind == "bounded" and not metric.scale
+    return metric.ends if is_mean else None
 
 
 def mixed_spread(

@@ -204,7 +204,7 @@ def verdicts(table: pd.DataFrame) -> list[str]:
     if sure or doubtful or leads:
         sentences.append(
             "(Ranges in brackets: 95%, over runs with other seeds, not over other records; more "
-            "than chance is what lies above 0. Not corrected for the number of pairs.)"
+            "than chance is what lies above 0. Not corrected for the number of pairs and cases.)"
         )
     return sentences
 

@@ -18,7 +18,16 @@ from framework.analysis.hulls import recommend
 from framework.analysis.mixtures import Mixture, mix
 from framework.capabilities import TrivialClassifier
 from framework.cli.arguments import finished, model_name, program, rarely
-from framework.cli.results import Part, Result, Table, json_argument, model_of, records, solution
+from framework.cli.results import (
+    Part,
+    Result,
+    Table,
+    figures,
+    json_argument,
+    model_of,
+    records,
+    solution,
+)
 from framework.cli.tables import (
     expectation_table,
     front_table,
@@ -461,39 +470,42 @@ def _mixture(args: argparse.Namespace, run_dir: RunDir) -> Result:
             raise InputError(
                 f"--export: solutions of {run_dir.path} are no models that can be mixed"
             )
-    return Result().add(
-        _mixture_table(candidates, mixture, names),
-        *_mixture_expectation(source, candidates, mixture, args),
+    promises, unmet = _mixture_promises(source, candidates, mixture, args)
+    test = {
+        name: float(mixture.chances @ column[mixture.positions])
+        for name, column in (candidates.test or {}).items()
+    }
+    result = Result().add(_mixture_table(candidates, mixture, names))
+    if promises:
+        result.add(promises_table("The mixture on new records", promises, test or None))
+    if unmet:
+        result.add(f"in {100 * unmet:.1f}% of resamples no mixture meets the conditions")
+    return result.add(
         *written(args.export),
         directory=run_dir.path,
         mixture=[
             {"name": name, "chance": chance}
             for name, chance in zip(names, mixture.chances, strict=True)
         ],
-        metrics=mixture.expected,
+        metrics={
+            name: figures(claimed, promises.get(name), test.get(name))
+            for name, claimed in mixture.expected.items()
+        },
         model=args.export,
     )
 
 
-def _mixture_expectation(
+def _mixture_promises(
     source: RunSource, candidates: Front, mixture: Mixture, args: argparse.Namespace
-) -> list[Part]:
-    """Return what to expect of a mixture on new records, if it is known."""
+) -> tuple[Mapping[str, Promise], float]:
+    """Return what to expect of a mixture, and the share of resamples without one; {} if unknown."""
     try:
         evidence = source.evidence()
-        if evidence is None:
-            return []
-        of, unmet = mixture_expectation(evidence, candidates, mixture, args.best, args.where)
+        if evidence is not None:
+            return mixture_expectation(evidence, candidates, mixture, args.best, args.where)
     except ParetolabError as error:  # the mixture is valid without
         say(f"what to expect of this mixture is not known: {error}", sys.stderr)
-        return []
-    test = {
-        name: float(mixture.chances @ column[mixture.positions])
-        for name, column in (candidates.test or {}).items()
-    }
-    unmet_in = f"in {100 * unmet:.1f}% of resamples no mixture meets the conditions"
-    table = promises_table("The mixture on new records", of, test or None)
-    return [table, *([unmet_in] if unmet else [])]
+    return {}, 0.0
 
 
 def _mixture_table(front: Front, mixture: Mixture, names: Sequence[str]) -> Table:

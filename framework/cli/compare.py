@@ -255,7 +255,9 @@ def _verdict(tests: RankTests, comparison: Comparison) -> str:
     best = int(tests.ranks.argmin())
     friedman = f"Friedman p = {tests.friedman:.2g}; " if tests.friedman >= 0 else ""
     over = f"{tests.blocks} {comparison.blocks}"
-    rank = f"best mean rank {names[best]} ({tests.ranks[best]:.2f} over {over}"
+    least = float(tests.ranks[best])
+    first = [name for i, name in enumerate(names) if math.isclose(tests.ranks[i], least)]
+    rank = f"best mean rank {' and '.join(first)} ({least:.2f} over {over}"
     if comparison.blocks == "seeds":  # with one case, pairs are compared by intervals elsewhere
         return f"{friedman}{rank})"
     rank += f", critical difference {tests.critical_difference:.2f}); "

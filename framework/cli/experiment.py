@@ -155,11 +155,11 @@ def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> Result:
         report(f"{out.path / place}: could not be run: {error}")
     if failed:
         report(f"{len(failed)} of {summary['cells']} runs could not be run; try them with: {again}")
-    over = summary["cells_over_limit"]
-    for place in over:
-        report(f"{out.path / place}: more rows failed than budget.max_failed_share allows")
+    over = {place: RunDir(out.path / place).failures() for place in summary["cells_over_limit"]}
+    for place, error in over.items():
+        report(f"{out.path / place}: more rows failed than budget.max_failed_share allows: {error}")
     result.exit_code = 3 if failed or over else result.exit_code
-    return result.add(directory=out.path, status=summary["status"], failed_runs=failed)
+    return result.add(directory=out.path, status=summary["status"], failed_runs=failed | over)
 
 
 def _show_ended(display: Display, ended: Ended) -> None:

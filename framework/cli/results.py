@@ -227,17 +227,23 @@ def solution(
 ) -> dict[str, Any]:
     """Return the fields of a solution: its id and, by metric, claimed, expected and test values."""
     promises = front.promises(position) if promises is None else promises
-    metrics = {}
-    for name, column in front.rows.values.items():
-        promise = promises.get(name)
-        metrics[name] = {
-            "claimed": column[position],
-            "expected": promise and promise.expected,
-            "low": promise and promise.low,
-            "high": promise and promise.high,
-            "test": None if front.test is None else front.test[name][position],
-        }
+    test = front.test or {}
+    metrics = {
+        name: figures(column[position], promises.get(name), test[name][position] if test else None)
+        for name, column in front.rows.values.items()
+    }
     return {"solution": front.ids[position], "metrics": metrics}
+
+
+def figures(claimed: float, promise: Promise | None, test: float | None) -> dict[str, Any]:
+    """Return the fields of a metric of a solution; those that are unknown are None."""
+    return {
+        "claimed": claimed,
+        "expected": promise and promise.expected,
+        "low": promise and promise.low,
+        "high": promise and promise.high,
+        "test": test,
+    }
 
 
 def model_of(run_dir: RunDir) -> Path | None:

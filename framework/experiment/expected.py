@@ -84,8 +84,8 @@ class Evidence(NamedTuple):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many units are searched and how many records tested, for a summary."""
-        return {"searched": self.resamples.units, "tested": self.tested}
+        """How many records are searched and how many tested, for a summary."""
+        return {"searched": self.resamples.outcomes.records, "tested": self.tested}
 
     def positions(self, ids: IntArray) -> IntArray:
         """Return the positions of ids among the designs; raises InputError for an unknown one."""
@@ -454,7 +454,7 @@ def _bound(front: Front, condition: Condition, percent: float) -> FloatArray:
     # a range ends NORMAL standard errors away, the bound at the quantile of its confidence; the
     # range of a figure of which nothing is known has no standard errors, nor has that of a quantile
     metric, quantile = front.roles.metrics[name], NormalDist().inv_cdf(percent / 100)
-    anything = (low <= metric.ends[0]) & (high >= metric.ends[1]) | metric.quantile
+    anything = (low <= metric.ends[0]) & (high >= metric.ends[1]) | (metric.statistic == "quantile")
     return np.where(anything, end, expected + (end - expected) * (quantile / NORMAL))
 
 

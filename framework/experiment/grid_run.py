@@ -107,10 +107,12 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
                 comparison = compare_grid(grid, out)
             except InputError:  # no run found a solution; all have ended nevertheless
                 out.write_summary(summary)
-                raise
-            paths = write_results(comparison, out.path)
-            summary["indicators"] = mean_indicators(comparison)
-            summary["models"] = _write_champions(out, problems, options)
+                if not over:
+                    raise
+            else:
+                paths = write_results(comparison, out.path)
+                summary["indicators"] = mean_indicators(comparison)
+                summary["models"] = _write_champions(out, problems, options)
         out.write_summary(summary)
         return summary, paths
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +15,12 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from framework.arrays import Array, FloatArray
+from framework.batch import Evaluated
 from framework.errors import InputError, JournalError, command, damaged, listed
 from framework.experiment.config import RunConfig, check, read_yaml
 from framework.experiment.options import AS_WRITTEN
 from framework.files import LOCK, locked, new_directory, write_whole
-from framework.front import Front, csv_of, why_empty
+from framework.front import Failures, Front, csv_of, why_empty
 from framework.journal import Journal
 from framework.problem import Problem
 from framework.roles import Constraint, Metric, Objective, Roles
@@ -334,11 +335,17 @@ class RunDir:
 
     def why_empty(self) -> str:
         """Return a sentence on why the front of the run is empty."""
-        with ExitStack() as stack:
-            runs = [run for run in self.runs() if run.journal_file.is_file()]
-            journals = [stack.enter_context(run.journal()) for run in runs]
-            batches = (batch for journal in journals for batch in journal.evaluations())
-            return why_empty(batches, self.roles())
+        return why_empty(self._evaluations(), self.roles())
+
+    def failures(self) -> str:
+        """Return in words how many evaluations failed, and the most frequent error."""
+        return str(Failures(self._evaluations()))
+
+    def _evaluations(self) -> Iterator[Evaluated]:
+        for run in self.runs():
+            if run.journal_file.is_file():
+                with run.journal() as journal:
+                    yield from journal.evaluations()
 
     def journal(self) -> Journal:
         """Open the journal for reading.
@@ -478,6 +485,8 @@ class RunDir:
         import pandas as pd
 
         path = self.path / f"{name}.csv"
+        if not path.is_file():
+            raise InputError(f"{path}: expected a table, found none; go on with the run first")
         self.check_written(path)
         with damaged(path, "a table"):
             return pd.read_csv(BytesIO(read_bytes(path, TABLE_BYTES)))

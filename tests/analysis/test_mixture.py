@@ -1,5 +1,6 @@
 """Mixtures of a front's solutions: the linear programme, the command, and the exported model."""
 
+import json
 import re
 from itertools import combinations, permutations
 
@@ -189,6 +190,9 @@ def test_a_mixture_is_chosen_exported_and_asked(tmp_path):
     again = ["choose", "run", "--mix", *where[:2], "--best", "complexity", "--export", "model"]
     assert "expected a new directory" in paretolab(*again).err
     assert paretolab("choose", "run", "--mix", *where, "--export", "model").code == 0
+    told = json.loads(paretolab("choose", "run", "--mix", *where, "--json").out)["metrics"]
+    assert set(told["false_negative_rate"]) == {"claimed", "expected", "low", "high", "test"}
+    assert None not in told["false_negative_rate"].values()
     refused = paretolab("choose", "run", "--mix", "--best", "complexity", "--id", "3")
     assert refused.code == 2
     assert "--id: cannot go with --mix" in refused.err

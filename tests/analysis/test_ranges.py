@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.analysis.ranges import Spread, mixed_spread, moments, promised, taken_over
+from framework.analysis.ranges import (
+    Spread,
+    mixed_spread,
+    moments,
+    promised,
+    spreads,
+    taken_over,
+)
 from framework.analysis.refits import changes
+from framework.analysis.resamples import Resamples
 from framework.answers import AnswerOutcomes, Records
 from framework.answers import Answers as AnswerTable
 from framework.measures import BetweenSubgroups, OverClasses, Tables, rates
@@ -206,9 +214,30 @@ def test_the_part_that_has_no_record_makes_a_difference_unknown():
 
 
 def test_a_quantile_of_the_records_is_expected_between_its_figures_in_resamples():
-    metric = Metric("p95", "min", "ratio", high=100.0, quantile=True)
+    metric = Metric("p95", "min", "ratio", high=100.0, statistic="quantile")
     spread = Spread(9.0, 90, None, 0.0, drawn=(1.0, 25.0))
     assert promised(1.0, np.array([0.3, 0.1]), metric, spread) == (1.0, 1.0, 1.0, 25.0)
     assert promised(30.0, NO_LUCK, metric, spread)[2:] == (1.0, 30.0)  # it never leaves the claim
     refitted = spread._replace(moved=2.0, left=1.0)
     assert promised(1.0, NO_LUCK, metric, refitted) == pytest.approx((1.0, 3.0, 1.0, 28.96))
+
+
+def test_a_difference_near_0_has_no_wider_range_than_another():
+    """It was taken for a share near 0, whose variance would be far above that of its resamples."""
+    rng, n = np.random.default_rng(0), 600
+    labels = rng.integers(2, size=n)
+    records = Records(labels, ("a", "b"), 1, subgroups=np.arange(n) % 2, subgroup_names=("u", "v"))
+    codes = np.where(rng.random((40, n)) < 0.85, labels, 1 - labels)
+    measures = rates(["recall"], ("a", "b"), 1, ("u", "v"))
+    outcomes = AnswerOutcomes.of(measures, AnswerTable(records, codes))
+    metrics = {measure.metric.name: measure.metric for measure in measures}
+    resamples, every = Resamples(outcomes, 0), np.arange(40)
+    drawn = resamples.metrics(every)
+    claimed = outcomes.metrics(np.ones((n, 1)))["recall_difference"][:, 0]
+    of = spreads(outcomes, n, every, drawn, metrics)["recall_difference"]
+    for figure, spread in zip(claimed.tolist(), of, strict=True):
+        low, high = promised(figure, NO_LUCK, metrics["recall_difference"], spread)[2:]
+        assert 0.05 < high - low < 0.25, figure
+        assert spread.ends is None
+    alone = spreads(outcomes, n, every[:1], {"recall_difference": np.zeros((1, 9))}, metrics)
+    assert alone["recall_difference"][0].ends == (0.0, 1.0)  # where resamples do not differ

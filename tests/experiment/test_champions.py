@@ -37,6 +37,11 @@ def test_the_largest_expected_hypervolume_is_best(experiment):
     assert champions(experiment)["a"].path.parent.name == "one"
 
 
+def test_an_experiment_without_tables_has_none(experiment):
+    with pytest.raises(InputError, match=r"runs\.csv: expected a table, found none"):
+        champions(experiment)
+
+
 def test_a_table_names_runs_of_its_experiment_only(experiment):
     elsewhere = ["../../other", "cells/a/two/000", "cells/b/one/000"]
     table(experiment, hypervolume=[3, 2, 1], directory=elsewhere)

@@ -1,5 +1,6 @@
 """`paretolab experiment`, as its users run it: runs, tables, failures."""
 
+import json
 import re
 import shutil
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -13,7 +14,8 @@ import pytest
 from framework.cli.main import main
 from framework.experiment.comparison import compare
 from framework.experiment.run_dir import RunDir
-from tests.command import call
+from tests.command import call, write
+from tests.command import small as small_run
 from tests.experiment import small
 
 CONTENT = small.raw(paper={"convex": {"grid*": {"hypervolume": 0.123}}})
@@ -172,6 +174,21 @@ def test_too_many_failed_rows_are_said(tmp_path):
     cell.write_summary(cell.summary() | {"status": "failed"})
     done = command(tmp_path, "resume", "out", code=3)
     assert "more rows failed than budget.max_failed_share allows" in done.err
+
+
+def test_where_every_run_fails_the_most_frequent_error_is_said(tmp_path, plain):
+    classifier = {"kind": "sklearn.neighbors.KNeighborsClassifier", "n_neighbors": 3000}
+    config = small_run(problem__classifier=classifier, budget={"evaluations": 60})
+    del config["algorithm"]
+    config["experiment"] = {"methods": {"lots": {"kind": "random"}, "emsco": {"kind": "emsco"}}}
+    write(tmp_path / "bad.yaml", config)
+    options = ["--out", "out", "--no-mlflow", "--json"]
+    done = command(tmp_path, "experiment", "bad.yaml", *options, code=3)
+    failed = json.loads(done.out)["failed_runs"]
+    assert list(failed) == ["cells/configured/lots/000", "cells/configured/emsco/000"]
+    for reason in failed.values():
+        assert re.match(r"all 60 evaluations failed, 60 of them by: .*n_neighbors", reason)
+        assert reason in done.err
 
 
 @pytest.mark.quick(1)

@@ -28,6 +28,7 @@ def file(tmp_path_factory):
     frame["w"] = rng.gamma(1.0, 2.0, 240).round(3)
     frame.loc[::17, "w"] = 0
     frame["one"] = 1.0
+    frame["tiny"] = frame["w"] / 1024
     frame["side"] = rng.choice(["l", "r"], 240)
     frame["part"] = rng.choice(["train", "validation", "test"], 240)
     path = tmp_path_factory.mktemp("weights") / "w.csv"
@@ -97,11 +98,21 @@ def test_stages_are_trained_with_the_weights(file):
     frame = frame[(frame["part"] == "train") & (frame["w"] > 0)]
     design = problem.data.design[:-1].T
     twin = LogisticRegression(tol=1e-10, max_iter=10_000)
-    twin.fit(design, problem.data.y, sample_weight=frame["w"])
+    twin.fit(design, problem.data.y, sample_weight=frame["w"] / frame["w"].mean())
     (classifier,) = model.classifiers_
     np.testing.assert_allclose(
         classifier.predict_proba(design), twin.predict_proba(design), atol=1e-5
     )
+
+
+@pytest.mark.parametrize("calibration", ["none", "sigmoid", "softmax"])
+def test_the_unit_of_weights_means_nothing(file, calibration):
+    """A penalty, and what Platt adds to counts, weighed a thousand times as much with w / 1024."""
+    problem, scaled = (weighted(file, name, calibration=calibration) for name in ("w", "tiny"))
+    X = sampled(problem)
+    tiny = scaled.evaluate(X)
+    for name, column in problem.evaluate(X).items():
+        np.testing.assert_allclose(tiny[name], column, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("measure", ["holdout", "cross_validation"])

@@ -121,10 +121,7 @@ class TrialMeter:
     def _value(self, name: str, run: RunDir) -> float:
         summary = run.summary()
         if summary["status"] == FAILED:
-            raise ParetolabError(
-                f"{summary['rows_failed']:,} of {summary['evaluations']:,} rows failed, over the "
-                "limit of budget.max_failed_share"
-            )
+            raise ParetolabError(f"{run.failures()} (more than budget.max_failed_share allows)")
         if name == "hypervolume":
             return float(summary["indicators"][name])
         if name in _OF_SUMMARY:
