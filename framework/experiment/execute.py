@@ -18,7 +18,7 @@ from framework.experiment.config import RunConfig, load_config
 from framework.experiment.export import export, exported_solution, marked
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import (
-    BudgetLeft,
+    LastProgress,
     SingleRun,
     evaluator_for,
     make_problem,
@@ -198,8 +198,8 @@ def execute(
         display = options.display
         with followed(config, run_dir, options) as callbacks, closing(display):
             if config.repeats == 1:
-                left = BudgetLeft()
-                evaluated_by = evaluator_for(config, problem, options.address, left, options.report)
+                last = LastProgress()
+                evaluated_by = evaluator_for(config, problem, options.address, last, options.report)
                 with (
                     evaluated_by as (evaluator, description),
                     SingleRun(
@@ -207,7 +207,7 @@ def execute(
                         problem,
                         run_dir,
                         evaluator,
-                        callbacks=[left, *callbacks, display],
+                        callbacks=[last, *callbacks, display],
                         evaluated_by=description,
                         about=about,
                         report=options.report,
