@@ -149,21 +149,11 @@ class RunDir:
             return "an experiment"
         return "a sweep" if self.sweep_file.is_file() else "a run"
 
-    @property
-    def repeats(self) -> Path:
-        """The folder with the repeats of a run."""
-        return self.path / "repeats"
-
-    @property
-    def trials(self) -> Path:
-        """The folder with the trials of a sweep."""
-        return self.path / "trials"
-
     def children(self) -> list[RunDir]:
         """Return the directories of its repeats, trials or runs; none for a single run."""
-        paths = [*self.repeats.glob("[0-9]*"), *self.trials.glob("[0-9]*")]
-        paths += [*self.path.glob("references/*"), *self.path.glob("cells/*/*/[0-9]*")]
-        return [RunDir(path) for path in sorted(paths) if path.is_dir()]
+        places = ("repeats/[0-9]*", "trials/[0-9]*", "references/*", "cells/*/*/[0-9]*")
+        paths = sorted(path for place in places for path in self.path.glob(place))
+        return [RunDir(path) for path in paths if path.is_dir()]
 
     @property
     def whole(self) -> RunDir:
