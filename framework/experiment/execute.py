@@ -106,17 +106,22 @@ def new_run(config: RunConfig, out: str | None, **more: str) -> Iterator[RunDir]
 @contextmanager
 def _made(path: Path | None, name: str, files: Mapping[str, str]) -> Iterator[RunDir]:
     """Make a directory, the first free one of a name where no path is given."""
+    numbers = count(1)
 
     def place(whole: Path) -> Path:
-        if path is None:
-            return _first_free(whole, name)
-        try:
-            os.rename(whole, path)
-        except OSError as error:
-            if path.exists():  # another process was quicker
-                raise _occupied(path) from error
-            raise
-        return path
+        while True:
+            free = whole.with_name(f"{name}-{next(numbers):03d}") if path is None else path
+            if path is None and free.exists():
+                continue
+            try:
+                os.rename(whole, free)
+            except OSError as error:
+                if not free.exists():
+                    raise
+                if path is not None:  # another process was quicker, as it may be for the next name
+                    raise _occupied(path) from error
+            else:
+                return free
 
     with new_directory(files, Path("runs") if path is None else path.parent, place) as folder:
         run_dir = RunDir(folder, owned=True)
@@ -153,22 +158,6 @@ def _occupied(path: Path) -> InputError:
         f"--out {path}: expected a new directory, found a run in it; {command('resume', path)} "
         "goes on with that one"
     )
-
-
-def _first_free(whole: Path, name: str) -> Path:
-    """Rename a directory to the first free name, also if others start at the same time."""
-    for number in count(1):
-        path = whole.with_name(f"{name}-{number:03d}")
-        if path.exists():
-            continue
-        try:
-            os.rename(whole, path)
-        except OSError:
-            if not path.exists():
-                raise
-            continue  # another process was quicker
-        return path
-    raise AssertionError
 
 
 def execute(
