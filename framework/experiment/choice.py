@@ -77,19 +77,10 @@ def costs_asked_for(
     Costs have two forms. ``fp`` and ``fn``, of false positives and negatives, are a rule: the least
     expected cost (:class:`~framework.analysis.choose.ExpectedCost`), where ``prior`` is the share
     of positive records to come. Costs by true class change the metrics of all designs, as
-    ``prices`` do, and a ``prior`` with the share of each class.
+    ``prices`` do, and a ``prior`` with the share of each class. ``usual_prior`` returns the share
+    of positive records to take if ``prior`` is None; None if unknown.
 
-    Parameters
-    ----------
-    costs, prior, per_unit, prices
-        As above, or None.
-    usual_prior : callable, optional
-        Returns the share of positive records to take if ``prior`` is None; None if unknown.
-
-    Raises
-    ------
-    InputError
-        They do not go together, or one is not a number.
+    Raises InputError where arguments do not go together, or one is not a number.
     """
     by_name = _numbers(costs, "costs")
     if by_name is not None and set(by_name) & _ERRORS_OF_TWO:
@@ -197,13 +188,8 @@ class Source(ABC):
     def rescored(self, rescoring: Rescoring) -> Front:
         """Score all designs again with other prices, costs or shares, and return their front.
 
-        With none of them it is the front as it was searched.
-
-        Raises
-        ------
-        InputError
-            The problem has nothing that they could change, or it would take long to train
-            components again.
+        With none of them it is the front as it was searched. Raises InputError where the problem
+        has nothing that they could change, or it would take long to train components again.
         """
         prices, errors = rescoring.prices, rescoring.errors
         if rescoring != self._rescoring:
@@ -240,12 +226,7 @@ class Source(ABC):
 
 
 class RunSource(Source):
-    """The front of a run.
-
-    Parameters
-    ----------
-    run_dir : RunDir
-    """
+    """The front of a run."""
 
     def __init__(self, run_dir: RunDir) -> None:
         super().__init__()
@@ -329,10 +310,8 @@ class Pick(NamedTuple):
     def expectation(self, resampled: Evidence) -> Expectation:
         """Return what to expect of the solution that was picked on new records.
 
-        Raises
-        ------
-        InputError
-            A trivial classifier was picked, or the rule picks no solution in any resample.
+        Raises InputError where a trivial classifier was picked, or the rule picks no solution in
+        any resample.
         """
         if self.always is not None:
             raise InputError(
@@ -360,23 +339,15 @@ def pick(
 ) -> Pick:
     """Return what a rule picks of a front.
 
-    Parameters
-    ----------
-    source : Source
-    where, within, best, knee, weights, id
-        See :func:`framework.analysis.choose.choose`.
-    sure : float, optional
-        A percentage: how surely the conditions have to hold on new records. See
-        :func:`~framework.experiment.expected.sure_front`.
-    costs, prior, per_unit, prices
-        See :func:`costs_asked_for`. With costs by class and no other rule, their metric decides.
-    usual : callable, optional
-        Picks from the front if there is no rule; by default, the solution nearest to the ideal.
+    See :func:`framework.analysis.choose.choose` for ``where``, ``within``, ``best``, ``knee``,
+    ``weights`` and ``id``, and :func:`costs_asked_for` for the costs and ``prices``; with costs by
+    class and no other rule, their metric decides. ``sure`` is a percentage: how surely the
+    conditions have to hold on new records (:func:`~framework.experiment.expected.sure_front`).
+    ``usual`` picks from the front if there is no rule; by default, the solution nearest to the
+    ideal.
 
-    Raises
-    ------
-    InputError
-        No solution meets the conditions, or arguments cannot be used or do not go together.
+    Raises InputError where no solution meets the conditions, or arguments cannot be used or do not
+    go together.
     """
     rescoring, expected = costs_asked_for(costs, prior, per_unit, prices, source.usual_prior)
     front = source.rescored(rescoring)

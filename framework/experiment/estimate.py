@@ -52,15 +52,9 @@ class Estimate:
 
 
 def estimate(problem: Problem, algorithm: Algorithm, candidates: int | None) -> Estimate:
-    """Return what a run will need.
+    """Return what a run will need; ``candidates`` is how many it evaluates, None if unknown.
 
-    Parameters
-    ----------
-    problem : Problem
-    algorithm : Algorithm
-        In its initial state, and left in it: a copy is asked for the first generation.
-    candidates : int or None
-        How many candidates are evaluated; None if unknown.
+    The algorithm is in its initial state, and left in it: a copy is asked for the first generation.
     """
     peak = max(resident_memory())
     X = _first(algorithm) if problem.has_components else None
@@ -100,21 +94,10 @@ def memory_warning(more: int) -> str:
 
 
 def refuse_too_large(needed: int, limit: float | None, what: str) -> None:
-    """Refuse what clearly needs more memory than there is.
+    """Refuse what needs clearly more memory than there is, or more than a limit of the user.
 
-    Parameters
-    ----------
-    needed : int
-        Bytes.
-    limit : float or None
-        The key ``memory_limit``: GB that may be used; None stands for what the machine has.
-    what : str
-        What needs it.
-
-    Raises
-    ------
-    InputError
-        It needs clearly more, or more than a limit that the user gave.
+    ``needed`` is in bytes, ``limit``, the key ``memory_limit``, in GB; None stands for what the
+    machine has. ``what`` says what needs it.
     """
     allowed = _CLEARLY * machine_memory() if limit is None else 1e9 * limit
     if needed <= allowed:
@@ -159,10 +142,7 @@ def built_first(put_off: Sequence[str]) -> list[tuple[str, str]]:
 def budget_of_all(runs: Iterable[tuple[RunConfig, int | None]]) -> str:
     """Return a line on what all runs together may spend.
 
-    Parameters
-    ----------
-    runs : iterable of (RunConfig, int or None)
-        Each with the greatest number of its evaluations; None where that is unknown.
+    Each comes with the greatest number of its evaluations; None where that is unknown.
     """
     evaluations, unknown, seconds, untimed = 0, 0, 0.0, 0
     for config, most in runs:

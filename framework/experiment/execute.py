@@ -68,20 +68,11 @@ def new_run(config: RunConfig, out: str | None, **more: str) -> Iterator[RunDir]
     """Make the directory of a new run: ``out``, or the first free one of ``runs/NAME-001``, ...
 
     It appears complete or not at all, with everything that is needed to resume the run, and this
-    process holds its lock. It is removed again at the end if no search has begun in it.
+    process holds its lock. It is removed again at the end if no search has begun in it. ``more``
+    has the contents of further files that it has from the start, by the attribute of
+    :class:`RunDir` that names them: ``sweep_file``, ``experiment_file``.
 
-    Parameters
-    ----------
-    config : RunConfig
-    out : str, optional
-    **more
-        Contents of further files that it has from the start, by the attribute of
-        :class:`RunDir` that names them: ``sweep_file``, ``experiment_file``.
-
-    Raises
-    ------
-    InputError
-        ``out`` holds a run already, or cannot be written.
+    Raises InputError where ``out`` holds a run already, or cannot be written.
     """
     path = None if out is None else Path(out)
     if path is not None and RunDir(path).config_file.is_file():
@@ -166,12 +157,8 @@ def execute(
     """Start or resume a run and its repeats; return the summary.
 
     Without ``problem`` it is made from the configuration. Repeats that are finished are not run
-    again. If anything fails, the journals contain every batch that was evaluated before.
-
-    Raises
-    ------
-    InputError
-        Another process runs it.
+    again. If anything fails, the journals contain every batch that was evaluated before. Raises
+    InputError where another process runs it.
     """
     with run_dir.owned():
         problem = make_problem(config, options.address) if problem is None else problem
@@ -291,20 +278,11 @@ def resumed_config(
     """Return the configuration with which a run goes on.
 
     If an override sets generations, evaluations or seconds of the budget, a bound that had ended
-    the run and is not overridden no longer counts: otherwise nothing would be evaluated.
+    the run and is not overridden no longer counts: otherwise nothing would be evaluated. ``report``
+    is called with a sentence for each such bound.
 
-    Parameters
-    ----------
-    run_dir : RunDir
-    overrides : sequence of 'dotted.key=value'
-    workers : 'auto', 'serial', 'all' or int, optional
-    report : callable
-        Called with a sentence for each bound that no longer counts.
-
-    Raises
-    ------
-    InputError
-        An override cannot be used, or makes the budget smaller than what is spent of it.
+    Raises InputError where an override cannot be used, or makes the budget smaller than what is
+    spent of it.
     """
     config = load_config(run_dir.config_file, overrides, workers=workers)
     refuse_smaller(config, run_dir)

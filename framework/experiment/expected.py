@@ -124,25 +124,11 @@ def evidence(
 ) -> Evidence | None:
     """Return what resamples can tell of a run; None where the problem has no outcomes.
 
-    Parameters
-    ----------
-    batches : iterable of Evaluated
-        All evaluations of the run.
-    problem : Problem
-    seed : int
-        The run's, of the resamples.
-    beside : Beside, optional
-        See :func:`beside_of`.
-    shares : mapping of str to float, optional
-        Records are weighted so that the classes have these shares.
-    seconds : float
-        How long it may take to train missing components again.
+    ``batches`` are all evaluations of the run, ``seed``, of the resamples, is the run's. With
+    ``shares``, records are weighted so that the classes have these shares.
 
-    Raises
-    ------
-    InputError
-        Components of the candidates are not on this machine's disk, and it would take longer to
-        train them again.
+    Raises InputError where components of the candidates are not on this machine's disk, and it
+    would take longer than ``seconds`` to train them again.
     """
     if type(problem).outcomes is Problem.outcomes:
         return None
@@ -231,11 +217,8 @@ def class_weights(
 
     They multiply weights that the records have already, so that these still count in each class.
 
-    Raises
-    ------
-    InputError
-        A class is missing or unknown, the shares do not add up to 1, or one is too small to be
-        counted in whole weights.
+    Raises InputError where a class is missing or unknown, the shares do not add up to 1, or one is
+    too small to be counted in whole weights.
     """
     truth_and_labels = problem.truth()
     if truth_and_labels is None:
@@ -274,21 +257,10 @@ def scored_again(
 ) -> Front:
     """Return the front of the designs that a run evaluated as another problem scores them.
 
-    Parameters
-    ----------
-    resampled : Evidence
-        With the outcomes of that other problem, which has other prices of features, say.
-    problem : Problem
-    roles : Roles
-        Of its metrics.
-    seed : int
-    tested : bool
-        Whether the front has metrics on the test records.
+    ``resampled`` has the outcomes of that other problem, which has other prices of features, say;
+    ``roles`` are of its metrics; ``tested`` says whether the front has metrics on the test records.
 
-    Raises
-    ------
-    InputError
-        No design meets the run's constraints now.
+    Raises InputError where no design meets the run's constraints now.
     """
     archive = Archive(roles)
     evaluated = np.arange(len(resampled.ids) - resampled.beside)
@@ -382,11 +354,8 @@ def sure_front(
     of that confidence, by the solution's range: if a solution answers three records, all right, it
     is right in every resample, but three records prove little.
 
-    Raises
-    ------
-    InputError
-        There is no limit, ``percent`` is none, or no solution passes; the message says which limit
-        could be met.
+    Raises InputError where there is no limit, ``percent`` is none, or no solution passes; the
+    message says which limit could be met.
     """
     conditions = parse_conditions(where)
     if not 0 < percent < 100:

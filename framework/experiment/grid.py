@@ -121,10 +121,7 @@ def check_names(
     unknown only if it is very similar to a listed one; the others are checked once the problem is
     made. Pages check whether they can be made of these cases.
 
-    Raises
-    ------
-    InputError
-        Names are unknown; the message has a line for each.
+    Raises InputError where names are unknown, with a line for each.
     """
     indicators = registry.names("indicators")
     for case in cases.values():

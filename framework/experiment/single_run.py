@@ -90,24 +90,11 @@ def evaluator_for(
 ) -> Iterator[tuple[Evaluator, Callable[[], str]]]:
     """Start the evaluator of a run: this process, Ray, or whichever is faster; close it at the end.
 
-    Parameters
-    ----------
-    config : RunConfig
-        With ``workers: auto`` a run starts serially, and moves to Ray when the measured work
-        justifies starting it.
-    problem : Problem
-    address : str or None
-        Address of a running Ray cluster; Ray is used then, whatever ``workers`` says.
-    last : LastProgress
-        A callback of the same run.
-    report : callable
-        Shows a line of text to the user: which evaluator is used.
+    With ``workers: auto`` a run starts serially, and moves to Ray when the measured work justifies
+    starting it. ``address`` is that of a running Ray cluster, which is used whatever ``workers``
+    says; ``last`` is a callback of the same run; ``report`` is told which evaluator is used.
 
-    Yields
-    ------
-    evaluator : Evaluator
-    description : callable
-        Returns, after the search, which kind of worker evaluated.
+    The second thing yielded returns, after the search, which kind of worker evaluated.
     """
     workers, seed = config.workers, config.seed
     with ExitStack() as stack:
@@ -150,34 +137,13 @@ class SingleRun:
     interrupted (by Ctrl-C, or an error such as a full disk), the front and the summary so far are
     written, and the exception goes on.
 
-    Parameters
-    ----------
-    config : RunConfig
-    problem : Problem
-    run_dir : RunDir
-    evaluator : Evaluator
-    callbacks : sequence of Callback
-    evaluated_by : callable
-        Returns, after the search, which kind of worker evaluated.
-    about : mapping, optional
-        Further content of ``about.json``.
-    report : callable
-        Shows a line of text to the user.
-    stopping_criterion : StoppingCriterion, optional
-        May end the run before its budget does.
-    alternatives : bool
-        Whether its front is compared with what one would do without a search.
+    ``evaluated_by`` returns, after the search, which kind of worker evaluated; ``about`` is further
+    content of ``about.json``; ``report`` shows a line of text to the user; ``stopping_criterion``
+    may end the run before its budget does; ``alternatives`` says whether the front is compared
+    with what one would do without a search.
 
-    Attributes
-    ----------
-    driver : Driver
-
-    Raises
-    ------
-    InputError
-        Another process runs it.
-    JournalError
-        The directory holds another run, or cannot be written.
+    Raises InputError where another process runs it, and JournalError where the directory holds
+    another run or cannot be written.
     """
 
     driver: Driver
