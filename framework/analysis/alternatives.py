@@ -142,17 +142,9 @@ def compare_alternatives(
 ) -> list[Compared]:
     """Compare alternatives with a front.
 
-    Parameters
-    ----------
-    resamples : Resamples
-        Resamples of the outcomes of all designs evaluated.
-    front : Front
-    positions : numpy.ndarray of int64, shape (n,)
-        The positions of its solutions among the designs.
-    claimed : mapping of str to numpy.ndarray, shape (designs,)
-        The metrics of all designs on all records.
-    alternatives : sequence of Alternative
-        Their outcomes must be of the same records, in the same order.
+    ``resamples`` are of the outcomes of all designs evaluated, ``claimed`` are the metrics of these
+    on all records, (designs,), and ``positions`` those of the front's solutions among them, (n,).
+    The outcomes of the alternatives must be of the same records, in the same order.
     """
     drawn, losses = resamples.first(_RESAMPLES), losses_of(front.roles, claimed)
     span = spans(losses[:, positions])
@@ -355,17 +347,10 @@ def worth_of(compared: Sequence[Compared], front: Front) -> Worth | None:
 def verdict_of_runs(runs: Sequence[tuple[str, Worth | None]]) -> str | None:
     """Return one sentence: in how many of several runs the search beats what one would do.
 
-    Parameters
-    ----------
-    runs : sequence of (str, Worth or None)
-        For each run, the name of its group, such as a method or a data set ("" where all runs
-        belong together), and what its search beats, or None if that is not known.
-
-    Returns
-    -------
-    str or None
-        A sentence that names the alternatives that the search does not beat, for each group
-        separately if it beats them in some runs. None if it is known for no run.
+    For each run are given the name of its group, such as a method or a data set ("" where all runs
+    belong together), and what its search beats, or None if that is not known. The sentence names
+    the alternatives that the search does not beat, for each group separately if it beats them in
+    some runs. It is None if it is known for no run.
     """
     asked = [(place, worth) for place, worth in runs if worth is not None]
     if not asked:

@@ -72,12 +72,7 @@ class Margin(NamedTuple):
 def parse_condition(text: str, place: str = "where") -> Condition:
     """Read ``coverage>=0.9``; operators are ``>=``, ``<=``, ``>``, ``<`` and ``==``.
 
-    ``place`` is what messages call the text.
-
-    Raises
-    ------
-    InputError
-        The text is not of that form.
+    ``place`` is what messages call the text; raises InputError where it is not of that form.
     """
     match = _CONDITION.fullmatch(text)
     if match is None:
@@ -95,13 +90,7 @@ def parse_conditions(texts: Sequence[str | Condition]) -> tuple[Condition, ...]:
 
 
 def parse_margin(text: str) -> Margin:
-    """Read ``accuracy=2%`` (relative to the best value) or ``accuracy=0.02`` (absolute).
-
-    Raises
-    ------
-    InputError
-        The text is not of that form.
-    """
+    """Read ``accuracy=2%``, relative to the best value, or ``accuracy=0.02``; else InputError."""
     match = _MARGIN.fullmatch(text)
     if match is None:
         raise InputError(
@@ -348,13 +337,7 @@ def with_trivial(front: Front, trivial: Sequence[TrivialClassifier]) -> Front:
 
 
 def column_of(front: Front, metric: str, place: str) -> Array:
-    """Return a validation metric in natural sign, shape (n,).
-
-    Raises
-    ------
-    InputError
-        There is no validation metric of that name.
-    """
+    """Return a validation metric in natural sign, shape (n,); raises InputError without one."""
     names = front.roles.metrics
     if metric not in names:
         if metric.startswith("test_"):

@@ -280,30 +280,11 @@ def compare_case(
     unit: str | None = None,
     scenario: str | None = None,
 ) -> Case:
-    """Measure runs on one problem.
+    """Measure runs on one problem, each search with a seed once; the arguments are as in Case.
 
-    Parameters
-    ----------
-    name : str
-    runs : sequence of ComparedRun
-        Each search with a seed once.
-    roles : Roles
-        The same for all.
-    reference : numpy.ndarray, shape (r, objectives), optional
-        Losses of the reference front, distinct; the front of all runs together if None.
-    reference_text : str
-        Where the reference comes from.
-    anchors : numpy.ndarray, shape (k, objectives), optional
-        The reference points of the problem, if it has some.
-    shown : sequence of str, optional
-        Names of indicators or metrics; :func:`usual_indicators` by default.
-    unit, scenario : str, optional
-        See :class:`Case`; the name of the case itself by default.
-
-    Raises
-    ------
-    InputError
-        An indicator is unknown.
+    ``reference`` is the front of all runs together if None, ``unit`` and ``scenario`` are the name
+    of the case itself. ``shown`` are names of indicators or metrics, :func:`usual_indicators` by
+    default; raises InputError for an unknown one.
     """
     unit, scenario = unit or name, scenario or name
     if reference is None:
@@ -380,26 +361,13 @@ def compare_cases(
 ) -> Comparison:
     """Compare searches over the cases on which some run found a solution.
 
-    Parameters
-    ----------
-    title : str
-    cases : sequence of Case
-    shown : sequence of str, optional
-        Names of the indicators, as in :func:`compare_case`; the first one counts most.
-    blocks : 'auto', 'scenarios', 'cases' or 'runs'
-        What tests take as a block: a scenario or a case, with the mean over its runs, as
-        Demsar 2006 recommends for data sets; or a seed of a case. ``auto`` means cases if there
-        are several, else runs. The folds of a unit are one case.
-    judged : str
-        Which solutions of a run are judged, in words.
-    paper : mapping, optional
-        See :class:`Comparison`.
+    ``shown`` are names as in :func:`compare_case`; the first one counts most. ``blocks`` are what
+    tests take as a block: a scenario or a case, with the mean over its runs, as Demsar 2006
+    recommends for data sets; or a seed of a case. ``auto`` means cases if there are several, else
+    runs. The folds of a unit are one case. For other arguments see :class:`Comparison`.
 
-    Raises
-    ------
-    InputError
-        An indicator is unknown, none has a meaning for these objectives, or no run found a
-        solution on any case.
+    Raises InputError where an indicator is unknown, none has a meaning for these objectives, or no
+    run found a solution on any case.
     """
     unsolved = tuple(case.name for case in cases if not len(case.reference))
     cases = [case for case in cases if len(case.reference)]

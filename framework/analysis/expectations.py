@@ -57,21 +57,10 @@ class Expectation:
 def expect(
     resamples: Resamples, rule: Rule, position: int, spread: Mapping[str, Spread] | None = None
 ) -> Expectation:
-    """Return what to expect of the candidate that a rule picked.
+    """Return what to expect of the candidate that a rule picked, by its position in the outcomes.
 
-    Parameters
-    ----------
-    resamples : Resamples
-    rule : Rule
-    position : int
-        The position of the candidate among the outcomes.
-    spread : mapping of str to Spread, optional
-        What the ranges are computed from, by metric; as without refits if None.
-
-    Raises
-    ------
-    InputError
-        In no resample does any candidate meet the conditions.
+    ``spread`` is what the ranges are computed from, by metric; as without refits if None. Raises
+    InputError where in no resample any candidate meets the conditions.
     """
     pool, whole = resamples.pool(rule)
     pool = np.union1d(pool, [position])

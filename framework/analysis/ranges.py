@@ -61,18 +61,9 @@ def spreads(
 ) -> dict[str, list[Spread]]:
     """Return what the ranges of solutions are computed from, by metric.
 
-    Parameters
-    ----------
-    outcomes : RecordOutcomes
-    units : int
-        The number of units that a resample draws.
-    positions : numpy.ndarray of int64, shape (n,)
-        The positions of the solutions among the outcomes.
-    resampled : mapping of str to numpy.ndarray of float64, shape (n, B)
-        The metrics of the solutions in resamples.
-    metrics : mapping of str to Metric
-    refits : Refits, optional
-        What refitting changes for the same solutions.
+    ``units`` is the number of units that a resample draws. The solutions are at ``positions`` (n,)
+    of the outcomes; ``resampled`` are their metrics in resamples, (n, B), and ``refits`` is what
+    refitting changes for them.
     """
     n = len(positions)
     variances = {
@@ -136,15 +127,8 @@ def mixed_spread(
     """Return the spread of a mixture of solutions.
 
     Refitting may change all solutions in the same direction, so their standard deviations add up.
-
-    Parameters
-    ----------
-    parts : sequence of Spread
-        The spreads of the solutions; empty where only trivial classifiers are mixed.
-    chances : numpy.ndarray of float64, shape (len(parts),)
-    variance : float
-        The variance of the mixture's figure over resamples.
-    metric : Metric
+    ``parts`` are the spreads of the solutions, empty where only trivial classifiers are mixed, with
+    their ``chances`` (parts,); ``variance`` is that of the mixture's figure over resamples.
     """
     if not parts:
         return Spread(variance, math.inf, None, 0.0)
@@ -169,18 +153,11 @@ def promised(
     further record at each end: that three answers of three are right does not mean that all will
     be. A figure over no record at all may be anything. The range is wider where the luck of
     choosing, or the unknown effect of refitting, has more variance than half the records explain.
+    No figure lies outside the ``ends`` of the spread or, without these, the bounds of the metric.
 
-    Parameters
-    ----------
-    claimed : float
-    gained : numpy.ndarray, shape (n,)
-        How much greater the metric of picks is in their resample than on all records; NaN where a
-        resample has no pick.
-    metric : Metric
-    spread : Spread
-        No figure lies outside its ``ends`` or, without these, outside the bounds of the metric.
-    again : numpy.ndarray, shape (m,), optional
-        The same for picks in resamples of the resamples, relative to the latter.
+    ``gained`` (n,) is how much greater the metric of picks is in their resample than on all
+    records, NaN where a resample has no pick; ``again`` (m,) the same for picks in resamples of the
+    resamples, relative to the latter.
     """
     optimism, luck = moments(gained)
     if math.isnan(optimism):

@@ -201,19 +201,8 @@ class Resamples:
     def gains(self, picks: IntArray, names: Collection[str]) -> Values:
         """Return how much greater metrics of picks are in a resample than where it is drawn from.
 
-        That is all records or, after :meth:`again`, the original resample.
-
-        Parameters
-        ----------
-        picks : numpy.ndarray of int64, shape (rules, resamples)
-            Candidates; -1 for none.
-        names : collection of str
-            Metrics.
-
-        Returns
-        -------
-        mapping of str to numpy.ndarray of float64, shape (rules, resamples)
-            NaN where there is no pick.
+        That is all records or, after :meth:`again`, the original resample. Picks are candidates,
+        -1 for none; they and the gains, NaN where there is no pick, are (rules, resamples).
         """
         gains = {name: np.full(picks.shape, np.nan) for name in names}
         # Where rules pick many candidates in all, few resamples at a time have far fewer.
@@ -246,20 +235,8 @@ class Resamples:
         the candidates of the run do. Both gains are raised by the factor that the resamples with a
         search of their own show, where picks with and without its candidates are compared.
 
-        Parameters
-        ----------
-        pick : callable
-        picks : numpy.ndarray of int64, shape (rules, resamples)
-            Picks in these resamples among the :meth:`evaluated` candidates of the pool.
-        pool : numpy.ndarray of int64, shape (n,)
-            The candidates that may be picked.
-        names : collection of str
-            Metrics.
-
-        Returns
-        -------
-        tuple of two mappings of str to numpy.ndarray of float64, shape (rules, resamples)
-            As :meth:`gains` has them.
+        ``pool`` (n,) are the candidates that may be picked, ``picks`` (rules, resamples) those in
+        these resamples among the :meth:`evaluated` ones. Gains are as :meth:`gains` has them.
         """
         twice = self.again()
         gains = self.gains(picks, names)

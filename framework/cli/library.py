@@ -69,10 +69,7 @@ def _file_arguments(parser: argparse.ArgumentParser) -> None:
 def read_section(path: Path, overrides: list[str], model: type[Any]) -> Any:
     """Return the checked section ``library`` of a file, or else ``problem.library.build``.
 
-    Raises
-    ------
-    InputError
-        The section has mistakes; the message has a line for each.
+    Raises InputError with a line for each mistake of the section.
     """
     raw = read_yaml(path)
     override(raw, overrides)
@@ -193,19 +190,11 @@ def _lines(library: Library) -> list[tuple[str, str]]:
     ]
 
 
-def library_table(library: Library, by: str = "score") -> Table:
+def library_table(library: Library, by: str) -> Table:
     """Return one row per model: id, family, validation score, costs.
 
-    Parameters
-    ----------
-    library : Library
-    by : str
-        The column to sort by: ``score`` (best first), ``id``, or a cost (least first).
-
-    Raises
-    ------
-    InputError
-        There is no such column.
+    They are sorted by ``score`` (best first), ``id``, or a cost (least first); raises InputError
+    where there is no such column.
     """
     name, best_first, scores = validation_scores(library)
     columns = {"score": -best_first * scores, **{k: c.values for k, c in library.costs.items()}}

@@ -28,16 +28,11 @@ _MOST_FEATURES = 12
 _MOST_CLASSES = 12  # in a table: the 3 largest and the 9 smallest ones
 
 
-def front_table(front: Front, *, mark: int | None = None, returned: Front | None = None) -> Table:
+def front_table(front: Front, *, mark: int | None, returned: Front | None) -> Table:
     """Return the front as a table with at most 14 rows, spread evenly in the order of cost.
 
-    Parameters
-    ----------
-    front : Front
-    mark : int, optional
-        Position of a solution that is always shown, with a star.
-    returned : Front, optional
-        What the method returns by its own definition; a column marks these solutions.
+    The solution at the position ``mark`` is always shown, with a star. A column marks the solutions
+    that the method returns by its own definition, if these are ``returned``.
     """
     names = _shown(front)
     order = np.argsort(front.rows.values[_ordering(front)], kind="stable")
