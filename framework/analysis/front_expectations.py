@@ -39,18 +39,10 @@ _DEEP = 2.0  # candidates this many standard errors below the front never win; c
 
 
 class FrontExpectation(NamedTuple):
-    """What to expect of the solutions of a front.
+    """What to expect of the solutions of a front: the columns of ``Front.expected``.
 
-    Attributes
-    ----------
-    columns : mapping of str to numpy.ndarray, shape (solutions,)
-        The columns of ``Front.expected``.
-    designs, resampled : int
-        How many designs there are, and how many of them were resampled.
-    resamples : int
-        The number of resamples.
-    whole : bool
-        Whether all designs that may win a spot were resampled.
+    It also says how many designs there are, how many of them were resampled and how often, and
+    whether these are all that may win a spot.
     """
 
     columns: Mapping[str, Array]

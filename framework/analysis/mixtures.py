@@ -33,15 +33,9 @@ _RESAMPLES, _MOST = 200, 5000  # most resamples, and candidates in each, of a mi
 class Mixture:
     """Solutions of a front, one of which is drawn at random for each record.
 
-    Attributes
-    ----------
-    positions : numpy.ndarray of int64, shape (members,)
-        Positions in a front that may end with trivial classifiers (:func:`with_trivial`);
-        ascending.
-    chances : numpy.ndarray of float64, shape (members,)
-        The probability of each member: above 0, summing to 1.
-    expected : mapping of str to float
-        The expected value of every metric that mixes.
+    The members are given by their positions, ascending, in a front that may end with trivial
+    classifiers (:func:`with_trivial`). Each has a chance above 0; they sum to 1. Every metric that
+    mixes has an expected value.
     """
 
     positions: IntArray

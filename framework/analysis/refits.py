@@ -21,14 +21,10 @@ from framework.outcomes import RecordOutcomes, Refits
 
 
 class Change(NamedTuple):
-    """What refitting changes in one metric of n solutions.
+    """What refitting changes in one metric of n solutions, shape (n,) each.
 
-    Attributes
-    ----------
-    moved : numpy.ndarray of float64, shape (n,)
-        How much greater the figure of the exported models is expected to be.
-    variance : numpy.ndarray of float64, shape (n,)
-        The variance of the part of the change that remains unknown.
+    The figure of the exported models is expected to be greater by ``moved``; ``variance`` is that
+    of the part of the change that remains unknown.
     """
 
     moved: FloatArray

@@ -23,12 +23,8 @@ _AUGMENTED = 1e-3  # weight of the sum of scaled losses, so that no pick is domi
 class ResampleFronts(NamedTuple):
     """The Pareto fronts of resamples, in arrays with ``room`` for the largest of them.
 
-    Attributes
-    ----------
-    losses : numpy.ndarray of float64, shape (resamples, room, objectives)
-    candidates : numpy.ndarray of int64, shape (resamples, room)
-    sizes : numpy.ndarray of int64, shape (resamples,)
-        The size of each front; what comes after it in the other arrays has no meaning.
+    Losses are (resamples, room, objectives), candidates (resamples, room), sizes (resamples,). What
+    comes after the size of a front in the other arrays has no meaning.
     """
 
     losses: FloatArray

@@ -33,16 +33,10 @@ _UNLIKELY = 0.01  # a chance of equal records below this is taken for none
 
 
 class Tested(NamedTuple):
-    """A solution that was tested.
+    """A solution that was tested, by its position in the front.
 
-    Attributes
-    ----------
-    position : int
-        Position in the front.
-    p : float
-        The p-value of the hypothesis that the solution breaks a limit.
-    measured : mapping of str to float
-        The metrics with limits, on the fresh records.
+    ``p`` is the p-value of the hypothesis that it breaks a limit; ``measured`` are the metrics with
+    limits, on the fresh records.
     """
 
     position: int

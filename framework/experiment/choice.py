@@ -46,12 +46,8 @@ _SECONDS = 600.0  # of training components again that decide by the costs of err
 class Rescoring:
     """What all designs are scored again with; None is as in the search.
 
-    Attributes
-    ----------
-    prices : mapping of str to float, or None
-        Prices of features, by name. In searches over models: of models, or by cost and model.
-    errors, shares : mapping of str to float, or None
-        Costs of errors by true class; shares of the classes.
+    Prices are by feature or, in searches over models, by model, or by cost and model. Costs of
+    errors are by true class, shares by class.
     """
 
     prices: Mapping[str, Any] | None = None

@@ -26,16 +26,10 @@ _WORTH_SAYING = 10.0  # seconds
 class Estimate:
     """What a run will need.
 
-    Attributes
-    ----------
-    memory : int
-        Bytes of this process at its peak, including those that it has taken so far.
-    more : int
-        Bytes in addition to those that it has now.
-    parts : int
-        Number of shared components that have to be built before the first generation is scored.
-    seconds : float
-        How long one processor takes to build them.
+    ``memory`` are bytes of this process at its peak, including those that it has taken so far;
+    ``more`` those in addition to what it has now. ``parts`` is the number of shared components that
+    have to be built before the first generation is scored, for which one processor takes
+    ``seconds``.
     """
 
     memory: int

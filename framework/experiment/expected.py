@@ -39,13 +39,9 @@ _MOST_SECONDS = 30.0  # of training components again, for figures that only info
 class Beside(NamedTuple):
     """Designs that a method could have chosen without evaluating them.
 
-    Attributes
-    ----------
-    designs : callable
-        Takes the problem and the designs that were evaluated; returns these others.
-    searched : bool
-        Whether they come from the same search made anew in resamples of the records; otherwise an
-        exact method chose among them.
+    ``designs`` takes the problem and the designs that were evaluated, and returns these others. If
+    they are ``searched``, they come from the same search made anew in resamples of the records;
+    otherwise an exact method chose among them.
     """
 
     designs: Callable[[Problem, Array], Array]
@@ -319,17 +315,11 @@ def mixture_expectation(
 
 
 class Sure(NamedTuple):
-    """The solutions of a front that meet all limits surely enough.
+    """The front of the solutions that meet all limits surely enough.
 
-    Attributes
-    ----------
-    front : Front
-        These alone.
-    share : mapping of int to float
-        For each solution of the whole front, by id, the share of the resamples in which all limits
-        hold together, once the optimism of its figures is taken off.
-    edge : str
-        A warning if a limit is nearly as tight as any that a solution meets so surely; else empty.
+    ``share`` is, for each solution of the whole front, by id, the share of the resamples in which
+    all limits hold together, once the optimism of its figures is taken off. ``edge`` is a warning
+    if a limit is nearly as tight as any that a solution meets so surely; else empty.
     """
 
     front: Front

@@ -165,17 +165,10 @@ def check_names(
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run of an experiment.
+    """One run of an experiment, with its directory within the experiment's.
 
-    Attributes
-    ----------
-    case, method : str
-        Names in the configuration; the method is None for the reference of the case.
-    repeat : int
-        From 0.
-    config : RunConfig
-    directory : str
-        Its directory within the experiment's.
+    Case and method are names in the configuration; the method is None for the reference of the
+    case. Repeats are counted from 0.
     """
 
     case: str
@@ -192,12 +185,8 @@ class PlannedRun:
 class CaseOrigin(NamedTuple):
     """What a case is a part of.
 
-    Attributes
-    ----------
-    unit : str
-        What it is a fold of; its own name without folds.
-    scenario : str
-        The case in the file from which product and folds made it.
+    The unit is what it is a fold of, its own name without folds; the scenario is the case in the
+    file from which product and folds made it.
     """
 
     unit: str
@@ -206,16 +195,7 @@ class CaseOrigin(NamedTuple):
 
 @dataclass(frozen=True)
 class Method:
-    """A checked method.
-
-    Attributes
-    ----------
-    algorithm : AlgorithmOptions
-    problem : ProblemOptions or None
-        Its problem, if that is not the one of the case.
-    budget : Budget or None
-        Its budget, if that is not the one of the case.
-    """
+    """A checked method, with its problem and its budget if these are not those of the case."""
 
     algorithm: AlgorithmOptions
     problem: ProblemOptions | None = None

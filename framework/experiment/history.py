@@ -37,14 +37,7 @@ _MOMENTS = 40  # spread evenly over the logarithm of the evaluations
 
 @dataclass(frozen=True)
 class Moment:
-    """The front of a run after so many evaluations, and so many seconds of searching.
-
-    Attributes
-    ----------
-    evaluations : int
-    seconds : float
-    losses : numpy.ndarray, shape (n, objectives)
-    """
+    """The losses (n, objectives) of a run's front after so many evaluations and seconds."""
 
     evaluations: int
     seconds: float
@@ -123,10 +116,7 @@ class Point(NamedTuple):
 class ProgressLog(Callback):
     """Appends the numbers that work reports to a file, where they have changed.
 
-    Parameters
-    ----------
-    file : pathlib.Path
-        It has a JSON array on each line; lines that a crash has cut are skipped when it is read.
+    It has a JSON array on each line; lines that a crash has cut are skipped when it is read.
     """
 
     def __init__(self, file: Path) -> None:
