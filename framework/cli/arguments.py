@@ -48,15 +48,11 @@ class HelpAll(argparse.Action):
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
         super().__init__(option_strings, dest, nargs=0, help=help)
-        self._rare: list[tuple[argparse.Action, str]] = []
-
-    def add(self, action: argparse.Action, text: str) -> None:
-        """Register a rare option, with the text of its help."""
-        self._rare.append((action, text))
+        self.rare: list[tuple[argparse.Action, str]] = []  # with the texts of their help
 
     def reveal(self) -> None:
         """Make the help, and scripts of completion, show the rare options from now on."""
-        for action, text in self._rare:
+        for action, text in self.rare:
             action.help = text
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
@@ -74,7 +70,8 @@ def rarely(parser: argparse.ArgumentParser) -> Callable[..., None]:
         return rarely(parser)
 
     def add(*names: str, help: str, **options: Any) -> None:
-        shown.add(parser.add_argument(*names, help=argparse.SUPPRESS, **options), help)
+        action = parser.add_argument(*names, help=argparse.SUPPRESS, **options)
+        shown.rare.append((action, help))
 
     return add
 
