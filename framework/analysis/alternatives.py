@@ -38,17 +38,12 @@ _FEWEST = 100  # candidates that are evaluated however long they take
 class Gain:
     """How much better the search is in one objective, as means over points; positive is better.
 
-    Attributes
-    ----------
-    points : int
-        How many points of the alternative can be compared: some solution is at least as good in
-        all other objectives. The figures are means over these points.
-    claimed, expected, low, high : float
-        The gain on the records of the search; the same less the gain of choosing; its 95% range.
-    of : float
-        The mean value of the alternative at these points.
-    test : float or None
-        The gain on the test records, for information only.
+    points : how many points of the alternative can be compared: some solution is at least as good
+        in all other objectives. The figures are means over these points.
+    claimed : the gain on the records of the search.
+    expected, low, high : the same less the gain of choosing; its 95% range.
+    of : the mean value of the alternative at these points.
+    test : the gain on the test records, for information only.
     """
 
     points: int
@@ -64,17 +59,10 @@ class Gain:
 class Compared:
     """An alternative beside a front.
 
-    Attributes
-    ----------
-    name : str
-    points : tuple of str
-        The names of its points.
-    values, test : mapping of str to list of float
-        The objectives at each point; ``test`` is empty without test records.
-    gains : mapping of str to Gain
-        By objective; only objectives in which some point can be compared.
-    dominated : int
-        How many solutions of the front are in no objective better than some point.
+    points : the names of its points.
+    values, test : the objectives at each point; ``test`` is empty without test records.
+    gains : by objective; only objectives in which some point can be compared.
+    dominated : how many solutions of the front are in no objective better than some point.
     """
 
     name: str
@@ -204,20 +192,13 @@ def _compared(
 
 
 class _Points(NamedTuple):
-    """The points of an alternative, or only the one of them that a person would take.
+    """The p points of an alternative, or only the one of them that a person would take.
 
-    Attributes
-    ----------
-    names : tuple of str, length p
-    claimed : numpy.ndarray of float64, shape (p, objectives)
-        The losses of the points on all records.
-    values : numpy.ndarray of float64, shape (p, resamples, objectives)
-        The losses of the same points in each resample.
-    drawn, taken : numpy.ndarray of float64, shape (p, resamples, objectives)
-        The losses, in the resample and on all records, of the point that a person would take by
-        the records of that resample.
-    test : mapping of str to numpy.ndarray of float64, shape (p,)
-        The metrics of the points on the test records; empty without these.
+    claimed : the losses of the points on all records, (p, objectives).
+    values : the losses of the same points in each resample, (p, resamples, objectives).
+    drawn, taken : the losses, in the resample and on all records, of the point that a person would
+        take by the records of that resample, (p, resamples, objectives).
+    test : the metrics of the points on the test records, (p,); empty without these.
     """
 
     names: tuple[str, ...]

@@ -28,19 +28,12 @@ Ends = tuple[float, float] | None
 class Spread(NamedTuple):
     """What the range of a solution's figure is computed from, beside the gain of choosing.
 
-    Attributes
-    ----------
-    variance : float
-        The variance of the figure over resamples.
-    about : float
-        How many units the figure is taken over; of weighted records as many as vary as much.
-    ends : tuple of float, or None
-        The least and the highest value of a record, which are equal for a size that no record
+    variance : that of the figure over resamples.
+    about : how many units the figure is taken over; of weighted records as many as vary as much.
+    ends : the least and the highest value of a record, which are equal for a size that no record
         decides; None where the figure is no mean of records.
-    luck : float
-        The factor with which the variance of the gain of choosing enters the range.
-    moved, left : float
-        Mean and variance of what refitting changes: see :mod:`framework.analysis.refits`.
+    luck : the factor with which the variance of the gain of choosing enters the range.
+    moved, left : mean and variance of what refitting changes: see :mod:`framework.analysis.refits`.
     """
 
     variance: float

@@ -50,28 +50,15 @@ class MetricTable(NamedTuple):
 class Resamples:
     """Resamples of the records of a run.
 
-    Parameters
-    ----------
-    outcomes : RecordOutcomes
-        The outcomes of every candidate evaluated, by ascending id, each design once.
-    seed : int
-        The run's seed, so that a run has the same resamples for every analysis.
-    resamples : int, optional
-        By default 500, but fewer for more than 50,000 records, down to 100 from 250,000 on: with so
-        many records chance has little effect.
-    searched : int
-        How many of the candidates, the last ones, come from the same search made anew in the first
-        eight resamples (:func:`~framework.experiment.unevaluated.searched_again`).
+    outcomes : those of every candidate evaluated, by ascending id, each design once.
+    seed : the run's, so that a run has the same resamples for every analysis.
+    resamples : by default 500, but fewer for more than 50,000 records, down to 100 from 250,000 on:
+        with so many records chance has little effect.
+    searched : how many of the candidates, the last ones, come from the same search made anew in the
+        first eight resamples (:func:`~framework.experiment.unevaluated.searched_again`).
 
-    Attributes
-    ----------
-    outcomes
-    weights : numpy.ndarray of float32, shape (records, resamples)
-        How often each resample draws each record.
-    count : int
-        The number of resamples.
-    units : int
-        The number of units that each resample draws.
+    Its attributes are the outcomes, the ``count`` of the resamples, how often each draws each
+    record (``weights``, float32, (records, resamples)), and how many ``units`` each draws.
     """
 
     def __init__(

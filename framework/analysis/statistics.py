@@ -26,21 +26,13 @@ _EXACT = 50  # up to this many pairs, counts of sign assignments are whole numbe
 class RankTests:
     """Results of the tests of k searches over n blocks.
 
-    Attributes
-    ----------
-    ranks : numpy.ndarray, shape (k,)
-        Mean rank of each search, 1 the best; tied searches share the mean of their ranks.
-    blocks : int
-        The number of blocks, n.
-    friedman : float
-        p-value of "all searches are alike", corrected for ties; NaN for fewer than three searches.
-    critical_difference : float
-        Of Nemenyi's test: searches whose mean ranks are further apart differ at level ``alpha``.
-    nemenyi, wilcoxon : numpy.ndarray, shape (k, k)
-        p-values of each pair by Nemenyi's test, and by Wilcoxon's signed ranks (two-sided,
-        corrected by Holm's method over all pairs). The diagonal is 1.
-    alpha : float
-        Level of the critical difference.
+    ranks : mean rank of each search, (k,), 1 the best; tied searches share the mean of their ranks.
+    blocks : their number, n.
+    friedman : p-value of "all searches are alike", corrected for ties; NaN for fewer than three.
+    critical_difference : of Nemenyi's test: searches whose mean ranks are further apart differ at
+        level ``alpha``.
+    nemenyi, wilcoxon : p-values of each pair, (k, k), by Nemenyi's test, and by Wilcoxon's signed
+        ranks (two-sided, corrected by Holm's method over all pairs). The diagonal is 1.
     """
 
     ranks: FloatArray

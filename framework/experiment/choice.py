@@ -139,14 +139,13 @@ class Source(ABC):
     def __init__(self) -> None:
         self.usual_prior: Callable[[], float | None] = lambda: None
         self._rescoring = Rescoring()
-        self._base: Problem | None = None
         self._repriced: Problem | None = None
         self._rescored: Front | None = None
         self._evidence_made = False
         self._evidence_held: Evidence | None = None
 
     @abstractmethod
-    def _searched(self) -> Problem:
+    def base(self) -> Problem:
         """Return the problem as it was searched."""
 
     @abstractmethod
@@ -170,12 +169,6 @@ class Source(ABC):
     def trivial(self) -> Sequence[TrivialClassifier]:
         """Return the trivial classifiers, which need no model."""
         return self.problem().trivial_classifiers()
-
-    def base(self) -> Problem:
-        """Return the problem as it was searched."""
-        if self._base is None:
-            self._base = self._searched()
-        return self._base
 
     def problem(self) -> Problem:
         """Return the problem, with the prices and costs of :meth:`rescored`."""
@@ -228,9 +221,12 @@ class RunSource(Source):
         super().__init__()
         self._run_dir, self._config = run_dir, run_dir.config()
         self.front, self.seed = run_dir.front(), self._config.seed
+        self._loaded: Problem | None = None
 
-    def _searched(self) -> Problem:
-        return load_problem(self._run_dir)
+    def base(self) -> Problem:
+        if self._loaded is None:
+            self._loaded = load_problem(self._run_dir)
+        return self._loaded
 
     def _changed(
         self, prices: Mapping[str, Any] | None, errors: Mapping[str, float] | None
@@ -265,23 +261,13 @@ class RunSource(Source):
 class Pick(NamedTuple):
     """What a rule picked.
 
-    Attributes
-    ----------
-    front : Front
-        As it was searched, or scored again.
-    candidates : Front
-        The front, with trivial classifiers behind it if there are costs ``fp`` and ``fn``.
-    trivial : sequence of TrivialClassifier
-        These classifiers.
-    position : int
-        Position of what was picked among ``candidates``.
-    plain : int
-        Position of what the rule picks without ``sure``.
-    rule : mapping
-        Arguments of :class:`framework.analysis.choose.Rule`.
-    sure : Sure or None
-    expected : ExpectedCost or None
-        The rule of costs ``fp`` and ``fn``.
+    front : as it was searched, or scored again.
+    candidates : the front, with trivial classifiers behind it if there are costs ``fp`` and ``fn``.
+    trivial : these classifiers.
+    position : that of what was picked among ``candidates``.
+    plain : position of what the rule picks without ``sure``.
+    rule : arguments of :class:`framework.analysis.choose.Rule`.
+    expected : the rule of costs ``fp`` and ``fn``.
     """
 
     front: Front

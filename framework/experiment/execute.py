@@ -39,20 +39,12 @@ _PREFIX = "budget."
 class Options:
     """How runs, experiments and sweeps are executed; nothing here changes a front.
 
-    Attributes
-    ----------
-    address : str or None
-        Address of a running Ray cluster.
-    track : bool
-        Whether to log to MLflow.
-    report : callable
-        Shows a line of text to the user.
-    display : Display
-        Shows the progress.
-    ended : callable
-        Takes each run of an experiment, or trial of a sweep, that has ended.
-    plots : bool
-        Whether the registered reports of a run, pictures and pages, are made at the end.
+    address : that of a running Ray cluster.
+    track : whether to log to MLflow.
+    report : shows a line of text to the user.
+    display : shows the progress.
+    ended : takes each run of an experiment, or trial of a sweep, that has ended.
+    plots : whether the registered reports of a run, pictures and pages, are made at the end.
     """
 
     address: str | None

@@ -51,23 +51,14 @@ class Beside(NamedTuple):
 class Evidence(NamedTuple):
     """Resamples of a run's records, and the different designs that it evaluated.
 
-    Attributes
-    ----------
-    ids : numpy.ndarray of int64, shape (n,)
-        For each design, the id of the first candidate that has it; ascending.
-    values : mapping of str to numpy.ndarray of float64, shape (n,)
-        Metrics of the designs.
-    resamples : Resamples
-        Outcomes of the designs in resamples of the records.
-    X : numpy.ndarray, shape (n, d)
-        The designs.
-    beside : int
-        How many of the designs, the last ones, were not evaluated, though the method could have
-        chosen them.
-    refits : callable, optional
-        :meth:`~framework.problem.Problem.refits`, with records weighted as in ``resamples``.
-    tested : int
-        How many test records there are.
+    ids : for each design, the id of the first candidate that has it, (n,); ascending.
+    values : metrics of the designs, (n,).
+    resamples : outcomes of the designs in resamples of the records.
+    X : the designs, (n, d).
+    beside : how many of the designs, the last ones, were not evaluated, though the method could
+        have chosen them.
+    refits : :meth:`~framework.problem.Problem.refits`, with records weighted as in ``resamples``.
+    tested : how many test records there are.
     """
 
     ids: IntArray

@@ -230,18 +230,11 @@ def _cell(
 class Grid:
     """A checked experiment.
 
-    Attributes
-    ----------
-    section : GridConfig
-        What is compared, and how.
-    cases : mapping of str to RunConfig
-        By name; their algorithm is that of the first method.
-    origins : mapping of str to CaseOrigin
-        What each case is a part of.
-    methods : mapping of str to Method
-        By label, as they are unless a case changes them.
-    of_case : mapping
-        By case and label, the methods that a case changes.
+    section : what is compared, and how.
+    cases : by name; their algorithm is that of the first method.
+    origins : what each case is a part of.
+    methods : by label, as they are unless a case changes them.
+    of_case : by case and label, the methods that a case changes.
     """
 
     section: GridConfig
