@@ -205,11 +205,6 @@ def _on_new_records(
     return measure
 
 
-def _pessimistic(losses: FloatArray, roles: Roles) -> float:
-    """Return the hypervolume of the losses that dominate no others."""
-    return volume(losses[nondominated(-losses)], roles)
-
-
 def _share_nondominated(losses: FloatArray, roles: Roles) -> float:
     """Return the share of the losses that no others dominate; equal ones do not dominate."""
     if not len(losses):
@@ -236,7 +231,7 @@ HYPERVOLUME_PESSIMISTIC = Indicator(
     "high",
     "hypervolume on test records of the solutions that dominate no other one there: the gap to the "
     "optimistic one is what a choice by the records searched may cost (arXiv 2212.04183)",
-    _on_new_records("test", _pessimistic),
+    _on_new_records("test", lambda losses, roles: volume(losses[nondominated(-losses)], roles)),
 )
 FRONT_EXPECTED = Indicator(
     "expected share of the front",
