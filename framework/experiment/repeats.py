@@ -41,7 +41,12 @@ def run_repeats(
 
     def tell(ended: Ended) -> None:
         if ended.error is None:
-            report(_line(ended, config.repeats))
+            summary = ended.summary
+            report(
+                f"repeat {ended.run.repeat + 1}/{config.repeats}: {summary['evaluations']:,} "
+                f"evaluations, front {summary['front_size']}, hypervolume "
+                f"{summary['indicators']['hypervolume']:.4f}"
+            )
         elif not no_result(ended.error):
             raise ended.error
 
@@ -62,14 +67,6 @@ def run_repeats(
             f"{command('resume', run_dir.path)} tries these again"
         )
     return conclude_repeats(config, problem, run_dir, incidents=dict(incidents))
-
-
-def _line(ended: Ended, repeats: int) -> str:
-    summary = ended.summary
-    return (
-        f"repeat {ended.run.repeat + 1}/{repeats}: {summary['evaluations']:,} evaluations, front "
-        f"{summary['front_size']}, hypervolume {summary['indicators']['hypervolume']:.4f}"
-    )
 
 
 def seconds_of(summaries: Iterable[Mapping[str, Any]]) -> float:

@@ -43,11 +43,6 @@ _IN_SUMMARY: dict[str, type] = {
 }
 
 
-def _counts(expected: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how many records were searched on and tested on, as what to expect has them."""
-    return {name: expected.get(name) for name in ("searched", "tested")}
-
-
 class RunDir:
     """The paths of a run, and methods that read its files.
 
@@ -392,7 +387,8 @@ class RunDir:
                 if not isinstance(summary.get(name, kind()), kind):
                     what = "numbers" if kind is int else "keys and values"
                     raise TypeError(f"no {what} as {name!r}")
-            numbers = {"wall_s": summary.get("wall_s"), **_counts(summary.get("expected", {}))}
+            expected, numbers = summary.get("expected", {}), {"wall_s": summary.get("wall_s")}
+            numbers |= {name: expected.get(name) for name in ("searched", "tested")}  # records
             for name, number in numbers.items():
                 if not isinstance(number or 0, int | float):
                     raise TypeError(f"no number as {name!r}")
