@@ -318,13 +318,6 @@ class Sure(NamedTuple):
     edge: str = ""
 
 
-class _Tightest(NamedTuple):
-    """The tightest limit on a metric that a solution meets surely, the other limits unchanged."""
-
-    condition: Condition
-    near: bool  # within a standard error of what was asked for
-
-
 def sure_front(
     resampled: Evidence, front: Front, where: Sequence[str | Condition], percent: float
 ) -> Sure:
@@ -359,11 +352,11 @@ def sure_front(
     if not tightest:  # no solution meets the other limits
         tightest = [t for c in conditions for t in _tightest(front, [c], values, percent)]
         rest = " without the other limits"
-    shown = " or ".join(str(limit.condition) for limit in tightest)
+    shown = " or ".join(str(limit) for limit, _ in tightest)
     passing = np.flatnonzero(claimed & passes)
     if len(passing):
         share = dict(zip(front.ids.tolist(), met.tolist(), strict=True))
-        near = [str(limit.condition) for limit in tightest if limit.near]
+        near = [str(limit) for limit, is_near in tightest if is_near]
         edge = (
             "a limit lies at the edge of what can be reached, where much of what passes is luck: "
             f"the tightest that a solution meets so surely is {' or '.join(near)}"
@@ -413,10 +406,11 @@ def _tightest(
     conditions: Sequence[Condition],
     values: Mapping[str, FloatArray],
     percent: float,
-) -> Iterator[_Tightest]:
+) -> Iterator[tuple[Condition, bool]]:
     """Yield, for each condition, the tightest limit that a solution meets surely, if any does.
 
-    The others of the conditions have to hold, in the same resamples and at their bounds.
+    The others of the conditions have to hold, in the same resamples and at their bounds. With each
+    limit comes whether it is within a standard error of what was asked for.
     """
     for i, condition in enumerate(conditions):
         if condition.operator == "==":
@@ -438,7 +432,7 @@ def _tightest(
             # rounded down, so that it still holds
             shown = side * np.floor(limits[best] * 1e4) / 1e4
             sign = ">=" if side > 0 else "<="
-            yield _Tightest(Condition(condition.metric, sign, float(f"{shown:.6g}")), near)
+            yield Condition(condition.metric, sign, float(f"{shown:.6g}")), near
 
 
 def tightened(sure: Sure, where: Sequence[str | Condition]) -> list[Condition]:
