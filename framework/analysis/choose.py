@@ -177,28 +177,13 @@ class Rule:
     A rule can be applied to a front, and again in each resample of the records. Values of metrics
     have one row per candidate; in resamples they have a column per resample, too.
 
-    Parameters
-    ----------
-    front : Front
-        The front on all records. Its losses set the scale of normalised losses in every resample.
-    where, within, best, weights, expected
-        As in :func:`choose`. The run's constraints are further conditions.
+    The losses of the front, which is that on all records, set the scale of normalised losses in
+    every resample. The other parameters are as in :func:`choose`; raises InputError where there is
+    no solution, a metric is unknown or a test metric, or no weight is above 0.
 
-    Attributes
-    ----------
-    where, conditions : tuple of Condition
-        The conditions asked for; the run's constraints followed by these.
-    margins : tuple of Margin
-    passing : numpy.ndarray of bool, shape (solutions,)
-        The solutions of the front that meet ``where`` and the margins.
-    needs : frozenset of str
-        The metrics that the rule reads.
-    roles : Roles
-
-    Raises
-    ------
-    InputError
-        There is no solution, a metric is unknown or a test metric, or no weight is above 0.
+    Of its attributes, ``where`` are the conditions asked for, ``conditions`` the run's constraints
+    followed by these, ``passing`` (solutions,) tells which solutions of the front meet ``where``
+    and the margins, and ``needs`` are the metrics that the rule reads.
     """
 
     def __init__(
@@ -416,19 +401,11 @@ class ExpectedCost:
     It is ``prior fn FNR + (1 - prior) fp FPR`` plus ``per_unit`` times further metrics. Metrics
     keep their own units: nothing is normalised.
 
-    Attributes
-    ----------
-    fp, fn : float
-        Cost of a false positive and of a false negative, from 0.
-    prior : float
-        Share of positive records where the model will run, 0 to 1.
-    per_unit : mapping of str to float
-        Cost of one unit of a metric, such as complexity.
+    fp, fn : cost of a false positive and of a false negative, from 0.
+    prior : share of positive records where the model will run, 0 to 1.
+    per_unit : cost of one unit of a metric, such as complexity.
 
-    Raises
-    ------
-    InputError
-        A cost is below 0, all costs are 0, or the prior is not between 0 and 1.
+    Raises InputError where a cost is below 0, all costs are 0, or the prior is not between 0 and 1.
     """
 
     fp: float

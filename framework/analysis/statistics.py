@@ -55,22 +55,11 @@ class RankTests:
 
 
 def rank_tests(table: FloatArray, alpha: float = 0.05) -> RankTests:
-    """Test a table of losses.
+    """Test a table of losses, shape (n blocks, k searches).
 
-    Parameters
-    ----------
-    table : numpy.ndarray, shape (n blocks, k searches)
-        Smaller is better; infinite values rank last.
-    alpha : float
-        Level of the critical difference.
+    Smaller is better; infinite values rank last. ``alpha`` is the level of the critical difference.
+    Raises InputError where there are fewer than two blocks or two searches, or a value is NaN.
 
-    Raises
-    ------
-    InputError
-        There are fewer than two blocks or two searches, or a value is NaN.
-
-    Notes
-    -----
     Nemenyi's test compares differences of mean ranks, divided by sqrt(k (k + 1) / (6 n)), with the
     studentised range divided by sqrt(2) (Demsar 2006, Section 3.2.2, Table 5).
     O(n k log k + k^2 n).
@@ -160,13 +149,8 @@ class Score(NamedTuple):
 def rank_sum(a: FloatArray, b: FloatArray) -> float:
     """Return the p-value of "a and b are draws from one distribution", two-sided.
 
-    Parameters
-    ----------
-    a, b : numpy.ndarray, shapes (n,) and (m,)
-        Unpaired; infinite values rank last.
+    They are unpaired, shapes (n,) and (m,); infinite values rank last.
 
-    Notes
-    -----
     Wilcoxon's rank sum (Mann and Whitney 1947): exact for small samples without ties, else the
     normal approximation, corrected for ties and continuity. The p-value is 1 where either sample
     has fewer than two values, or all values are equal. O((n + m) log(n + m)).

@@ -58,10 +58,8 @@ class Options(Section):
     def of_kind(cls, kind: object) -> type[Self]:
         """Return the model of a kind: the options of the class that is registered, and ``kind``.
 
-        Raises
-        ------
-        InputError
-            Nothing is registered under this name, or no subclass of the contract.
+        Raises InputError where nothing is registered under this name, or no subclass of the
+        contract.
         """
         if kind is None:
             names = ", ".join(registry.names(cls._group))
@@ -149,11 +147,8 @@ class AlgorithmOptions(Options):
     def make(self, problem: Problem, roles: Roles, seed: int) -> Algorithm:
         """Return the search in its initial state.
 
-        Raises
-        ------
-        InputError
-            It cannot search the problem; the message names searches that can. Or it asks for so
-            many candidates at a time that their genes do not fit in memory.
+        Raises InputError where it cannot search the problem, with the names of searches that can,
+        or asks for so many candidates at a time that their genes do not fit in memory.
         """
         search: type[Algorithm] = self.registered_class
         sizes = {key: getattr(self, key, None) or 0 for key in ("population", "batch")}
