@@ -21,7 +21,7 @@ from framework.cli.arguments import (
 )
 from framework.cli.results import Result, Table, json_argument
 from framework.errors import InputError, listed
-from framework.experiment.config import check, override, read_yaml
+from framework.experiment.config import check, read_yaml
 from framework.libraries.library import Library, load_library
 from framework.parallel.config import ClusterConfig
 from framework.run.display import Display
@@ -66,14 +66,12 @@ def _file_arguments(parser: argparse.ArgumentParser) -> None:
     json_argument(parser)
 
 
-def read_section(path: Path, overrides: list[str], model: type[Any]) -> Any:
+def read_section(path: Path, overrides: Sequence[str], model: type[Any]) -> Any:
     """Return the checked section ``library`` of a file, or else ``problem.library.build``.
 
     Raises InputError with a line for each mistake of the section.
     """
-    raw = read_yaml(path)
-    override(raw, overrides)
-    where = "library"
+    raw, where = read_yaml(path, overrides), "library"
     section = raw.get("library")
     if section is None and isinstance(raw.get("problem"), dict):
         where = "problem.library.build"
@@ -88,13 +86,11 @@ def read_section(path: Path, overrides: list[str], model: type[Any]) -> Any:
         return check(model, section, f"{path}: {where}", {"base": path.parent})
 
 
-def cluster_section(path: Path, overrides: list[str]) -> ClusterConfig:
+def cluster_section(path: Path, overrides: Sequence[str]) -> ClusterConfig:
     """Return the checked section ``cluster`` of a file."""
-    raw = read_yaml(path)
-    override(raw, overrides)
-    where = f"{path}: cluster"
+    raw, base = read_yaml(path, overrides), {"base": path.parent}
     with received(path, overrides, raw):
-        return check(ClusterConfig, raw.get("cluster", {}), where, {"base": path.parent})
+        return check(ClusterConfig, raw.get("cluster", {}), f"{path}: cluster", base)
 
 
 def _build(args: argparse.Namespace) -> Result:

@@ -353,8 +353,8 @@ def _parsed(text: str) -> Any:
     return deepcopy(_value(text))
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML mapping, safely."""
+def read_yaml(path: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
+    """Read a YAML mapping, safely, and override some of its keys."""
     try:
         raw = _parsed(read_text(path, CONFIG_BYTES))
     except OSError as error:
@@ -371,6 +371,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}{line}: expected YAML, found: {fault}") from error
     if not isinstance(raw, dict):
         raise InputError(f"{path}: expected keys and values, found {_shown(raw)}")
+    override(raw, overrides)
     return raw
 
 

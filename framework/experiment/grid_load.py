@@ -48,8 +48,7 @@ def load_grid(
     ``repeats`` are instead of the section's, ``top_level`` are further top-level keys (``seed``,
     ``workers``); None is ignored. Raises InputError with one line for each error.
     """
-    raw = read_yaml(path)
-    override(raw, overrides)
+    raw = read_yaml(path, overrides)
     check_command(raw, path, "experiment")
     _follow_protocol(raw, path)
     override(raw, overrides)  # again, as they count more than the protocol
