@@ -36,12 +36,8 @@ class Options(Section):
     """The section ``problem`` or ``algorithm``: ``kind``, and the options that this kind has.
 
     Validation makes an instance of the model that :meth:`of_kind` returns; a text stands for a
-    section with a ``kind`` alone. Relative paths are taken relative to ``context['base']``.
-
-    Attributes
-    ----------
-    registered_class : type
-        Class attribute of the model of a kind: the class that is registered for it.
+    section with a ``kind`` alone. Relative paths are taken relative to ``context['base']``. The
+    model of a kind has the class that is registered for it as ``registered_class``.
     """
 
     kind: str
