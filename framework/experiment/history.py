@@ -64,9 +64,7 @@ def keep_moments(run_dir: RunDir) -> None:
         evaluations=np.array([m.evaluations for m in moments_of_run], dtype=np.int64),
         seconds=np.array([m.seconds for m in moments_of_run]),
         sizes=np.array([len(m.losses) for m in moments_of_run], dtype=np.int64),
-        losses=np.concatenate([m.losses for m in moments_of_run])
-        if moments_of_run
-        else np.zeros((0, 0)),
+        losses=np.concatenate([m.losses for m in moments_of_run] or [np.zeros((0, 0))]),
     )
     write_whole(run_dir.anytime_file, content.getvalue())
 
