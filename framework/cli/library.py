@@ -111,9 +111,7 @@ def _build(args: argparse.Namespace) -> Result:
             cluster=cluster,
             display=display,
         )
-    result = _made(library, folder)
-    result.parts = [*(f"warning: {note}" for note in library.notes), *result.parts]
-    return result
+    return _made(library, folder, [f"warning: {note}" for note in library.notes])
 
 
 def _import(args: argparse.Namespace) -> Result:
@@ -123,18 +121,16 @@ def _import(args: argparse.Namespace) -> Result:
     config = read_section(Path(args.file), args.set, ImportConfig)
     folder = _target(args.out, config.name)
     library, notes = import_library(config, folder)
-    result = _made(library, folder)
-    result.parts = [*notes, *result.parts]
-    return result
+    return _made(library, folder, notes)
 
 
 def _target(out: str | None, name: str) -> Path:
     return Path(out) if out else Path("libraries") / name
 
 
-def _made(library: Library, folder: Path) -> Result:
+def _made(library: Library, folder: Path, notes: Sequence[str]) -> Result:
     lines = [*_lines(library), ("look at it", f"{program()} library show {folder}")]
-    return Result([lines], _fields(library, folder))
+    return Result([*notes, lines], _fields(library, folder))
 
 
 def _show(args: argparse.Namespace) -> Result:
