@@ -117,12 +117,8 @@ def indicators_of(names: Iterable[str], metrics: Iterable[Metric]) -> dict[str, 
     """Return indicators by name: registered ones, and metrics of the problem.
 
     A metric serves as an indicator, above all for methods that return one solution; of several
-    solutions it is the mean, and of none worse than any number.
-
-    Raises
-    ------
-    InputError
-        A name is neither that of an indicator nor that of a metric.
+    solutions it is the mean, and of none worse than any number. Raises InputError for a name that
+    is neither that of an indicator nor that of a metric.
     """
     by_name = indicators()
     for metric in metrics:
@@ -209,11 +205,6 @@ def _on_new_records(
     return measure
 
 
-def _pessimistic(losses: FloatArray, roles: Roles) -> float:
-    """Return the hypervolume of the losses that dominate no others."""
-    return volume(losses[nondominated(-losses)], roles)
-
-
 def _share_nondominated(losses: FloatArray, roles: Roles) -> float:
     """Return the share of the losses that no others dominate; equal ones do not dominate."""
     if not len(losses):
@@ -240,7 +231,7 @@ HYPERVOLUME_PESSIMISTIC = Indicator(
     "high",
     "hypervolume on test records of the solutions that dominate no other one there: the gap to the "
     "optimistic one is what a choice by the records searched may cost (arXiv 2212.04183)",
-    _on_new_records("test", _pessimistic),
+    _on_new_records("test", lambda losses, roles: volume(losses[nondominated(-losses)], roles)),
 )
 FRONT_EXPECTED = Indicator(
     "expected share of the front",

@@ -48,15 +48,11 @@ class HelpAll(argparse.Action):
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
         super().__init__(option_strings, dest, nargs=0, help=help)
-        self._rare: list[tuple[argparse.Action, str]] = []
-
-    def add(self, action: argparse.Action, text: str) -> None:
-        """Register a rare option, with the text of its help."""
-        self._rare.append((action, text))
+        self.rare: list[tuple[argparse.Action, str]] = []  # with the texts of their help
 
     def reveal(self) -> None:
         """Make the help, and scripts of completion, show the rare options from now on."""
-        for action, text in self._rare:
+        for action, text in self.rare:
             action.help = text
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
@@ -74,7 +70,8 @@ def rarely(parser: argparse.ArgumentParser) -> Callable[..., None]:
         return rarely(parser)
 
     def add(*names: str, help: str, **options: Any) -> None:
-        shown.add(parser.add_argument(*names, help=argparse.SUPPRESS, **options), help)
+        action = parser.add_argument(*names, help=argparse.SUPPRESS, **options)
+        shown.rare.append((action, help))
 
     return add
 
@@ -265,12 +262,8 @@ def place_of(error: OSError) -> Any:
 def resumable(run_dir: RunDir) -> Iterator[None]:
     """Turn an interruption within the block into a sentence that says how to go on.
 
-    Raises
-    ------
-    ParetolabError
-        The disk is full, or a file cannot be written.
-    KeyboardInterrupt
-        The user pressed Ctrl-C; its argument is the sentence.
+    It is that of a ParetolabError if the disk is full or a file cannot be written, and the argument
+    of a KeyboardInterrupt if the user pressed Ctrl-C.
     """
     again = f"{program()} resume {shlex.quote(str(run_dir.path))}"
     try:
@@ -292,13 +285,7 @@ def resumable(run_dir: RunDir) -> Iterator[None]:
 
 
 def finished(directory: str) -> RunDir:
-    """Return the directory of a run that has a front.
-
-    Raises
-    ------
-    InputError
-        It is not the directory of a run, or the run has not ended.
-    """
+    """Return the directory of a run that has a front; raises InputError as RunDir.finished."""
     from framework.experiment.run_dir import RunDir
 
     return RunDir.finished(directory, f"run `{program()} resume {shlex.quote(directory)}` first")

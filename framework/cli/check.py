@@ -27,12 +27,7 @@ from framework.experiment.single_run import make_problem, make_roles
 from framework.problem import Problem
 
 _ROWS_A_WORKER = 4  # max_pending per worker, below which workers wait for each other
-_PARTS = {
-    "train": "train",
-    "validation": "validation",
-    "out_of_fold": "out-of-fold",
-    "test": "test",
-}
+_PARTS = ("train", "validation", "out_of_fold", "test")  # of the records
 _MOST_OF_BUDGET = 0.01  # the share of a budget that may be pending without loss of quality
 
 
@@ -81,7 +76,7 @@ def _checked(args: argparse.Namespace) -> Result:
     data = problem.describe()
     lines = [("name", config.name)]
     if data:
-        parts = [f"{data[key]:,} {name}" for key, name in _PARTS.items() if key in data]
+        parts = [f"{data[key]:,} {key.replace('_', '-')}" for key in _PARTS if key in data]
         lines += [
             ("data", f"{data['name']}: {data['source']}"),
             ("records", f"{data['records']:,} ({', '.join(parts)})"),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -68,7 +67,12 @@ class Experiment:
 
         grid = load_grid(Path(args.config), overrides(args), **top_level(args))
         grid = _tracked_as_asked(grid, args)
-        with _directory(grid, args.out) as out:
+        opened: AbstractContextManager[RunDir]
+        if args.out is not None and RunDir(args.out).experiment_file.is_file():
+            opened = nullcontext(RunDir.existing(args.out))
+        else:
+            opened = new_run(grid.base, args.out, experiment_file=grid.dump())
+        with opened as out:
             return _execute(grid, out, args)
 
     @staticmethod
@@ -114,16 +118,6 @@ class Experiment:
 def _tracked_as_asked(grid: Grid, args: argparse.Namespace) -> Grid:
     cases = {name: tracked_as_asked(config, args) for name, config in grid.cases.items()}
     return replace(grid, cases=cases)
-
-
-@contextmanager
-def _directory(grid: Grid, out: str | None) -> Iterator[RunDir]:
-    """Yield a new directory, or the existing one of an experiment to resume."""
-    if out is not None and RunDir(out).experiment_file.is_file():
-        yield RunDir.existing(out)
-        return
-    with new_run(grid.base, out, experiment_file=grid.dump()) as made:
-        yield made
 
 
 def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> Result:

@@ -98,10 +98,7 @@ def _text(template: Traversable, kind: str) -> str:
 def _with_table(template: str, table: str, target: str, place: Path) -> bytes:
     """Return a template for a place and a table: what belongs to its own data becomes a comment.
 
-    Raises
-    ------
-    InputError
-        The table cannot be read or lacks the column, or its path is no Unicode.
+    Raises InputError where the table cannot be read or lacks the column, or its path is no Unicode.
     """
     from framework.data.table_files import FileOptions, read_frame
     from framework.experiment.run_dir import slug

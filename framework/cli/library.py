@@ -21,7 +21,7 @@ from framework.cli.arguments import (
 )
 from framework.cli.results import Result, Table, json_argument
 from framework.errors import InputError, listed
-from framework.experiment.config import check, override, read_yaml
+from framework.experiment.config import check, read_yaml
 from framework.libraries.library import Library, load_library
 from framework.parallel.config import ClusterConfig
 from framework.run.display import Display
@@ -66,17 +66,12 @@ def _file_arguments(parser: argparse.ArgumentParser) -> None:
     json_argument(parser)
 
 
-def read_section(path: Path, overrides: list[str], model: type[Any]) -> Any:
+def read_section(path: Path, overrides: Sequence[str], model: type[Any]) -> Any:
     """Return the checked section ``library`` of a file, or else ``problem.library.build``.
 
-    Raises
-    ------
-    InputError
-        The section has mistakes; the message has a line for each.
+    Raises InputError with a line for each mistake of the section.
     """
-    raw = read_yaml(path)
-    override(raw, overrides)
-    where = "library"
+    raw, where = read_yaml(path, overrides), "library"
     section = raw.get("library")
     if section is None and isinstance(raw.get("problem"), dict):
         where = "problem.library.build"
@@ -91,13 +86,11 @@ def read_section(path: Path, overrides: list[str], model: type[Any]) -> Any:
         return check(model, section, f"{path}: {where}", {"base": path.parent})
 
 
-def cluster_section(path: Path, overrides: list[str]) -> ClusterConfig:
+def cluster_section(path: Path, overrides: Sequence[str]) -> ClusterConfig:
     """Return the checked section ``cluster`` of a file."""
-    raw = read_yaml(path)
-    override(raw, overrides)
-    where = f"{path}: cluster"
+    raw, base = read_yaml(path, overrides), {"base": path.parent}
     with received(path, overrides, raw):
-        return check(ClusterConfig, raw.get("cluster", {}), where, {"base": path.parent})
+        return check(ClusterConfig, raw.get("cluster", {}), f"{path}: cluster", base)
 
 
 def _build(args: argparse.Namespace) -> Result:
@@ -118,9 +111,7 @@ def _build(args: argparse.Namespace) -> Result:
             cluster=cluster,
             display=display,
         )
-    result = _made(library, folder)
-    result.parts = [*(f"warning: {note}" for note in library.notes), *result.parts]
-    return result
+    return _made(library, folder, [f"warning: {note}" for note in library.notes])
 
 
 def _import(args: argparse.Namespace) -> Result:
@@ -130,18 +121,16 @@ def _import(args: argparse.Namespace) -> Result:
     config = read_section(Path(args.file), args.set, ImportConfig)
     folder = _target(args.out, config.name)
     library, notes = import_library(config, folder)
-    result = _made(library, folder)
-    result.parts = [*notes, *result.parts]
-    return result
+    return _made(library, folder, notes)
 
 
 def _target(out: str | None, name: str) -> Path:
     return Path(out) if out else Path("libraries") / name
 
 
-def _made(library: Library, folder: Path) -> Result:
+def _made(library: Library, folder: Path, notes: Sequence[str]) -> Result:
     lines = [*_lines(library), ("look at it", f"{program()} library show {folder}")]
-    return Result([lines], _fields(library, folder))
+    return Result([*notes, lines], _fields(library, folder))
 
 
 def _show(args: argparse.Namespace) -> Result:
@@ -193,19 +182,11 @@ def _lines(library: Library) -> list[tuple[str, str]]:
     ]
 
 
-def library_table(library: Library, by: str = "score") -> Table:
+def library_table(library: Library, by: str) -> Table:
     """Return one row per model: id, family, validation score, costs.
 
-    Parameters
-    ----------
-    library : Library
-    by : str
-        The column to sort by: ``score`` (best first), ``id``, or a cost (least first).
-
-    Raises
-    ------
-    InputError
-        There is no such column.
+    They are sorted by ``score`` (best first), ``id``, or a cost (least first); raises InputError
+    where there is no such column.
     """
     name, best_first, scores = validation_scores(library)
     columns = {"score": -best_first * scores, **{k: c.values for k, c in library.costs.items()}}

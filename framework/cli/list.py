@@ -10,7 +10,6 @@ from typing import Any
 from framework import registry
 from framework.cli.results import Result, Table, json_argument, solution
 from framework.errors import InputError, ParetolabError
-from framework.experiment.config import RunConfig
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
 from framework.security import check_no_links
@@ -146,10 +145,12 @@ def _fields(run_dir: RunDir) -> dict[str, Any]:
         config, summary = run_dir.config(), run_dir.summary()
     except ParetolabError:
         return place | {"state": "damaged"}
+    kind = config.algorithm.kind
+    methods = {"an experiment": "an experiment", "a sweep": f"{kind}, a sweep", "a run": kind}
     place |= {
         "state": summary.get("status", "running or stopped"),
         "problem": config.problem.kind,
-        "algorithm": _method(run_dir, config),
+        "algorithm": methods[run_dir.kind],
         "evaluations": summary.get("evaluations"),
         "objectives": [objective.metric for objective in config.objectives],
     }
@@ -162,10 +163,3 @@ def _fields(run_dir: RunDir) -> dict[str, Any]:
     except ParetolabError:
         return place | {"state": "damaged"}
     return place | {"front_size": len(front), "recommended" if ours else "chosen": chosen}
-
-
-def _method(run_dir: RunDir, config: RunConfig) -> str:
-    if run_dir.experiment_file.is_file():
-        return "an experiment"
-    kind = config.algorithm.kind
-    return f"{kind}, a sweep" if run_dir.sweep_file.is_file() else kind

@@ -49,7 +49,9 @@ class Predict:
                 f"{type(error).__name__}: {first_line(error)}"
             ) from error
         try:
-            written = answers.map(_without_formula) if args.safe_csv else answers
+            written = answers
+            if args.safe_csv:
+                written = answers.map(lambda x: csv_text_value(x) if isinstance(x, str) else x)
             if args.out is not None or not args.json:
                 _write(written.to_csv(index=False), args.out)
         except BrokenPipeError:  # the reader of the output has ended, such as `head`
@@ -93,10 +95,6 @@ class Serve:
         print(f"serving at {service.address}, until Ctrl-C{page}", flush=True)
         service.run()
         return Result()
-
-
-def _without_formula(value: object) -> object:
-    return csv_text_value(value) if isinstance(value, str) else value
 
 
 def _write(text: str, out: str | None) -> None:

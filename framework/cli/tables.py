@@ -28,19 +28,16 @@ _MOST_FEATURES = 12
 _MOST_CLASSES = 12  # in a table: the 3 largest and the 9 smallest ones
 
 
-def front_table(front: Front, *, mark: int | None = None, returned: Front | None = None) -> Table:
+def front_table(front: Front, *, mark: int | None, returned: Front | None) -> Table:
     """Return the front as a table with at most 14 rows, spread evenly in the order of cost.
 
-    Parameters
-    ----------
-    front : Front
-    mark : int, optional
-        Position of a solution that is always shown, with a star.
-    returned : Front, optional
-        What the method returns by its own definition; a column marks these solutions.
+    The solution at the position ``mark`` is always shown, with a star. A column marks the solutions
+    that the method returns by its own definition, if these are ``returned``.
     """
     names = _shown(front)
-    order = np.argsort(front.rows.values[_ordering(front)], kind="stable")
+    amounts = [name for name in front.roles.names if front.roles.metrics[name].kind == "ratio"]
+    by = amounts[0] if amounts else front.roles.names[0]
+    order = np.argsort(front.rows.values[by], kind="stable")
     shown = _spread(order, mark)
     part = "" if len(shown) == len(front) else f", {len(shown)} of them shown"
     columns = {"id": [f"{front.ids[i]}{' *' if i == mark else ''}" for i in shown]}
@@ -48,12 +45,14 @@ def front_table(front: Front, *, mark: int | None = None, returned: Front | None
         columns[_heading(front, name)] = [cell(front.rows.values[name][i]) for i in shown]
     for name, setting in front.settings.items():
         columns[name] = ["" if np.isnan(setting[i]) else f"{setting[i]:g}" for i in shown]
-    tested = [name for name in names if _differs_on_test(front, name)]
-    for name in tested:
-        columns[f"{name}\n(test)"] = [cell((front.test or {})[name][i]) for i in shown]
+    test, dim = front.test or {}, []
+    for name in names if test else ():
+        if not np.array_equal(test[name], front.rows.values[name], equal_nan=True):
+            heading = f"{name}\n(test)"  # a cost may not differ, and has no such column
+            columns[heading] = [cell(test[name][i]) for i in shown]
+            dim.append(heading)
     if returned is not None:
         columns["returned"] = ["yes" if front.ids[i] in returned.ids else "" for i in shown]
-    dim = [f"{name}\n(test)" for name in tested]
     plural = "" if len(front) == 1 else "s"
     return Table(f"Front: {len(front)} solution{plural}{part}", columns, dim)
 
@@ -280,18 +279,6 @@ def _shown(front: Front) -> list[str]:
     names = [*front.roles.names, *(c.metric for c in front.roles.constraints)]
     names += [name for name, metric in front.roles.metrics.items() if metric.size]
     return list(dict.fromkeys(names))
-
-
-def _differs_on_test(front: Front, name: str) -> bool:
-    """Return whether any value differs on test records; a cost may not."""
-    if front.test is None:
-        return False
-    return not np.array_equal(front.test[name], front.rows.values[name], equal_nan=True)
-
-
-def _ordering(front: Front) -> str:
-    amounts = [n for n in front.roles.names if front.roles.metrics[n].kind == "ratio"]
-    return amounts[0] if amounts else front.roles.names[0]
 
 
 def _spread(order: Array, mark: int | None) -> list[int]:

@@ -10,7 +10,7 @@ from framework import registry
 from framework.cli.arguments import program
 from framework.cli.results import Result, json_argument
 from framework.errors import InputError, damaged
-from framework.experiment.config import load_config, override, read_yaml
+from framework.experiment.config import load_config, read_yaml
 from framework.experiment.run_dir import RunDir
 from framework.security import (
     TRACKING,
@@ -70,38 +70,30 @@ class Trust:
         return Result().add(*(lines or ["nothing is trusted"]), trusted=trusted)
 
 
-def effects_of(
-    path: Path, overrides: list[str] | None = None, *, trusting: bool = False
-) -> Received:
+def effects_of(path: Path, overrides: Sequence[str] = (), *, trusting: bool = False) -> Received:
     """Return the effects that a configuration, or the directory of a run, would have.
 
     They include those of other configurations that it names, as a case of an experiment may. These
     are only read if that was granted, or if the user is about to trust the file (``trusting``).
-
-    Raises
-    ------
-    InputError
-        It cannot be read, or has mistakes.
+    Raises InputError where it cannot be read, or has mistakes.
     """
     directory = path.is_dir()
     file = RunDir.existing(path).config_file if directory else path
-    raw = read_yaml(file)
-    override(raw, overrides or [])
-    with received(path, overrides or [], raw, decide=False, asks=not trusting) as received_file:
+    raw = read_yaml(file, overrides)
+    with received(path, overrides, raw, decide=False, asks=not trusting) as received_file:
         grid = RunDir(path).experiment_file if directory else file
+        swept = directory and RunDir(path).sweep_file.is_file()
         if "experiment" in raw or (directory and grid.is_file()):
             from framework.experiment.grid_load import load_grid
 
-            load_grid(grid, overrides or [])
-        elif directory and RunDir(path).sweep_file.is_file():
-            sweep = {"sweep": read_yaml(RunDir(path).sweep_file)}
-            registry.load("commands", "sweep").plan(raw | sweep, file, overrides or [])
-        elif "sweep" in raw:
-            registry.load("commands", "sweep").plan(raw, file, overrides or [])
+            load_grid(grid, overrides)
+        elif "sweep" in raw or swept:
+            sweep = {"sweep": read_yaml(RunDir(path).sweep_file)} if swept else {}
+            registry.load("commands", "sweep").plan(raw | sweep, file, overrides)
         elif "library" in raw:
-            _look_at_library(file, raw, overrides or [])
+            _look_at_library(file, raw, overrides)
         else:
-            load_config(file, overrides or [])
+            load_config(file, overrides)
         if directory and RunDir(path).tracking_file.is_file():
             logged = read_object(RunDir(path).tracking_file, "what was logged").get("uri")
             with damaged(RunDir(path).tracking_file, "where the run is logged"):
@@ -123,7 +115,7 @@ def result_of(file: Received) -> Result:
     return Result().add(lines, effects=effects)
 
 
-def _look_at_library(file: Path, raw: dict[str, object], overrides: list[str]) -> None:
+def _look_at_library(file: Path, raw: dict[str, object], overrides: Sequence[str]) -> None:
     from framework.cli.library import cluster_section, read_section
     from framework.libraries.config import BuildConfig, ImportConfig
 

@@ -467,7 +467,7 @@ class _Fitted(Source):
         self.front, self.seed = estimator._front, estimator.random_state
         self.usual_prior = estimator._usual_prior
 
-    def _searched(self) -> Problem:
+    def base(self) -> Problem:
         problem: Problem = self._of.problem_
         return problem
 

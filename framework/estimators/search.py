@@ -13,7 +13,7 @@ from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, check
 from framework.experiment.options import AlgorithmOptions
-from framework.experiment.single_run import BudgetLeft, evaluator_for
+from framework.experiment.single_run import LastProgress, evaluator_for
 from framework.front import Archive, Front
 from framework.problem import Problem
 from framework.roles import Constraint, Objective, Roles
@@ -127,12 +127,12 @@ def search(
             f"workers: expected serial, auto, all or a whole number from 1, found {workers!r}"
         )
     searched = options.make(problem, roles, seed)
-    left, everything = BudgetLeft(), _Everything(roles)
+    last, everything = LastProgress(), _Everything(roles)
     wanted = RunConfig.model_construct(workers=workers, seed=seed)
-    started = evaluator_for(wanted, problem, None, left, lambda line: None)
+    started = evaluator_for(wanted, problem, None, last, lambda line: None)
     shown = verbose if in_notebook() else sys.stderr.isatty() and verbose is not False
     display = Display(quiet=not shown, delay=0 if verbose else _PATIENCE, transient=not verbose)
     with started as (evaluator, _), display:
-        driver = Driver(problem, searched, evaluator, budget=ends, callbacks=[left, display])
+        driver = Driver(problem, searched, evaluator, budget=ends, callbacks=[last, display])
         driver.archive = everything
         return Searched(searched, driver.run(), everything.evaluated)

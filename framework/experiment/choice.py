@@ -46,12 +46,8 @@ _SECONDS = 600.0  # of training components again that decide by the costs of err
 class Rescoring:
     """What all designs are scored again with; None is as in the search.
 
-    Attributes
-    ----------
-    prices : mapping of str to float, or None
-        Prices of features, by name. In searches over models: of models, or by cost and model.
-    errors, shares : mapping of str to float, or None
-        Costs of errors by true class; shares of the classes.
+    Prices are by feature or, in searches over models, by model, or by cost and model. Costs of
+    errors are by true class, shares by class.
     """
 
     prices: Mapping[str, Any] | None = None
@@ -77,19 +73,10 @@ def costs_asked_for(
     Costs have two forms. ``fp`` and ``fn``, of false positives and negatives, are a rule: the least
     expected cost (:class:`~framework.analysis.choose.ExpectedCost`), where ``prior`` is the share
     of positive records to come. Costs by true class change the metrics of all designs, as
-    ``prices`` do, and a ``prior`` with the share of each class.
+    ``prices`` do, and a ``prior`` with the share of each class. ``usual_prior`` returns the share
+    of positive records to take if ``prior`` is None; None if unknown.
 
-    Parameters
-    ----------
-    costs, prior, per_unit, prices
-        As above, or None.
-    usual_prior : callable, optional
-        Returns the share of positive records to take if ``prior`` is None; None if unknown.
-
-    Raises
-    ------
-    InputError
-        They do not go together, or one is not a number.
+    Raises InputError where arguments do not go together, or one is not a number.
     """
     by_name = _numbers(costs, "costs")
     if by_name is not None and set(by_name) & _ERRORS_OF_TWO:
@@ -152,14 +139,13 @@ class Source(ABC):
     def __init__(self) -> None:
         self.usual_prior: Callable[[], float | None] = lambda: None
         self._rescoring = Rescoring()
-        self._base: Problem | None = None
         self._repriced: Problem | None = None
         self._rescored: Front | None = None
         self._evidence_made = False
         self._evidence_held: Evidence | None = None
 
     @abstractmethod
-    def _searched(self) -> Problem:
+    def base(self) -> Problem:
         """Return the problem as it was searched."""
 
     @abstractmethod
@@ -184,12 +170,6 @@ class Source(ABC):
         """Return the trivial classifiers, which need no model."""
         return self.problem().trivial_classifiers()
 
-    def base(self) -> Problem:
-        """Return the problem as it was searched."""
-        if self._base is None:
-            self._base = self._searched()
-        return self._base
-
     def problem(self) -> Problem:
         """Return the problem, with the prices and costs of :meth:`rescored`."""
         return self.base() if self._repriced is None else self._repriced
@@ -197,13 +177,8 @@ class Source(ABC):
     def rescored(self, rescoring: Rescoring) -> Front:
         """Score all designs again with other prices, costs or shares, and return their front.
 
-        With none of them it is the front as it was searched.
-
-        Raises
-        ------
-        InputError
-            The problem has nothing that they could change, or it would take long to train
-            components again.
+        With none of them it is the front as it was searched. Raises InputError where the problem
+        has nothing that they could change, or it would take long to train components again.
         """
         prices, errors = rescoring.prices, rescoring.errors
         if rescoring != self._rescoring:
@@ -240,20 +215,18 @@ class Source(ABC):
 
 
 class RunSource(Source):
-    """The front of a run.
-
-    Parameters
-    ----------
-    run_dir : RunDir
-    """
+    """The front of a run."""
 
     def __init__(self, run_dir: RunDir) -> None:
         super().__init__()
         self._run_dir, self._config = run_dir, run_dir.config()
         self.front, self.seed = run_dir.front(), self._config.seed
+        self._loaded: Problem | None = None
 
-    def _searched(self) -> Problem:
-        return load_problem(self._run_dir)
+    def base(self) -> Problem:
+        if self._loaded is None:
+            self._loaded = load_problem(self._run_dir)
+        return self._loaded
 
     def _changed(
         self, prices: Mapping[str, Any] | None, errors: Mapping[str, float] | None
@@ -288,23 +261,13 @@ class RunSource(Source):
 class Pick(NamedTuple):
     """What a rule picked.
 
-    Attributes
-    ----------
-    front : Front
-        As it was searched, or scored again.
-    candidates : Front
-        The front, with trivial classifiers behind it if there are costs ``fp`` and ``fn``.
-    trivial : sequence of TrivialClassifier
-        These classifiers.
-    position : int
-        Position of what was picked among ``candidates``.
-    plain : int
-        Position of what the rule picks without ``sure``.
-    rule : mapping
-        Arguments of :class:`framework.analysis.choose.Rule`.
-    sure : Sure or None
-    expected : ExpectedCost or None
-        The rule of costs ``fp`` and ``fn``.
+    front : as it was searched, or scored again.
+    candidates : the front, with trivial classifiers behind it if there are costs ``fp`` and ``fn``.
+    trivial : these classifiers.
+    position : that of what was picked among ``candidates``.
+    plain : position of what the rule picks without ``sure``.
+    rule : arguments of :class:`framework.analysis.choose.Rule`.
+    expected : the rule of costs ``fp`` and ``fn``.
     """
 
     front: Front
@@ -329,10 +292,8 @@ class Pick(NamedTuple):
     def expectation(self, resampled: Evidence) -> Expectation:
         """Return what to expect of the solution that was picked on new records.
 
-        Raises
-        ------
-        InputError
-            A trivial classifier was picked, or the rule picks no solution in any resample.
+        Raises InputError where a trivial classifier was picked, or the rule picks no solution in
+        any resample.
         """
         if self.always is not None:
             raise InputError(
@@ -360,23 +321,15 @@ def pick(
 ) -> Pick:
     """Return what a rule picks of a front.
 
-    Parameters
-    ----------
-    source : Source
-    where, within, best, knee, weights, id
-        See :func:`framework.analysis.choose.choose`.
-    sure : float, optional
-        A percentage: how surely the conditions have to hold on new records. See
-        :func:`~framework.experiment.expected.sure_front`.
-    costs, prior, per_unit, prices
-        See :func:`costs_asked_for`. With costs by class and no other rule, their metric decides.
-    usual : callable, optional
-        Picks from the front if there is no rule; by default, the solution nearest to the ideal.
+    See :func:`framework.analysis.choose.choose` for ``where``, ``within``, ``best``, ``knee``,
+    ``weights`` and ``id``, and :func:`costs_asked_for` for the costs and ``prices``; with costs by
+    class and no other rule, their metric decides. ``sure`` is a percentage: how surely the
+    conditions have to hold on new records (:func:`~framework.experiment.expected.sure_front`).
+    ``usual`` picks from the front if there is no rule; by default, the solution nearest to the
+    ideal.
 
-    Raises
-    ------
-    InputError
-        No solution meets the conditions, or arguments cannot be used or do not go together.
+    Raises InputError where no solution meets the conditions, or arguments cannot be used or do not
+    go together.
     """
     rescoring, expected = costs_asked_for(costs, prior, per_unit, prices, source.usual_prior)
     front = source.rescored(rescoring)

@@ -353,8 +353,8 @@ def _parsed(text: str) -> Any:
     return deepcopy(_value(text))
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML mapping, safely."""
+def read_yaml(path: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
+    """Read a YAML mapping, safely, and override some of its keys."""
     try:
         raw = _parsed(read_text(path, CONFIG_BYTES))
     except OSError as error:
@@ -371,6 +371,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}{line}: expected YAML, found: {fault}") from error
     if not isinstance(raw, dict):
         raise InputError(f"{path}: expected keys and values, found {_shown(raw)}")
+    override(raw, overrides)
     return raw
 
 
@@ -379,20 +380,9 @@ def check(
 ) -> M:
     """Return an instance of a model, made of the content of a configuration or of a section.
 
-    Parameters
-    ----------
-    model : type
-        A pydantic model.
-    raw : object
-    where : str or pathlib.Path
-        The place that messages name: a section, or a file, to whose folder paths are relative.
-    context : mapping, optional
-        ``base`` is the folder to which paths are relative where ``where`` is no file.
-
-    Raises
-    ------
-    InputError
-        Something is wrong with it; the message has one line for each error.
+    ``where`` is the place that messages name: a section, or a file, to whose folder paths are
+    relative. If it is no file, they are relative to the folder ``base`` of the context. Raises
+    InputError where something is wrong, with one line for each error.
     """
     context = {"base": where.parent} if isinstance(where, Path) else dict(context or {})
     raw = _without_arrays(raw)

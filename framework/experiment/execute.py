@@ -18,7 +18,7 @@ from framework.experiment.config import RunConfig, load_config
 from framework.experiment.export import export, exported_solution, marked
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import (
-    BudgetLeft,
+    LastProgress,
     SingleRun,
     evaluator_for,
     make_problem,
@@ -39,20 +39,12 @@ _PREFIX = "budget."
 class Options:
     """How runs, experiments and sweeps are executed; nothing here changes a front.
 
-    Attributes
-    ----------
-    address : str or None
-        Address of a running Ray cluster.
-    track : bool
-        Whether to log to MLflow.
-    report : callable
-        Shows a line of text to the user.
-    display : Display
-        Shows the progress.
-    ended : callable
-        Takes each run of an experiment, or trial of a sweep, that has ended.
-    plots : bool
-        Whether the registered reports of a run, pictures and pages, are made at the end.
+    address : that of a running Ray cluster.
+    track : whether to log to MLflow.
+    report : shows a line of text to the user.
+    display : shows the progress.
+    ended : takes each run of an experiment, or trial of a sweep, that has ended.
+    plots : whether the registered reports of a run, pictures and pages, are made at the end.
     """
 
     address: str | None
@@ -68,20 +60,11 @@ def new_run(config: RunConfig, out: str | None, **more: str) -> Iterator[RunDir]
     """Make the directory of a new run: ``out``, or the first free one of ``runs/NAME-001``, ...
 
     It appears complete or not at all, with everything that is needed to resume the run, and this
-    process holds its lock. It is removed again at the end if no search has begun in it.
+    process holds its lock. It is removed again at the end if no search has begun in it. ``more``
+    has the contents of further files that it has from the start, by the attribute of
+    :class:`RunDir` that names them: ``sweep_file``, ``experiment_file``.
 
-    Parameters
-    ----------
-    config : RunConfig
-    out : str, optional
-    **more
-        Contents of further files that it has from the start, by the attribute of
-        :class:`RunDir` that names them: ``sweep_file``, ``experiment_file``.
-
-    Raises
-    ------
-    InputError
-        ``out`` holds a run already, or cannot be written.
+    Raises InputError where ``out`` holds a run already, or cannot be written.
     """
     path = None if out is None else Path(out)
     if path is not None and RunDir(path).config_file.is_file():
@@ -106,17 +89,22 @@ def new_run(config: RunConfig, out: str | None, **more: str) -> Iterator[RunDir]
 @contextmanager
 def _made(path: Path | None, name: str, files: Mapping[str, str]) -> Iterator[RunDir]:
     """Make a directory, the first free one of a name where no path is given."""
+    numbers = count(1)
 
     def place(whole: Path) -> Path:
-        if path is None:
-            return _first_free(whole, name)
-        try:
-            os.rename(whole, path)
-        except OSError as error:
-            if path.exists():  # another process was quicker
-                raise _occupied(path) from error
-            raise
-        return path
+        while True:
+            free = whole.with_name(f"{name}-{next(numbers):03d}") if path is None else path
+            if path is None and free.exists():
+                continue
+            try:
+                os.rename(whole, free)
+            except OSError as error:
+                if not free.exists():
+                    raise
+                if path is not None:  # another process was quicker, as it may be for the next name
+                    raise _occupied(path) from error
+            else:
+                return free
 
     with new_directory(files, Path("runs") if path is None else path.parent, place) as folder:
         run_dir = RunDir(folder, owned=True)
@@ -155,34 +143,14 @@ def _occupied(path: Path) -> InputError:
     )
 
 
-def _first_free(whole: Path, name: str) -> Path:
-    """Rename a directory to the first free name, also if others start at the same time."""
-    for number in count(1):
-        path = whole.with_name(f"{name}-{number:03d}")
-        if path.exists():
-            continue
-        try:
-            os.rename(whole, path)
-        except OSError:
-            if not path.exists():
-                raise
-            continue  # another process was quicker
-        return path
-    raise AssertionError
-
-
 def execute(
     config: RunConfig, run_dir: RunDir, options: Options, problem: Problem | None = None
 ) -> dict[str, Any]:
     """Start or resume a run and its repeats; return the summary.
 
     Without ``problem`` it is made from the configuration. Repeats that are finished are not run
-    again. If anything fails, the journals contain every batch that was evaluated before.
-
-    Raises
-    ------
-    InputError
-        Another process runs it.
+    again. If anything fails, the journals contain every batch that was evaluated before. Raises
+    InputError where another process runs it.
     """
     with run_dir.owned():
         problem = make_problem(config, options.address) if problem is None else problem
@@ -198,8 +166,8 @@ def execute(
         display = options.display
         with followed(config, run_dir, options) as callbacks, closing(display):
             if config.repeats == 1:
-                left = BudgetLeft()
-                evaluated_by = evaluator_for(config, problem, options.address, left, options.report)
+                last = LastProgress()
+                evaluated_by = evaluator_for(config, problem, options.address, last, options.report)
                 with (
                     evaluated_by as (evaluator, description),
                     SingleRun(
@@ -207,7 +175,7 @@ def execute(
                         problem,
                         run_dir,
                         evaluator,
-                        callbacks=[left, *callbacks, display],
+                        callbacks=[last, *callbacks, display],
                         evaluated_by=description,
                         about=about,
                         report=options.report,
@@ -302,20 +270,11 @@ def resumed_config(
     """Return the configuration with which a run goes on.
 
     If an override sets generations, evaluations or seconds of the budget, a bound that had ended
-    the run and is not overridden no longer counts: otherwise nothing would be evaluated.
+    the run and is not overridden no longer counts: otherwise nothing would be evaluated. ``report``
+    is called with a sentence for each such bound.
 
-    Parameters
-    ----------
-    run_dir : RunDir
-    overrides : sequence of 'dotted.key=value'
-    workers : 'auto', 'serial', 'all' or int, optional
-    report : callable
-        Called with a sentence for each bound that no longer counts.
-
-    Raises
-    ------
-    InputError
-        An override cannot be used, or makes the budget smaller than what is spent of it.
+    Raises InputError where an override cannot be used, or makes the budget smaller than what is
+    spent of it.
     """
     config = load_config(run_dir.config_file, overrides, workers=workers)
     refuse_smaller(config, run_dir)

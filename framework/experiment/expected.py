@@ -39,13 +39,9 @@ _MOST_SECONDS = 30.0  # of training components again, for figures that only info
 class Beside(NamedTuple):
     """Designs that a method could have chosen without evaluating them.
 
-    Attributes
-    ----------
-    designs : callable
-        Takes the problem and the designs that were evaluated; returns these others.
-    searched : bool
-        Whether they come from the same search made anew in resamples of the records; otherwise an
-        exact method chose among them.
+    ``designs`` takes the problem and the designs that were evaluated, and returns these others. If
+    they are ``searched``, they come from the same search made anew in resamples of the records;
+    otherwise an exact method chose among them.
     """
 
     designs: Callable[[Problem, Array], Array]
@@ -55,23 +51,14 @@ class Beside(NamedTuple):
 class Evidence(NamedTuple):
     """Resamples of a run's records, and the different designs that it evaluated.
 
-    Attributes
-    ----------
-    ids : numpy.ndarray of int64, shape (n,)
-        For each design, the id of the first candidate that has it; ascending.
-    values : mapping of str to numpy.ndarray of float64, shape (n,)
-        Metrics of the designs.
-    resamples : Resamples
-        Outcomes of the designs in resamples of the records.
-    X : numpy.ndarray, shape (n, d)
-        The designs.
-    beside : int
-        How many of the designs, the last ones, were not evaluated, though the method could have
-        chosen them.
-    refits : callable, optional
-        :meth:`~framework.problem.Problem.refits`, with records weighted as in ``resamples``.
-    tested : int
-        How many test records there are.
+    ids : for each design, the id of the first candidate that has it, (n,); ascending.
+    values : metrics of the designs, (n,).
+    resamples : outcomes of the designs in resamples of the records.
+    X : the designs, (n, d).
+    beside : how many of the designs, the last ones, were not evaluated, though the method could
+        have chosen them.
+    refits : :meth:`~framework.problem.Problem.refits`, with records weighted as in ``resamples``.
+    tested : how many test records there are.
     """
 
     ids: IntArray
@@ -124,25 +111,11 @@ def evidence(
 ) -> Evidence | None:
     """Return what resamples can tell of a run; None where the problem has no outcomes.
 
-    Parameters
-    ----------
-    batches : iterable of Evaluated
-        All evaluations of the run.
-    problem : Problem
-    seed : int
-        The run's, of the resamples.
-    beside : Beside, optional
-        See :func:`beside_of`.
-    shares : mapping of str to float, optional
-        Records are weighted so that the classes have these shares.
-    seconds : float
-        How long it may take to train missing components again.
+    ``batches`` are all evaluations of the run, ``seed``, of the resamples, is the run's. With
+    ``shares``, records are weighted so that the classes have these shares.
 
-    Raises
-    ------
-    InputError
-        Components of the candidates are not on this machine's disk, and it would take longer to
-        train them again.
+    Raises InputError where components of the candidates are not on this machine's disk, and it
+    would take longer than ``seconds`` to train them again.
     """
     if type(problem).outcomes is Problem.outcomes:
         return None
@@ -231,11 +204,8 @@ def class_weights(
 
     They multiply weights that the records have already, so that these still count in each class.
 
-    Raises
-    ------
-    InputError
-        A class is missing or unknown, the shares do not add up to 1, or one is too small to be
-        counted in whole weights.
+    Raises InputError where a class is missing or unknown, the shares do not add up to 1, or one is
+    too small to be counted in whole weights.
     """
     truth_and_labels = problem.truth()
     if truth_and_labels is None:
@@ -274,21 +244,10 @@ def scored_again(
 ) -> Front:
     """Return the front of the designs that a run evaluated as another problem scores them.
 
-    Parameters
-    ----------
-    resampled : Evidence
-        With the outcomes of that other problem, which has other prices of features, say.
-    problem : Problem
-    roles : Roles
-        Of its metrics.
-    seed : int
-    tested : bool
-        Whether the front has metrics on the test records.
+    ``resampled`` has the outcomes of that other problem, which has other prices of features, say;
+    ``roles`` are of its metrics; ``tested`` says whether the front has metrics on the test records.
 
-    Raises
-    ------
-    InputError
-        No design meets the run's constraints now.
+    Raises InputError where no design meets the run's constraints now.
     """
     archive = Archive(roles)
     evaluated = np.arange(len(resampled.ids) - resampled.beside)
@@ -347,29 +306,16 @@ def mixture_expectation(
 
 
 class Sure(NamedTuple):
-    """The solutions of a front that meet all limits surely enough.
+    """The front of the solutions that meet all limits surely enough.
 
-    Attributes
-    ----------
-    front : Front
-        These alone.
-    share : mapping of int to float
-        For each solution of the whole front, by id, the share of the resamples in which all limits
-        hold together, once the optimism of its figures is taken off.
-    edge : str
-        A warning if a limit is nearly as tight as any that a solution meets so surely; else empty.
+    ``share`` is, for each solution of the whole front, by id, the share of the resamples in which
+    all limits hold together, once the optimism of its figures is taken off. ``edge`` is a warning
+    if a limit is nearly as tight as any that a solution meets so surely; else empty.
     """
 
     front: Front
     share: Mapping[int, float]
     edge: str = ""
-
-
-class _Tightest(NamedTuple):
-    """The tightest limit on a metric that a solution meets surely, the other limits unchanged."""
-
-    condition: Condition
-    near: bool  # within a standard error of what was asked for
 
 
 def sure_front(
@@ -382,11 +328,8 @@ def sure_front(
     of that confidence, by the solution's range: if a solution answers three records, all right, it
     is right in every resample, but three records prove little.
 
-    Raises
-    ------
-    InputError
-        There is no limit, ``percent`` is none, or no solution passes; the message says which limit
-        could be met.
+    Raises InputError where there is no limit, ``percent`` is none, or no solution passes; the
+    message says which limit could be met.
     """
     conditions = parse_conditions(where)
     if not 0 < percent < 100:
@@ -409,11 +352,11 @@ def sure_front(
     if not tightest:  # no solution meets the other limits
         tightest = [t for c in conditions for t in _tightest(front, [c], values, percent)]
         rest = " without the other limits"
-    shown = " or ".join(str(limit.condition) for limit in tightest)
+    shown = " or ".join(str(limit) for limit, _ in tightest)
     passing = np.flatnonzero(claimed & passes)
     if len(passing):
         share = dict(zip(front.ids.tolist(), met.tolist(), strict=True))
-        near = [str(limit.condition) for limit in tightest if limit.near]
+        near = [str(limit) for limit, is_near in tightest if is_near]
         edge = (
             "a limit lies at the edge of what can be reached, where much of what passes is luck: "
             f"the tightest that a solution meets so surely is {' or '.join(near)}"
@@ -463,10 +406,11 @@ def _tightest(
     conditions: Sequence[Condition],
     values: Mapping[str, FloatArray],
     percent: float,
-) -> Iterator[_Tightest]:
+) -> Iterator[tuple[Condition, bool]]:
     """Yield, for each condition, the tightest limit that a solution meets surely, if any does.
 
-    The others of the conditions have to hold, in the same resamples and at their bounds.
+    The others of the conditions have to hold, in the same resamples and at their bounds. With each
+    limit comes whether it is within a standard error of what was asked for.
     """
     for i, condition in enumerate(conditions):
         if condition.operator == "==":
@@ -488,7 +432,7 @@ def _tightest(
             # rounded down, so that it still holds
             shown = side * np.floor(limits[best] * 1e4) / 1e4
             sign = ">=" if side > 0 else "<="
-            yield _Tightest(Condition(condition.metric, sign, float(f"{shown:.6g}")), near)
+            yield Condition(condition.metric, sign, float(f"{shown:.6g}")), near
 
 
 def tightened(sure: Sure, where: Sequence[str | Condition]) -> list[Condition]:

@@ -43,24 +43,12 @@ _ONLY = "configured"  # the name of the only case of a configuration without cas
 def load_grid(
     path: Path, overrides: Sequence[str] = (), *, repeats: int | None = None, **top_level: Any
 ) -> Grid:
-    """Read and check a configuration with a section ``experiment``.
+    """Read and check a configuration with a section ``experiment``; the data are not looked at.
 
-    Parameters
-    ----------
-    path : pathlib.Path
-    overrides : sequence of 'dotted.key=value'
-    repeats : int, optional
-        Instead of the section's.
-    **top_level
-        Further top-level keys (``seed``, ``workers``); None is ignored.
-
-    Raises
-    ------
-    InputError
-        Whatever is wrong with it, one line for each error. The data are not looked at.
+    ``repeats`` are instead of the section's, ``top_level`` are further top-level keys (``seed``,
+    ``workers``); None is ignored. Raises InputError with one line for each error.
     """
-    raw = read_yaml(path)
-    override(raw, overrides)
+    raw = read_yaml(path, overrides)
     check_command(raw, path, "experiment")
     _follow_protocol(raw, path)
     override(raw, overrides)  # again, as they count more than the protocol
@@ -106,10 +94,7 @@ def _checked_grid(
 def resumed_grid(path: Path, overrides: Sequence[str], **top_level: Any) -> Grid:
     """Read the experiment of a directory, to go on with it; see :func:`load_grid`.
 
-    Raises
-    ------
-    InputError
-        An override would make another experiment of it.
+    Raises InputError where an override would make another experiment of it.
     """
     for text in overrides:
         if not text.startswith(("experiment.", "cluster.")):

@@ -28,9 +28,7 @@ from framework.errors import DAMAGED
 from framework.experiment.run_dir import RunDir
 from framework.files import write_whole
 from framework.front import Archive
-from framework.journal import Journal
 from framework.preparation import PreparationProgress
-from framework.roles import Roles
 from framework.run.driver import Callback
 from framework.security import JSON_BYTES, arrays_of, parse_json, read_bytes, read_text
 
@@ -39,14 +37,7 @@ _MOMENTS = 40  # spread evenly over the logarithm of the evaluations
 
 @dataclass(frozen=True)
 class Moment:
-    """The front of a run after so many evaluations, and so many seconds of searching.
-
-    Attributes
-    ----------
-    evaluations : int
-    seconds : float
-    losses : numpy.ndarray, shape (n, objectives)
-    """
+    """The losses (n, objectives) of a run's front after so many evaluations and seconds."""
 
     evaluations: int
     seconds: float
@@ -62,45 +53,39 @@ def moments(run_dir: RunDir) -> list[Moment]:
         stored = _read(run_dir.anytime_file)
         if stored is not None:
             return stored
-    if not run_dir.journal_file.is_file():
-        return []
-    with run_dir.journal() as journal:
-        return list(_moments(journal, run_dir.roles()))
+    return list(_moments(run_dir)) if run_dir.journal_file.is_file() else []
 
 
 def keep_moments(run_dir: RunDir) -> None:
     """Write ``anytime.npz`` of a run that has ended."""
-    with run_dir.journal() as journal:
-        moments_of_run = list(_moments(journal, run_dir.roles()))
-    content = BytesIO()
+    moments_of_run, content = list(_moments(run_dir)), BytesIO()
     np.savez(
         content,
         evaluations=np.array([m.evaluations for m in moments_of_run], dtype=np.int64),
         seconds=np.array([m.seconds for m in moments_of_run]),
         sizes=np.array([len(m.losses) for m in moments_of_run], dtype=np.int64),
-        losses=np.concatenate([m.losses for m in moments_of_run])
-        if moments_of_run
-        else np.zeros((0, 0)),
+        losses=np.concatenate([m.losses for m in moments_of_run] or [np.zeros((0, 0))]),
     )
     write_whole(run_dir.anytime_file, content.getvalue())
 
 
-def _moments(journal: Journal, roles: Roles) -> Iterator[Moment]:
+def _moments(run_dir: RunDir) -> Iterator[Moment]:
     """Yield the front at 40 numbers of evaluations, each after a whole batch, and at the end."""
-    ends: IntArray = np.cumsum([len(batch) for batch in journal.evaluations()])
-    if not len(ends):
-        return
-    evaluations = np.geomspace(ends[0], ends[-1], _MOMENTS)
-    stops = set((np.searchsorted(ends, evaluations + 0.5, side="left") - 1).clip(0).tolist())
-    stops.add(len(ends) - 1)
-    archive = Archive(roles)
-    waiting: list[Evaluated] = []
-    for number, (batch, seconds) in enumerate(journal.batches()):
-        waiting.append(batch)
-        if number in stops:
-            archive.update(Evaluated.concat(waiting))
-            waiting = []
-            yield Moment(int(ends[number]), seconds, archive.losses)
+    with run_dir.journal() as journal:
+        ends: IntArray = np.cumsum([len(batch) for batch in journal.evaluations()])
+        if not len(ends):
+            return
+        evaluations = np.geomspace(ends[0], ends[-1], _MOMENTS)
+        stops = set((np.searchsorted(ends, evaluations + 0.5, side="left") - 1).clip(0).tolist())
+        stops.add(len(ends) - 1)
+        archive = Archive(run_dir.roles())
+        waiting: list[Evaluated] = []
+        for number, (batch, seconds) in enumerate(journal.batches()):
+            waiting.append(batch)
+            if number in stops:
+                archive.update(Evaluated.concat(waiting))
+                waiting = []
+                yield Moment(int(ends[number]), seconds, archive.losses)
 
 
 def _read(path: Path) -> list[Moment] | None:
@@ -129,10 +114,7 @@ class Point(NamedTuple):
 class ProgressLog(Callback):
     """Appends the numbers that work reports to a file, where they have changed.
 
-    Parameters
-    ----------
-    file : pathlib.Path
-        It has a JSON array on each line; lines that a crash has cut are skipped when it is read.
+    It has a JSON array on each line; lines that a crash has cut are skipped when it is read.
     """
 
     def __init__(self, file: Path) -> None:

@@ -31,12 +31,8 @@ def run_repeats(
     """Run the repeats that are not finished yet; return the summary over all of them.
 
     With Ray, each repeat is a task that runs serially; otherwise they run one after the other.
-    The directory of a repeat is ``repeats/NNN``, counted from 000.
-
-    Raises
-    ------
-    ClusterError
-        Some repeats could not be run because of the machines; all others are done.
+    The directory of a repeat is ``repeats/NNN``, counted from 000. Raises ClusterError where some
+    repeats could not be run because of the machines; all others are done.
     """
     runs = repeats_of(config)
     todo = [run for run in runs if not has_ended(RunDir(run_dir.path / run.directory), run.config)]
@@ -45,7 +41,12 @@ def run_repeats(
 
     def tell(ended: Ended) -> None:
         if ended.error is None:
-            report(_line(ended, config.repeats))
+            summary = ended.summary
+            report(
+                f"repeat {ended.run.repeat + 1}/{config.repeats}: {summary['evaluations']:,} "
+                f"evaluations, front {summary['front_size']}, hypervolume "
+                f"{summary['indicators']['hypervolume']:.4f}"
+            )
         elif not no_result(ended.error):
             raise ended.error
 
@@ -68,14 +69,6 @@ def run_repeats(
     return conclude_repeats(config, problem, run_dir, incidents=dict(incidents))
 
 
-def _line(ended: Ended, repeats: int) -> str:
-    summary = ended.summary
-    return (
-        f"repeat {ended.run.repeat + 1}/{repeats}: {summary['evaluations']:,} evaluations, front "
-        f"{summary['front_size']}, hypervolume {summary['indicators']['hypervolume']:.4f}"
-    )
-
-
 def seconds_of(summaries: Iterable[Mapping[str, Any]]) -> float:
     """Return the seconds of searching of several runs, each over all its sessions."""
     return round(sum(float(summary.get("wall_s", 0.0)) for summary in summaries), 3)
@@ -84,18 +77,10 @@ def seconds_of(summaries: Iterable[Mapping[str, Any]]) -> float:
 def conclude_repeats(
     config: RunConfig, problem: Problem, run_dir: RunDir, *, one_front: bool = True, **more: Any
 ) -> dict[str, Any]:
-    """Write the summary over all repeats, which have ended; return it.
+    """Write the summary over all repeats, which have ended, with further entries; return it.
 
-    Parameters
-    ----------
-    config : RunConfig
-    problem : Problem
-    run_dir : RunDir
-    one_front : bool
-        Whether the repeats were on the same records, so that there is a front over all of them,
-        which is written too.
-    **more
-        Further entries of the summary.
+    ``one_front`` says whether the repeats were on the same records, so that there is a front over
+    all of them, which is written too.
     """
     repeats = run_dir.children()[: config.repeats]
     summaries = [repeat.summary() for repeat in repeats]

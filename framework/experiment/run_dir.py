@@ -44,11 +44,6 @@ _IN_SUMMARY: dict[str, type] = {
 }
 
 
-def _counts(expected: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how many records were searched on and tested on, as what to expect has them."""
-    return {name: expected.get(name) for name in ("searched", "tested")}
-
-
 class RunDir:
     """The paths of a run, and methods that read its files.
 
@@ -78,13 +73,8 @@ class RunDir:
     ``.lock``            held by the process that writes into the directory
     ===================  ======================================================================
 
-    An algorithm may add tables of its own, such as ``upper_bound.csv`` (``Outcome.tables``).
-
-    Parameters
-    ----------
-    path : path-like
-    owned : bool
-        Whether this process holds the lock of the directory already; see :meth:`owned`.
+    An algorithm may add tables of its own, such as ``upper_bound.csv`` (``Outcome.tables``). The
+    argument ``owned`` says whether this process holds the lock already; see :meth:`owned`.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, owned: bool = False) -> None:
@@ -112,10 +102,8 @@ class RunDir:
     def existing(cls, path: str | os.PathLike[str]) -> RunDir:
         """Return the directory of a run that was started.
 
-        Raises
-        ------
-        InputError
-            It has no ``config.yaml``, or a link, which may lead to a file of the user's.
+        Raises InputError where it has no ``config.yaml``, or a link, which may lead to a file of
+        the user's.
         """
         run_dir = cls(path)
         if not run_dir.config_file.is_file():
@@ -127,10 +115,7 @@ class RunDir:
     def finished(cls, path: str | os.PathLike[str], remedy: str) -> RunDir:
         """Return the directory of a run that has a front; ``remedy`` says how it gets one.
 
-        Raises
-        ------
-        InputError
-            It is not the directory of a run, or has no front.
+        Raises InputError where it is not the directory of a run, or has no front.
         """
         run_dir = cls.existing(path)
         if run_dir.front_file.is_file():
@@ -150,21 +135,11 @@ class RunDir:
             return "an experiment"
         return "a sweep" if self.sweep_file.is_file() else "a run"
 
-    @property
-    def repeats(self) -> Path:
-        """The folder with the repeats of a run."""
-        return self.path / "repeats"
-
-    @property
-    def trials(self) -> Path:
-        """The folder with the trials of a sweep."""
-        return self.path / "trials"
-
     def children(self) -> list[RunDir]:
         """Return the directories of its repeats, trials or runs; none for a single run."""
-        paths = [*self.repeats.glob("[0-9]*"), *self.trials.glob("[0-9]*")]
-        paths += [*self.path.glob("references/*"), *self.path.glob("cells/*/*/[0-9]*")]
-        return [RunDir(path) for path in sorted(paths) if path.is_dir()]
+        places = ("repeats/[0-9]*", "trials/[0-9]*", "references/*", "cells/*/*/[0-9]*")
+        paths = sorted(path for place in places for path in self.path.glob(place))
+        return [RunDir(path) for path in paths if path.is_dir()]
 
     @property
     def whole(self) -> RunDir:
@@ -183,17 +158,8 @@ class RunDir:
     def owned(self, *, wait: bool = False) -> Iterator[None]:
         """Hold the lock of the directory, as every run in it must; do nothing if it is held here.
 
-        The system releases the lock when the process ends, in whatever way.
-
-        Parameters
-        ----------
-        wait : bool
-            Whether to wait for a process that holds it.
-
-        Raises
-        ------
-        InputError
-            Another process holds it, and it is not waited for.
+        The system releases the lock when the process ends, in whatever way. Raises InputError where
+        another process holds it, unless the caller wants to ``wait`` for that.
         """
         if self._owned:
             yield
@@ -260,12 +226,7 @@ class RunDir:
 
     @contextmanager
     def remade(self, file: Path, what: str) -> Iterator[None]:
-        """Turn damage of ``about.json`` or ``summary.json`` into how they are written again.
-
-        Raises
-        ------
-        InputError
-        """
+        """Turn damage of ``about.json`` or ``summary.json`` into how they are written again."""
         try:
             with damaged(file, what):
                 yield
@@ -286,12 +247,7 @@ class RunDir:
         return about
 
     def check_problem(self, problem: Problem) -> None:
-        """Refuse a problem of other data than the run's, or of another version of paretolab.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse a problem of other data than the run's, or of another version of paretolab."""
         with self.remade(self.about_file, "what is known of the problem"):
             fingerprint = self.about()["fingerprint"]
         if problem.fingerprint != fingerprint:
@@ -350,10 +306,7 @@ class RunDir:
     def journal(self) -> Journal:
         """Open the journal for reading.
 
-        Raises
-        ------
-        JournalError
-            It cannot be read, or lacks rows of a run that has ended.
+        Raises JournalError where it cannot be read, or lacks rows of a run that has ended.
         """
         journal = Journal(self.journal_file)
         if not set(self.roles().metrics) <= set(journal.metric_names):
@@ -372,10 +325,7 @@ class RunDir:
     def front(self) -> Front:
         """Return the final front, with test metrics if it has some; it is read when it changed.
 
-        Raises
-        ------
-        InputError
-            It is damaged, or not as the run wrote it.
+        Raises InputError where it is damaged, or not as the run wrote it.
         """
         roles = self.roles()
         with damaged(self.front_file, "a front"):
@@ -396,10 +346,7 @@ class RunDir:
     def returned(self) -> Front | None:
         """Return what the method returns by its own definition; None where that is the front.
 
-        Raises
-        ------
-        InputError
-            It is damaged, or not as the run wrote it.
+        Raises InputError as :meth:`front`.
         """
         if not self.returned_file.is_file() and self.returned_file.name not in self._digests:
             return None
@@ -429,12 +376,7 @@ class RunDir:
         ]
 
     def check_written(self, file: Path) -> None:
-        """Refuse a result that is not as the run wrote it; its digest is in the summary.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse a result that is not as the run wrote it; its digest is in the summary."""
         digest = self._digests.get(file.name)
         if digest is not None and file.is_file() and digest_of(file, TABLE_BYTES) != digest:
             raise InputError(
@@ -452,7 +394,8 @@ class RunDir:
                 if not isinstance(summary.get(name, kind()), kind):
                     what = "numbers" if kind is int else "keys and values"
                     raise TypeError(f"no {what} as {name!r}")
-            numbers = {"wall_s": summary.get("wall_s"), **_counts(summary.get("expected", {}))}
+            expected, numbers = summary.get("expected", {}), {"wall_s": summary.get("wall_s")}
+            numbers |= {name: expected.get(name) for name in ("searched", "tested")}  # records
             for name, number in numbers.items():
                 if not isinstance(number or 0, int | float):
                     raise TypeError(f"no number as {name!r}")

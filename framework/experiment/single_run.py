@@ -63,17 +63,21 @@ def make_roles(config: RunConfig, problem: Problem) -> Roles:
     return Roles(problem.metrics, config.objective_roles(), config.constraint_roles())
 
 
-class BudgetLeft(Callback):
-    """A callback that returns the share of the budget that is left; None if it is unknown."""
+class LastProgress(Callback):
+    """Keeps the last progress of a run."""
 
     def __init__(self) -> None:
-        self._share: float | None = 0.0
+        self.progress = Progress(share=0.0)
 
     def on_batch(self, progress: Progress) -> None:
-        self._share = progress.share
+        self.progress = progress
 
-    def __call__(self) -> float | None:
-        return None if self._share is None else 1.0 - self._share
+    on_end = on_batch
+
+    def budget_left(self) -> float | None:
+        """Return the share of the budget that is left; None if it is unknown."""
+        share = self.progress.share
+        return None if share is None else 1.0 - share
 
 
 @contextmanager
@@ -81,29 +85,16 @@ def evaluator_for(
     config: RunConfig,
     problem: Problem,
     address: str | None,
-    left: BudgetLeft,
+    last: LastProgress,
     report: Callable[[str], None],
 ) -> Iterator[tuple[Evaluator, Callable[[], str]]]:
     """Start the evaluator of a run: this process, Ray, or whichever is faster; close it at the end.
 
-    Parameters
-    ----------
-    config : RunConfig
-        With ``workers: auto`` a run starts serially, and moves to Ray when the measured work
-        justifies starting it.
-    problem : Problem
-    address : str or None
-        Address of a running Ray cluster; Ray is used then, whatever ``workers`` says.
-    left : BudgetLeft
-        A callback of the same run.
-    report : callable
-        Shows a line of text to the user: which evaluator is used.
+    With ``workers: auto`` a run starts serially, and moves to Ray when the measured work justifies
+    starting it. ``address`` is that of a running Ray cluster, which is used whatever ``workers``
+    says; ``last`` is a callback of the same run; ``report`` is told which evaluator is used.
 
-    Yields
-    ------
-    evaluator : Evaluator
-    description : callable
-        Returns, after the search, which kind of worker evaluated.
+    The second thing yielded returns, after the search, which kind of worker evaluated.
     """
     workers, seed = config.workers, config.seed
     with ExitStack() as stack:
@@ -132,7 +123,7 @@ def evaluator_for(
             from framework.parallel.auto_evaluator import AutoEvaluator
 
             evaluator = AutoEvaluator(
-                problem, seed, start_ray=start_ray, remaining=left, report=report
+                problem, seed, start_ray=start_ray, remaining=last.budget_left, report=report
             )
         stack.callback(evaluator.close)
         yield evaluator, lambda: " then ".join(used if workers == "auto" else used[-1:])
@@ -146,34 +137,13 @@ class SingleRun:
     interrupted (by Ctrl-C, or an error such as a full disk), the front and the summary so far are
     written, and the exception goes on.
 
-    Parameters
-    ----------
-    config : RunConfig
-    problem : Problem
-    run_dir : RunDir
-    evaluator : Evaluator
-    callbacks : sequence of Callback
-    evaluated_by : callable
-        Returns, after the search, which kind of worker evaluated.
-    about : mapping, optional
-        Further content of ``about.json``.
-    report : callable
-        Shows a line of text to the user.
-    stopping_criterion : StoppingCriterion, optional
-        May end the run before its budget does.
-    alternatives : bool
-        Whether its front is compared with what one would do without a search.
+    ``evaluated_by`` returns, after the search, which kind of worker evaluated; ``about`` is further
+    content of ``about.json``; ``report`` shows a line of text to the user; ``stopping_criterion``
+    may end the run before its budget does; ``alternatives`` says whether the front is compared
+    with what one would do without a search.
 
-    Attributes
-    ----------
-    driver : Driver
-
-    Raises
-    ------
-    InputError
-        Another process runs it.
-    JournalError
-        The directory holds another run, or cannot be written.
+    Raises InputError where another process runs it, and JournalError where the directory holds
+    another run or cannot be written.
     """
 
     driver: Driver
@@ -200,7 +170,7 @@ class SingleRun:
         self._roles = make_roles(config, problem)
         self._algorithm = config.algorithm.make(problem, self._roles, config.seed)
         self._stack = ExitStack()
-        self._last = _LastProgress()
+        self._last = LastProgress()
 
     def __enter__(self) -> SingleRun:
         config, problem, run_dir = self._config, self._problem, self._run_dir
@@ -374,18 +344,6 @@ class SingleRun:
                 f"{self._journal.path} was damaged: its first {self._journal.salvaged} batches are "
                 "kept, what was lost is evaluated again"
             )
-
-
-class _LastProgress(Callback):
-    """Keeps the last progress, for the summary."""
-
-    def __init__(self) -> None:
-        self.progress = Progress()
-
-    def on_batch(self, progress: Progress) -> None:
-        self.progress = progress
-
-    on_end = on_batch
 
 
 def run_single(

@@ -217,8 +217,8 @@ def test_a_part_is_resumed_with_all_of_the_run(tmp_path, capsys, plain, monkeypa
     whole = run(tmp_path, "whole", budget={"evaluations": 6}, repeats=2)
     for folder, part, named in (
         (tmp_path, "whole/repeats/001", "whole"),
-        (whole.repeats, "001", whole.path),
-        (whole.repeats / "001", ".", whole.path),
+        (whole.path / "repeats", "001", whole.path),
+        (whole.path / "repeats" / "001", ".", whole.path),
     ):
         monkeypatch.chdir(folder)
         assert quietly("resume", part) == 2

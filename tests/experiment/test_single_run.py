@@ -9,7 +9,7 @@ import ray
 from framework.experiment.config import RunConfig, check
 from framework.experiment.execute import Options, execute
 from framework.experiment.run_dir import RunDir
-from framework.experiment.single_run import BudgetLeft, SingleRun, evaluator_for
+from framework.experiment.single_run import LastProgress, SingleRun, evaluator_for
 from framework.parallel import auto_evaluator
 from framework.parallel.config import uses_ray
 from framework.problems.functions import FunctionProblem
@@ -27,12 +27,12 @@ def test_ray_is_asked_for_by_a_number_by_all_or_by_an_address():
 
 
 def test_the_budget_left_is_what_is_not_spent():
-    left = BudgetLeft()
-    assert left() == 1.0
-    left.on_batch(Progress(share=0.25))
-    assert left() == 0.75
-    left.on_batch(Progress(share=None))
-    assert left() is None
+    last = LastProgress()
+    assert last.budget_left() == 1.0
+    last.on_batch(Progress(share=0.25))
+    assert last.budget_left() == 0.75
+    last.on_batch(Progress(share=None))
+    assert last.budget_left() is None
 
 
 def config(workers):
@@ -46,7 +46,7 @@ def config(workers):
 def test_every_evaluator_scores_and_leaves_nothing_running(workers):
     problem, lines = FunctionProblem("zdt1", 3), []
     X = problem.space.sample(np.random.default_rng(0), 8)
-    with evaluator_for(config(workers), problem, None, BudgetLeft(), lines.append) as (
+    with evaluator_for(config(workers), problem, None, LastProgress(), lines.append) as (
         evaluator,
         description,
     ):
@@ -64,7 +64,7 @@ def test_auto_that_moved_to_ray_ends_the_actors_before_their_cluster(monkeypatch
     monkeypatch.setattr(auto_evaluator, "RAY_PAYS_SECONDS", 0.0)
     problem, lines = FunctionProblem("zdt1", 3), []
     X = problem.space.sample(np.random.default_rng(0), 600)
-    with evaluator_for(config("auto"), problem, None, BudgetLeft(), lines.append) as (
+    with evaluator_for(config("auto"), problem, None, LastProgress(), lines.append) as (
         evaluator,
         description,
     ):

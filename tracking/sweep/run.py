@@ -90,7 +90,7 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
             incidents=dict(executor.incidents()),
         )
         if status == DONE and summary["best"]:
-            best = RunDir(out.trials / f"{summary['best'][0]['trial']:03d}")
+            best = RunDir(out.path / "trials" / f"{summary['best'][0]['trial']:03d}")
             if best.config_file.is_file():  # else another process ran it, in a directory of its own
                 problem = problems.of(best.config(checked=True))
                 if isinstance(problem, Deployable) and problem.has_models:
