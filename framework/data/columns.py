@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from framework.arrays import Array, BoolArray, FloatArray, category_text
+from framework.arrays import Array, BoolArray, FloatArray, category_text, is_number
 from framework.errors import CellsError, first_few, in_record
 from framework.settings import Section
 
@@ -429,7 +429,7 @@ def _infer_text(column: pd.Series[Any], name: str, options: TableOptions) -> Col
     marked = (*gaps, *text_gaps)
     as_missing = f", {' and '.join(map(repr, text_gaps))} as missing" if text_gaps else ""
     if len(bare) and (marks := marks_of(bare, options.decimal)):
-        unusual = next((text for text in bare if not _plain_number(text)), bare[0])
+        unusual = next((text for text in bare if not is_number(text)), bare[0])
         number = as_numbers(pd.Series([unusual], dtype=object), marks).iloc[0]
         return ColumnInference(
             f"numbers written as text, {unusual!r} read as {number:.15g}{as_missing}",
@@ -447,7 +447,7 @@ def _infer_text(column: pd.Series[Any], name: str, options: TableOptions) -> Col
     inference = _sentences_or_names(values, texts, name, options)
     if inference is None:
         return _categories(texts, options, gaps)
-    stray = [text for text in texts if not _plain_number(text)]
+    stray = [text for text in texts if not is_number(text)]
     if len(stray) <= _SHOWN and len(stray) < len(texts) / 2:
         also = options.advice.as_numbers.format(texts=stray)
         inference = inference._replace(action=f"{inference.action}, {also}")
@@ -530,14 +530,6 @@ def describe_columns(inferred: Mapping[str, ColumnInference]) -> tuple[str, ...]
             shown = first_few([*map(repr, names)], 3)
             notes.append(f"columns {shown}: the first is {first.kind}; {first.action}")
     return tuple(notes)
-
-
-def _plain_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _short(text: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from framework.arrays import Array, FloatArray, IntArray
+from framework.arrays import Array, FloatArray, IntArray, is_number
 from framework.components import Components, ComponentStore, is_put_off
 from framework.data.encoding import Encoder
 from framework.data.table_files import read_rows
@@ -246,19 +246,12 @@ def _read_costs(path: Path) -> dict[str, float]:
             raise InputError(
                 f"{path}: line {line}: expected each feature once, found {feature!r} again"
             )
-        costs[feature] = _cost(text, f"{path}: line {line}")
+        costs[feature] = float(text) if is_number(text) else math.nan
+        if not 0 <= costs[feature] < math.inf:
+            raise InputError(
+                f"{path}: line {line}: expected a cost, a number from 0, found {text!r}"
+            )
     return costs
-
-
-def _cost(text: str, where: str) -> float:
-    """Return the cost that a text spells; refuse what is not a finite number from 0."""
-    try:
-        cost = float(text)
-    except ValueError:
-        cost = math.nan
-    if not (math.isfinite(cost) and cost >= 0):
-        raise InputError(f"{where}: expected a cost, a number from 0, found {text!r}")
-    return cost
 
 
 def importance_classes(X: pd.DataFrame, y: IntArray, levels: int) -> IntArray:

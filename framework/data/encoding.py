@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, category_text, frozen
+from framework.arrays import (
+    Array,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    category_text,
+    frozen,
+    is_number,
+)
 from framework.data.columns import (
     MOST_CATEGORIES,
     Reading,
@@ -212,18 +220,8 @@ def _numbers(column: pd.Series[Any], name: str) -> FloatArray:
         return to_numbers(column)
     except (ValueError, TypeError) as error:
         values = column.dropna()
-        wrong = values[[not _is_number(value) for value in values]].map(category_text)
+        wrong = values[[not is_number(value) for value in values]].map(category_text)
         raise unusable(wrong, name, "numbers") from error
-
-
-def _is_number(value: object) -> bool:
-    try:
-        float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return False
-    except OverflowError:  # one of hundreds of digits
-        return True
-    return True
 
 
 @dataclass(frozen=True)
