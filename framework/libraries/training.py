@@ -230,13 +230,7 @@ def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
     shares = SplitConfig(
         train=1 - split.test - validation,
         validation=validation,
-        test=split.test,
-        seed=split.seed,
-        stratify=split.stratify,
-        group=split.group,
-        time=split.time,
-        window=split.window,
-        copies=split.copies,
+        **split.model_dump(exclude={"folds", "fold", "validation"}),
     )
     measure = MeasureConfig(kind="holdout")
     if split.validation is None:
@@ -248,7 +242,7 @@ def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
             parts.train,
             parts.validation,
             parts.test,
-            units=_codes(division.units[parts.validation]),
+            units=division.units_of(parts.validation),
             fingerprint=division.fingerprint,
             notes=division.notes,
         )
@@ -259,7 +253,7 @@ def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
             fold_rows = len(rows) + np.searchsorted(measured, fold.held_out)
             folds.append((fold.train, fold.held_out, fold_rows))
         rows = np.concatenate([rows, measured])
-    units = _codes(division.units[parts.pooled[rows]])
+    units = division.units_of(parts.pooled[rows])
     about = division.fingerprint, division.notes
     return _Parts(parts.pooled, None, parts.test, tuple(folds), rows, units, *about)
 
@@ -270,12 +264,6 @@ def _notes_on_copies(features: pd.DataFrame, split: LibrarySplit) -> tuple[str, 
         return ()
     start = copies_text(same_rows(features))
     return (start + AS_THEY_FALL,) if start else ()
-
-
-def _codes(units: IntArray) -> IntArray | None:
-    """Return units as codes from 0; None where each unit is a single row."""
-    codes = np.unique(units, return_inverse=True)[1].ravel()
-    return None if codes.max(initial=-1) + 1 == len(codes) else codes
 
 
 def _by_chance(
