@@ -57,6 +57,8 @@ MOST_CATEGORIES = 100
 
 _CURRENCY = "$€£¥%"
 _LONGEST_DATE = 40
+# a date has digits and two separators at least: 1999 or 3.5 is none
+_DATE = re.compile(r"\s*(\d{1,4}|[A-Za-z]{3,9})[-/. ]+\w+[-/., ]+\w+")
 _LEAST = 50  # records from which columns are judged by how often their values repeat
 _UNIQUE = 0.9  # a share of distinct texts above which they name the records
 _WORDS = 4  # mean number of words from which texts are sentences
@@ -235,15 +237,10 @@ def marks_of(texts: Array, decimals: str | None = None) -> tuple[str, str] | Non
 
 def date_form_of(texts: Array) -> str | None:
     """Return the first form of which all texts (none missing) are dates; None where none is."""
-    if any(len(text) > _LONGEST_DATE or not _looks_like_a_date(text) for text in texts):
+    if any(len(text) > _LONGEST_DATE or not _DATE.match(text) for text in texts):
         return None
     column = pd.Series(texts, dtype=object)
     return next((form for form in DATE_FORMS if as_dates(column, form).notna().all()), None)
-
-
-def _looks_like_a_date(text: str) -> bool:
-    """A date has digits and two separators at least: 1999 or 3.5 is none."""
-    return bool(re.match(r"\s*(\d{1,4}|[A-Za-z]{3,9})[-/. ]+\w+[-/., ]+\w+", text))
 
 
 def _plain_blanks(text: str) -> str:
@@ -348,10 +345,6 @@ class TableOptions(Section):
     def advice(self) -> Advice:
         """What messages tell the user to do."""
         return Advice()
-
-    def inferred(self, column: pd.Series[Any], name: str) -> ColumnInference:
-        """Return what a column that shall be a feature holds."""
-        return infer_column(column, name, self) if self.infer else ColumnInference()
 
     def named(self) -> dict[str, Sequence[str]]:
         """Return the columns that keys name, by key."""

@@ -448,7 +448,14 @@ class Encoder:
     def _read(self, data: pd.DataFrame | Array, i: int, records: IntArray | None) -> pd.Series[Any]:
         """Return the values of a feature, with texts read as what they stand for."""
         name = self.feature_names[i]
-        column = self._find(data, i)
+        if isinstance(data, pd.DataFrame) and self.named:
+            column = data[name]
+        elif data.shape[1] != len(self.feature_names):
+            raise InputError(
+                f"data: expected {len(self.feature_names)} columns, found {data.shape[1]}"
+            )
+        else:
+            column = _column(data, i)
         if records is not None:
             column = column.iloc[records]
         return self.readings[name].read(column, name) if name in self.readings else column
@@ -465,16 +472,6 @@ class Encoder:
             if records is None:
                 raise
             raise CellsError(dict.fromkeys(data.index[records], str(error))) from error
-
-    def _find(self, data: pd.DataFrame | Array, i: int) -> pd.Series[Any]:
-        name = self.feature_names[i]
-        if isinstance(data, pd.DataFrame) and self.named:
-            return data[name]
-        if data.shape[1] != len(self.feature_names):
-            raise InputError(
-                f"data: expected {len(self.feature_names)} columns, found {data.shape[1]}"
-            )
-        return _column(data, i)
 
     def to_json(self) -> dict[str, Any]:
         """Return the encoder as plain JSON types, from which floats are read back exactly."""
