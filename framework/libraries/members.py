@@ -204,7 +204,10 @@ def load_members(library: Library, chosen: Sequence[int], costs: Sequence[str]) 
         There are no fitted models, or one cannot be read.
     """
     folder, ids = library.folder, [library.ids[i] for i in chosen]
-    priced = costs_of(library, chosen, costs)
+    priced = {
+        name: Cost(np.asarray(library.costs[name].values)[chosen], library.costs[name].unit)
+        for name in costs
+    }
     if library.models is not None:
         return Members({name: library.models[name] for name in ids}, priced, None)
     if folder is None or not has_members(library):
@@ -214,14 +217,6 @@ def load_members(library: Library, chosen: Sequence[int], costs: Sequence[str]) 
             "the library with its models, or bring the fitted models instead of arrays"
         )
     return Members({i: load_member(folder, i) for i in ids}, priced, load_encoder(folder))
-
-
-def costs_of(library: Library, chosen: Sequence[int], costs: Sequence[str]) -> dict[str, Cost]:
-    """Return what some models cost, values of shape (chosen,)."""
-    return {
-        name: Cost(np.asarray(library.costs[name].values)[chosen], library.costs[name].unit)
-        for name in costs
-    }
 
 
 def example_records(library: Library) -> dict[str, list[Any]]:

@@ -57,9 +57,10 @@ class ModelFiles:
         InputError
             The name leads out of the folder, or was written before.
         """
-        path = self._path(name)
+        check_name(name)
         if name in self._digests:
             raise InputError(f"{name}: expected another name for a second file, found the same")
+        path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         self._digests[name] = hashlib.sha256(content).hexdigest()
@@ -100,13 +101,13 @@ class ModelFiles:
             It does not exist, is too large, was changed since the model was written, or was read
             before.
         """
-        path = self._path(name)
+        check_name(name)
         if name not in self._digests:
             raise InputError(f"{name}: expected one of the model's files, found none listed so")
         if name in self._checked:
             raise InputError(f"{name}: expected each file of the model once, found it named again")
         try:
-            content = read_bytes(path, ESTIMATOR_BYTES)
+            content = read_bytes(self.folder / name, ESTIMATOR_BYTES)
         except (OSError, TooManyBytes) as error:
             raise InputError(
                 f"{name}: expected one of the model's files, found: "
@@ -148,10 +149,6 @@ class ModelFiles:
         """Write the digests of all files to ``SHA256SUMS``, in the format of ``sha256sum``."""
         lines = [f"{digest}  {name}\n" for name, digest in sorted(self._digests.items())]
         (self.folder / DIGESTS_FILE).write_text("".join(lines), encoding="utf-8")
-
-    def _path(self, name: str) -> Path:
-        check_name(name)
-        return self.folder / name
 
 
 class SubFolder(ModelFiles):
