@@ -123,23 +123,16 @@ def feature_costs(
     where: str = "problem.costs",
     left_out: Sequence[str] = (),
 ) -> FloatArray:
-    """Return the cost of each feature.
+    """Return the cost of each feature (n,), finite and at least 0; 1 each without a section.
+
+    Not all costs are zero, unless a panel costs something.
 
     Parameters
     ----------
-    config : CostsConfig or None
-        None: each feature costs 1.
-    names : sequence of n names
     X_train, y_train : DataFrame (m, n) and int64 (m,), optional
         The training part; needed by ``by_importance`` only.
-    where : str
-        Key of the section, for messages.
     left_out : sequence of str
         Columns of the table that are no features; their costs are ignored.
-
-    Returns
-    -------
-    float64 (n,), finite, not negative; not all zero, unless a panel costs something
 
     Raises
     ------
@@ -255,24 +248,11 @@ def _read_costs(path: Path) -> dict[str, float]:
 
 
 def importance_classes(X: pd.DataFrame, y: IntArray, levels: int) -> IntArray:
-    """Return the cost class (1 to ``levels``) of each feature, by its importance.
+    """Return the cost class (n,), 1 to ``levels``, of each feature, by its importance.
 
     The feature of rank r among n (1 = least important) has class ``ceil(levels * r / n)``; of
-    equally important ones the earlier has the lower rank.
-
-    Parameters
-    ----------
-    X : DataFrame (m, n)
-    y : int64 (m,)
-    levels : int
-
-    Returns
-    -------
-    int64 (n,)
-
-    References
-    ----------
-    Hamilton and Fulp, Section 4.1.3: importance is the mean decrease in Gini impurity.
+    equally important ones the earlier has the lower rank. Importance is the mean decrease in Gini
+    impurity (Hamilton and Fulp, Section 4.1.3).
     """
     importances = _importances(X, y)
     ranks = np.empty(len(importances), dtype=np.int64)
@@ -411,15 +391,7 @@ class Panels:
 
 
 def cost_texts(names: Sequence[str], costs: FloatArray, panels: Panels) -> list[str]:
-    """Return lines on what features cost: by price, by panel, and for a full record.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Of the n features.
-    costs : numpy.ndarray of float64, shape (n,)
-    panels : Panels
-    """
+    """Return lines on what n features cost, (n,): by price, by panel, and for a full record."""
 
     def some(positions: Array) -> str:
         return first_few([quoted(names[i]) for i in positions])
@@ -439,12 +411,7 @@ def panels_of(
     where: str = "problem.costs",
     left_out: Sequence[str] = (),
 ) -> Panels:
-    """Return the panels that a configuration names.
-
-    Parameters
-    ----------
-    config, names, where, left_out
-        See :func:`feature_costs`.
+    """Return the panels that a configuration names; for arguments see :func:`feature_costs`.
 
     Raises
     ------

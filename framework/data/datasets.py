@@ -146,9 +146,6 @@ def load_table(
 
     Parameters
     ----------
-    config : DatasetConfig
-    where : str
-        Key of the section, for messages.
     aside : mapping, optional
         Columns that divide the records and are no features, by the key that names them. For a file
         NAME.csv of the folder ``PARETOLAB_DATA`` they may be in NAME_groups.csv beside it, which

@@ -90,15 +90,8 @@ def divide(
 ) -> Division:
     """Divide the records of a table into parts and, for a cross-validation, folds.
 
-    Parameters
-    ----------
-    table : Table
-        With the columns that ``config`` names in ``aside``.
-    config : SplitConfig
-    measure : MeasureConfig, optional
-        No folds if None.
-    where : str
-        Place of the sections ``split`` and ``measure``, for messages.
+    The table has the columns that ``config`` names in ``aside``; ``where`` is the place of the
+    sections ``split`` and ``measure``, for messages.
 
     Raises
     ------

@@ -148,10 +148,6 @@ def assemble(
 
     Parameters
     ----------
-    raw : Raw
-    where : str
-        Key of the section, for messages.
-    options : TableOptions
     aside : mapping, optional
         Columns that divide the records and are no features, by the key that names them.
     subgroup : str, optional

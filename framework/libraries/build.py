@@ -61,13 +61,7 @@ def obtain_library(
 ) -> Library:
     """Return the library that a section of a configuration describes; build it if it is missing.
 
-    Parameters
-    ----------
-    section : LibrarySection
-    where : str
-        Key of the section, for messages.
-    check_classes : callable, optional
-        Takes the classes and the title of a library before it is built, and may refuse them.
+    Before it is built, ``check_classes`` takes its classes and its title, and may refuse them.
 
     Raises
     ------
@@ -103,7 +97,6 @@ def build_library(
 
     Parameters
     ----------
-    config : BuildConfig
     folder : Path, optional
         A new folder, or one with a build of the same library, stopped or complete; if None, a
         folder of the cache that is named by what is built.

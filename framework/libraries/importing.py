@@ -52,12 +52,8 @@ from framework.security import (
 def import_library(config: ImportConfig, folder: Path) -> tuple[Library, list[str]]:
     """Import the library that a configuration describes, and write it to a folder.
 
-    Returns
-    -------
-    library : Library
-        As read from the folder.
-    messages : list of str
-        Lines for the user: models that were left out, costs that were filled in.
+    It is returned as read from there, with lines for the user: models that were left out, costs
+    that were filled in.
 
     Raises
     ------

@@ -65,14 +65,7 @@ def call_times(library: Library) -> FloatArray | None:
 
 
 def load_member(folder: Path, name: str) -> Any:
-    """Return a fitted model of a library.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        The library's.
-    name : str
-        Id of the model.
+    """Return a fitted model of the library in a folder, by its id.
 
     Raises
     ------
@@ -111,12 +104,7 @@ def load_encoder(folder: Path) -> Encoder | None:
 
 
 def as_taken(model: Any, records: Any) -> Any:
-    """Return records as a model takes them: the columns that it names, otherwise an array.
-
-    Parameters
-    ----------
-    model : fitted estimator
-    records : ndarray or DataFrame (n, d)
+    """Return records (n, d) as a model takes them: the columns that it names, otherwise an array.
 
     Raises
     ------
@@ -132,16 +120,7 @@ def as_taken(model: Any, records: Any) -> Any:
 def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Array:
     """Return what a library keeps of a model: probabilities in the order of ``classes``, or values.
 
-    Parameters
-    ----------
-    model : fitted estimator
-    records : ndarray or DataFrame (n, d)
-    classes : collection or None
-        None for regression.
-
-    Returns
-    -------
-    float64 (n,) for two classes (of the second) and regression, else (n, C)
+    They are float64 (n,) for two classes (of the second) and for regression, else (n, C).
 
     Raises
     ------

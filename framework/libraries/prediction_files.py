@@ -153,12 +153,8 @@ def read_costs(
 ) -> tuple[list[str], dict[str, Cost]]:
     """Read a table with a column of ids and one column for each cost.
 
-    Returns
-    -------
-    ids : list of str
-        The argument, else those of the table.
-    costs : dict of str to Cost
-        In the order of the ids. NaN where the table lacks a model: the library will refuse it.
+    Without the argument ``ids``, the ids are those of the table. Costs are in the order of the ids,
+    NaN where the table lacks a model: the library will refuse it.
     """
     if path is None:
         return list(ids or ()), {}

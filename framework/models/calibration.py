@@ -284,20 +284,10 @@ def split(model: bytes) -> tuple[bytes, Calibration]:
 
 
 def decide(probabilities: FloatArray, thresholds: FloatArray) -> tuple[IntArray, BoolArray]:
-    """Return the most likely class of each record, and whether it is confident enough.
+    """Return the most likely class (n,) of each record, and whether it is confident enough (n,).
 
-    Of equally likely classes the first one is taken.
-
-    Parameters
-    ----------
-    probabilities : float64 (n, K)
-    thresholds : float64 (K,)
-        The probability that is enough for an answer of each class.
-
-    Returns
-    -------
-    best : int64 (n,)
-    confident : bool (n,)
+    Of equally likely classes, by probabilities (n, K), the first one is taken. ``thresholds`` (K,)
+    are the probabilities that are enough for an answer of each class.
     """
     best = probabilities.argmax(axis=1)
     highest = probabilities[np.arange(len(best)), best]

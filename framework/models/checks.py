@@ -193,13 +193,8 @@ def weights_for(sample_weight: Any, y: Any) -> FloatArray:
 def copies_for(sample_weight: Any, y: Any, record_bytes: int) -> IntArray | None:
     """Return how often each record of y (n,) counts, int64 (n,); None if each counts once.
 
-    Parameters
-    ----------
-    sample_weight : array_like (n,) or None
-        Whole numbers from 0, as integers or as floats.
-    y : array_like (n,)
-    record_bytes : int
-        Bytes of a record, of which copies will be made.
+    Weights (n,) are whole numbers from 0, as integers or as floats. A record, of which copies will
+    be made, has ``record_bytes``.
 
     Raises
     ------

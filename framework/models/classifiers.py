@@ -443,13 +443,7 @@ def _read_calibrated(files: ModelFiles, name: str, classes: Any) -> CalibratedPr
 
 
 def load_classifier(content: bytes, name: str) -> Any:
-    """Load a classifier from skops's format.
-
-    Parameters
-    ----------
-    content : bytes
-    name : str
-        Name of the file in messages.
+    """Load a classifier from skops's format; ``name`` is that of its file, for messages.
 
     Raises
     ------
