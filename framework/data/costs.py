@@ -142,23 +142,6 @@ def feature_costs(
     """
     if config is None:
         return np.ones(len(names))
-    costs = _costs(config, names, X_train, y_train, where, left_out)
-    if not np.isfinite(costs).all():
-        name = names[int(np.argmin(np.isfinite(costs)))]
-        raise InputError(f"{where}: expected finite costs, found one too large for {name!r}")
-    if not costs.any() and not any(panel.cost for panel in config.panels.values()):
-        raise InputError(f"{where}: expected a cost above zero, found all {len(names)} zero")
-    return costs
-
-
-def _costs(
-    config: CostsConfig,
-    names: Sequence[str],
-    X_train: pd.DataFrame | None,
-    y_train: IntArray | None,
-    where: str,
-    left_out: Sequence[str],
-) -> FloatArray:
     shared = {name for panel in config.panels.values() for name in panel.features}
     optional = shared if config.default is None else names
 
@@ -168,8 +151,8 @@ def _costs(
     if config.by_importance is not None:
         if X_train is None or y_train is None:
             raise InputError(f"{where}.by_importance: expected training records, found none")
-        return _scale(importance_classes(X_train, y_train, config.by_importance), config)
-    if config.values is not None:
+        costs = _scale(importance_classes(X_train, y_train, config.by_importance), config)
+    elif config.values is not None:
         costs = in_order(config.values, f"{where}.values")
     elif config.path is not None:
         costs = in_order(_read_costs(config.path), str(config.path))
@@ -177,9 +160,15 @@ def _costs(
         costs = _scale(in_order(config.classes, f"{where}.classes"), config)
     else:
         costs = np.full(len(names), np.nan)
-    if config.default is not None:
-        return np.where(np.isnan(costs), config.default, costs)
-    return np.where(np.isnan(costs), [float(name not in shared) for name in names], costs)
+    usual = config.default
+    of_missing = [float(name not in shared) if usual is None else usual for name in names]
+    costs = np.where(np.isnan(costs), of_missing, costs)
+    if not np.isfinite(costs).all():
+        name = names[int(np.argmin(np.isfinite(costs)))]
+        raise InputError(f"{where}: expected finite costs, found one too large for {name!r}")
+    if not costs.any() and not any(panel.cost for panel in config.panels.values()):
+        raise InputError(f"{where}: expected a cost above zero, found all {len(names)} zero")
+    return costs
 
 
 def _in_order(
