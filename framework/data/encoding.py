@@ -308,13 +308,7 @@ class Encoder:
         )
 
     def position(self, feature: int | str) -> int:
-        """Return the position of a feature given by name or position.
-
-        Raises
-        ------
-        InputError
-            There is no such feature.
-        """
+        """Return the position of a feature by name or position; raises InputError if none is it."""
         return _position(feature, self.feature_names)
 
     def columns_of(self, features: Iterable[int | str]) -> IntArray:

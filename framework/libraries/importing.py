@@ -171,7 +171,6 @@ def cross_fitted(
         None of them fitted: then clones are fitted. Or all of them: then they are returned as they
         are, without predictions.
     X, y : (N, d), (N,)
-    folds : int
     seed : int
         Of the folds, stratified by class.
     copies : int64 (N,), optional

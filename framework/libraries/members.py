@@ -92,10 +92,7 @@ def load_member(folder: Path, name: str) -> Any:
 def load_encoder(folder: Path) -> Encoder | None:
     """Return the encoder of a library's models; None where they take raw records.
 
-    Raises
-    ------
-    InputError
-        The description is damaged.
+    Raises InputError where its description is damaged.
     """
     path = folder / ENCODER_FILE
     if not path.is_file():
@@ -146,10 +143,7 @@ def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Ar
 def shaped(values: Array, shape: tuple[int, ...]) -> Array:
     """Return the predictions of a model, which must have the shape (n,) or (n, C) given.
 
-    Raises
-    ------
-    ValueError
-        They have another shape, which numpy might broadcast over the records.
+    Raises ValueError for another shape, which numpy might broadcast over the records.
     """
     if values.shape != shape:
         raise ValueError(f"predictions of shape {values.shape} where {shape} was expected")

@@ -53,10 +53,8 @@ _METRICS = ("dataset", "fold", "framework", "time_infer_s")
 def from_files(config: ArraysConfig, name: str) -> Library:
     """Return the library of predictions, labels and costs that lie in files.
 
-    Raises
-    ------
-    InputError
-        A file is missing, or the files do not fit each other; see :meth:`Library.from_arrays`.
+    Raises InputError if a file is missing or they do not fit each other; see
+    :meth:`Library.from_arrays`.
     """
     classes = config.classes
     ids, costs = read_costs(config.costs, config.units, config.ids)

@@ -55,10 +55,7 @@ def as_frame(X: Any) -> Any:
 def training_records(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
     """Return training records (n, d) and labels (n,), checked as by :func:`records_and_targets`.
 
-    Raises
-    ------
-    ValueError
-        Also if the labels are not those of classes, or some are missing.
+    Raises ValueError also if the labels are not those of classes, or some are missing.
     """
     X, y = records_and_targets(estimator, X, y)
     check_labels(y)
@@ -66,13 +63,7 @@ def training_records(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
 
 
 def check_labels(y: Any) -> None:
-    """Check that each record has a label, and that labels are classes.
-
-    Raises
-    ------
-    ValueError
-        Labels are missing, or are values of a regression.
-    """
+    """Raise ValueError if labels are missing, or are values of a regression."""
     require_labels(pd.isna(np.asarray(y)), "y", "fit")
     check_classification_targets(y)
 

@@ -239,13 +239,7 @@ def check_kind(kind: str) -> None:
 
 
 def classifier_class(kind: str) -> Any:
-    """Return the class of a kind.
-
-    Raises
-    ------
-    InputError
-        It may not be named, or does not exist.
-    """
+    """Return the class of a kind; raises InputError where it may not be named or does not exist."""
     check_kind(kind)
     if kind in registry.names("classifiers"):
         return registry.load("classifiers", kind)
