@@ -119,24 +119,22 @@ def from_models(
     def predicted(X: Any) -> Array:
         return np.stack([_predicted(name, model, X, classes) for name, model in models.items()])
 
-    tables: list[Any] = [
-        predicted(X_validation) if out_of_fold is None else out_of_fold.predictions,
-        None if X_test is None else predicted(X_test),
-    ]
+    table = predicted(X_validation) if out_of_fold is None else out_of_fold.predictions
+    test = None if X_test is None else predicted(X_test)
     y_validation, units = spelled_as_classes(np.asarray(y_validation), classes), groups
     records = len(y_validation) if copies is None else np.count_nonzero(copies)
     if copies is not None:
-        check_consistent_length(tables[0][0], copies)
-        tables[0] = np.repeat(tables[0], copies, axis=1)
+        check_consistent_length(table[0], copies)
+        table = np.repeat(table, copies, axis=1)
         y_validation = np.repeat(np.asarray(y_validation), copies)
         units = np.repeat(np.arange(len(copies)) if groups is None else groups, copies)
     library = Library.from_arrays(
         list(models),
-        tables[0],
+        table,
         y_validation,
         classes,
         costs,
-        test=tables[1],
+        test=test,
         y_test=None if y_test is None else spelled_as_classes(np.asarray(y_test), classes),
         configs=configs,
         name=name,
