@@ -109,17 +109,9 @@ def _is_curve(method: str, curve: FloatArray) -> bool:
 def fit_calibration(
     method: str, P: FloatArray, y: IntArray, weights: FloatArray | None = None
 ) -> Calibration:
-    """Fit the curves.
+    """Fit the curves to probabilities (n, classes), class codes (n,) and weights (n,) of records.
 
-    Parameters
-    ----------
-    method : {'isotonic', 'sigmoid', 'softmax'}
-    P : numpy.ndarray of float64, shape (n, classes)
-        Probabilities from classifiers that were not trained on the records.
-    y : numpy.ndarray of int64, shape (n,)
-        Class codes.
-    weights : numpy.ndarray of float64, shape (n,), optional
-        Weight of each record.
+    The probabilities are from classifiers that were not trained on the records.
 
     Notes
     -----
