@@ -274,8 +274,8 @@ def fold_records(
     classes: Sequence[Any] | None = None,
     repeat: int = 0,
     units: IntArray | None = None,
-) -> list[IntArray]:
-    """Return the records of each fold, sorted: strata are dealt out in turn, in a random order.
+) -> IntArray:
+    """Return the fold (n,), from 0, of each record: strata are dealt in turn, in a random order.
 
     Parameters
     ----------
@@ -309,8 +309,7 @@ def fold_records(
                 f"the training and validation records, found {count}; lower folds"
             )
         if unit.max() + 1 < len(unit):
-            fold_of = _dealt(strata, unit.ravel(), np.full(count, 1 / count), rng)
-            return [np.flatnonzero(fold_of == fold) for fold in range(count)]
+            return _dealt(strata, unit.ravel(), np.full(count, 1 / count), rng)
     fold_of = np.empty(len(strata), dtype=np.int64)
     dealt = 0
     for code in np.unique(strata):
@@ -323,7 +322,7 @@ def fold_records(
         # the next class goes on where this one ended, so that folds differ by one record at most
         fold_of[members] = (dealt + np.arange(len(members))) % count
         dealt += len(members)
-    return [np.flatnonzero(fold_of == fold) for fold in range(count)]
+    return fold_of
 
 
 def measure_folds(
@@ -369,9 +368,7 @@ def measure_folds(
             f"of class {classes[least]!r}, found {measure.folds}; lower folds, or split.test, or "
             f"{merge}"
         )
-    fold_of = np.empty((measure.repeats, len(labels)), dtype=np.int64)
-    for repeat in range(measure.repeats):
-        parts = fold_records(labels, measure.folds, seed, f"{where}.folds", classes, repeat, units)
-        for number, members in enumerate(parts):
-            fold_of[repeat, members] = number
-    return fold_of
+    setting = measure.folds, seed, f"{where}.folds", classes
+    return np.stack(
+        [fold_records(labels, *setting, repeat, units) for repeat in range(measure.repeats)]
+    )

@@ -215,14 +215,14 @@ def cross_fitted(
     if classes is not None:
         strata = np.unique(y[used], return_inverse=True)[1].ravel()
     units = None if groups is None else groups[used]
-    parts = fold_records(strata, folds, seed, "folds", classes, units=units)
+    fold_of = fold_records(strata, folds, seed, "folds", classes, units=units)
     tables: list[Any] = []
     for name in models:
         # one prediction says how many columns there are
         first = _predicted(name, final[name], _safe_indexing(X, used[:1]), classes)
         table = np.zeros((len(y), *first.shape[1:]), dtype=np.float32)
-        for part in parts:
-            model, rows = fitted(name, np.delete(used, part)), used[part]
+        for fold in range(folds):
+            model, rows = fitted(name, used[fold_of != fold]), used[fold_of == fold]
             table[rows] = _predicted(name, model, _safe_indexing(X, rows), classes)
         tables.append(table)
     return final, OutOfFold(np.stack(tables), folds)

@@ -275,9 +275,10 @@ def _by_chance(
     n, folds = len(train), []
     for repeat in range(config.repeats):
         setting = config.folds, config.seed, f"{where}.folds", classes, repeat
-        for held_out in fold_records(strata[train], *setting):
-            fitted = np.setdiff1d(np.arange(n), held_out)
-            folds.append((fitted, held_out, repeat * n + held_out))
+        fold_of = fold_records(strata[train], *setting)
+        for fold in range(config.folds):
+            held_out = np.flatnonzero(fold_of == fold)
+            folds.append((np.flatnonzero(fold_of != fold), held_out, repeat * n + held_out))
     rows = np.tile(np.arange(n), config.repeats)
     return _Parts(train, None, test, tuple(folds), rows, rows if config.repeats > 1 else None)
 
@@ -288,9 +289,8 @@ def _split(
     """Return training, validation (None for a cross-validation) and test records."""
     if split.folds is not None:
         fold_strata = strata if split.stratify else np.zeros_like(strata)
-        folds = fold_records(fold_strata, split.folds, split.seed, f"{where}.folds", classes)
-        test = folds[split.fold]
-        rest = np.setdiff1d(np.arange(len(strata)), test)
+        fold_of = fold_records(fold_strata, split.folds, split.seed, f"{where}.folds", classes)
+        rest, test = np.flatnonzero(fold_of != split.fold), np.flatnonzero(fold_of == split.fold)
     else:
         rest, test = _two_parts(strata, split.test, split, where)
     if split.validation is None:
