@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,13 +22,7 @@ from framework.libraries.checks import plain_labels
 from framework.libraries.config import ImportConfig, ModelsConfig
 from framework.libraries.library import Cost, Library, load_library
 from framework.libraries.measure import LATENCY_UNITS, UNITS, measure
-from framework.libraries.members import (
-    ABOUT_FILE,
-    MODEL_FILE,
-    MODELS,
-    as_taken,
-    predictions,
-)
+from framework.libraries.members import MODEL_FILE, MODELS, as_taken, predictions, write_member
 from framework.libraries.prediction_files import (
     from_files,
     from_tabrepo,
@@ -358,9 +350,7 @@ def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
         for key, content in contents.items():
             place = complete / MODELS / key
             place.mkdir(parents=True)
-            (place / MODEL_FILE).write_bytes(content)
-            about = {"id": key, "sha256": hashlib.sha256(content).hexdigest()}
-            (place / ABOUT_FILE).write_text(json.dumps(about, indent=1), encoding="utf-8")
+            write_member(place, content, {"id": key})
         library.save(complete)
         if folder.exists():
             folder.rmdir()  # it is empty

@@ -9,6 +9,7 @@ beside ``library.json`` says how; imported models take raw records. Nothing is u
 from __future__ import annotations
 
 import hashlib
+import json
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -62,6 +63,13 @@ def call_times(library: Library) -> FloatArray | None:
     except (InputError, OSError, *DAMAGED):  # it was imported, say
         return None
     return np.clip(np.nan_to_num(seconds), 0.0, library.costs["inference_time"].values)
+
+
+def write_member(place: Path, content: bytes, about: Mapping[str, Any]) -> None:
+    """Write a fitted model, in skops's format, and its description, with its digest."""
+    (place / MODEL_FILE).write_bytes(content)
+    about = {**about, "sha256": hashlib.sha256(content).hexdigest()}
+    (place / ABOUT_FILE).write_text(json.dumps(about, indent=1), encoding="utf-8")
 
 
 def load_member(folder: Path, name: str) -> Any:
