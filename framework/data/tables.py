@@ -146,12 +146,8 @@ def assemble(
 ) -> Table:
     """Check a raw frame and turn it into a table for classification.
 
-    Parameters
-    ----------
-    aside : mapping, optional
-        Columns that divide the records and are no features, by the key that names them.
-    subgroup : str, optional
-        A column that tells subgroups apart, and may also be a feature.
+    ``aside`` are columns that divide the records and are no features, by the key that names them;
+    ``subgroup`` is a column that tells subgroups apart, and may also be a feature.
 
     Raises
     ------
