@@ -43,6 +43,17 @@ def category_text(value: object) -> str:
     return str(value)
 
 
+def is_number(value: object) -> bool:
+    """Return whether a value is a number or a text that spells one, of hundreds of digits too."""
+    try:
+        float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    except OverflowError:
+        pass
+    return True
+
+
 def evenly(n: int, most: int) -> IntArray:
     """Return at most so many positions of n, evenly spread from the first to the last."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))

@@ -125,7 +125,7 @@ def prepare_table(
         most = max(len(division.repeats), 1) * int(counts.sum())
     costs, decision = _priced(config, table, training, weights, most, where)
     rule = decisions.by_confidence(grid) if decision is None else decision.risk_rule()
-    copy_of = None if copies is None and _codes(division.units) is None else division.units
+    copy_of = None if copies is None and division.units_of() is None else division.units
     weight = config.classifier.parameters.get("class_weight")
     if isinstance(weight, Mapping):
         weight = per_class(weight, table.classes, 1.0, f"{where}.classifier.class_weight")
@@ -139,7 +139,7 @@ def prepare_table(
     scored = split.validation
     if crossed:
         data, scored = _with_folds(data, training, division.repeats, table.labels, encode)
-    data = replace(data, units=_codes(division.units[scored]))
+    data = replace(data, units=division.units_of(scored))
     by_part: tuple[Subgroups, ...] = ()  # of the scored records and of the test records
     if subgroups is not None:
         parts = scored, division.split.test
@@ -400,12 +400,6 @@ def _with_folds(
         unknown=np.concatenate([unknown, data.unknown], axis=1),
     )
     return divided, records
-
-
-def _codes(units: IntArray) -> IntArray | None:
-    """Number the units (n,) of records from 0; return None if each record is its own unit."""
-    codes = np.unique(units, return_inverse=True)[1].ravel()
-    return None if len(units) == 0 or codes.max() + 1 == len(units) else codes
 
 
 def _out_of_fold(source: Source, config: MultiStageSettings, division: Division) -> Source:

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from framework.arrays import Array, BoolArray, FloatArray, category_text
+from framework.arrays import Array, BoolArray, FloatArray, category_text, is_number
 from framework.errors import CellsError, first_few, in_record
 from framework.settings import Section
 
@@ -57,6 +57,8 @@ MOST_CATEGORIES = 100
 
 _CURRENCY = "$€£¥%"
 _LONGEST_DATE = 40
+# a date has digits and two separators at least: 1999 or 3.5 is none
+_DATE = re.compile(r"\s*(\d{1,4}|[A-Za-z]{3,9})[-/. ]+\w+[-/., ]+\w+")
 _LEAST = 50  # records from which columns are judged by how often their values repeat
 _UNIQUE = 0.9  # a share of distinct texts above which they name the records
 _WORDS = 4  # mean number of words from which texts are sentences
@@ -218,11 +220,7 @@ def as_numbers(texts: pd.Series[Any], marks: tuple[str, str]) -> pd.Series[Any]:
 def marks_of(texts: Array, decimals: str | None = None) -> tuple[str, str] | None:
     """Return the first marks with which all texts (none missing) are numbers; None where none do.
 
-    Parameters
-    ----------
-    texts : array of str
-    decimals : str, optional
-        The mark of decimals, where it is known.
+    Where the mark of decimals is known, only marks with it are tried.
     """
     for marks in MARKS:
         if decimals not in (None, marks[1]):
@@ -235,15 +233,10 @@ def marks_of(texts: Array, decimals: str | None = None) -> tuple[str, str] | Non
 
 def date_form_of(texts: Array) -> str | None:
     """Return the first form of which all texts (none missing) are dates; None where none is."""
-    if any(len(text) > _LONGEST_DATE or not _looks_like_a_date(text) for text in texts):
+    if any(len(text) > _LONGEST_DATE or not _DATE.match(text) for text in texts):
         return None
     column = pd.Series(texts, dtype=object)
     return next((form for form in DATE_FORMS if as_dates(column, form).notna().all()), None)
-
-
-def _looks_like_a_date(text: str) -> bool:
-    """A date has digits and two separators at least: 1999 or 3.5 is none."""
-    return bool(re.match(r"\s*(\d{1,4}|[A-Za-z]{3,9})[-/. ]+\w+[-/., ]+\w+", text))
 
 
 def _plain_blanks(text: str) -> str:
@@ -349,10 +342,6 @@ class TableOptions(Section):
         """What messages tell the user to do."""
         return Advice()
 
-    def inferred(self, column: pd.Series[Any], name: str) -> ColumnInference:
-        """Return what a column that shall be a feature holds."""
-        return infer_column(column, name, self) if self.infer else ColumnInference()
-
     def named(self) -> dict[str, Sequence[str]]:
         """Return the columns that keys name, by key."""
         return {
@@ -429,7 +418,7 @@ def _infer_text(column: pd.Series[Any], name: str, options: TableOptions) -> Col
     marked = (*gaps, *text_gaps)
     as_missing = f", {' and '.join(map(repr, text_gaps))} as missing" if text_gaps else ""
     if len(bare) and (marks := marks_of(bare, options.decimal)):
-        unusual = next((text for text in bare if not _plain_number(text)), bare[0])
+        unusual = next((text for text in bare if not is_number(text)), bare[0])
         number = as_numbers(pd.Series([unusual], dtype=object), marks).iloc[0]
         return ColumnInference(
             f"numbers written as text, {unusual!r} read as {number:.15g}{as_missing}",
@@ -447,7 +436,7 @@ def _infer_text(column: pd.Series[Any], name: str, options: TableOptions) -> Col
     inference = _sentences_or_names(values, texts, name, options)
     if inference is None:
         return _categories(texts, options, gaps)
-    stray = [text for text in texts if not _plain_number(text)]
+    stray = [text for text in texts if not is_number(text)]
     if len(stray) <= _SHOWN and len(stray) < len(texts) / 2:
         also = options.advice.as_numbers.format(texts=stray)
         inference = inference._replace(action=f"{inference.action}, {also}")
@@ -530,14 +519,6 @@ def describe_columns(inferred: Mapping[str, ColumnInference]) -> tuple[str, ...]
             shown = first_few([*map(repr, names)], 3)
             notes.append(f"columns {shown}: the first is {first.kind}; {first.action}")
     return tuple(notes)
-
-
-def _plain_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _short(text: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from framework.arrays import Array, FloatArray, IntArray
+from framework.arrays import Array, FloatArray, IntArray, is_number
 from framework.components import Components, ComponentStore, is_put_off
 from framework.data.encoding import Encoder
 from framework.data.table_files import read_rows
@@ -123,23 +123,16 @@ def feature_costs(
     where: str = "problem.costs",
     left_out: Sequence[str] = (),
 ) -> FloatArray:
-    """Return the cost of each feature.
+    """Return the cost of each feature (n,), finite and at least 0; 1 each without a section.
+
+    Not all costs are zero, unless a panel costs something.
 
     Parameters
     ----------
-    config : CostsConfig or None
-        None: each feature costs 1.
-    names : sequence of n names
     X_train, y_train : DataFrame (m, n) and int64 (m,), optional
         The training part; needed by ``by_importance`` only.
-    where : str
-        Key of the section, for messages.
     left_out : sequence of str
         Columns of the table that are no features; their costs are ignored.
-
-    Returns
-    -------
-    float64 (n,), finite, not negative; not all zero, unless a panel costs something
 
     Raises
     ------
@@ -149,23 +142,6 @@ def feature_costs(
     """
     if config is None:
         return np.ones(len(names))
-    costs = _costs(config, names, X_train, y_train, where, left_out)
-    if not np.isfinite(costs).all():
-        name = names[int(np.argmin(np.isfinite(costs)))]
-        raise InputError(f"{where}: expected finite costs, found one too large for {name!r}")
-    if not costs.any() and not any(panel.cost for panel in config.panels.values()):
-        raise InputError(f"{where}: expected a cost above zero, found all {len(names)} zero")
-    return costs
-
-
-def _costs(
-    config: CostsConfig,
-    names: Sequence[str],
-    X_train: pd.DataFrame | None,
-    y_train: IntArray | None,
-    where: str,
-    left_out: Sequence[str],
-) -> FloatArray:
     shared = {name for panel in config.panels.values() for name in panel.features}
     optional = shared if config.default is None else names
 
@@ -175,8 +151,8 @@ def _costs(
     if config.by_importance is not None:
         if X_train is None or y_train is None:
             raise InputError(f"{where}.by_importance: expected training records, found none")
-        return _scale(importance_classes(X_train, y_train, config.by_importance), config)
-    if config.values is not None:
+        costs = _scale(importance_classes(X_train, y_train, config.by_importance), config)
+    elif config.values is not None:
         costs = in_order(config.values, f"{where}.values")
     elif config.path is not None:
         costs = in_order(_read_costs(config.path), str(config.path))
@@ -184,9 +160,15 @@ def _costs(
         costs = _scale(in_order(config.classes, f"{where}.classes"), config)
     else:
         costs = np.full(len(names), np.nan)
-    if config.default is not None:
-        return np.where(np.isnan(costs), config.default, costs)
-    return np.where(np.isnan(costs), [float(name not in shared) for name in names], costs)
+    usual = config.default
+    of_missing = [float(name not in shared) if usual is None else usual for name in names]
+    costs = np.where(np.isnan(costs), of_missing, costs)
+    if not np.isfinite(costs).all():
+        name = names[int(np.argmin(np.isfinite(costs)))]
+        raise InputError(f"{where}: expected finite costs, found one too large for {name!r}")
+    if not costs.any() and not any(panel.cost for panel in config.panels.values()):
+        raise InputError(f"{where}: expected a cost above zero, found all {len(names)} zero")
+    return costs
 
 
 def _in_order(
@@ -246,40 +228,20 @@ def _read_costs(path: Path) -> dict[str, float]:
             raise InputError(
                 f"{path}: line {line}: expected each feature once, found {feature!r} again"
             )
-        costs[feature] = _cost(text, f"{path}: line {line}")
+        costs[feature] = float(text) if is_number(text) else math.nan
+        if not 0 <= costs[feature] < math.inf:
+            raise InputError(
+                f"{path}: line {line}: expected a cost, a number from 0, found {text!r}"
+            )
     return costs
 
 
-def _cost(text: str, where: str) -> float:
-    """Return the cost that a text spells; refuse what is not a finite number from 0."""
-    try:
-        cost = float(text)
-    except ValueError:
-        cost = math.nan
-    if not (math.isfinite(cost) and cost >= 0):
-        raise InputError(f"{where}: expected a cost, a number from 0, found {text!r}")
-    return cost
-
-
 def importance_classes(X: pd.DataFrame, y: IntArray, levels: int) -> IntArray:
-    """Return the cost class (1 to ``levels``) of each feature, by its importance.
+    """Return the cost class (n,), 1 to ``levels``, of each feature, by its importance.
 
     The feature of rank r among n (1 = least important) has class ``ceil(levels * r / n)``; of
-    equally important ones the earlier has the lower rank.
-
-    Parameters
-    ----------
-    X : DataFrame (m, n)
-    y : int64 (m,)
-    levels : int
-
-    Returns
-    -------
-    int64 (n,)
-
-    References
-    ----------
-    Hamilton and Fulp, Section 4.1.3: importance is the mean decrease in Gini impurity.
+    equally important ones the earlier has the lower rank. Importance is the mean decrease in Gini
+    impurity (Hamilton and Fulp, Section 4.1.3).
     """
     importances = _importances(X, y)
     ranks = np.empty(len(importances), dtype=np.int64)
@@ -418,15 +380,7 @@ class Panels:
 
 
 def cost_texts(names: Sequence[str], costs: FloatArray, panels: Panels) -> list[str]:
-    """Return lines on what features cost: by price, by panel, and for a full record.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Of the n features.
-    costs : numpy.ndarray of float64, shape (n,)
-    panels : Panels
-    """
+    """Return lines on what n features cost, (n,): by price, by panel, and for a full record."""
 
     def some(positions: Array) -> str:
         return first_few([quoted(names[i]) for i in positions])
@@ -446,12 +400,7 @@ def panels_of(
     where: str = "problem.costs",
     left_out: Sequence[str] = (),
 ) -> Panels:
-    """Return the panels that a configuration names.
-
-    Parameters
-    ----------
-    config, names, where, left_out
-        See :func:`feature_costs`.
+    """Return the panels that a configuration names; for arguments see :func:`feature_costs`.
 
     Raises
     ------

@@ -146,9 +146,6 @@ def load_table(
 
     Parameters
     ----------
-    config : DatasetConfig
-    where : str
-        Key of the section, for messages.
     aside : mapping, optional
         Columns that divide the records and are no features, by the key that names them. For a file
         NAME.csv of the folder ``PARETOLAB_DATA`` they may be in NAME_groups.csv beside it, which
@@ -269,7 +266,11 @@ _KNOWN = {
 
 def known_names() -> list[str]:
     """Return the names of data sets: those in the data folder, and those known on OpenML."""
-    names = {*_KNOWN, *_names_in(_data_folder())}
+    folder, names = _data_folder(), {*_KNOWN}
+    for path in folder.iterdir() if folder is not None and folder.is_dir() else ():
+        for ending in TABLE_ENDINGS:
+            if path.name.endswith(ending) and not path.name.startswith("."):
+                names.add(path.name.removesuffix(ending))
     return sorted(name for name in names if name.removesuffix(_GROUPS) not in names - {name})
 
 
@@ -364,20 +365,9 @@ def _data_folder() -> Path | None:
     return Path(os.path.expanduser(folder)).resolve() if folder else None
 
 
-def _names_in(folder: Path | None) -> list[str]:
-    if folder is None or not folder.is_dir():
-        return []
-    return [
-        path.name.removesuffix(ending)
-        for path in folder.iterdir()
-        for ending in TABLE_ENDINGS
-        if path.name.endswith(ending) and not path.name.startswith(".")
-    ]
-
-
 def _known_on_openml(name: str, where: str) -> Raw:
-    entry = _KNOWN[name]
-    bunch = _fetch(entry.name, entry.version, f"{where}.name {name}")
+    entry, place = _KNOWN[name], f"{where}.name {name}"
+    bunch = _fetch(entry.name, entry.version, place)
     frame = bunch.frame
     if entry.target not in frame.columns:
         raise InputError(
@@ -385,24 +375,19 @@ def _known_on_openml(name: str, where: str) -> Raw:
             f"column {entry.target!r}, found none; put {name}.csv in the folder that "
             f"{DATA_VARIABLE} names"
         )
-    features = _renamed(frame.drop(columns=entry.target), entry, f"{where}.name {name}")
+    features, names = frame.drop(columns=entry.target), entry.features.split()
+    if names and features.shape[1] != len(names):
+        raise InputError(
+            f"{place}: expected {len(names)} features on OpenML, found {features.shape[1]}; put "
+            f"{name}.csv in the folder that {DATA_VARIABLE} names"
+        )
+    if names and set(names) == set(features.columns):
+        features = features[names]
+    elif names:
+        features = features.set_axis(names, axis="columns")
     positive = frame[entry.target].astype(str) == entry.positive
     source = f"OpenML {bunch.details['id']} ({entry.name} version {entry.version})"
     return Raw(features.assign(**{TARGET: positive.astype(int)}), name, source)
-
-
-def _renamed(features: pd.DataFrame, entry: _OnOpenML, where: str) -> pd.DataFrame:
-    names = entry.features.split()
-    if not names:
-        return features
-    if features.shape[1] != len(names):
-        raise InputError(
-            f"{where}: expected {len(names)} features on OpenML, found {features.shape[1]}; put "
-            f"{where.split()[-1]}.csv in the folder that {DATA_VARIABLE} names"
-        )
-    if set(names) == set(features.columns):
-        return features[names]
-    return features.set_axis(names, axis="columns")
 
 
 def _fetch(dataset: int | str, version: int | None, where: str) -> Any:

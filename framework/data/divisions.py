@@ -79,21 +79,19 @@ class Division(NamedTuple):
     fingerprint: str
     notes: tuple[str, ...]
 
+    def units_of(self, rows: IntArray | slice = slice(None)) -> IntArray | None:
+        """Return the units of some records as codes from 0; None where each is one record."""
+        codes = np.unique(self.units[rows], return_inverse=True)[1].ravel()
+        return None if codes.max(initial=-1) + 1 == len(codes) else codes
+
 
 def divide(
     table: Table, config: SplitConfig, measure: MeasureConfig | None = None, where: str = "problem"
 ) -> Division:
     """Divide the records of a table into parts and, for a cross-validation, folds.
 
-    Parameters
-    ----------
-    table : Table
-        With the columns that ``config`` names in ``aside``.
-    config : SplitConfig
-    measure : MeasureConfig, optional
-        No folds if None.
-    where : str
-        Place of the sections ``split`` and ``measure``, for messages.
+    The table has the columns that ``config`` names in ``aside``; ``where`` is the place of the
+    sections ``split`` and ``measure``, for messages.
 
     Raises
     ------
@@ -155,22 +153,18 @@ def divide(
 def about_folds(division: Division, split: SplitConfig, measure: MeasureConfig) -> dict[str, Any]:
     """Return what :meth:`~framework.problem.Described.describe` says of a cross-validation."""
     records = sum(len(fold.held_out) for fold in division.repeats[0])
-    times = f", {measure.repeats} times" if measure.repeats != 1 else ""
+    ways = f", {measure.repeats} times" if measure.repeats != 1 else ""
+    for key, name in split.columns.items():
+        ways += f", by {key} {name!r}" if key != "part" else ""
+    ways += f" in {split.window or 'growing'} windows" if split.time else ""
     about: dict[str, Any] = {
         "out_of_fold": records,
         "measured": f"out-of-fold on {records:,} records",
-        "measure": f"cross-validation, {len(division.repeats[0])} folds{times}{_ways(split)}",
+        "measure": f"cross-validation, {len(division.repeats[0])} folds{ways}",
     }
     if division.split.pooled.size > records:  # the first window in time is not measured
         about["train"] = division.split.pooled.size - records
     return about
-
-
-def _ways(split: SplitConfig) -> str:
-    """Return the end of a sentence: the columns by which records are divided."""
-    window = f" in {split.window or 'growing'} windows" if split.time else ""
-    ways = [f"by {key} {name!r}" for key, name in split.columns.items() if key != "part"]
-    return "".join(f", {way}" for way in ways) + window
 
 
 def same_rows(features: pd.DataFrame) -> IntArray:

@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, category_text, frozen
+from framework.arrays import (
+    Array,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    category_text,
+    frozen,
+    is_number,
+)
 from framework.data.columns import (
     MOST_CATEGORIES,
     Reading,
@@ -212,18 +220,8 @@ def _numbers(column: pd.Series[Any], name: str) -> FloatArray:
         return to_numbers(column)
     except (ValueError, TypeError) as error:
         values = column.dropna()
-        wrong = values[[not _is_number(value) for value in values]].map(category_text)
+        wrong = values[[not is_number(value) for value in values]].map(category_text)
         raise unusable(wrong, name, "numbers") from error
-
-
-def _is_number(value: object) -> bool:
-    try:
-        float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return False
-    except OverflowError:  # one of hundreds of digits
-        return True
-    return True
 
 
 @dataclass(frozen=True)
@@ -310,13 +308,7 @@ class Encoder:
         )
 
     def position(self, feature: int | str) -> int:
-        """Return the position of a feature given by name or position.
-
-        Raises
-        ------
-        InputError
-            There is no such feature.
-        """
+        """Return the position of a feature by name or position; raises InputError if none is it."""
         return _position(feature, self.feature_names)
 
     def columns_of(self, features: Iterable[int | str]) -> IntArray:
@@ -450,7 +442,14 @@ class Encoder:
     def _read(self, data: pd.DataFrame | Array, i: int, records: IntArray | None) -> pd.Series[Any]:
         """Return the values of a feature, with texts read as what they stand for."""
         name = self.feature_names[i]
-        column = self._find(data, i)
+        if isinstance(data, pd.DataFrame) and self.named:
+            column = data[name]
+        elif data.shape[1] != len(self.feature_names):
+            raise InputError(
+                f"data: expected {len(self.feature_names)} columns, found {data.shape[1]}"
+            )
+        else:
+            column = _column(data, i)
         if records is not None:
             column = column.iloc[records]
         return self.readings[name].read(column, name) if name in self.readings else column
@@ -467,16 +466,6 @@ class Encoder:
             if records is None:
                 raise
             raise CellsError(dict.fromkeys(data.index[records], str(error))) from error
-
-    def _find(self, data: pd.DataFrame | Array, i: int) -> pd.Series[Any]:
-        name = self.feature_names[i]
-        if isinstance(data, pd.DataFrame) and self.named:
-            return data[name]
-        if data.shape[1] != len(self.feature_names):
-            raise InputError(
-                f"data: expected {len(self.feature_names)} columns, found {data.shape[1]}"
-            )
-        return _column(data, i)
 
     def to_json(self) -> dict[str, Any]:
         """Return the encoder as plain JSON types, from which floats are read back exactly."""

@@ -57,23 +57,11 @@ class DecisionCosts:
         return SLACK * max(float(self.errors.max()), self.no_answer)
 
     def said(self, probabilities: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return the answer of least expected cost to each record, and that cost.
+        """Return the answer (n,) of least expected cost to each record, and that cost (n,).
 
-        Parameters
-        ----------
-        probabilities : numpy.ndarray of float64, shape (n, K)
-
-        Returns
-        -------
-        said : numpy.ndarray of int64, shape (n,)
-            Class codes; of answers with equal costs the first.
-        risk : numpy.ndarray of float64, shape (n,)
-            In the unit of the costs.
-
-        Notes
-        -----
-        Chow 1970, with costs that depend on the error. Costs are added in the order of the classes,
-        as in the compiled kernels, so that both have the same sums to the bit.
+        Answers are class codes, by probabilities (n, K); of answers with equal costs it is the
+        first. Costs depend on the error (Chow 1970). They are added in the order of the classes, as
+        in the compiled kernels, so that both have the same sums to the bit.
         """
         expected = np.zeros(probabilities.shape)
         for true, costs in enumerate(self.errors):
@@ -104,14 +92,7 @@ def decision_costs(
 ) -> DecisionCosts:
     """Return the costs in the order of the classes.
 
-    Parameters
-    ----------
-    config : DecisionConfig
-        Labels may be spelled as texts, and whole numbers with a point.
-    classes : sequence
-        Labels, by class code.
-    where : str
-        Place of the section, for messages.
+    Labels may be spelled as texts, and whole numbers with a point.
 
     Raises
     ------
@@ -143,15 +124,7 @@ def per_class(
 ) -> FloatArray:
     """Return one number per class, shape (K,): ``default`` for classes that are left out.
 
-    Parameters
-    ----------
-    values : mapping of label to float
-        Labels may be spelled as texts.
-    classes : sequence
-        Labels, by class code.
-    default : float
-    where : str
-        Place of the key, for messages.
+    Labels may be spelled as texts.
 
     Raises
     ------

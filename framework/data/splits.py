@@ -155,8 +155,6 @@ def split_records(
         Class codes, from 0.
     config : SplitConfig
         Only its shares, ``seed`` and ``stratify`` are used.
-    where : str
-        Key of the section, for messages.
     units : int64 (n,), optional
         Codes, from 0, of units that no part divides; each record is a unit of its own if None.
 
@@ -276,28 +274,19 @@ def fold_records(
     classes: Sequence[Any] | None = None,
     repeat: int = 0,
     units: IntArray | None = None,
-) -> list[IntArray]:
-    """Divide records into folds: those of each stratum are dealt out in turn, in a random order.
+) -> IntArray:
+    """Return the fold (n,), from 0, of each record: strata are dealt in turn, in a random order.
 
     Parameters
     ----------
     strata : int64 (n,)
         Class codes, from 0, or all zero.
-    count : int
-        Of folds.
-    where : str
-        Key of the section, for messages.
     classes : sequence, optional
         Labels by code, if the strata are classes: each needs two records then.
     repeat : int
         Number of the division, where the records are divided more than once.
     units : int64 (n,), optional
         Codes of units that no fold divides; each record is a unit of its own if None.
-
-    Returns
-    -------
-    list of int64 arrays
-        Positions of the records, sorted, in ``count`` disjoint parts.
 
     Raises
     ------
@@ -320,8 +309,7 @@ def fold_records(
                 f"the training and validation records, found {count}; lower folds"
             )
         if unit.max() + 1 < len(unit):
-            fold_of = _dealt(strata, unit.ravel(), np.full(count, 1 / count), rng)
-            return [np.flatnonzero(fold_of == fold) for fold in range(count)]
+            return _dealt(strata, unit.ravel(), np.full(count, 1 / count), rng)
     fold_of = np.empty(len(strata), dtype=np.int64)
     dealt = 0
     for code in np.unique(strata):
@@ -334,7 +322,7 @@ def fold_records(
         # the next class goes on where this one ended, so that folds differ by one record at most
         fold_of[members] = (dealt + np.arange(len(members))) % count
         dealt += len(members)
-    return [np.flatnonzero(fold_of == fold) for fold in range(count)]
+    return fold_of
 
 
 def measure_folds(
@@ -345,27 +333,18 @@ def measure_folds(
     where: str = "problem.measure",
     units: IntArray | None = None,
 ) -> IntArray:
-    """Return the fold of each record in each repeat of a cross-validation.
+    """Return the fold, from 0, of each record in each repeat of a cross-validation, (repeats, n).
+
+    Each class is spread over the folds as evenly as units allow.
 
     Parameters
     ----------
     labels : int64 (n,)
         Class codes of the pooled training and validation records.
-    measure : MeasureConfig
-        Of kind ``cross_validation``.
     seed : int
         Of the split.
-    classes : sequence
-        Labels, by class code.
-    where : str
-        Key of the section, for messages.
     units : int64 (n,), optional
         Codes of units that no fold divides; each record is a unit of its own if None.
-
-    Returns
-    -------
-    int64 (repeats, n)
-        From 0. Each class is spread over the folds as evenly as units allow.
 
     Raises
     ------
@@ -389,9 +368,7 @@ def measure_folds(
             f"of class {classes[least]!r}, found {measure.folds}; lower folds, or split.test, or "
             f"{merge}"
         )
-    fold_of = np.empty((measure.repeats, len(labels)), dtype=np.int64)
-    for repeat in range(measure.repeats):
-        parts = fold_records(labels, measure.folds, seed, f"{where}.folds", classes, repeat, units)
-        for number, members in enumerate(parts):
-            fold_of[repeat, members] = number
-    return fold_of
+    setting = measure.folds, seed, f"{where}.folds", classes
+    return np.stack(
+        [fold_records(labels, *setting, repeat, units) for repeat in range(measure.repeats)]
+    )

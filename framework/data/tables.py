@@ -13,10 +13,12 @@ import pandas as pd
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, frozen
 from framework.data.columns import (
     MOST_CATEGORIES,
+    ColumnInference,
     Label,
     Reading,
     TableOptions,
     describe_columns,
+    infer_column,
     is_date,
     is_numeric,
     to_numbers,
@@ -144,16 +146,8 @@ def assemble(
 ) -> Table:
     """Check a raw frame and turn it into a table for classification.
 
-    Parameters
-    ----------
-    raw : Raw
-    where : str
-        Key of the section, for messages.
-    options : TableOptions
-    aside : mapping, optional
-        Columns that divide the records and are no features, by the key that names them.
-    subgroup : str, optional
-        A column that tells subgroups apart, and may also be a feature.
+    ``aside`` are columns that divide the records and are no features, by the key that names them;
+    ``subgroup`` is a column that tells subgroups apart, and may also be a feature.
 
     Raises
     ------
@@ -251,7 +245,10 @@ def _features(
     names = [str(c) for c in frame.columns if c not in no_features]
     if options.columns:
         names = [name for name in names if name in options.columns]
-    inferred = {name: options.inferred(frame[name], name) for name in names}
+    inferred = {
+        name: infer_column(frame[name], name, options) if options.infer else ColumnInference()
+        for name in names
+    }
     described = describe_columns(inferred)
     used = [name for name in names if not inferred[name].left_out]
     if not used:

@@ -187,9 +187,8 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
             self.__dict__.pop(name, None)
         objectives = listed(self.objectives) or list(self._usual_objectives(problem))
         roles = roles_for(problem, objectives, self._bounds(problem))
-        searched = self._searched(problem, roles)
+        self.algorithm_, self._front, self._evaluated = self._searched(problem, roles)
         self.problem_ = problem
-        self.algorithm_, self._front, self._evaluated = searched
         if not len(self._front):
             raise InputError(f"constraints: {why_empty(self._evaluated, roles)}")
         design_columns, front_columns = self._design_columns(self._front), self._front.columns()

@@ -29,13 +29,7 @@ def roles_for(
 ) -> Roles:
     """Return roles with some metrics as objectives, each in its own sense.
 
-    Parameters
-    ----------
-    problem : Problem
-    objectives : sequence of str
-        Names of metrics.
-    constraints : sequence of str
-        Constraints such as ``cost<=50`` or ``coverage>=0.8``.
+    Constraints are texts such as ``cost<=50`` or ``coverage>=0.8``.
 
     Raises
     ------
@@ -97,14 +91,11 @@ def search(
 
     Parameters
     ----------
-    problem : Problem
-    roles : Roles
     algorithm : str or mapping
         Registered name, or a section ``algorithm`` of a configuration:
         ``{"kind": "local_search", "neighbours": 10}``.
     budget : int or mapping
         Number of evaluations, or a section ``budget``: ``{"generations": 50}``.
-    seed : int
     verbose : bool, optional
         True shows the progress by a bar in a terminal, which stays, or by lines in a notebook.
         None shows a bar in a terminal if the search takes longer than two seconds, and removes it

@@ -33,7 +33,14 @@ from framework.libraries.library import (
     load_library,
 )
 from framework.libraries.measure import LATENCY_UNITS, UNITS, measure
-from framework.libraries.members import ABOUT_FILE, ENCODER_FILE, EXAMPLE_FILE, MODEL_FILE, MODELS
+from framework.libraries.members import (
+    ABOUT_FILE,
+    ENCODER_FILE,
+    EXAMPLE_FILE,
+    MODEL_FILE,
+    MODELS,
+    write_member,
+)
 from framework.libraries.pool import PoolPlan, plans
 from framework.libraries.training import Outcome, PoolData, Trained, prepare, train_all
 from framework.machine import cache_dir
@@ -61,13 +68,7 @@ def obtain_library(
 ) -> Library:
     """Return the library that a section of a configuration describes; build it if it is missing.
 
-    Parameters
-    ----------
-    section : LibrarySection
-    where : str
-        Key of the section, for messages.
-    check_classes : callable, optional
-        Takes the classes and the title of a library before it is built, and may refuse them.
+    Before it is built, ``check_classes`` takes its classes and its title, and may refuse them.
 
     Raises
     ------
@@ -103,7 +104,6 @@ def build_library(
 
     Parameters
     ----------
-    config : BuildConfig
     folder : Path, optional
         A new folder, or one with a build of the same library, stopped or complete; if None, a
         folder of the cache that is named by what is built.
@@ -270,16 +270,10 @@ def _show(display: Display, what: str, done: int, total: int, name: str) -> None
 def _keep(plan: PoolPlan, trained: Trained, place: Path) -> None:
     """Write a model's folder, which is there complete or not at all."""
     with whole_folder(place, place.parent.parent) as room:
-        (room / MODEL_FILE).write_bytes(trained.content)
         np.save(room / "validation.npy", trained.validation, allow_pickle=False)
         np.save(room / "test.npy", trained.test, allow_pickle=False)
-        about = {
-            "id": plan.id,
-            **plan.config,
-            "training_seconds": trained.seconds,
-            "sha256": hashlib.sha256(trained.content).hexdigest(),
-        }
-        (room / ABOUT_FILE).write_text(json.dumps(about, indent=1), encoding="utf-8")
+        about = {"id": plan.id, **plan.config, "training_seconds": trained.seconds}
+        write_member(room, trained.content, about)
 
 
 def _measured(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from framework.arrays import Array, FloatArray, IntArray, digest_of, frozen
+from framework.arrays import Array, FloatArray, IntArray, digest_of, frozen, is_number
 from framework.errors import InputError
 from framework.libraries.checks import checked_ids, plain_labels
 from framework.libraries.library import Library
@@ -439,13 +439,11 @@ def _numbers(values: Any, where: str) -> FloatArray:
     raw = np.asarray(values)
     if raw.dtype.kind in "OUS":
         for value in raw.ravel().tolist():
-            try:
-                float(value)
-            except (TypeError, ValueError) as error:
+            if not is_number(value):
                 raise InputError(
                     f"{where}: expected numbers, found the text {value!r}; write amounts without "
                     "currency and thousands marks"
-                ) from error
+                )
     return np.asarray(raw, dtype=np.float64)
 
 

@@ -281,18 +281,18 @@ def by_model(values: Any, ids: Sequence[str], place: str) -> Any:
 
 
 def checked_configs(
-    configs: Sequence[Mapping[str, Any]] | None, models: int, where: str
+    configs: Sequence[Mapping[str, Any]] | None, models: int
 ) -> tuple[dict[str, Any], ...] | None:
     """Return the models' configurations, as they are when read from JSON."""
     if configs is None:
         return None
     if len(configs) != models or not all(isinstance(config, Mapping) for config in configs):
         raise InputError(
-            f"{where}: expected configs with keys and values for each of the {models} models, "
+            f"configs: expected configs with keys and values for each of the {models} models, "
             f"found {len(configs)} entries"
         )
     try:
         text = json.dumps([dict(config) for config in configs], allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{where}: expected JSON values, found others: {error}") from error
+        raise InputError(f"configs: expected JSON values, found others: {error}") from error
     return tuple(json.loads(text))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,13 +22,7 @@ from framework.libraries.checks import plain_labels
 from framework.libraries.config import ImportConfig, ModelsConfig
 from framework.libraries.library import Cost, Library, load_library
 from framework.libraries.measure import LATENCY_UNITS, UNITS, measure
-from framework.libraries.members import (
-    ABOUT_FILE,
-    MODEL_FILE,
-    MODELS,
-    as_taken,
-    predictions,
-)
+from framework.libraries.members import MODEL_FILE, MODELS, as_taken, predictions, write_member
 from framework.libraries.prediction_files import (
     from_files,
     from_tabrepo,
@@ -52,12 +44,8 @@ from framework.security import (
 def import_library(config: ImportConfig, folder: Path) -> tuple[Library, list[str]]:
     """Import the library that a configuration describes, and write it to a folder.
 
-    Returns
-    -------
-    library : Library
-        As read from the folder.
-    messages : list of str
-        Lines for the user: models that were left out, costs that were filled in.
+    It is returned as read from there, with lines for the user: models that were left out, costs
+    that were filled in.
 
     Raises
     ------
@@ -123,24 +111,22 @@ def from_models(
     def predicted(X: Any) -> Array:
         return np.stack([_predicted(name, model, X, classes) for name, model in models.items()])
 
-    tables: list[Any] = [
-        predicted(X_validation) if out_of_fold is None else out_of_fold.predictions,
-        None if X_test is None else predicted(X_test),
-    ]
+    table = predicted(X_validation) if out_of_fold is None else out_of_fold.predictions
+    test = None if X_test is None else predicted(X_test)
     y_validation, units = spelled_as_classes(np.asarray(y_validation), classes), groups
     records = len(y_validation) if copies is None else np.count_nonzero(copies)
     if copies is not None:
-        check_consistent_length(tables[0][0], copies)
-        tables[0] = np.repeat(tables[0], copies, axis=1)
+        check_consistent_length(table[0], copies)
+        table = np.repeat(table, copies, axis=1)
         y_validation = np.repeat(np.asarray(y_validation), copies)
         units = np.repeat(np.arange(len(copies)) if groups is None else groups, copies)
     library = Library.from_arrays(
         list(models),
-        tables[0],
+        table,
         y_validation,
         classes,
         costs,
-        test=tables[1],
+        test=test,
         y_test=None if y_test is None else spelled_as_classes(np.asarray(y_test), classes),
         configs=configs,
         name=name,
@@ -175,7 +161,6 @@ def cross_fitted(
         None of them fitted: then clones are fitted. Or all of them: then they are returned as they
         are, without predictions.
     X, y : (N, d), (N,)
-    folds : int
     seed : int
         Of the folds, stratified by class.
     copies : int64 (N,), optional
@@ -222,14 +207,14 @@ def cross_fitted(
     if classes is not None:
         strata = np.unique(y[used], return_inverse=True)[1].ravel()
     units = None if groups is None else groups[used]
-    parts = fold_records(strata, folds, seed, "folds", classes, units=units)
+    fold_of = fold_records(strata, folds, seed, "folds", classes, units=units)
     tables: list[Any] = []
     for name in models:
         # one prediction says how many columns there are
         first = _predicted(name, final[name], _safe_indexing(X, used[:1]), classes)
         table = np.zeros((len(y), *first.shape[1:]), dtype=np.float32)
-        for part in parts:
-            model, rows = fitted(name, np.delete(used, part)), used[part]
+        for fold in range(folds):
+            model, rows = fitted(name, used[fold_of != fold]), used[fold_of == fold]
             table[rows] = _predicted(name, model, _safe_indexing(X, rows), classes)
         tables.append(table)
     return final, OutOfFold(np.stack(tables), folds)
@@ -365,9 +350,7 @@ def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
         for key, content in contents.items():
             place = complete / MODELS / key
             place.mkdir(parents=True)
-            (place / MODEL_FILE).write_bytes(content)
-            about = {"id": key, "sha256": hashlib.sha256(content).hexdigest()}
-            (place / ABOUT_FILE).write_text(json.dumps(about, indent=1), encoding="utf-8")
+            write_member(place, content, {"id": key})
         library.save(complete)
         if folder.exists():
             folder.rmdir()  # it is empty

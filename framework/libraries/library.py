@@ -325,8 +325,6 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
             costs,
             plain["configs"],
             plain["name"],
-            folder=path.absolute(),
-            measured=_measured(path),
         )
     except InputError as error:
         raise InputError(f"{path}: {error}; restore it or make the library again") from error
@@ -342,7 +340,9 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
             f"{path}: {LIBRARY_FILE} was changed since the library was written; restore it or make "
             "the library again"
         )
-    return library
+    folds, repeats = _measured(path)
+    records, place = library.records // repeats, path.absolute()
+    return replace(library, folder=place, folds=folds, repeats=repeats, records=records)
 
 
 def _checked(
@@ -354,12 +354,9 @@ def _checked(
     name: str,
     *,
     normalise: bool = False,
-    folder: Path | None = None,
-    measured: tuple[int, int] = (0, 1),
 ) -> Library:
     """Check predictions, costs and configs; ``arrays`` are in the order of ``ARRAYS``."""
     validation, y, test, y_test, units = arrays
-    folds, repeats = measured
 
     def predictions(key: str, values: Any, labels: Array) -> Array:
         return checked_predictions(
@@ -378,13 +375,10 @@ def _checked(
         costs=table,
         test=None if test is None else predictions("test", test, y_test),
         y_test=None if y_test is None else frozen(y_test),
-        configs=checked_configs(configs, len(ids), "configs"),
+        configs=checked_configs(configs, len(ids)),
         name=name,
-        folder=folder,
         units=units,
-        folds=folds,
-        repeats=repeats,
-        records=len(y) // repeats,
+        records=len(y),
     )
     text = json.dumps(_about(library), sort_keys=True, allow_nan=False)
     object.__setattr__(library, "fingerprint", hashlib.sha256(text.encode()).hexdigest())
@@ -460,10 +454,7 @@ def _description_of(folder: Path) -> dict[str, Any]:
 def open_array(path: Path) -> Array:
     """Open a ``.npy`` file as a memory map, read-only and without pickles.
 
-    Raises
-    ------
-    InputError
-        It is missing or damaged.
+    Raises InputError where it is missing or damaged.
     """
     try:
         return mapped(path)

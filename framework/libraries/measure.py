@@ -46,13 +46,9 @@ from framework.security import ESTIMATOR_BYTES, load_estimator, read_bytes
 
 BATCH = 1000
 UNITS = {"inference_time": "ms/1000 rows", "memory": "MB", "disk": "MB"}
-LATENCY_UNITS = {
-    "latency_1_p50": "s",
-    "latency_1_p95": "s",
-    "latency_1000_p50": "s",
-    "latency_1000_p95": "s",
-    "cpu_time_1000": "s",
-}
+LATENCY_UNITS = dict.fromkeys(
+    ("latency_1_p50", "latency_1_p95", "latency_1000_p50", "latency_1000_p95", "cpu_time_1000"), "s"
+)
 
 _REPEATS = 7  # batches at least
 _FEW = 10  # call_time is measured with this part of a batch, 1 of 10

@@ -9,6 +9,7 @@ beside ``library.json`` says how; imported models take raw records. Nothing is u
 from __future__ import annotations
 
 import hashlib
+import json
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -64,15 +65,15 @@ def call_times(library: Library) -> FloatArray | None:
     return np.clip(np.nan_to_num(seconds), 0.0, library.costs["inference_time"].values)
 
 
-def load_member(folder: Path, name: str) -> Any:
-    """Return a fitted model of a library.
+def write_member(place: Path, content: bytes, about: Mapping[str, Any]) -> None:
+    """Write a fitted model, in skops's format, and its description, with its digest."""
+    (place / MODEL_FILE).write_bytes(content)
+    about = {**about, "sha256": hashlib.sha256(content).hexdigest()}
+    (place / ABOUT_FILE).write_text(json.dumps(about, indent=1), encoding="utf-8")
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        The library's.
-    name : str
-        Id of the model.
+
+def load_member(folder: Path, name: str) -> Any:
+    """Return a fitted model of the library in a folder, by its id.
 
     Raises
     ------
@@ -99,10 +100,7 @@ def load_member(folder: Path, name: str) -> Any:
 def load_encoder(folder: Path) -> Encoder | None:
     """Return the encoder of a library's models; None where they take raw records.
 
-    Raises
-    ------
-    InputError
-        The description is damaged.
+    Raises InputError where its description is damaged.
     """
     path = folder / ENCODER_FILE
     if not path.is_file():
@@ -111,12 +109,7 @@ def load_encoder(folder: Path) -> Encoder | None:
 
 
 def as_taken(model: Any, records: Any) -> Any:
-    """Return records as a model takes them: the columns that it names, otherwise an array.
-
-    Parameters
-    ----------
-    model : fitted estimator
-    records : ndarray or DataFrame (n, d)
+    """Return records (n, d) as a model takes them: the columns that it names, otherwise an array.
 
     Raises
     ------
@@ -132,16 +125,7 @@ def as_taken(model: Any, records: Any) -> Any:
 def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Array:
     """Return what a library keeps of a model: probabilities in the order of ``classes``, or values.
 
-    Parameters
-    ----------
-    model : fitted estimator
-    records : ndarray or DataFrame (n, d)
-    classes : collection or None
-        None for regression.
-
-    Returns
-    -------
-    float64 (n,) for two classes (of the second) and regression, else (n, C)
+    They are float64 (n,) for two classes (of the second) and for regression, else (n, C).
 
     Raises
     ------
@@ -167,10 +151,7 @@ def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Ar
 def shaped(values: Array, shape: tuple[int, ...]) -> Array:
     """Return the predictions of a model, which must have the shape (n,) or (n, C) given.
 
-    Raises
-    ------
-    ValueError
-        They have another shape, which numpy might broadcast over the records.
+    Raises ValueError for another shape, which numpy might broadcast over the records.
     """
     if values.shape != shape:
         raise ValueError(f"predictions of shape {values.shape} where {shape} was expected")
@@ -204,7 +185,10 @@ def load_members(library: Library, chosen: Sequence[int], costs: Sequence[str]) 
         There are no fitted models, or one cannot be read.
     """
     folder, ids = library.folder, [library.ids[i] for i in chosen]
-    priced = costs_of(library, chosen, costs)
+    priced = {
+        name: Cost(np.asarray(library.costs[name].values)[chosen], library.costs[name].unit)
+        for name in costs
+    }
     if library.models is not None:
         return Members({name: library.models[name] for name in ids}, priced, None)
     if folder is None or not has_members(library):
@@ -214,14 +198,6 @@ def load_members(library: Library, chosen: Sequence[int], costs: Sequence[str]) 
             "the library with its models, or bring the fitted models instead of arrays"
         )
     return Members({i: load_member(folder, i) for i in ids}, priced, load_encoder(folder))
-
-
-def costs_of(library: Library, chosen: Sequence[int], costs: Sequence[str]) -> dict[str, Cost]:
-    """Return what some models cost, values of shape (chosen,)."""
-    return {
-        name: Cost(np.asarray(library.costs[name].values)[chosen], library.costs[name].unit)
-        for name in costs
-    }
 
 
 def example_records(library: Library) -> dict[str, list[Any]]:

@@ -98,8 +98,6 @@ def plans(
     ----------
     families : sequence of str, optional
         All that suit the task and ``records`` training records if None.
-    models : int
-        How many.
     balanced : bool
         Whether every family has its turn each time, also one with few different models; these then
         vary by what they are trained on.

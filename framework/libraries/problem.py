@@ -125,13 +125,7 @@ class LibraryProblem(AnsweringProblem, Deployable):
     def of_section(cls, config: LibraryKeys, models: int | None = None, **options: Any) -> Self:
         """Open or build the library of a section, and make the problem of its first models.
 
-        Parameters
-        ----------
-        config : LibraryKeys
-        models : int, optional
-            How many of its models; all if None.
-        **options
-            Further arguments of the class.
+        All its models are taken if ``models`` is None; ``options`` are arguments of the class.
 
         Raises
         ------
@@ -144,9 +138,12 @@ class LibraryProblem(AnsweringProblem, Deployable):
         library = obtain_library(section, check_classes=cls.check_classes)
         if models is not None:
             library = library.first(models)
+        positive = config.positive
+        if positive is None and section.build is not None and len(library.classes or ()) == 2:
+            positive = section.build.dataset.positive
         problem = cls(
             library,
-            positive=_positive_label(config.library, library, config.positive),
+            positive=positive,
             costs=config.costs,
             rates=config.rates,
             subgroups=subgroups_of(section, config.subgroup),
@@ -303,13 +300,6 @@ def describe(library: Library, fingerprint: str) -> Mapping[str, Any]:
         "classes": [str(label) for label in library.classes or ()],
         **({"notes": list(library.notes)} if library.notes else {}),
     }
-
-
-def _positive_label(section: LibrarySection, library: Library, named: Any) -> Any:
-    """Return the label of the positive class: the one named, else that of the built data set."""
-    if named is None and section.build is not None and len(library.classes or ()) == 2:
-        return section.build.dataset.positive
-    return named
 
 
 def _positive_code(library: Library, label: Any) -> int:

@@ -230,13 +230,7 @@ def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
     shares = SplitConfig(
         train=1 - split.test - validation,
         validation=validation,
-        test=split.test,
-        seed=split.seed,
-        stratify=split.stratify,
-        group=split.group,
-        time=split.time,
-        window=split.window,
-        copies=split.copies,
+        **split.model_dump(exclude={"folds", "fold", "validation"}),
     )
     measure = MeasureConfig(kind="holdout")
     if split.validation is None:
@@ -248,7 +242,7 @@ def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
             parts.train,
             parts.validation,
             parts.test,
-            units=_codes(division.units[parts.validation]),
+            units=division.units_of(parts.validation),
             fingerprint=division.fingerprint,
             notes=division.notes,
         )
@@ -259,7 +253,7 @@ def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
             fold_rows = len(rows) + np.searchsorted(measured, fold.held_out)
             folds.append((fold.train, fold.held_out, fold_rows))
         rows = np.concatenate([rows, measured])
-    units = _codes(division.units[parts.pooled[rows]])
+    units = division.units_of(parts.pooled[rows])
     about = division.fingerprint, division.notes
     return _Parts(parts.pooled, None, parts.test, tuple(folds), rows, units, *about)
 
@@ -272,12 +266,6 @@ def _notes_on_copies(features: pd.DataFrame, split: LibrarySplit) -> tuple[str, 
     return (start + AS_THEY_FALL,) if start else ()
 
 
-def _codes(units: IntArray) -> IntArray | None:
-    """Return units as codes from 0; None where each unit is a single row."""
-    codes = np.unique(units, return_inverse=True)[1].ravel()
-    return None if codes.max(initial=-1) + 1 == len(codes) else codes
-
-
 def _by_chance(
     strata: IntArray, classes: tuple[Any, ...] | None, config: BuildConfig, where: str
 ) -> _Parts:
@@ -287,9 +275,10 @@ def _by_chance(
     n, folds = len(train), []
     for repeat in range(config.repeats):
         setting = config.folds, config.seed, f"{where}.folds", classes, repeat
-        for held_out in fold_records(strata[train], *setting):
-            fitted = np.setdiff1d(np.arange(n), held_out)
-            folds.append((fitted, held_out, repeat * n + held_out))
+        fold_of = fold_records(strata[train], *setting)
+        for fold in range(config.folds):
+            held_out = np.flatnonzero(fold_of == fold)
+            folds.append((np.flatnonzero(fold_of != fold), held_out, repeat * n + held_out))
     rows = np.tile(np.arange(n), config.repeats)
     return _Parts(train, None, test, tuple(folds), rows, rows if config.repeats > 1 else None)
 
@@ -300,9 +289,8 @@ def _split(
     """Return training, validation (None for a cross-validation) and test records."""
     if split.folds is not None:
         fold_strata = strata if split.stratify else np.zeros_like(strata)
-        folds = fold_records(fold_strata, split.folds, split.seed, f"{where}.folds", classes)
-        test = folds[split.fold]
-        rest = np.setdiff1d(np.arange(len(strata)), test)
+        fold_of = fold_records(fold_strata, split.folds, split.seed, f"{where}.folds", classes)
+        rest, test = np.flatnonzero(fold_of != split.fold), np.flatnonzero(fold_of == split.fold)
     else:
         rest, test = _two_parts(strata, split.test, split, where)
     if split.validation is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -50,6 +51,8 @@ ALWAYS: dict[str, dict[str, Any]] = {
 _FEATURE, _THRESHOLD, _LEFT, _RIGHT, _ROOT, _VALUES = range(6)  # columns of the array
 _CELLS = 2**22  # records times trees that are walked at a time
 _DEEPEST = 1_024  # levels of a tree; a forged file could make predictions last for ever
+_Tree = tuple[IntArray, FloatArray, IntArray, IntArray, FloatArray]
+"""Of each node its feature, threshold, left and right child, and what it adds to each output."""
 
 
 class BoostedTrees:
@@ -192,9 +195,8 @@ def _of_xgboost(estimator: Any) -> BoostedTrees | None:
     base = np.asarray(json.loads(parameters["base_score"]), dtype=np.float64)
     if objective == "binary:logistic":
         base = logit(base)
-    rows = _Rows(int(parameters["num_feature"]), np.broadcast_to(base, outputs))
-    trees = zip(booster["model"]["trees"], booster["model"]["tree_info"], strict=True)
-    for tree, output in trees:
+    trees: list[_Tree] = []
+    for tree, output in zip(booster["model"]["trees"], booster["model"]["tree_info"], strict=True):
         if tree["categories"] or tree["tree_param"]["size_leaf_vector"] not in ("0", "1"):
             return None
         left = np.asarray(tree["left_children"])
@@ -204,8 +206,9 @@ def _of_xgboost(estimator: Any) -> BoostedTrees | None:
         values[:, output] = np.where(left < 0, numbers, 0)
         right = np.asarray(tree["right_children"])
         feature = np.where(left < 0, -1, tree["split_indices"])
-        rows.add(feature, np.where(left < 0, 0, numbers), left, right, values)
-    return BoostedTrees(classes, rows.array())
+        trees.append((feature, np.where(left < 0, 0, numbers), left, right, values))
+    array = _array_of(int(parameters["num_feature"]), np.broadcast_to(base, outputs), trees)
+    return BoostedTrees(classes, array)
 
 
 def _of_catboost(estimator: Any) -> BoostedTrees | None:
@@ -221,7 +224,7 @@ def _of_catboost(estimator: Any) -> BoostedTrees | None:
     plain = loss in ("Logloss", "MultiClass") and features == estimator.n_features_in_
     if "oblivious_trees" not in model or not plain:
         return None
-    rows = _Rows(features, np.broadcast_to(np.asarray(bias, dtype=np.float64), outputs))
+    trees: list[_Tree] = []
     for tree in model["oblivious_trees"]:
         splits = tree["splits"] or []
         if any(split["split_type"] != "FloatFeature" for split in splits):
@@ -243,31 +246,17 @@ def _of_catboost(estimator: Any) -> BoostedTrees | None:
         threshold[:inner] = np.nextafter(borders, np.float32(np.inf))[level]
         values = np.zeros((len(nodes), outputs))
         values[inner:] = scale * np.reshape(tree["leaf_values"], (2**depth, outputs))[leaf]
-        rows.add(feature, threshold, 2 * nodes + 1, 2 * nodes + 2, values)
-    return BoostedTrees(classes, rows.array())
+        trees.append((feature, threshold, 2 * nodes + 1, 2 * nodes + 2, values))
+    base = np.broadcast_to(np.asarray(bias, dtype=np.float64), outputs)
+    return BoostedTrees(classes, _array_of(features, base, trees))
 
 
-class _Rows:
-    """The array of :class:`BoostedTrees`, built tree after tree."""
-
-    def __init__(self, features: int, base: FloatArray) -> None:
-        self._parts = [np.concatenate([[features, 0, 0, 0, 0], base])[None]]
-        self._count = 1
-
-    def add(
-        self,
-        feature: IntArray,
-        threshold: FloatArray,
-        left: IntArray,
-        right: IntArray,
-        values: FloatArray,
-    ) -> None:
-        """Add a tree whose first node is its root."""
+def _array_of(features: int, base: FloatArray, trees: Iterable[_Tree]) -> FloatArray:
+    """Return the array of :class:`BoostedTrees`; the first node of each tree is its root."""
+    parts, count = [np.concatenate([[features, 0, 0, 0, 0], base])[None]], 1
+    for feature, threshold, left, right, values in trees:
         inner, root = feature >= 0, np.arange(len(feature)) == 0
-        children = [np.where(inner, child + self._count, 0) for child in (left, right)]
-        self._parts.append(np.column_stack([feature, threshold, *children, root, values]))
-        self._count += len(feature)
-
-    def array(self) -> FloatArray:
-        """Return all rows."""
-        return np.concatenate(self._parts).astype(np.float64)
+        children = [np.where(inner, child + count, 0) for child in (left, right)]
+        parts.append(np.column_stack([feature, threshold, *children, root, values]))
+        count += len(feature)
+    return np.concatenate(parts).astype(np.float64)

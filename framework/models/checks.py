@@ -55,10 +55,7 @@ def as_frame(X: Any) -> Any:
 def training_records(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
     """Return training records (n, d) and labels (n,), checked as by :func:`records_and_targets`.
 
-    Raises
-    ------
-    ValueError
-        Also if the labels are not those of classes, or some are missing.
+    Raises ValueError also if the labels are not those of classes, or some are missing.
     """
     X, y = records_and_targets(estimator, X, y)
     check_labels(y)
@@ -66,13 +63,7 @@ def training_records(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
 
 
 def check_labels(y: Any) -> None:
-    """Check that each record has a label, and that labels are classes.
-
-    Raises
-    ------
-    ValueError
-        Labels are missing, or are values of a regression.
-    """
+    """Raise ValueError if labels are missing, or are values of a regression."""
     require_labels(pd.isna(np.asarray(y)), "y", "fit")
     check_classification_targets(y)
 
@@ -193,13 +184,8 @@ def weights_for(sample_weight: Any, y: Any) -> FloatArray:
 def copies_for(sample_weight: Any, y: Any, record_bytes: int) -> IntArray | None:
     """Return how often each record of y (n,) counts, int64 (n,); None if each counts once.
 
-    Parameters
-    ----------
-    sample_weight : array_like (n,) or None
-        Whole numbers from 0, as integers or as floats.
-    y : array_like (n,)
-    record_bytes : int
-        Bytes of a record, of which copies will be made.
+    Weights (n,) are whole numbers from 0, as integers or as floats. A record, of which copies will
+    be made, has ``record_bytes``.
 
     Raises
     ------

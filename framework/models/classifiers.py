@@ -111,9 +111,17 @@ class ClassifierConfig(SectionOfKind):
                 raise ValueError(f"expected C above 0 and at most 1e6, found {c!r}")
             return self
         try:
-            _check_values(make_estimator(self.kind, self.parameters))
+            estimator = make_estimator(self.kind, self.parameters)
         except InputError as error:
             raise ValueError(str(error)) from error
+        if hasattr(estimator, "_parameter_constraints"):  # of scikit-learn, which checks in fit
+            try:
+                estimator._validate_params()
+            except ValueError as error:
+                raise ValueError(
+                    f"expected values that {type(estimator).__name__} takes, found: "
+                    f"{first_line(error)}"
+                ) from error
         return self
 
     @property
@@ -231,13 +239,7 @@ def check_kind(kind: str) -> None:
 
 
 def classifier_class(kind: str) -> Any:
-    """Return the class of a kind.
-
-    Raises
-    ------
-    InputError
-        It may not be named, or does not exist.
-    """
+    """Return the class of a kind; raises InputError where it may not be named or does not exist."""
     check_kind(kind)
     if kind in registry.names("classifiers"):
         return registry.load("classifiers", kind)
@@ -249,18 +251,6 @@ def classifier_class(kind: str) -> Any:
         if isinstance(error, ImportError) and (absent := missing(error)):
             raise absent from error
         raise InputError(f"expected a class at {path!r}, found none ({error})") from error
-
-
-def _check_values(estimator: Any) -> None:
-    """Check the values of parameters as scikit-learn itself does in ``fit``; raises InputError."""
-    if not hasattr(estimator, "_parameter_constraints"):  # of another library
-        return
-    try:
-        estimator._validate_params()
-    except ValueError as error:
-        raise InputError(
-            f"expected values that {type(estimator).__name__} takes, found: {first_line(error)}"
-        ) from error
 
 
 def make_estimator(kind: str, parameters: Mapping[str, Any]) -> Any:
@@ -447,13 +437,7 @@ def _read_calibrated(files: ModelFiles, name: str, classes: Any) -> CalibratedPr
 
 
 def load_classifier(content: bytes, name: str) -> Any:
-    """Load a classifier from skops's format.
-
-    Parameters
-    ----------
-    content : bytes
-    name : str
-        Name of the file in messages.
+    """Load a classifier from skops's format; ``name`` is that of its file, for messages.
 
     Raises
     ------

@@ -95,6 +95,3 @@ class ConstantClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # ty
             answers="the column `label`",
             methods="a scikit-learn classifier: `predict`, `predict_proba`",
         )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "classes_")

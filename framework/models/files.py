@@ -50,16 +50,11 @@ class ModelFiles:
         return name in self._digests
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file.
-
-        Raises
-        ------
-        InputError
-            The name leads out of the folder, or was written before.
-        """
-        path = self._path(name)
+        """Write a file; raises InputError if its name leads out of the folder, or is taken."""
+        check_name(name)
         if name in self._digests:
             raise InputError(f"{name}: expected another name for a second file, found the same")
+        path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         self._digests[name] = hashlib.sha256(content).hexdigest()
@@ -82,13 +77,7 @@ class ModelFiles:
         self.write(name, buffer.getvalue())
 
     def write_estimator(self, name: str, estimator: Any) -> None:
-        """Write a fitted estimator in skops's format.
-
-        Raises
-        ------
-        InputError
-            It holds a type that :meth:`read_estimator` would refuse.
-        """
+        """Write a fitted estimator in skops's format; raises InputError for types not trusted."""
         self.write(name, dump_estimator(estimator, name))
 
     def read(self, name: str) -> bytes:
@@ -100,13 +89,13 @@ class ModelFiles:
             It does not exist, is too large, was changed since the model was written, or was read
             before.
         """
-        path = self._path(name)
+        check_name(name)
         if name not in self._digests:
             raise InputError(f"{name}: expected one of the model's files, found none listed so")
         if name in self._checked:
             raise InputError(f"{name}: expected each file of the model once, found it named again")
         try:
-            content = read_bytes(path, ESTIMATOR_BYTES)
+            content = read_bytes(self.folder / name, ESTIMATOR_BYTES)
         except (OSError, TooManyBytes) as error:
             raise InputError(
                 f"{name}: expected one of the model's files, found: "
@@ -149,10 +138,6 @@ class ModelFiles:
         lines = [f"{digest}  {name}\n" for name, digest in sorted(self._digests.items())]
         (self.folder / DIGESTS_FILE).write_text("".join(lines), encoding="utf-8")
 
-    def _path(self, name: str) -> Path:
-        check_name(name)
-        return self.folder / name
-
 
 class SubFolder(ModelFiles):
     """The files of a model that is part of another model, in a subfolder of its files."""
@@ -171,12 +156,7 @@ class SubFolder(ModelFiles):
 
 
 def check_name(name: object) -> None:
-    """Refuse a name that is not a relative path of plain names separated by ``/``.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a name that is not a relative path of plain names separated by ``/``."""
     plain = isinstance(name, str) and name.isprintable() and "\\" not in name
     parts = PurePosixPath(str(name)).parts
     if not (plain and parts) or "/".join(parts) != name or any(part[0] in "./" for part in parts):
@@ -184,12 +164,9 @@ def check_name(name: object) -> None:
 
 
 def read_digests(folder: Path) -> dict[str, str]:
-    """Return the digests of the files in a folder from ``SHA256SUMS``, by name.
+    """Return the digests of the files in a folder, by name.
 
-    Raises
-    ------
-    InputError
-        The file is missing or damaged.
+    Raises InputError where ``SHA256SUMS``, which has them, is missing or damaged.
     """
     path = folder / DIGESTS_FILE
     try:

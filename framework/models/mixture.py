@@ -200,9 +200,6 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
             methods="a scikit-learn classifier: `predict`, `predict_proba`",
         )
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "members_")
-
     def _rows_by_member(self, drawn: IntArray) -> Iterator[tuple[int, IntArray]]:
         """Yield the number of each member that was drawn, and the rows of its records."""
         for number in np.unique(drawn).tolist():

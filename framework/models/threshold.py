@@ -229,6 +229,3 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
         if names is not None:
             return X[list(names)]
         return X.to_numpy() if self.columns_ is None else X[self.columns_].to_numpy()
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")

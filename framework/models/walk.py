@@ -250,11 +250,7 @@ class Chosen:
 def shares(walk: Walk, most: int) -> tuple[list[str], list[list[float]]]:
     """Return the names of answers, and for each stage the share of all records with each answer.
 
-    Parameters
-    ----------
-    walk : Walk
-    most : int
-        How many names to return at most; the rarest answers are put together as ``others``.
+    There are at most ``most`` names; the rarest answers are put together as ``others``.
     """
     names = list(walk.stages[0].answers)
     total: dict[str, int] = {n: sum(s.answers[n] for s in walk.stages) for n in names}

@@ -134,14 +134,14 @@ def test_models_that_are_not_fitted_are_measured_out_of_fold(copies, frame):
     found = search.fit(X, y, sample_weight=weight)
     rows = np.flatnonzero(times)
     values = np.asarray(X)
-    folds = fold_records(np.asarray(y)[rows], 3, 0)
+    fold_of = fold_records(np.asarray(y)[rows], 3, 0)
     expected = np.empty((2, len(y)), dtype=np.float32)
-    for fold in folds:
-        others = np.delete(rows, fold)
+    for fold in range(3):
+        others, held = rows[fold_of != fold], rows[fold_of == fold]
         every = np.repeat(others, times[others])
         for k, model in enumerate(models.values()):
             twin = clone(model).fit(values[every], np.asarray(y)[every])
-            expected[k, rows[fold]] = twin.predict_proba(values[rows[fold]])[:, 1]
+            expected[k, held] = twin.predict_proba(values[held])[:, 1]
     assert np.array_equal(found.library_.validation, np.repeat(expected, times, axis=1))
     assert found.library_.folds == 3
     about = found.problem_.describe()
