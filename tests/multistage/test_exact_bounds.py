@@ -111,7 +111,7 @@ def test_bounds_close_in_with_more_steps(steps):
         )
 
     here, further = outcome(steps), outcome(4 * steps + 50)
-    assert here.stopped == "time"
+    assert here.stopped == "hours"
     assert_reached(bounds_of(here), losses_of(vectors_of(front)))
     assert _volume(further.front) >= _volume(here.front)
     assert _volume(here.front) <= _volume(front) <= _volume(here.above)
@@ -134,8 +134,8 @@ def test_memory_that_is_short_is_said_or_gives_bounds_and_enough_is_taken():
         return dynamic_programming.front_of_chains(tables, prices(costs), 4, known, limits, **more)
 
     short, bounded, enough = outcome(4096), outcome(4096, bounds=True), outcome(10_000_000)
-    assert (short.stopped, short.above) == ("memory", None)
-    assert bounded.stopped == "memory"
+    assert (short.stopped, short.above) == ("memory_gb", None)
+    assert bounded.stopped == "memory_gb"
     assert_reached(bounds_of(bounded), losses_of(vectors_of(chains)))
     assert enough.stopped is None
     assert sorted(vectors_of(enough.front)) == sorted(vectors_of(chains.front()))

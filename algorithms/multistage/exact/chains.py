@@ -34,6 +34,50 @@ class Prices(NamedTuple):
     of_set: IntArray
     of_stage: int = 0
 
+    @property
+    def features(self) -> int:
+        return len(self.of_set).bit_length() - 1
+
+
+class Vectors(NamedTuple):
+    """Objective values of chains, attained or as a bound.
+
+    Attributes
+    ----------
+    answered : numpy.ndarray of int64, shape (m,)
+        Number of records with an answer.
+    rate : numpy.ndarray of float64, shape (m,)
+        Share of the answers that are right; 0 without answers.
+    cost : numpy.ndarray of int64, shape (m,)
+        Sum over all records, in fixed point.
+    """
+
+    answered: IntArray
+    rate: FloatArray
+    cost: IntArray
+
+    def values(self, records: int, cost_scale: int) -> dict[str, FloatArray]:
+        """Return the metrics in their units, as the problem computes them."""
+        return {
+            "coverage": self.answered / records,
+            "accuracy": self.rate,
+            "cost": self.cost / (cost_scale * records),
+        }
+
+    def best(self) -> BoolArray:
+        """Return which vectors no other one dominates, shape (m,)."""
+        return nondominated(np.column_stack([-self.answered, -self.rate, self.cost]))
+
+    def with_further(self, others: Vectors) -> Vectors:
+        """Return the non-dominated ones of these vectors and others."""
+        answered, rate = (
+            np.append(self.answered, others.answered),
+            np.append(self.rate, others.rate),
+        )
+        cost = np.append(self.cost, others.cost)
+        best = Vectors(answered, rate, cost).best()
+        return Vectors(answered[best], rate[best], cost[best])
+
 
 @dataclass(frozen=True)
 class ChainFront:
@@ -63,9 +107,9 @@ class ChainFront:
         return len(self.answered)
 
     @property
-    def rate(self) -> FloatArray:
-        """Share of the answers that are right; 0 without answers."""
-        return self.right / np.maximum(self.answered, 1)
+    def vectors(self) -> Vectors:
+        rate = self.right / np.maximum(self.answered, 1)
+        return Vectors(self.answered, rate, self.cost)
 
     def take(self, rows: BoolArray | IntArray) -> ChainFront:
         """Return the points under a mask or at positions."""
@@ -76,7 +120,7 @@ class ChainFront:
 
     def front(self) -> ChainFront:
         """Return the non-dominated points."""
-        return self.take(nondominated(np.column_stack([-self.answered, -self.rate, self.cost])))
+        return self.take(self.vectors.best())
 
     def genomes(self, n: int) -> IntArray:
         """Return the stage of each of ``n`` features, from 0, and then the threshold, if a gene."""
@@ -84,12 +128,8 @@ class ChainFront:
         return stages if self.levels is None else np.column_stack([stages, self.levels])
 
     def values(self, records: int, cost_scale: int) -> dict[str, FloatArray]:
-        """Return the metrics in their units, as the problem computes them."""
-        return {
-            "coverage": self.answered / records,
-            "accuracy": self.rate,
-            "cost": self.cost / (cost_scale * records),
-        }
+        """Return the metrics in their units."""
+        return self.vectors.values(records, cost_scale)
 
 
 def of_levels(fronts: Sequence[ChainFront]) -> ChainFront:
@@ -175,16 +215,7 @@ def prices(
 ) -> Prices:
     """Return the cost of every set, and of every stage.
 
-    Parameters
-    ----------
-    costs : numpy.ndarray of int64, shape (n,)
-        Fixed-point, not negative.
-    panel_of : numpy.ndarray of int64, shape (n,), optional
-        The panel of each feature, -1 where it has none.
-    panel_costs : numpy.ndarray of int64, shape (m,), optional
-        What is paid once for a set with any feature of the panel.
-    of_stage : int
-        What a record pays for each stage, at least 0.
+    The arguments are those of :class:`~algorithms.multistage.kernels.scoring.Charges`.
     """
     table = np.zeros(1 << len(costs), dtype=np.int64)
     for i, cost in enumerate(costs.tolist()):
