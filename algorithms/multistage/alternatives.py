@@ -38,8 +38,9 @@ def with_thresholds(
     default = confidences_of(len(classes)).tolist()
     thresholds = sorted({*default, *data.thresholds.tolist(), *data.rule.limits.tolist()})
     for trained in (recipe,) if recipe.kind == plain.kind else (recipe, plain):
-        P = on_all_features(data, trained, classes)
-        if P is None:
+        try:
+            P = on_all_features(data, trained, classes)
+        except InputError:  # it cannot be trained
             continue
         title = f"{trained.kind.replace('_', ' ')} on all {data.n_features} features"
         by_name = {f"threshold {t:g}": with_threshold(P, t) for t in thresholds}
@@ -49,24 +50,22 @@ def with_thresholds(
             yield f"{title} with a reject threshold", answering
 
 
-def on_all_features(data: StageData, recipe: Recipe, classes: Sequence[Any]) -> FloatArray | None:
+def on_all_features(data: StageData, recipe: Recipe, classes: Sequence[Any]) -> FloatArray:
     """Return the probabilities of one classifier on all features: (scored + test records, classes).
 
-    In a cross-validation, scored records are answered out-of-fold. Returns None if a classifier
-    cannot be trained.
+    In a cross-validation, scored records are answered out-of-fold.
+
+    Raises
+    ------
+    InputError
+        A classifier cannot be trained.
     """
     key, base = pack(np.ones(data.n_features, dtype=bool)), data.refit if data.folds else data
     P = np.zeros((0, len(classes)))
     if data.folds:
-        try:
-            P = out_of_fold(data, recipe, key, classes)
-        except InputError:
-            return None
+        P = out_of_fold(data, recipe, key, classes)
     if len(base.y_held):
-        try:
-            classifier = fitted(base, recipe, key, classes)
-        except InputError:
-            return None
+        classifier = fitted(base, recipe, key, classes)
         P = np.concatenate([P, classifier.predict_proba(base.held[:-1].T)])
     P[data.stopped] = 0.0  # no answer at any threshold
     return P

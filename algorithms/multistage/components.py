@@ -14,9 +14,9 @@ from algorithms.moves.bits import words_for
 from algorithms.multistage.bit_planes import ComponentTable, StageTables, features_of
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.records import StageData
-from algorithms.multistage.stage_classifiers import Recipe, build_cost, fitted, restore, train
+from algorithms.multistage.stage_classifiers import Recipe, fitted, restore, train
 from framework.arrays import Array, IntArray, WordArray
-from framework.components import BuildCost, Components, ComponentStore
+from framework.components import Components, ComponentStore
 from framework.errors import InputError
 from framework.machine import cache_dir
 from framework.models.classifiers import Prototype
@@ -85,10 +85,6 @@ class SubClassifiers:
         """Train the sub-classifiers of keys (m, words)."""
         return train(self._data, self._recipe, keys, stored=self._stored)
 
-    def build_cost(self, keys: WordArray) -> BuildCost:
-        """Return what training the sub-classifiers of keys (m, words) takes."""
-        return build_cost(self._data, self._recipe, keys)
-
     def add(self, components: Components) -> None:
         """Add sub-classifiers to the table and, if they come with models, to the disk."""
         self.table.add(components)
@@ -99,10 +95,6 @@ class SubClassifiers:
     def quickly_restored(self) -> bool:
         """Whether lost answers are back in little time: from the disk, or from fits in memory."""
         return self._recipe.together or self.store is not None
-
-    def since(self, start: int) -> Components:
-        """Return the components from number ``start`` on, with the bits of validation records."""
-        return self.table.slice(start, self._data.validation_words)
 
     def error_of(self, keys: Sequence[WordArray]) -> str | None:
         """Return why a sub-classifier could not be trained, the first among keys; else None."""

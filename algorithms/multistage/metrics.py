@@ -146,8 +146,15 @@ def measure(
         "inconclusive_rate": (n - conclusive) / n,
     }
     if positive >= 0:
-        called, false = counts[:, scoring.POSITIVE], counts[:, scoring.FALSE_POSITIVE]
-        values |= of_positive(called, false, counts[:, scoring.NEGATIVE], conclusive)
+        false, negatives = counts[:, scoring.FALSE_POSITIVE], counts[:, scoring.NEGATIVE]
+        hits, positives = counts[:, scoring.POSITIVE] - false, conclusive - negatives
+        misses = positives - hits
+        values |= {
+            "false_positive_rate": false / np.maximum(negatives, 1),
+            "false_negative_rate": misses / np.maximum(positives, 1),
+            "recall": hits / np.maximum(positives, 1),
+            "f1": 2 * hits / np.maximum(2 * hits + false + misses, 1),
+        }
     values |= by_class(answered, right, np.bincount(records.labels, minlength=records.classes))
     if error_costs is not None:
         values["error_cost"] = sum_in_order((answered - right) * error_costs) / n
@@ -197,28 +204,6 @@ def by_class(answered: Array, right: Array, present: Array) -> dict[str, FloatAr
     return {
         "balanced_accuracy": sum_in_order(shares) / shares.shape[1],
         "worst_recall": shares.min(axis=1),
-    }
-
-
-def of_positive(
-    called: Array, false: Array, negatives: Array, answered: Array
-) -> dict[str, FloatArray]:
-    """Return the metrics of the positive class.
-
-    Parameters
-    ----------
-    called, false : numpy.ndarray of int64, shape (n,)
-        Number of positive answers, and of those that are false.
-    negatives, answered : numpy.ndarray of int64, shape (n,)
-        Number of negatives with an answer, and of all records with one.
-    """
-    hits, positives = called - false, answered - negatives
-    misses = positives - hits
-    return {
-        "false_positive_rate": false / np.maximum(negatives, 1),
-        "false_negative_rate": misses / np.maximum(positives, 1),
-        "recall": hits / np.maximum(positives, 1),
-        "f1": 2 * hits / np.maximum(2 * hits + false + misses, 1),
     }
 
 

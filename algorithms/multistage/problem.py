@@ -43,7 +43,7 @@ from algorithms.multistage.metrics import (
 from algorithms.multistage.outcomes import answers_of, outcomes_of, parts_of
 from algorithms.multistage.records import FeatureCosts, Source, StageData
 from algorithms.multistage.refits import AllRecords
-from algorithms.multistage.stage_classifiers import Recipe
+from algorithms.multistage.stage_classifiers import Recipe, build_cost
 from framework.answering import AnsweringProblem, CertifiedCosts, alternative_of
 from framework.answers import AnswerOutcomes, Answers, Measure, Part, Records
 from framework.arrays import (
@@ -341,27 +341,16 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         return self.sub_classifiers.build(keys)
 
     def build_cost(self, keys: WordArray) -> BuildCost:
-        return self.sub_classifiers.build_cost(keys)
+        return build_cost(self.data, self.recipe, keys)
 
     def add_components(self, components: Components) -> None:
         self.sub_classifiers.add(components)
 
     def components_since(self, start: int) -> Components:
-        return self.sub_classifiers.since(start)
+        return self.sub_classifiers.table.slice(start, self.data.validation_words)
 
     def stage_tables(self, level: int = 0) -> StageTables:
-        """Return the bits of all sub-classifiers; those that are missing are trained.
-
-        Parameters
-        ----------
-        level : int
-            Gene value of the threshold that all stages have, 0 if there is no choice.
-
-        Raises
-        ------
-        InputError
-            A sub-classifier cannot be trained.
-        """
+        """Do as :meth:`~.components.SubClassifiers.stage_tables` does."""
         return self.sub_classifiers.stage_tables(self._records[0].everyone, level)
 
     def stage_planes(self) -> tuple[WordArray, scoring.Rule, WordArray, int]:
@@ -418,8 +407,10 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         return answers_of(self.space.checked(X), self._table(X), held, self.charges, records)
 
     def _table(self, X: Array) -> scoring.Held:
-        """Return the table of classifiers, with those of genomes."""
-        self._build_missing(X)
+        """Return the table of classifiers; train those of genomes that are not there or on disk."""
+        missing = self.missing_components(X)
+        if len(missing):
+            self.add_components(self.build_components(missing))
         return self.sub_classifiers.table.held
 
     def refits(self, X: Array) -> Refits | None:
@@ -429,9 +420,10 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         fold, and one on all records.
         """
         if self._all_records is None:
-            self._all_records = AllRecords(self.data, partial(self._classifiers, stored=False))
-            if self.sub_classifiers.store is not None:
-                self._all_records.open_store(self.components_fingerprint, self.component_name)
+            stored = self.sub_classifiers.store is not None
+            place = (self.components_fingerprint, self.component_name) if stored else None
+            make = partial(self._classifiers, stored=False)
+            self._all_records = AllRecords(self.data, make, place)
         X = self.space.checked(X)
         items = np.ascontiguousarray(X[:, : self.space.n])
         return self._all_records.refits(X, items, self._outcomes_of)
@@ -598,19 +590,12 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         masks = [(x >= 0) & (x <= stage) for stage in range(int(x.max()) + 1)]
         return [pack(mask) for mask in masks]
 
-    def _build_missing(self, X: Array) -> None:
-        """Train the sub-classifiers that genomes need and that are not in memory or on disk."""
-        missing = self.missing_components(X)
-        if len(missing):
-            self.add_components(self.build_components(missing))
-
     def direct(self, X: Array, part: Part) -> Mapping[str, FloatArray]:
         if part == "test" and self.sub_classifiers.table.stripped:
             raise ValueError("expected components with their test records, found stripped ones")
         if self.counts:
             return {}
-        self._build_missing(X)
-        table, records = self.sub_classifiers.table.held, self._records[int(part == "test")]
+        table, records = self._table(X), self._records[int(part == "test")]
         prices = self.charges, self.cost_scale, self.error_costs
         values = measure(self.space.checked(X), table, records, *prices)
         return {name: values[name] for name in self._family_names}

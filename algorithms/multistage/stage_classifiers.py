@@ -282,28 +282,26 @@ def _fit_estimator(
 ) -> Fitted:
     from sklearn.exceptions import ConvergenceWarning
 
+    X = data.design[columns].T
+
+    def fit(records: Any) -> Any:
+        estimator = make_estimator(recipe.kind, recipe.parameters)
+        weights = data.sample_weights
+        weighted = {} if weights is None else {"sample_weight": weights[records]}
+        return as_plain(estimator.fit(X[records], data.y[records], **weighted))
+
     # a network that has not converged is a classifier, too; of thousands, each would say so
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        return _fit_quietly(data, recipe, folds, columns)
-
-
-def _fit_quietly(
-    data: StageData, recipe: Recipe, folds: IntArray | None, columns: IntArray
-) -> Fitted:
-    X = data.design[columns].T
-    kind, parameters, each = recipe.kind, recipe.parameters, data.sample_weights
-    estimator = as_plain(make_estimator(kind, parameters).fit(X, data.y, **_weighted(each)))
-    P = np.zeros((0, len(data.thresholds)))
-    if len(data.y_held):  # estimators refuse a table without records
-        P = np.asarray(estimator.predict_proba(data.held[columns].T), dtype=np.float64)
-    if folds is None:
-        return P, None, estimator
-    unseen = np.empty((len(data.y), P.shape[1]))
-    for fold in range(folds.max() + 1):
-        others = folds != fold
-        sample_weight = _weighted(None if each is None else each[others])
-        other = make_estimator(kind, parameters).fit(X[others], data.y[others], **sample_weight)
-        unseen[~others] = as_plain(other).predict_proba(X[~others])
+        estimator = fit(slice(None))
+        P = np.zeros((0, len(data.thresholds)))
+        if len(data.y_held):  # estimators refuse a table without records
+            P = np.asarray(estimator.predict_proba(data.held[columns].T), dtype=np.float64)
+        if folds is None:
+            return P, None, estimator
+        unseen = np.empty((len(data.y), P.shape[1]))
+        for fold in range(folds.max() + 1):
+            here = folds == fold
+            unseen[here] = fit(~here).predict_proba(X[here])
     return P, unseen, estimator
 
 
@@ -319,10 +317,6 @@ def _stored(classifier: Any) -> bytes:
 
     content: bytes = skops.io.dumps(classifier)
     return content
-
-
-def _weighted(weights: FloatArray | None) -> dict[str, FloatArray]:
-    return {} if weights is None else {"sample_weight": weights}
 
 
 def _decide(data: StageData, P: FloatArray, bits: WordArray) -> None:
@@ -405,8 +399,8 @@ def build_cost(data: StageData, recipe: Recipe, keys: WordArray) -> BuildCost:
     if not len(keys):
         return BuildCost(0.0, stored, _bytes_of_fits(data, recipe))
     widths = np.diff(data.first)
-    columns = np.array([widths[list(features_of(key, data.n_features))].sum() for key in keys])
-    middle = list(features_of(keys[np.argsort(columns)[len(keys) // 2]], data.n_features))
+    columns = np.array([widths[features_of(key, data.n_features)].sum() for key in keys])
+    middle = features_of(keys[np.argsort(columns)[len(keys) // 2]], data.n_features).tolist()
     while len(middle) > 1 and work(data, kind, widths[middle].sum(), _RECORDS) > _MOST:
         del middle[len(middle) // 2 :]
 
