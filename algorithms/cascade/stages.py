@@ -152,7 +152,8 @@ class Stages:
         table = self.table
         if self.answer == "own":
             m = key[0]
-            return table.confidence[m], table.right[m], _row(table.answers, m)
+            said = None if table.answers is None else table.answers[m]
+            return table.confidence[m], table.right[m], said
         if self.answer == "cumulative_mean":
             assert table.probabilities is not None
             mean = mean_of(table.probabilities[list(key)])
@@ -290,7 +291,3 @@ def _logistic(features: FloatArray, right: Array) -> FloatArray:
         if before - now <= 1e-12 * max(abs(now), 1.0):
             break
     return np.asarray(1.0 / (1.0 + np.exp(-(design @ w))))
-
-
-def _row(array: IntArray | None, m: int) -> IntArray | None:
-    return None if array is None else array[m]
