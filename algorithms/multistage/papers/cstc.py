@@ -398,13 +398,11 @@ class CSTC(BudgetedClassifier):
                 "CSTC: expected tradeoff, depth and inner_weight from 0 and starts from 1, found "
                 f"{self.get_params()}"
             )
-        target = np.eye(len(self.classes_))[codes]
-        total = self.costs_.sum()
         data = Data(
             Z=_with_ones(Z),
-            target=target[:, 1:] if len(self.classes_) == 2 else target,
+            target=self._targets(codes),
             feature_of=self._feature_of(),
-            costs=self.tradeoff * self.costs_ / (total if total else 1.0),
+            costs=self._shares(self.tradeoff),
             ridge=1.0 / len(Z),
             inner_weight=self.inner_weight,
         )
