@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -133,12 +132,12 @@ def prepare_table(
     several = len(table.classes) > 2 and need_classes(rates)
     codes = (len(table.classes) - 1).bit_length() if several else 0
     stops = config.missing != "impute" and bool(table.features.isna().any(axis=None))
-    answers = _Answers(thresholds, rule, weight, codes, weights, stops)
-    encode = partial(_encoded, table, answers, config.calibration, copy_of)
-    data, encoder = encode(training, held, n)
+    answering = thresholds, rule, weight, codes, weights, stops
+    encoding = _Encoding(table, *answering, config.calibration, copy_of)
+    data, encoder = encoding.encoded(training, held, n)
     scored = split.validation
     if crossed:
-        data, scored = _with_folds(data, training, division.repeats, table.labels, encode)
+        data, scored = _with_folds(data, training, division.repeats, encoding)
     data = replace(data, units=_codes(division.units[scored]))
     by_part: tuple[Subgroups, ...] = ()  # of the scored records and of the test records
     if subgroups is not None:
@@ -279,15 +278,18 @@ def _rates(
 
 
 @dataclass(frozen=True)
-class _Answers:
-    """Settings of :class:`StageData` that all folds share."""
+class _Encoding:
+    """How records of a table become :class:`StageData`; all folds share it."""
 
+    table: Table
     thresholds: FloatArray
     rule: decisions.RiskRule
     class_weight: Any  # 'balanced', a number for each class, or None
     codes: int
     sample_weights: FloatArray | None  # of all records of the table
     stops: bool  # whether records that lack a feature stop there
+    calibration: CalibrationMethod
+    units: IntArray | None  # a code of each record that copies of it share; None for one each
 
     def weights_of(self, y: IntArray, of_records: FloatArray | None) -> tuple[float, ...]:
         """Return the weight of each class for training records with labels ``y`` (n,)."""
@@ -299,48 +301,43 @@ class _Answers:
             return tuple((counts.sum() / (len(counts) * divisors)).tolist())
         return tuple(self.class_weight.tolist())
 
+    def encoded(
+        self, training: IntArray, held: IntArray, n_validation: int
+    ) -> tuple[StageData, Encoder]:
+        """Return the encoded training and held-out records, and the encoder fitted on the former.
 
-def _encoded(
-    table: Table,
-    answers: _Answers,
-    calibration: CalibrationMethod,
-    units: IntArray | None,
-    training: IntArray,
-    held: IntArray,
-    n_validation: int,
-) -> tuple[StageData, Encoder]:
-    """Return the encoded training and held-out records, and the encoder fitted on the former.
+        Raises
+        ------
+        InputError
+            A feature has no value in the training records, or these are too few for a calibration.
+        """
+        table, weights = self.table, self.sample_weights
+        records, y = table.features.iloc[training], table.labels[training]
+        sample_weights = None if weights is None else weights[training]
+        copy_of = None if self.units is None else self.units[training]
+        encoder = table.fit_encoder(records)
+        if self.calibration != "none":
+            from framework.models.calibration import folds_of
 
-    Raises
-    ------
-    InputError
-        A feature has no value in the training records, or these are too few for a calibration.
-    """
-    records, y = table.features.iloc[training], table.labels[training]
-    sample_weights = None if answers.sample_weights is None else answers.sample_weights[training]
-    encoder = table.fit_encoder(records)
-    if calibration != "none":
-        from framework.models.calibration import folds_of
-
-        folds_of(y, training if units is None else units[training])  # refuses too few of a class
-    asked = range(table.features.shape[1] if answers.stops else 0)
-    data = StageData(
-        design=with_intercept(encoder.transform(records).T),
-        y=y,
-        held=with_intercept(encoder.transform(table.features.iloc[held]).T),
-        y_held=table.labels[held],
-        n_validation=n_validation,
-        first=np.concatenate([[0], np.cumsum([len(span) for span in encoder.spans])]),
-        thresholds=answers.thresholds,
-        rule=answers.rule,
-        class_weights=answers.weights_of(y, sample_weights),
-        sample_weights=sample_weights,
-        positive=-1 if table.positive is None else table.positive,
-        copy_of=None if units is None else units[training],
-        codes=answers.codes,
-        unknown=encoder.missing(table.features, asked, held).T,
-    )
-    return data, encoder
+            folds_of(y, training if copy_of is None else copy_of)  # refuses too few of a class
+        asked = range(table.features.shape[1] if self.stops else 0)
+        data = StageData(
+            design=with_intercept(encoder.transform(records).T),
+            y=y,
+            held=with_intercept(encoder.transform(table.features.iloc[held]).T),
+            y_held=table.labels[held],
+            n_validation=n_validation,
+            first=np.concatenate([[0], np.cumsum([len(span) for span in encoder.spans])]),
+            thresholds=self.thresholds,
+            rule=self.rule,
+            class_weights=self.weights_of(y, sample_weights),
+            sample_weights=sample_weights,
+            positive=-1 if table.positive is None else table.positive,
+            copy_of=copy_of,
+            codes=self.codes,
+            unknown=encoder.missing(table.features, asked, held).T,
+        )
+        return data, encoder
 
 
 def _with_copies(division: Division, copies: IntArray) -> Division:
@@ -367,8 +364,7 @@ def _with_folds(
     data: StageData,
     pooled: IntArray,
     repeats: Sequence[Sequence[FoldRows]],
-    labels: IntArray,
-    encode: Callable[[IntArray, IntArray, int], tuple[StageData, Encoder]],
+    encoding: _Encoding,
 ) -> tuple[StageData, IntArray]:
     """Return the pooled records with their folds, and the rows (n,) that these score.
 
@@ -380,12 +376,13 @@ def _with_folds(
         measured = np.sort(np.concatenate([rows.held_out for rows in repeat]))
         before = sum(len(records) for records in scored)
         for rows in repeat:
-            part, _ = encode(pooled[rows.train], pooled[rows.held_out], len(rows.held_out))
+            held = pooled[rows.held_out]
+            part, _ = encoding.encoded(pooled[rows.train], held, len(held))
             place = np.searchsorted(measured, rows.held_out)
             folds.append(Fold(part, before + place, rows.train))
         scored.append(pooled[measured])
     records = np.concatenate(scored)
-    y_held = np.concatenate([labels[records], data.y_held])
+    y_held = np.concatenate([encoding.table.labels[records], data.y_held])
     unknown = np.zeros((len(data.unknown), len(records)), dtype=bool)
     for fold in folds:
         unknown[:, fold.rows] = fold.data.unknown
