@@ -43,7 +43,6 @@ class Policy:
 
     Attributes
     ----------
-    models : tuple of str
     accept : tuple of float
         Least confidence with which a model's answer is taken: -inf for always, NaN for never.
     refuse : tuple of float or None

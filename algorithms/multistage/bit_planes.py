@@ -133,7 +133,6 @@ class StageTables:
         and the bits behind the last record are 0.
     everyone : numpy.ndarray of uint64, shape (words,)
         One bit per record.
-    records : int
     """
 
     conclusive: WordArray

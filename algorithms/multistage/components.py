@@ -29,9 +29,6 @@ class SubClassifiers:
 
     Parameters
     ----------
-    data : StageData
-    recipe : Recipe
-    feature_names : sequence of str
     stages : int
         Most stages of a candidate; with a single one, only the set of all features is needed.
     rule : Rule
@@ -136,14 +133,9 @@ class SubClassifiers:
         return classifiers
 
     def missing_sets(self) -> WordArray:
-        """Return the feature sets whose sub-classifier :meth:`stage_tables` would have to train.
+        """Return the keys (m, 1) of sub-classifiers that :meth:`stage_tables` would have to train.
 
-        Those on disk are read into the table first.
-
-        Returns
-        -------
-        numpy.ndarray of uint64, shape (m, 1)
-            Keys of components, at most 2^n - 1; n below 64.
+        Those on disk are read into the table first. There are fewer than 64 features.
         """
         missing = np.setdiff1d(self._all_sets(), self._held_sets())[:, None]
         if self.store is None:
@@ -155,14 +147,9 @@ class SubClassifiers:
     def stage_tables(self, everyone: WordArray, level: int) -> StageTables:
         """Return the bits of the sub-classifiers of all feature sets; train those that are missing.
 
-        If candidates have one stage, only the row of all features is filled.
-
-        Parameters
-        ----------
-        everyone : numpy.ndarray of uint64, shape (words,)
-            One bit per validation record.
-        level : int
-            Gene value of the threshold, 0 if there is no choice.
+        If candidates have one stage, only the row of all features is filled. ``everyone`` (words,)
+        has one bit per validation record; ``level`` is the gene value of the threshold, 0 if there
+        is no choice.
 
         Raises
         ------

@@ -88,8 +88,6 @@ def prepare_table(
 
     Parameters
     ----------
-    table : Table
-    config : MultiStageSettings
     where : str
         Place of the settings, for messages.
     named : bool
@@ -184,14 +182,8 @@ def _priced(
     All costs are whole numbers on one scale, so that they can be added. In a cross-validation they
     are computed once from all its records, so that a design costs the same in every fold.
 
-    Parameters
-    ----------
-    training : numpy.ndarray of int64
-        Rows from which costs by importance and thresholds of risk are computed.
-    weights : numpy.ndarray of float64, shape (n,), optional
-        How much each record of the table counts.
-    most : int
-        Greatest number of records whose costs are added up.
+    Costs by importance and thresholds of risk are computed from the rows ``training``; ``weights``
+    (n,) say how much each record of the table counts. At most ``most`` costs are added up.
 
     Raises
     ------
@@ -460,13 +452,8 @@ def class_thresholds(
 ) -> FloatArray:
     """Return the confidence that an answer needs by class, shape (K,).
 
-    Parameters
-    ----------
-    threshold : float or mapping of class label to float
-        As configured: labels may be spelled as texts; those left out need 0.5.
-    table : Table
-    where : str
-        Place of the key, for messages.
+    ``threshold`` is as configured: one, or one by class label. Labels may be spelled as texts;
+    those left out need 0.5. ``where`` is the place of the key, for messages.
 
     Raises
     ------

@@ -67,10 +67,8 @@ class StageDecision:
 
     Attributes
     ----------
-    costs : DecisionCosts
     thresholds : numpy.ndarray of float64, shape (G,)
         The grid, ascending.
-    per_stage : bool
     units : numpy.ndarray of int64, shape (K, K)
         Costs of errors, by true class and answer: the real ones are ``units / scale``, with the
         scale of the costs of features.
@@ -134,11 +132,7 @@ class StageDecision:
 class Confidences:
     """Thresholds of confidence that a search chooses from, for each design or each stage.
 
-    Attributes
-    ----------
-    thresholds : numpy.ndarray of float64, shape (G,)
-        Ascending, two or more.
-    per_stage : bool
+    ``thresholds`` are (G,), ascending, two or more.
     """
 
     thresholds: FloatArray
@@ -195,15 +189,8 @@ def decision_for(
 ) -> tuple[DecisionCosts | None, FloatArray]:
     """Return a model's costs of decisions and the greatest risk of an answer at each stage.
 
-    Without a section they are None and empty.
-
-    Parameters
-    ----------
-    section : mapping or None
-        ``errors``, ``no_answer`` and ``thresholds``: one, or one for each stage but the last.
-    classes : sequence
-        Labels, by class code.
-    stages : int
+    Without a section they are None and empty. A section has ``errors``, ``no_answer`` and
+    ``thresholds``: one, or one for each stage but the last. ``classes`` are labels, by class code.
 
     Raises
     ------
@@ -238,17 +225,9 @@ def decision_of(
 ) -> tuple[DecisionCosts, FloatArray]:
     """Return the costs of decisions and the grid of thresholds of risk.
 
-    Parameters
-    ----------
-    config : StageDecisionConfig
-    classes : sequence
-        Labels, by class code.
-    y : numpy.ndarray of int64, shape (n,)
-        Class codes of the training records.
-    where : str
-        Place of the section, for messages.
-    weights : numpy.ndarray of float64, shape (n,), optional
-        How much each of these records counts.
+    ``classes`` are labels, by class code; ``y`` (n,) has the class codes of the training records,
+    and ``weights`` (n,) how much each of them counts. ``where`` is the place of the section, for
+    messages.
 
     Raises
     ------

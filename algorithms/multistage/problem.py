@@ -354,18 +354,10 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         return self.sub_classifiers.stage_tables(self._records[0].everyone, level)
 
     def stage_planes(self) -> tuple[WordArray, scoring.Rule, WordArray, int]:
-        """Return all planes of bits, for exact methods where stages decide by costs.
+        """Return what exact methods read where stages decide by costs.
 
-        Returns
-        -------
-        numpy.ndarray of uint64, shape (2^n, planes, words)
-            The planes by feature set.
-        Rule
-            What each plane says.
-        numpy.ndarray of uint64, shape (words,)
-            One bit per record.
-        int
-            Number of records.
+        All planes of bits by feature set (2^n, planes, words), what each plane says, one bit per
+        record (words,), and the number of records.
         """
         held, everyone = self.sub_classifiers, self._records[0].everyone
         return held.stage_planes(), held.table.rule, everyone, self.data.n_validation

@@ -90,8 +90,6 @@ def train(
 
     Parameters
     ----------
-    data : StageData
-    recipe : Recipe
     keys : numpy.ndarray of uint64, shape (m, key words)
     keep_all : bool
         Whether to return large models, too.
@@ -344,18 +342,9 @@ def restore(
     classes: Sequence[Any],
     key: WordArray,
 ) -> Any:
-    """Return the classifier of a stage, ready to predict, from its stored model.
+    """Return the classifier of a stage, ready to predict, from a model that :func:`train` returned.
 
-    Parameters
-    ----------
-    model : bytes
-        As :func:`train` returns it.
-    data : StageData
-    recipe : Recipe
-    classes : sequence
-        Labels, by class code.
-    key : numpy.ndarray of uint64, shape (words,)
-        The feature set that it was trained on.
+    ``classes`` are labels, by class code; ``key`` (words,) is the feature set it was trained on.
     """
     labels = np.asarray(classes)
     if recipe.calibration != "none":

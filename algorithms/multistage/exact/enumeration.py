@@ -70,8 +70,6 @@ def enumerate_chains(
 
     Parameters
     ----------
-    tables : StageTables
-    price : Prices
     k : int
         Greatest number of stages, 1 <= k <= n.
     workers : Workforce, optional

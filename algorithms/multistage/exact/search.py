@@ -128,14 +128,8 @@ def choose(
 ) -> tuple[Method, str]:
     """Return the method to begin with, and the plan in words for the user.
 
-    Parameters
-    ----------
-    task : Task
-    method : {'auto', 'enumeration', 'dynamic_programming'}
-    one_way : bool
-        Whether the constraints allow dynamic programming; see :func:`check_roles`.
-    bounds : bool
-        Whether bounds are enough.
+    ``one_way`` says whether the constraints allow dynamic programming (see :func:`check_roles`),
+    and ``bounds`` whether bounds are enough.
 
     Raises
     ------
