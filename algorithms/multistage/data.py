@@ -60,11 +60,11 @@ def load(config: MultiStageConfig) -> dict[str, Any]:
         The data, the costs or other keys cannot be used.
     """
     aside = dict(config.split.columns)
-    if config.weights is None:
-        table = load_table(config.dataset, aside=aside, subgroup=config.subgroup)
-        return prepare_table(table, config)
-    aside["weights"] = config.weights
+    if config.weights is not None:
+        aside["weights"] = config.weights
     table = load_table(config.dataset, aside=aside, subgroup=config.subgroup)
+    if config.weights is None:
+        return prepare_table(table, config)
     weights = column_weights(table, config.weights)
     fingerprint = f"{table.fingerprint} {digest(weights.tolist())}"
     table = replace(table.only(weights > 0), fingerprint=fingerprint)

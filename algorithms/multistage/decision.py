@@ -122,11 +122,6 @@ class StageDecision:
         """Return the threshold of each stage but the last, from the genes of a design."""
         return self.thresholds[_of_stages(levels, stages - 1)]
 
-    def plain(self) -> list[Any]:
-        """Return everything on which an answer depends, as JSON values."""
-        costs = self.costs
-        return [costs.errors.tolist(), costs.no_answer, self.thresholds.tolist()]
-
 
 @dataclass(frozen=True)
 class Confidences:

@@ -176,9 +176,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         self.data = data
         self.costs, self.cost_scale = costs.units, costs.scale
         self.panels = costs.panels or Panels.none(n)
-        charges = costs.units, self.panels.of, costs.panel_units
-        of_feature, panel_of, of_panel = map(frozen, charges)
-        self.charges = scoring.Charges(of_feature, panel_of, of_panel, costs.stage_units)
+        of_panels = frozen(self.panels.of), costs.panel_units
+        self.charges = scoring.Charges(costs.units, *of_panels, costs.stage_units)
         self.error_costs = None if error_costs is None else np.asarray(error_costs, np.float64)
         self.missing = missing
         self.recipe = Recipe(classifier.kind, classifier.parameters, calibration)
@@ -219,7 +218,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         if calibration != "none":
             answers.append(calibration)
         if decision is not None:
-            answers.append(decision.plain())
+            risks = decision.costs
+            answers.append([risks.errors.tolist(), risks.no_answer, decision.thresholds.tolist()])
         if confidences is not None:
             answers.append(confidences.thresholds.tolist())
         if data.codes:
@@ -549,8 +549,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         paid = {COST: table["cost"].to_numpy(dtype=np.float64)[np.newaxis] * self.cost_scale}
         if self.decision is None:
             return paid, {COST: most}
-        units = np.column_stack([self.decision.units, np.full(len(self.classes), 0)])
-        units[:, -1] = self.decision.no_answer
+        unanswered = np.full(len(self.classes), self.decision.no_answer)
+        units = np.column_stack([self.decision.units, unanswered])
         return (
             {**paid, LOSS: units[answers.records.labels, answers.codes]},
             {COST: most, LOSS: float(units.max())},

@@ -331,8 +331,7 @@ def _decide(data: StageData, P: FloatArray, bits: WordArray) -> None:
 
 def columns_of(first: IntArray, key: WordArray) -> IntArray:
     """Return the encoded columns of a feature set, ascending."""
-    features = features_of(key, len(first) - 1)
-    return np.concatenate([np.arange(first[f], first[f + 1]) for f in features])
+    return np.flatnonzero(np.repeat(unpack(key, len(first) - 1), np.diff(first)))
 
 
 def restore(
@@ -388,7 +387,7 @@ def build_cost(data: StageData, recipe: Recipe, keys: WordArray) -> BuildCost:
     if not len(keys):
         return BuildCost(0.0, stored, _bytes_of_fits(data, recipe))
     widths = np.diff(data.first)
-    columns = np.array([widths[features_of(key, data.n_features)].sum() for key in keys])
+    columns = unpack(keys, data.n_features) @ widths
     middle = features_of(keys[np.argsort(columns)[len(keys) // 2]], data.n_features).tolist()
     while len(middle) > 1 and work(data, kind, widths[middle].sum(), _RECORDS) > _MOST:
         del middle[len(middle) // 2 :]
