@@ -130,16 +130,8 @@ class Policy:
             str(name): {figure: float(figures[figure]) for figure in _FIGURES if figure in figures}
             for name, figures in dict(plain["promises"]).items()
         }
-        return cls(
-            models,
-            accept,
-            refuse,
-            str(plain["answer"]),
-            plain["abstains"],
-            classes,
-            promises,
-            plain["table"],
-        )
+        answer, abstains, table = str(plain["answer"]), plain["abstains"], plain["table"]
+        return cls(models, accept, refuse, answer, abstains, classes, promises, table)
 
     def promising(self, promises: Mapping[str, Promise]) -> Policy:
         """Return the policy with estimates of its metrics on new records added to ``promises``."""

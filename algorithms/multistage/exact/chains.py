@@ -16,6 +16,7 @@ import numpy as np
 
 from algorithms.moves.bits import pack, unpack
 from algorithms.multistage.bit_planes import StageTables
+from algorithms.multistage.kernels.scoring import Charges
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.pareto import nondominated
 
@@ -207,25 +208,16 @@ def genomes_of(chains: Array, n: int) -> IntArray:
     return np.asarray(outside.sum(axis=1), dtype=np.int64)
 
 
-def prices(
-    costs: IntArray,
-    panel_of: IntArray | None = None,
-    panel_costs: IntArray | None = None,
-    of_stage: int = 0,
-) -> Prices:
-    """Return the cost of every set, and of every stage.
-
-    The arguments are those of :class:`~algorithms.multistage.kernels.scoring.Charges`.
-    """
-    table = np.zeros(1 << len(costs), dtype=np.int64)
-    for i, cost in enumerate(costs.tolist()):
+def prices(charges: Charges) -> Prices:
+    """Return the cost of every set, and of every stage."""
+    table = np.zeros(1 << len(charges.of_feature), dtype=np.int64)
+    for i, cost in enumerate(charges.of_feature.tolist()):
         table[1 << i : 2 << i] = table[: 1 << i] + cost
-    if panel_of is not None and panel_costs is not None:
-        sets = np.arange(len(table))
-        for panel, cost in enumerate(panel_costs.tolist()):
-            members = sum(1 << int(i) for i in np.flatnonzero(panel_of == panel))
-            table[(sets & members) > 0] += cost
-    return Prices(table, of_stage)
+    sets = np.arange(len(table))
+    for panel, cost in enumerate(charges.of_panel.tolist()):
+        members = sum(1 << int(i) for i in np.flatnonzero(charges.panel_of == panel))
+        table[(sets & members) > 0] += cost
+    return Prices(table, charges.of_stage)
 
 
 def surjections(n: int, k: int) -> int:

@@ -389,7 +389,7 @@ class Exact(Algorithm):
             for many in work.workers.build(keys):
                 done += many
                 work.report("training sub-classifiers", done, len(keys))
-        tables, price = self._take_tables(), prices(*self._charges)
+        tables, price = self._take_tables(), prices(self._charges)
         if isinstance(tables, Answers):
             by_risk = self._by_risk(tables, price, work)
             self._front = by_risk.take(self._best(self._measured(by_risk)))
