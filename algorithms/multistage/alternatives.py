@@ -47,12 +47,8 @@ def with_thresholds(
 def on_all_features(data: StageData, recipe: Recipe, classes: Sequence[Any]) -> FloatArray:
     """Return the probabilities of one classifier on all features: (scored + test records, classes).
 
-    In a cross-validation, scored records are answered out-of-fold.
-
-    Raises
-    ------
-    InputError
-        A classifier cannot be trained.
+    In a cross-validation, scored records are answered out-of-fold. Raises InputError if a
+    classifier cannot be trained.
     """
     key, base = pack(np.ones(data.n_features, dtype=bool)), data.refit if data.folds else data
     P = np.zeros((0, len(classes)))

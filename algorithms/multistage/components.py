@@ -105,10 +105,7 @@ class SubClassifiers:
     def classifiers(self, keys: WordArray, classes: Sequence[Any]) -> list[Any]:
         """Return the classifiers of keys (m, words), read from the disk or trained (again).
 
-        Raises
-        ------
-        InputError
-            One of them cannot be trained.
+        Raises InputError if one of them cannot be trained.
         """
         by_key: dict[bytes, bytes] = {}
         if self.store is not None:
@@ -176,10 +173,7 @@ class SubClassifiers:
     def _trained_sets(self) -> IntArray:
         """Train what is missing; return the sets of all components by number.
 
-        Raises
-        ------
-        InputError
-            The sub-classifier of a set that a stage may have cannot be trained.
+        Raises InputError if the sub-classifier of a set that a stage may have cannot be trained.
         """
         missing, least = self.missing_sets(), int(self._all_sets()[0])
         for start in range(0, len(missing), _CHUNK):

@@ -216,10 +216,7 @@ def _priced(
 def column_weights(table: Table, name: str) -> FloatArray:
     """Return the weights (n,) of records that a column has.
 
-    Raises
-    ------
-    InputError
-        The column has something other than finite numbers from 0, or no number above 0.
+    Raises InputError for anything but finite numbers from 0, or if none is above 0.
     """
     column = table.aside[name]
     weights = to_numbers(column) if is_numeric(column) else np.full(len(column), np.nan)
@@ -238,12 +235,7 @@ def column_weights(table: Table, name: str) -> FloatArray:
 
 
 def refuse_unweighted(classifier: ClassifierConfig, where: str) -> None:
-    """Refuse a classifier whose ``fit`` takes no weights of records.
-
-    Raises
-    ------
-    InputError
-    """
+    """Raise InputError for a classifier whose ``fit`` takes no weights of records."""
     if classifier.kind == LOGISTIC_REGRESSION:
         return
     from sklearn.utils.validation import has_fit_parameter
@@ -298,10 +290,8 @@ class _Encoding:
     ) -> tuple[StageData, Encoder]:
         """Return the encoded training and held-out records, and the encoder fitted on the former.
 
-        Raises
-        ------
-        InputError
-            A feature has no value in the training records, or these are too few for a calibration.
+        Raises InputError if a feature has no value in the training records, or if these are too few
+        for a calibration.
         """
         table, weights = self.table, self.sample_weights
         records, y = table.features.iloc[training], table.labels[training]

@@ -165,10 +165,7 @@ def stage_thresholds(
 ) -> FloatArray:
     """Return the confidence that each class needs at each stage of a model, (stages, K).
 
-    Raises
-    ------
-    InputError
-        There are more or fewer thresholds than stages, or one is not a probability.
+    Raises InputError if they are not as many as stages, or one is not a probability.
     """
     if not isinstance(threshold, Sequence):
         return np.tile(thresholds_for(threshold, classes), (stages, 1))

@@ -289,16 +289,13 @@ def walk_records(
         )
         answers_of_all[waiting[sure]] = answers_here
         waiting = waiting[~sure]
-    confusion = _confusion(truth, answers_of_all, len(model.classes_))
+    # by true class the number of answers of each class, and last that of no answers
+    classes, columns = len(model.classes_), len(model.classes_) + 1
+    pairs = np.bincount(truth * columns + answers_of_all, minlength=classes * columns)
+    confusion = tuple(map(tuple, pairs.reshape(classes, columns).tolist()))
     by_cost = model.decision_ is not None
     about = training_records, calibration, tuple(stages), {"validation": confusion}
     return Walk(n, *about, by_cost=by_cost)
-
-
-def _confusion(truth: IntArray, answers: IntArray, classes: int) -> tuple[tuple[int, ...], ...]:
-    """Return by true class the number of answers of each class, and last that of no answers."""
-    pairs = np.bincount(truth * (classes + 1) + answers, minlength=classes * (classes + 1))
-    return tuple(map(tuple, pairs.reshape(classes, classes + 1).tolist()))
 
 
 def calibration_error(confidence: FloatArray, right: Array) -> float:

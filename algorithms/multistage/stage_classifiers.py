@@ -150,10 +150,7 @@ def out_of_fold(
 ) -> FloatArray:
     """Return the out-of-fold probabilities (records, classes) of classifiers of one feature set.
 
-    Raises
-    ------
-    InputError
-        One of them cannot be trained.
+    Raises InputError if one of them cannot be trained.
     """
     P = np.zeros((data.n_validation, len(classes)))
     for fold in data.folds:
@@ -166,10 +163,7 @@ def out_of_fold(
 def fitted(data: StageData, recipe: Recipe, key: WordArray, classes: Sequence[Any]) -> Any:
     """Return the classifier of one feature set, trained on all training records.
 
-    Raises
-    ------
-    InputError
-        It cannot be trained.
+    Raises InputError if it cannot be trained.
     """
     if not isinstance(recipe.parameters, Prototype):
         trained = train(data, recipe, key[None], keep_all=True)

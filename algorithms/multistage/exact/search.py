@@ -182,10 +182,7 @@ def choose(
 def check_roles(roles: Roles, metrics: Sequence[str] = METRICS) -> bool:
     """Refuse unknown roles; return whether every constraint only excludes bad values.
 
-    Raises
-    ------
-    InputError
-        A metric or a sense is not among those that exact searches know.
+    Raises InputError for a metric or a sense that exact searches do not know.
     """
     for objective in roles.objectives:
         if objective.metric not in metrics:
@@ -218,10 +215,7 @@ def plan_by_risk(
 ) -> tuple[Method, str]:
     """Do as :func:`choose` does where stages decide by costs.
 
-    Raises
-    ------
-    Unfit
-        There are too many features, or the user asked for what needs an enumeration.
+    Raises Unfit if there are too many features, or the user asked for what needs an enumeration.
     """
     if task.n > FEATURES_AT_MOST:
         choose(task, "auto", one_way=True, bounds=False)  # raises
