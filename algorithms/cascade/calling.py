@@ -82,7 +82,7 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "classes_"):
             self.fit(X, np.zeros(0))
         starts = range(0, count, self.batch)
-        pieces = [_piece(X, start, start + self.batch) for start in starts]
+        pieces = [rows_of(X, slice(start, start + self.batch)) for start in starts]
         if not pieces:
             return np.zeros((0, len(self.classes_)))
         parts: list[FloatArray] = []
@@ -150,5 +150,6 @@ def called(model: Any) -> Any:
     return CalledModel(model) if callable(model) and not hasattr(model, "fit") else model
 
 
-def _piece(X: Any, start: int, end: int) -> Any:
-    return X.iloc[start:end] if isinstance(X, pd.DataFrame) else X[start:end]
+def rows_of(X: Any, rows: slice | Array) -> Any:
+    """Return some of the records of a frame or an array."""
+    return X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows]

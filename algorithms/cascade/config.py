@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Literal
 
 from pydantic import Field
@@ -59,10 +59,7 @@ def obtain_calls(
 ) -> tuple[CallTable, CallTable | None, Library | None]:
     """Return the tuning table, the test table and the library that a section describes.
 
-    Raises
-    ------
-    InputError
-        A file cannot be read, or the library cannot be built.
+    Raises InputError if a file cannot be read, or the library cannot be built.
     """
     from framework.libraries.build import obtain_library  # not imported by workers
     from framework.libraries.call_files import read_calls
@@ -83,10 +80,7 @@ def obtain_calls(
         if library.test is not None:
             test = CallTable.of(library, "test", section.costs, fixed)
     else:
-
-        def read(path: Path) -> CallTable:
-            return read_calls(path, section.layout, section.prices)
-
+        read = partial(read_calls, layout=section.layout, prices=section.prices)
         assert section.path is not None  # the section says so
         calls = read(section.path)
         test = None if section.test is None else read(section.test)

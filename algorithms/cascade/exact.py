@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
+from algorithms.cascade.config import Abstain
 from algorithms.cascade.enumeration import Point, Sweeps, best_of, hull, undominated
 from algorithms.cascade.problem import CascadeProblem
-from algorithms.cascade.stages import TENS
+from algorithms.cascade.stages import TENS, Stages
 from framework.algorithm import Algorithm, Outcome
 from framework.arrays import Array
 from framework.errors import InputError
-from framework.libraries.calls import UNIT
+from framework.libraries.calls import UNIT, CallCost
 from framework.pareto import nondominated
 from framework.preparation import Preparation
 from framework.problem import Problem
@@ -94,7 +95,8 @@ class ExactCascades(Algorithm):
         self._each = TENS if outcomes == "calibrated" else 1
         self._records = source.calls.n
         self._k = source.calls.k
-        self._task = Task(source, self.against, outcomes == "calibrated")
+        cost = source.calls.costs[self.against]
+        self._task = Task(source.stages, self.abstain, cost, outcomes == "calibrated")
         default = "hull" if outcomes == "calibrated" else "whole"
         self.front = "whole" if self.abstain != "no" else front or default
         self._chains = [
@@ -202,23 +204,16 @@ class ExactCascades(Algorithm):
         return x
 
 
-class Task:
+class Task(NamedTuple):
     """What the enumeration of any chain needs; it is sent to the workers.
 
-    Parameters
-    ----------
-    problem : CascadeProblem
-        Only its stages and one cost are kept.
-    against : str
-        Name of that cost.
-    calibrated : bool
-        Whether gains are calibrated tenths, or 1 for each right answer.
+    ``calibrated`` says whether gains are calibrated tenths, or 1 for each right answer.
     """
 
-    def __init__(self, problem: CascadeProblem, against: str, calibrated: bool) -> None:
-        self.stages, self.abstain = problem.stages, problem.abstain
-        self.cost = problem.calls.costs[against]
-        self.calibrated = calibrated
+    stages: Stages
+    abstain: Abstain
+    cost: CallCost
+    calibrated: bool
 
     def sweeps_of(self, chain: tuple[int, ...]) -> Sweeps:
         """Return a chain as sweeps (see :class:`~algorithms.cascade.enumeration.Sweeps`)."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import pandas as pd
 
+from algorithms.cascade.calling import rows_of
 from algorithms.cascade.policy import CASES_FILE, POLICY_FILE, Policy, count_of, decide, listed
 from algorithms.cascade.stages import mean_of, vote_of
 from algorithms.ensembling.model import WeightedEnsembleClassifier, places_of
@@ -315,7 +316,7 @@ class CascadeClassifier(WeightedEnsembleClassifier):
             passed[answered] = unsure
             rows = rows[passed]
             if len(rows):
-                records = _rows(records, passed)
+                records = rows_of(records, passed)
                 heard = [part[passed] for part in heard]
         if policy.abstains:
             said[rows], by[rows] = -1, -1
@@ -360,7 +361,3 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         spread = np.repeat((1 - sure)[:, None] / max(last.shape[1] - 1, 1), last.shape[1], axis=1)
         spread[np.arange(len(said)), said] = sure
         return said, sure, spread
-
-
-def _rows(records: Any, rows: Array) -> Any:
-    return records.iloc[rows] if isinstance(records, pd.DataFrame) else records[rows]

@@ -135,21 +135,13 @@ def limits_of(models: IntArray, facts: Facts) -> list[tuple[IntArray, IntArray] 
     return limits
 
 
-def upper_quantile(paid: IntArray, weights: FloatArray) -> FloatArray:
-    """Return the least amount that records with 95% of the weight do not exceed, shape (n, b).
-
-    Parameters
-    ----------
-    paid : numpy.ndarray of int64, shape (n, N)
-    weights : numpy.ndarray of float64, shape (N, b)
-        Whole numbers, so that every sum is exact.
-    """
-    return _upper_quantile(np.ascontiguousarray(paid), np.argsort(paid, axis=1), weights)
-
-
 @njit
 def _upper_quantile(paid: IntArray, ascending: IntArray, weights: FloatArray) -> FloatArray:
-    """Do as :func:`upper_quantile` does; ``ascending`` (n, N) has the records by what they pay."""
+    """Return the least amount that records with 95% of the weight do not exceed, shape (n, b).
+
+    ``paid`` is (n, N), ``ascending`` (n, N) has the records by what they pay, and ``weights``
+    (N, b) are whole numbers, so that every sum is exact.
+    """
     n, b = len(paid), weights.shape[1]
     out = np.zeros((n, b))
     for c in range(n):
@@ -170,11 +162,7 @@ def _upper_quantile(paid: IntArray, ascending: IntArray, weights: FloatArray) ->
 class UpperQuantile(NamedTuple):
     """The amount that 95% of the records do not exceed.
 
-    Attributes
-    ----------
-    metric : Metric
-    paid : str
-        Name of the column of answers with what each record pays.
+    ``paid`` is the name of the column of answers with what each record pays.
     """
 
     metric: Metric
@@ -183,7 +171,8 @@ class UpperQuantile(NamedTuple):
     def of(self, sums: Sums) -> FloatArray:
         """Return the values of n candidates under b columns of weights, shape (n, b)."""
         weights = np.ascontiguousarray(sums.weights, dtype=np.float64)
-        units = upper_quantile(sums.answers.paid[self.paid], weights)
+        paid = sums.answers.paid[self.paid]
+        units = _upper_quantile(np.ascontiguousarray(paid), np.argsort(paid, axis=1), weights)
         return np.asarray(units * sums.answers.scale[self.paid])
 
 

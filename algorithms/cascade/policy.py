@@ -43,7 +43,6 @@ class Policy:
 
     Attributes
     ----------
-    models : tuple of str
     accept : tuple of float
         Least confidence with which a model's answer is taken: -inf for always, NaN for never.
     refuse : tuple of float or None
@@ -103,7 +102,12 @@ class Policy:
             raise InputError(
                 f"{POLICY_FILE}: expected the keys {', '.join(keys)}, found {others[0]!r}"
             )
-        models = texts(plain["models"], "models")
+        models = tuple(listed(plain["models"], "models"))
+        named = all(isinstance(name, str) and name for name in models)
+        if not named or len(set(models)) < len(models):
+            raise InputError(
+                f"{POLICY_FILE}: models: expected different names, found {list(models)}"
+            )
         accept = tuple(_number(value) for value in listed(plain["accept"], "accept"))
         refuse = tuple(
             None if value is None else _number(value) for value in listed(plain["refuse"], "refuse")
@@ -126,16 +130,8 @@ class Policy:
             str(name): {figure: float(figures[figure]) for figure in _FIGURES if figure in figures}
             for name, figures in dict(plain["promises"]).items()
         }
-        return cls(
-            models,
-            accept,
-            refuse,
-            str(plain["answer"]),
-            plain["abstains"],
-            classes,
-            promises,
-            plain["table"],
-        )
+        answer, abstains, table = str(plain["answer"]), plain["abstains"], plain["table"]
+        return cls(models, accept, refuse, answer, abstains, classes, promises, table)
 
     def promising(self, promises: Mapping[str, Promise]) -> Policy:
         """Return the policy with estimates of its metrics on new records added to ``promises``."""
@@ -180,7 +176,8 @@ def cases_of(policy: Policy, table: CallTable) -> list[dict[str, Any]]:
         calls = {name: _call(policy, table, table.ids.index(name), r) for name in policy.models}
         answer, _, model, asked = decide(plain, calls.get)
         expected = {"answer": answer, "model": model, "asked": asked}
-        if all(math.isfinite(v) for call in calls.values() for v in _floats(call)):
+        figures = [v for call in calls.values() for v in call if isinstance(v, float)]
+        if all(map(math.isfinite, figures)):
             cases.append({"calls": calls, "expected": expected})
     return cases
 
@@ -210,10 +207,6 @@ def _call(policy: Policy, table: CallTable, m: int, r: int) -> list[Any]:
     return [said, float(table.confidence[m, r])]
 
 
-def _floats(call: Sequence[Any]) -> list[float]:
-    return [value for value in call if isinstance(value, float)]
-
-
 def count_of(policy: Policy) -> str:
     return f"{len(policy.models)} models" if len(policy.models) > 1 else "one model"
 
@@ -233,10 +226,3 @@ def listed(value: Any, what: str) -> list[Any]:
     if not isinstance(value, list):
         raise InputError(f"{POLICY_FILE}: {what}: expected a list, found {type(value).__name__}")
     return value
-
-
-def texts(value: Any, what: str) -> tuple[str, ...]:
-    names = listed(value, what)
-    if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
-        raise InputError(f"{POLICY_FILE}: {what}: expected different names, found {names}")
-    return tuple(names)

@@ -154,11 +154,8 @@ class CascadeProblem(AnsweringProblem, Deployable):
         most = max(n, 0 if self.test is None else self.test.n)
         self._error_costs = _error_table(self.calls, errors, no_answer, most)
         self.measures = self._measures()
-        parts: tuple[tuple[Part, CallTable | None], ...] = (
-            ("search", self.calls),
-            ("test", self.test),
-        )
-        self.answered = {part: self._records_of(part, table) for part, table in parts}
+        tested = None if self.test is None else self._records_of("test", self.test)
+        self.answered = {"search": self._records_of("search", self.calls), "test": tested}
         content = [VERSION, self.calls.fingerprint, order, answer, abstain, limit, errors]
         content += [no_answer, None if self.test is None else self.test.fingerprint]
         content += [] if calibrate == "confidences" else [calibrate]
@@ -177,9 +174,8 @@ class CascadeProblem(AnsweringProblem, Deployable):
             A table, the library or another key is wrong.
         """
         calls, test, library = obtain_calls(config.calls, config.measure)
-        others = {name: getattr(config, name) for name in type(config).model_fields}
-        for name in ("calls", "measure", "kind"):
-            others.pop(name, None)
+        names = type(config).model_fields.keys() - {"calls", "measure", "kind"}
+        others = {name: getattr(config, name) for name in names}
         problem = cls(calls, test=test, library=library, **others)
         if config.calls.library is not None:
             problem.built = measured_as(config.calls.library, config.measure).build
@@ -225,10 +221,8 @@ class CascadeProblem(AnsweringProblem, Deployable):
             x[[self.calls.k + m for m in models]] = refuse
         return x
 
-    def _records_of(self, part: Part, table: CallTable | None) -> Records | None:
+    def _records_of(self, part: Part, table: CallTable) -> Records:
         """Return records whose only labels are whether an answer to them is right."""
-        if table is None:
-            return None
         refitted = part == "search" and self.library is not None and self.library.folds > 0
         labels = np.full(table.n, RIGHT_CODE, dtype=np.int64)
         classes = "right", "wrong"

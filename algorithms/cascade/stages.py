@@ -54,7 +54,6 @@ class Stages:
 
     Parameters
     ----------
-    table : CallTable
     answer : {'own', 'cumulative_mean', 'vote'}
         How a stage answers: ``own`` as its last model does; ``cumulative_mean`` by the mean
         probabilities of all models asked so far; ``vote`` with the answer that most of them gave,
@@ -152,7 +151,8 @@ class Stages:
         table = self.table
         if self.answer == "own":
             m = key[0]
-            return table.confidence[m], table.right[m], _row(table.answers, m)
+            said = None if table.answers is None else table.answers[m]
+            return table.confidence[m], table.right[m], said
         if self.answer == "cumulative_mean":
             assert table.probabilities is not None
             mean = mean_of(table.probabilities[list(key)])
@@ -183,17 +183,9 @@ def vote_of(answers: IntArray, confidence: FloatArray) -> tuple[IntArray, FloatA
 
 
 def calibrated(confidence: FloatArray, right: Array) -> IntArray:
-    """Return the probability that an answer is right, in tenths, given the ranks of confidences.
+    """Return the probability (N,) that an answer is right, in tenths, given ranks of confidences.
 
-    Parameters
-    ----------
-    confidence : numpy.ndarray, shape (K, N)
-        Of all models.
-    right : numpy.ndarray of bool, shape (N,)
-
-    Returns
-    -------
-    numpy.ndarray of int64, shape (N,)
+    ``confidence`` (K, N) is that of all models; ``right`` is (N,).
     """
     n = len(right)
     if right.all() or not right.any():  # no regression; as if half a record more were right
@@ -213,12 +205,8 @@ def consensus_of(probabilities: Array, truth: IntArray, groups: IntArray | None)
     class, normalised. The weights for a fold are fitted to the other folds by maximum likelihood,
     with a ridge penalty that pulls them to 1/K.
 
-    Parameters
-    ----------
-    probabilities : numpy.ndarray, shape (K, N, C)
-    truth : numpy.ndarray of int64, shape (N,)
-    groups : numpy.ndarray of int64, shape (N,), or None
-        A group is never divided among folds.
+    ``probabilities`` are (K, N, C), ``truth`` and ``groups`` (N,); a group is never divided among
+    folds.
     """
     logs = np.log(np.clip(probabilities.astype(np.float64), _RARE, 1 - _RARE))
     folds = (np.arange(len(truth)) if groups is None else groups) % _FOLDS
@@ -290,7 +278,3 @@ def _logistic(features: FloatArray, right: Array) -> FloatArray:
         if before - now <= 1e-12 * max(abs(now), 1.0):
             break
     return np.asarray(1.0 / (1.0 + np.exp(-(design @ w))))
-
-
-def _row(array: IntArray | None, m: int) -> IntArray | None:
-    return None if array is None else array[m]

@@ -25,21 +25,16 @@ def with_thresholds(
     """Yield the answers of one classifier on all features at several reject thresholds.
 
     The classifier is of the kind that stages have; if that is not logistic regression, one of
-    logistic regression follows.
-
-    Yields
-    ------
-    str
-        Its name.
-    mapping of str to numpy.ndarray of int64, shape (scored and test records,)
-        Class codes by threshold; -1 for no answer. Thresholds with few answers are left out.
+    logistic regression follows. With its name come, by threshold, the class codes of its answers to
+    scored and test records, (records,), -1 for none. Thresholds with few answers are left out.
     """
     plain = Recipe(LOGISTIC_REGRESSION, {}, recipe.calibration)
     default = confidences_of(len(classes)).tolist()
     thresholds = sorted({*default, *data.thresholds.tolist(), *data.rule.limits.tolist()})
     for trained in (recipe,) if recipe.kind == plain.kind else (recipe, plain):
-        P = on_all_features(data, trained, classes)
-        if P is None:
+        try:
+            P = on_all_features(data, trained, classes)
+        except InputError:  # it cannot be trained
             continue
         title = f"{trained.kind.replace('_', ' ')} on all {data.n_features} features"
         by_name = {f"threshold {t:g}": with_threshold(P, t) for t in thresholds}
@@ -49,24 +44,18 @@ def with_thresholds(
             yield f"{title} with a reject threshold", answering
 
 
-def on_all_features(data: StageData, recipe: Recipe, classes: Sequence[Any]) -> FloatArray | None:
+def on_all_features(data: StageData, recipe: Recipe, classes: Sequence[Any]) -> FloatArray:
     """Return the probabilities of one classifier on all features: (scored + test records, classes).
 
-    In a cross-validation, scored records are answered out-of-fold. Returns None if a classifier
-    cannot be trained.
+    In a cross-validation, scored records are answered out-of-fold. Raises InputError if a
+    classifier cannot be trained.
     """
     key, base = pack(np.ones(data.n_features, dtype=bool)), data.refit if data.folds else data
     P = np.zeros((0, len(classes)))
     if data.folds:
-        try:
-            P = out_of_fold(data, recipe, key, classes)
-        except InputError:
-            return None
+        P = out_of_fold(data, recipe, key, classes)
     if len(base.y_held):
-        try:
-            classifier = fitted(base, recipe, key, classes)
-        except InputError:
-            return None
+        classifier = fitted(base, recipe, key, classes)
         P = np.concatenate([P, classifier.predict_proba(base.held[:-1].T)])
     P[data.stopped] = 0.0  # no answer at any threshold
     return P

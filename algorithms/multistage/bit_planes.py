@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from algorithms.moves.bits import unpack
 from algorithms.multistage.kernels import scoring
-from framework.arrays import Array, WordArray
+from framework.arrays import Array, IntArray, WordArray
 from framework.components import Components
 
 
@@ -116,9 +116,9 @@ def longer(array: Array, rows: int) -> Array:
     return copy
 
 
-def features_of(key: WordArray, n: int) -> Iterator[int]:
-    """Yield the features in a key, ascending."""
-    return (i for i in range(n) if int(key[i >> 6]) >> (i & 63) & 1)
+def features_of(key: WordArray, n: int) -> IntArray:
+    """Return the features in a key, ascending."""
+    return np.flatnonzero(unpack(key, n))
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,6 @@ class StageTables:
         and the bits behind the last record are 0.
     everyone : numpy.ndarray of uint64, shape (words,)
         One bit per record.
-    records : int
     """
 
     conclusive: WordArray

@@ -14,9 +14,9 @@ from algorithms.moves.bits import words_for
 from algorithms.multistage.bit_planes import ComponentTable, StageTables, features_of
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.records import StageData
-from algorithms.multistage.stage_classifiers import Recipe, build_cost, fitted, restore, train
+from algorithms.multistage.stage_classifiers import Recipe, fitted, restore, train
 from framework.arrays import Array, IntArray, WordArray
-from framework.components import BuildCost, Components, ComponentStore
+from framework.components import Components, ComponentStore
 from framework.errors import InputError
 from framework.machine import cache_dir
 from framework.models.classifiers import Prototype
@@ -29,9 +29,6 @@ class SubClassifiers:
 
     Parameters
     ----------
-    data : StageData
-    recipe : Recipe
-    feature_names : sequence of str
     stages : int
         Most stages of a candidate; with a single one, only the set of all features is needed.
     rule : Rule
@@ -85,10 +82,6 @@ class SubClassifiers:
         """Train the sub-classifiers of keys (m, words)."""
         return train(self._data, self._recipe, keys, stored=self._stored)
 
-    def build_cost(self, keys: WordArray) -> BuildCost:
-        """Return what training the sub-classifiers of keys (m, words) takes."""
-        return build_cost(self._data, self._recipe, keys)
-
     def add(self, components: Components) -> None:
         """Add sub-classifiers to the table and, if they come with models, to the disk."""
         self.table.add(components)
@@ -99,10 +92,6 @@ class SubClassifiers:
     def quickly_restored(self) -> bool:
         """Whether lost answers are back in little time: from the disk, or from fits in memory."""
         return self._recipe.together or self.store is not None
-
-    def since(self, start: int) -> Components:
-        """Return the components from number ``start`` on, with the bits of validation records."""
-        return self.table.slice(start, self._data.validation_words)
 
     def error_of(self, keys: Sequence[WordArray]) -> str | None:
         """Return why a sub-classifier could not be trained, the first among keys; else None."""
@@ -116,10 +105,7 @@ class SubClassifiers:
     def classifiers(self, keys: WordArray, classes: Sequence[Any]) -> list[Any]:
         """Return the classifiers of keys (m, words), read from the disk or trained (again).
 
-        Raises
-        ------
-        InputError
-            One of them cannot be trained.
+        Raises InputError if one of them cannot be trained.
         """
         by_key: dict[bytes, bytes] = {}
         if self.store is not None:
@@ -144,14 +130,9 @@ class SubClassifiers:
         return classifiers
 
     def missing_sets(self) -> WordArray:
-        """Return the feature sets whose sub-classifier :meth:`stage_tables` would have to train.
+        """Return the keys (m, 1) of sub-classifiers that :meth:`stage_tables` would have to train.
 
-        Those on disk are read into the table first.
-
-        Returns
-        -------
-        numpy.ndarray of uint64, shape (m, 1)
-            Keys of components, at most 2^n - 1; n below 64.
+        Those on disk are read into the table first. There are fewer than 64 features.
         """
         missing = np.setdiff1d(self._all_sets(), self._held_sets())[:, None]
         if self.store is None:
@@ -163,14 +144,9 @@ class SubClassifiers:
     def stage_tables(self, everyone: WordArray, level: int) -> StageTables:
         """Return the bits of the sub-classifiers of all feature sets; train those that are missing.
 
-        If candidates have one stage, only the row of all features is filled.
-
-        Parameters
-        ----------
-        everyone : numpy.ndarray of uint64, shape (words,)
-            One bit per validation record.
-        level : int
-            Gene value of the threshold, 0 if there is no choice.
+        If candidates have one stage, only the row of all features is filled. ``everyone`` (words,)
+        has one bit per validation record; ``level`` is the gene value of the threshold, 0 if there
+        is no choice.
 
         Raises
         ------
@@ -197,10 +173,7 @@ class SubClassifiers:
     def _trained_sets(self) -> IntArray:
         """Train what is missing; return the sets of all components by number.
 
-        Raises
-        ------
-        InputError
-            The sub-classifier of a set that a stage may have cannot be trained.
+        Raises InputError if the sub-classifier of a set that a stage may have cannot be trained.
         """
         missing, least = self.missing_sets(), int(self._all_sets()[0])
         for start in range(0, len(missing), _CHUNK):

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,11 +60,11 @@ def load(config: MultiStageConfig) -> dict[str, Any]:
         The data, the costs or other keys cannot be used.
     """
     aside = dict(config.split.columns)
-    if config.weights is None:
-        table = load_table(config.dataset, aside=aside, subgroup=config.subgroup)
-        return prepare_table(table, config)
-    aside["weights"] = config.weights
+    if config.weights is not None:
+        aside["weights"] = config.weights
     table = load_table(config.dataset, aside=aside, subgroup=config.subgroup)
+    if config.weights is None:
+        return prepare_table(table, config)
     weights = column_weights(table, config.weights)
     fingerprint = f"{table.fingerprint} {digest(weights.tolist())}"
     table = replace(table.only(weights > 0), fingerprint=fingerprint)
@@ -89,8 +88,6 @@ def prepare_table(
 
     Parameters
     ----------
-    table : Table
-    config : MultiStageSettings
     where : str
         Place of the settings, for messages.
     named : bool
@@ -133,12 +130,12 @@ def prepare_table(
     several = len(table.classes) > 2 and need_classes(rates)
     codes = (len(table.classes) - 1).bit_length() if several else 0
     stops = config.missing != "impute" and bool(table.features.isna().any(axis=None))
-    answers = _Answers(thresholds, rule, weight, codes, weights, stops)
-    encode = partial(_encoded, table, answers, config.calibration, copy_of)
-    data, encoder = encode(training, held, n)
+    answering = thresholds, rule, weight, codes, weights, stops
+    encoding = _Encoding(table, *answering, config.calibration, copy_of)
+    data, encoder = encoding.encoded(training, held, n)
     scored = split.validation
     if crossed:
-        data, scored = _with_folds(data, training, division.repeats, table.labels, encode)
+        data, scored = _with_folds(data, training, division.repeats, encoding)
     data = replace(data, units=division.units_of(scored))
     by_part: tuple[Subgroups, ...] = ()  # of the scored records and of the test records
     if subgroups is not None:
@@ -185,14 +182,8 @@ def _priced(
     All costs are whole numbers on one scale, so that they can be added. In a cross-validation they
     are computed once from all its records, so that a design costs the same in every fold.
 
-    Parameters
-    ----------
-    training : numpy.ndarray of int64
-        Rows from which costs by importance and thresholds of risk are computed.
-    weights : numpy.ndarray of float64, shape (n,), optional
-        How much each record of the table counts.
-    most : int
-        Greatest number of records whose costs are added up.
+    Costs by importance and thresholds of risk are computed from the rows ``training``; ``weights``
+    (n,) say how much each record of the table counts. At most ``most`` costs are added up.
 
     Raises
     ------
@@ -225,10 +216,7 @@ def _priced(
 def column_weights(table: Table, name: str) -> FloatArray:
     """Return the weights (n,) of records that a column has.
 
-    Raises
-    ------
-    InputError
-        The column has something other than finite numbers from 0, or no number above 0.
+    Raises InputError for anything but finite numbers from 0, or if none is above 0.
     """
     column = table.aside[name]
     weights = to_numbers(column) if is_numeric(column) else np.full(len(column), np.nan)
@@ -247,12 +235,7 @@ def column_weights(table: Table, name: str) -> FloatArray:
 
 
 def refuse_unweighted(classifier: ClassifierConfig, where: str) -> None:
-    """Refuse a classifier whose ``fit`` takes no weights of records.
-
-    Raises
-    ------
-    InputError
-    """
+    """Raise InputError for a classifier whose ``fit`` takes no weights of records."""
     if classifier.kind == LOGISTIC_REGRESSION:
         return
     from sklearn.utils.validation import has_fit_parameter
@@ -279,15 +262,18 @@ def _rates(
 
 
 @dataclass(frozen=True)
-class _Answers:
-    """Settings of :class:`StageData` that all folds share."""
+class _Encoding:
+    """How records of a table become :class:`StageData`; all folds share it."""
 
+    table: Table
     thresholds: FloatArray
     rule: decisions.RiskRule
     class_weight: Any  # 'balanced', a number for each class, or None
     codes: int
     sample_weights: FloatArray | None  # of all records of the table
     stops: bool  # whether records that lack a feature stop there
+    calibration: CalibrationMethod
+    units: IntArray | None  # a code of each record that copies of it share; None for one each
 
     def weights_of(self, y: IntArray, of_records: FloatArray | None) -> tuple[float, ...]:
         """Return the weight of each class for training records with labels ``y`` (n,)."""
@@ -299,51 +285,43 @@ class _Answers:
             return tuple((counts.sum() / (len(counts) * divisors)).tolist())
         return tuple(self.class_weight.tolist())
 
+    def encoded(
+        self, training: IntArray, held: IntArray, n_validation: int
+    ) -> tuple[StageData, Encoder]:
+        """Return the encoded training and held-out records, and the encoder fitted on the former.
 
-def _encoded(
-    table: Table,
-    answers: _Answers,
-    calibration: CalibrationMethod,
-    units: IntArray | None,
-    training: IntArray,
-    held: IntArray,
-    n_validation: int,
-) -> tuple[StageData, Encoder]:
-    """Return the encoded training and held-out records, and the encoder fitted on the former.
+        Raises InputError if a feature has no value in the training records, or if these are too few
+        for a calibration.
+        """
+        table, weights = self.table, self.sample_weights
+        records, y = table.features.iloc[training], table.labels[training]
+        sample_weights = None
+        if weights is not None:  # of mean 1: penalties weigh as much whatever the unit of weights
+            sample_weights = weights[training] * (len(training) / weights[training].sum())
+        copy_of = None if self.units is None else self.units[training]
+        encoder = table.fit_encoder(records)
+        if self.calibration != "none":
+            from framework.models.calibration import folds_of
 
-    Raises
-    ------
-    InputError
-        A feature has no value in the training records, or these are too few for a calibration.
-    """
-    records, y = table.features.iloc[training], table.labels[training]
-    sample_weights = None
-    if answers.sample_weights is not None:  # of mean 1: penalties weigh as much whatever their unit
-        of_records = answers.sample_weights[training]
-        sample_weights = of_records * (len(training) / of_records.sum())
-    encoder = table.fit_encoder(records)
-    if calibration != "none":
-        from framework.models.calibration import folds_of
-
-        folds_of(y, training if units is None else units[training])  # refuses too few of a class
-    asked = range(table.features.shape[1] if answers.stops else 0)
-    data = StageData(
-        design=with_intercept(encoder.transform(records).T),
-        y=y,
-        held=with_intercept(encoder.transform(table.features.iloc[held]).T),
-        y_held=table.labels[held],
-        n_validation=n_validation,
-        first=np.concatenate([[0], np.cumsum([len(span) for span in encoder.spans])]),
-        thresholds=answers.thresholds,
-        rule=answers.rule,
-        class_weights=answers.weights_of(y, sample_weights),
-        sample_weights=sample_weights,
-        positive=-1 if table.positive is None else table.positive,
-        copy_of=None if units is None else units[training],
-        codes=answers.codes,
-        unknown=encoder.missing(table.features, asked, held).T,
-    )
-    return data, encoder
+            folds_of(y, training if copy_of is None else copy_of)  # refuses too few of a class
+        asked = range(table.features.shape[1] if self.stops else 0)
+        data = StageData(
+            design=with_intercept(encoder.transform(records).T),
+            y=y,
+            held=with_intercept(encoder.transform(table.features.iloc[held]).T),
+            y_held=table.labels[held],
+            n_validation=n_validation,
+            first=np.concatenate([[0], np.cumsum([len(span) for span in encoder.spans])]),
+            thresholds=self.thresholds,
+            rule=self.rule,
+            class_weights=self.weights_of(y, sample_weights),
+            sample_weights=sample_weights,
+            positive=-1 if table.positive is None else table.positive,
+            copy_of=copy_of,
+            codes=self.codes,
+            unknown=encoder.missing(table.features, asked, held).T,
+        )
+        return data, encoder
 
 
 def _with_copies(division: Division, copies: IntArray) -> Division:
@@ -370,8 +348,7 @@ def _with_folds(
     data: StageData,
     pooled: IntArray,
     repeats: Sequence[Sequence[FoldRows]],
-    labels: IntArray,
-    encode: Callable[[IntArray, IntArray, int], tuple[StageData, Encoder]],
+    encoding: _Encoding,
 ) -> tuple[StageData, IntArray]:
     """Return the pooled records with their folds, and the rows (n,) that these score.
 
@@ -383,12 +360,13 @@ def _with_folds(
         measured = np.sort(np.concatenate([rows.held_out for rows in repeat]))
         before = sum(len(records) for records in scored)
         for rows in repeat:
-            part, _ = encode(pooled[rows.train], pooled[rows.held_out], len(rows.held_out))
+            held = pooled[rows.held_out]
+            part, _ = encoding.encoded(pooled[rows.train], held, len(held))
             place = np.searchsorted(measured, rows.held_out)
             folds.append(Fold(part, before + place, rows.train))
         scored.append(pooled[measured])
     records = np.concatenate(scored)
-    y_held = np.concatenate([labels[records], data.y_held])
+    y_held = np.concatenate([encoding.table.labels[records], data.y_held])
     unknown = np.zeros((len(data.unknown), len(records)), dtype=bool)
     for fold in folds:
         unknown[:, fold.rows] = fold.data.unknown
@@ -460,13 +438,8 @@ def class_thresholds(
 ) -> FloatArray:
     """Return the confidence that an answer needs by class, shape (K,).
 
-    Parameters
-    ----------
-    threshold : float or mapping of class label to float
-        As configured: labels may be spelled as texts; those left out need 0.5.
-    table : Table
-    where : str
-        Place of the key, for messages.
+    ``threshold`` is as configured: one, or one by class label. Labels may be spelled as texts;
+    those left out need 0.5. ``where`` is the place of the key, for messages.
 
     Raises
     ------

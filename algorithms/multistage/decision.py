@@ -67,10 +67,8 @@ class StageDecision:
 
     Attributes
     ----------
-    costs : DecisionCosts
     thresholds : numpy.ndarray of float64, shape (G,)
         The grid, ascending.
-    per_stage : bool
     units : numpy.ndarray of int64, shape (K, K)
         Costs of errors, by true class and answer: the real ones are ``units / scale``, with the
         scale of the costs of features.
@@ -124,21 +122,12 @@ class StageDecision:
         """Return the threshold of each stage but the last, from the genes of a design."""
         return self.thresholds[_of_stages(levels, stages - 1)]
 
-    def plain(self) -> list[Any]:
-        """Return everything on which an answer depends, as JSON values."""
-        costs = self.costs
-        return [costs.errors.tolist(), costs.no_answer, self.thresholds.tolist()]
-
 
 @dataclass(frozen=True)
 class Confidences:
     """Thresholds of confidence that a search chooses from, for each design or each stage.
 
-    Attributes
-    ----------
-    thresholds : numpy.ndarray of float64, shape (G,)
-        Ascending, two or more.
-    per_stage : bool
+    ``thresholds`` are (G,), ascending, two or more.
     """
 
     thresholds: FloatArray
@@ -176,10 +165,7 @@ def stage_thresholds(
 ) -> FloatArray:
     """Return the confidence that each class needs at each stage of a model, (stages, K).
 
-    Raises
-    ------
-    InputError
-        There are more or fewer thresholds than stages, or one is not a probability.
+    Raises InputError if they are not as many as stages, or one is not a probability.
     """
     if not isinstance(threshold, Sequence):
         return np.tile(thresholds_for(threshold, classes), (stages, 1))
@@ -195,15 +181,8 @@ def decision_for(
 ) -> tuple[DecisionCosts | None, FloatArray]:
     """Return a model's costs of decisions and the greatest risk of an answer at each stage.
 
-    Without a section they are None and empty.
-
-    Parameters
-    ----------
-    section : mapping or None
-        ``errors``, ``no_answer`` and ``thresholds``: one, or one for each stage but the last.
-    classes : sequence
-        Labels, by class code.
-    stages : int
+    Without a section they are None and empty. A section has ``errors``, ``no_answer`` and
+    ``thresholds``: one, or one for each stage but the last. ``classes`` are labels, by class code.
 
     Raises
     ------
@@ -238,17 +217,9 @@ def decision_of(
 ) -> tuple[DecisionCosts, FloatArray]:
     """Return the costs of decisions and the grid of thresholds of risk.
 
-    Parameters
-    ----------
-    config : StageDecisionConfig
-    classes : sequence
-        Labels, by class code.
-    y : numpy.ndarray of int64, shape (n,)
-        Class codes of the training records.
-    where : str
-        Place of the section, for messages.
-    weights : numpy.ndarray of float64, shape (n,), optional
-        How much each of these records counts.
+    ``classes`` are labels, by class code; ``y`` (n,) has the class codes of the training records,
+    and ``weights`` (n,) how much each of them counts. ``where`` is the place of the section, for
+    messages.
 
     Raises
     ------

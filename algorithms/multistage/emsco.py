@@ -77,7 +77,7 @@ class EMSCO(SteadyState):
         while not converged():                         _check_end
             rank(G_h), sort(G_h, by f)                 _form: pareto_layers, log_fitness
             elite size <- max(ceil(b |G*_h|), |E*_0|)  _elite_of
-            G_{h+1} <- G*_h[0 : elite size]            _form: _elite
+            G_{h+1} <- G*_h[0 : elite size]            _form: elite
             while |G_{h+1}| < |G|:                     propose
                 P_A, P_B <- select()                   _offspring: partitions.breed
                 C <- mutate(recombine(P_A, P_B))       _offspring: partitions.breed
@@ -137,28 +137,18 @@ class EMSCO(SteadyState):
         self._starts = problem.starts()
         self.memetic = memetic
         self._cdf = partitions.beta_binomial_cdf(self.space.k, beta)
-        self._elite: Evaluated | None = None
+        self.elite: Evaluated | None = None  # of the last generation, by id (Section 3.2.2)
         self._generation: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
         self._weights: FloatArray = np.zeros(0)
-        self._fittest: Array | None = None
+        self.fittest: Array | None = None  # of the last generation: Section 4.3's answer
         self._by_fitness: IntArray = np.zeros(0, dtype=np.int64)
         self._unchanged = 0
         self.returns = returns
         self._latest: Evaluated | None = None  # the last evaluations of an asynchronous search
 
-    @property
-    def fittest(self) -> Array | None:
-        """The fittest genome (d,) of the last generation, which Section 4.3 takes as the answer."""
-        return self._fittest
-
-    @property
-    def elite(self) -> Evaluated | None:
-        """The elite of the last generation, by id; None before the first one (Section 3.2.2)."""
-        return self._elite
-
     def outcome(self) -> Outcome:
         findings = {"by_fitness": self._by_fitness.tolist()}
-        if self.returns == "front" or self._fittest is None:
+        if self.returns == "front" or self.fittest is None:
             return Outcome(findings)
         return Outcome(findings, returned=self._by_fitness[:1])
 
@@ -169,7 +159,7 @@ class EMSCO(SteadyState):
         if not len(self._generation):
             X = self.first(self.population)
         else:
-            n = self.population - (0 if self._elite is None else len(self._elite))
+            n = self.population - (0 if self.elite is None else len(self.elite))
             moved = self._moved(round(self.memetic * n))
             X = np.concatenate([self._offspring(n - len(moved)), moved])
         if self.memetic:
@@ -206,7 +196,7 @@ class EMSCO(SteadyState):
         """Return up to ``count`` new genomes, each one random move away from one of the elite."""
         pieces: list[Array] = [np.empty((0, self.space.d), dtype=self.space.dtype)]
         for _ in range(_ATTEMPTS):
-            if count == 0 or self._elite is None:
+            if count == 0 or self.elite is None:
                 break
             rows = self._wandered(count)
             pieces.append(rows[self._seen.add(rows)])
@@ -215,7 +205,7 @@ class EMSCO(SteadyState):
 
     def _wandered(self, count: int) -> Array:
         """Return genomes of the elite after one random move."""
-        elite = self._elite
+        elite = self.elite
         assert elite is not None
         rows = np.array(elite.X[self.rng.integers(len(elite), size=count)])
         self._moves.wander(rows, 1, 1, self.rng)
@@ -227,7 +217,7 @@ class EMSCO(SteadyState):
             return
         if self.is_steady:
             latest = fresh if self._latest is None else Evaluated.concat([self._latest, fresh])
-            elite = np.zeros(0, dtype=np.int64) if self._elite is None else self._elite.ids
+            elite = np.zeros(0, dtype=np.int64) if self.elite is None else self.elite.ids
             window = max(self.population - len(elite), math.ceil(self.population * SHARE_OF_POOL))
             self._latest = latest.take(np.arange(max(0, len(latest) - window), len(latest)))
             fresh = self._latest.take(~np.isin(self._latest.ids, elite))
@@ -235,7 +225,7 @@ class EMSCO(SteadyState):
 
     def _form(self, fresh: Evaluated) -> None:
         """Form a generation from the elite and fresh candidates, and choose the next elite."""
-        generation = [piece for piece in (self._elite, fresh) if piece is not None and len(piece)]
+        generation = [piece for piece in (self.elite, fresh) if piece is not None and len(piece)]
         if not generation:
             return
         rows = Evaluated.concat(generation)
@@ -247,7 +237,7 @@ class EMSCO(SteadyState):
         self._weights = np.exp(fitness - fitness.max())
         by_fitness = np.lexsort((rows.ids, -fitness))
         elite = self._elite_of(by_fitness, layers, losses, rows.X)
-        self._elite = rows.take(np.sort(elite))
+        self.elite = rows.take(np.sort(elite))
         self._by_fitness = rows.ids[elite[(layers == 0)[elite] & (violation == 0.0)[elite]]]
         self._check_end(rows.X[by_fitness[0]])
 
@@ -273,15 +263,15 @@ class EMSCO(SteadyState):
         return distinct[: min(max(share, best_front), self.population)]
 
     def _check_end(self, fittest: Array) -> None:
-        same = self._fittest is not None and np.array_equal(fittest, self._fittest)
+        same = self.fittest is not None and np.array_equal(fittest, self.fittest)
         self._unchanged = self._unchanged + 1 if same else 0
-        self._fittest = fittest.copy()
+        self.fittest = fittest.copy()
         # an asynchronous search forms its generation several times for one of the paper's
         forms = 1 / SHARE_OF_POOL if self.is_steady else 1
         if self.convergence is not None and self._unchanged >= self.convergence * forms:
             self.done, self.reason = True, "convergence"
         elif self.is_steady:
             return
-        elif self._elite is not None and len(self._elite) >= self.population:
+        elif self.elite is not None and len(self.elite) >= self.population:
             self.done = True
             self.reason = "elite fills the population; raise algorithm.population"

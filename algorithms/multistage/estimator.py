@@ -371,12 +371,7 @@ def _called_as_parameters(*, divided: bool) -> Iterator[None]:
 
 
 def _refuse_dividing(classifier: ClassifierConfig, records: int) -> None:
-    """Refuse weights where the classifier of a stage would divide the copies of a record.
-
-    Raises
-    ------
-    InputError
-    """
+    """Raise InputError where the classifier of a stage would divide the copies of a record."""
     kind, parameters = classifier.kind, classifier.parameters
     if kind == LOGISTIC_REGRESSION or not holds_records_back(
         make_estimator(kind, parameters), records

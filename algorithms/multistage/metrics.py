@@ -78,7 +78,6 @@ class HeldOutRecords(NamedTuple):
         Class codes.
     positive : int
         Code of the positive class, -1 for none.
-    classes : int
     first_word : int
         Where in each plane of bits the words of these records begin.
     everyone, negatives : numpy.ndarray of uint64, shape (words,)
@@ -124,16 +123,9 @@ def measure(
 ) -> dict[str, FloatArray]:
     """Return the metrics of genomes, one value each; NaN where a classifier could not be built.
 
-    Parameters
-    ----------
-    X : numpy.ndarray of int, shape (n, d)
-    table : Held
-        Has every stage classifier that the genomes need.
-    records : HeldOutRecords
-    charges, cost_scale
-        A real cost is ``charges / cost_scale``.
-    error_costs : numpy.ndarray of float64, shape (classes,), optional
-        What a wrong answer costs, by true class.
+    ``X`` is (n, d), and ``table`` has every stage classifier that these genomes need. A real cost
+    is ``charges / cost_scale``; ``error_costs`` (classes,) is what a wrong answer costs, by true
+    class.
     """
     n, positive = len(records.labels), records.positive
     counts, answered, right = counted(X, table, records, charges)
@@ -146,8 +138,15 @@ def measure(
         "inconclusive_rate": (n - conclusive) / n,
     }
     if positive >= 0:
-        called, false = counts[:, scoring.POSITIVE], counts[:, scoring.FALSE_POSITIVE]
-        values |= of_positive(called, false, counts[:, scoring.NEGATIVE], conclusive)
+        false, negatives = counts[:, scoring.FALSE_POSITIVE], counts[:, scoring.NEGATIVE]
+        hits, positives = counts[:, scoring.POSITIVE] - false, conclusive - negatives
+        misses = positives - hits
+        values |= {
+            "false_positive_rate": false / np.maximum(negatives, 1),
+            "false_negative_rate": misses / np.maximum(positives, 1),
+            "recall": hits / np.maximum(positives, 1),
+            "f1": 2 * hits / np.maximum(2 * hits + false + misses, 1),
+        }
     values |= by_class(answered, right, np.bincount(records.labels, minlength=records.classes))
     if error_costs is not None:
         values["error_cost"] = sum_in_order((answered - right) * error_costs) / n
@@ -165,10 +164,8 @@ def counted(
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Return the counts of genomes, and those of answered and of right records by true class.
 
-    Returns
-    -------
-    tuple of three numpy.ndarray of int64, shape (n, 9), (n, classes) and (n, classes)
-        See :func:`~algorithms.multistage.kernels.scoring.score` for the first.
+    Their shapes are (n, 9), (n, classes) and (n, classes); see
+    :func:`~algorithms.multistage.kernels.scoring.score` for the first.
     """
     asked = X, table, records.first_word, charges
     of_records = records.everyone, records.negatives, records.unknown
@@ -185,40 +182,14 @@ def counted(
 def by_class(answered: Array, right: Array, present: Array) -> dict[str, FloatArray]:
     """Return the metrics over all classes.
 
-    Parameters
-    ----------
-    answered, right : numpy.ndarray of int64, shape (n, K)
-        Number of records of each class with an answer, and with the right one.
-    present : numpy.ndarray of int64, shape (K,)
-        Number of all records of each class. A class without records is ignored; one whose records
-        all get no answer has a share of 0.
+    ``answered`` and ``right`` (n, K) are the numbers of records of each class with an answer and
+    with the right one, and ``present`` (K,) those of all its records. A class without records is
+    ignored; one whose records all get no answer has a share of 0.
     """
     shares = (right / np.maximum(answered, 1))[:, present > 0]
     return {
         "balanced_accuracy": sum_in_order(shares) / shares.shape[1],
         "worst_recall": shares.min(axis=1),
-    }
-
-
-def of_positive(
-    called: Array, false: Array, negatives: Array, answered: Array
-) -> dict[str, FloatArray]:
-    """Return the metrics of the positive class.
-
-    Parameters
-    ----------
-    called, false : numpy.ndarray of int64, shape (n,)
-        Number of positive answers, and of those that are false.
-    negatives, answered : numpy.ndarray of int64, shape (n,)
-        Number of negatives with an answer, and of all records with one.
-    """
-    hits, positives = called - false, answered - negatives
-    misses = positives - hits
-    return {
-        "false_positive_rate": false / np.maximum(negatives, 1),
-        "false_negative_rate": misses / np.maximum(positives, 1),
-        "recall": hits / np.maximum(positives, 1),
-        "f1": 2 * hits / np.maximum(2 * hits + false + misses, 1),
     }
 
 

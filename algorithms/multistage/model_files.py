@@ -83,10 +83,7 @@ def _decision(model: Staged) -> dict[str, Any] | None:
 def _stored_decision(plain: Any, classes: Array) -> dict[str, Any] | None:
     """Return what :func:`_decision` wrote, as a parameter of the model.
 
-    Raises
-    ------
-    InputError
-        The table of errors does not have a row and a column for each class.
+    Raises InputError if the table of errors has not a row and a column for each class.
     """
     if plain is None:
         return None
@@ -104,10 +101,7 @@ def _stored_decision(plain: Any, classes: Array) -> dict[str, Any] | None:
 def read_model(cls: Any, files: ModelFiles, plain: Mapping[str, Any]) -> Any:
     """Return the model, of class ``cls``, that :func:`write_model` described.
 
-    Raises
-    ------
-    InputError
-        The description is damaged or does not fit together.
+    Raises InputError if the description is damaged or does not fit together.
     """
     classes = stored_labels(plain["classes"])
     reject_label, panels = plain["reject_label"], plain.get("panels")

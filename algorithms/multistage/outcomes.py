@@ -24,15 +24,9 @@ def parts_of(
 ) -> dict[Part, Records | None]:
     """Return the records of the search and the test records, to which answers refer.
 
-    Parameters
-    ----------
-    data : StageData
-    classes : tuple
-        Labels, by class code.
-    counts : sequence of numpy.ndarray of int64, shape (records,)
-        How often each record of a part counts; empty if each counts once.
-    subgroups : sequence of Subgroups
-        Those of each part; empty if there are none.
+    ``classes`` are labels, by class code. ``counts`` has how often each record of a part counts,
+    (records,), and ``subgroups`` those of each part; they are empty if each record counts once, and
+    if there are no subgroups.
     """
     cut = data.n_validation
 
@@ -58,14 +52,8 @@ def answers_of(
 ) -> Answers:
     """Send records through the stages of partitions; return their answers and what they pay.
 
-    Parameters
-    ----------
-    X : numpy.ndarray of int, shape (n, d)
-    table : Held
-        Has every stage classifier that the genomes need.
-    held, records
-        The same records, as scoring and as metrics read them.
-    charges : Charges
+    ``X`` is (n, d), and ``table`` has every stage classifier that these genomes need. ``held`` and
+    ``records`` are the same records, as scoring and as metrics read them.
     """
     first, names, alike = _names(held)
     total = int(charges.of_feature.sum() + charges.of_panel.sum()) + charges.of_stage * X.shape[1]
@@ -133,16 +121,10 @@ def counts_of(
 def _names(held: HeldOutRecords) -> tuple[int, Array, tuple[int, ...]]:
     """Return how the planes of bits name the class of an answer.
 
-    Returns
-    -------
-    int
-        The first plane that says it.
-    numpy.ndarray of int16, shape (classes, 2^m)
-        The class code of the answer, by the record's true class and by the number in the planes.
-    tuple of int
-        Classes that are not told apart. Without planes of class codes, only right, positive and
-        other answers are distinct: with three classes and more, a wrong answer stands for any of
-        the others.
+    First the first plane that says it, then the class code of the answer, by the record's true
+    class and by the number in the planes (classes, 2^m), then the classes that are not told apart.
+    Without planes of class codes, only right, positive and other answers are distinct: with three
+    classes and more, a wrong answer stands for any of the others.
     """
     classes, positive = np.arange(held.classes, dtype=np.int16), held.positive
     if held.codes:

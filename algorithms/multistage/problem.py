@@ -43,7 +43,7 @@ from algorithms.multistage.metrics import (
 from algorithms.multistage.outcomes import answers_of, outcomes_of, parts_of
 from algorithms.multistage.records import FeatureCosts, Source, StageData
 from algorithms.multistage.refits import AllRecords
-from algorithms.multistage.stage_classifiers import Recipe
+from algorithms.multistage.stage_classifiers import Recipe, build_cost
 from framework.answering import AnsweringProblem, CertifiedCosts, alternative_of
 from framework.answers import AnswerOutcomes, Answers, Measure, Part, Records
 from framework.arrays import (
@@ -176,9 +176,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         self.data = data
         self.costs, self.cost_scale = costs.units, costs.scale
         self.panels = costs.panels or Panels.none(n)
-        charges = costs.units, self.panels.of, costs.panel_units
-        of_feature, panel_of, of_panel = map(frozen, charges)
-        self.charges = scoring.Charges(of_feature, panel_of, of_panel, costs.stage_units)
+        of_panels = frozen(self.panels.of), costs.panel_units
+        self.charges = scoring.Charges(costs.units, *of_panels, costs.stage_units)
         self.error_costs = None if error_costs is None else np.asarray(error_costs, np.float64)
         self.missing = missing
         self.recipe = Recipe(classifier.kind, classifier.parameters, calibration)
@@ -219,7 +218,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         if calibration != "none":
             answers.append(calibration)
         if decision is not None:
-            answers.append(decision.plain())
+            risks = decision.costs
+            answers.append([risks.errors.tolist(), risks.no_answer, decision.thresholds.tolist()])
         if confidences is not None:
             answers.append(confidences.thresholds.tolist())
         if data.codes:
@@ -341,42 +341,23 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         return self.sub_classifiers.build(keys)
 
     def build_cost(self, keys: WordArray) -> BuildCost:
-        return self.sub_classifiers.build_cost(keys)
+        return build_cost(self.data, self.recipe, keys)
 
     def add_components(self, components: Components) -> None:
         self.sub_classifiers.add(components)
 
     def components_since(self, start: int) -> Components:
-        return self.sub_classifiers.since(start)
+        return self.sub_classifiers.table.slice(start, self.data.validation_words)
 
     def stage_tables(self, level: int = 0) -> StageTables:
-        """Return the bits of all sub-classifiers; those that are missing are trained.
-
-        Parameters
-        ----------
-        level : int
-            Gene value of the threshold that all stages have, 0 if there is no choice.
-
-        Raises
-        ------
-        InputError
-            A sub-classifier cannot be trained.
-        """
+        """Do as :meth:`~.components.SubClassifiers.stage_tables` does."""
         return self.sub_classifiers.stage_tables(self._records[0].everyone, level)
 
     def stage_planes(self) -> tuple[WordArray, scoring.Rule, WordArray, int]:
-        """Return all planes of bits, for exact methods where stages decide by costs.
+        """Return what exact methods read where stages decide by costs.
 
-        Returns
-        -------
-        numpy.ndarray of uint64, shape (2^n, planes, words)
-            The planes by feature set.
-        Rule
-            What each plane says.
-        numpy.ndarray of uint64, shape (words,)
-            One bit per record.
-        int
-            Number of records.
+        All planes of bits by feature set (2^n, planes, words), what each plane says, one bit per
+        record (words,), and the number of records.
         """
         held, everyone = self.sub_classifiers, self._records[0].everyone
         return held.stage_planes(), held.table.rule, everyone, self.data.n_validation
@@ -418,8 +399,10 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         return answers_of(self.space.checked(X), self._table(X), held, self.charges, records)
 
     def _table(self, X: Array) -> scoring.Held:
-        """Return the table of classifiers, with those of genomes."""
-        self._build_missing(X)
+        """Return the table of classifiers; train those of genomes that are not there or on disk."""
+        missing = self.missing_components(X)
+        if len(missing):
+            self.add_components(self.build_components(missing))
         return self.sub_classifiers.table.held
 
     def refits(self, X: Array) -> Refits | None:
@@ -429,9 +412,10 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         fold, and one on all records.
         """
         if self._all_records is None:
-            self._all_records = AllRecords(self.data, partial(self._classifiers, stored=False))
-            if self.sub_classifiers.store is not None:
-                self._all_records.open_store(self.components_fingerprint, self.component_name)
+            stored = self.sub_classifiers.store is not None
+            place = (self.components_fingerprint, self.component_name) if stored else None
+            make = partial(self._classifiers, stored=False)
+            self._all_records = AllRecords(self.data, make, place)
         X = self.space.checked(X)
         items = np.ascontiguousarray(X[:, : self.space.n])
         return self._all_records.refits(X, items, self._outcomes_of)
@@ -565,8 +549,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         paid = {COST: table["cost"].to_numpy(dtype=np.float64)[np.newaxis] * self.cost_scale}
         if self.decision is None:
             return paid, {COST: most}
-        units = np.column_stack([self.decision.units, np.full(len(self.classes), 0)])
-        units[:, -1] = self.decision.no_answer
+        unanswered = np.full(len(self.classes), self.decision.no_answer)
+        units = np.column_stack([self.decision.units, unanswered])
         return (
             {**paid, LOSS: units[answers.records.labels, answers.codes]},
             {COST: most, LOSS: float(units.max())},
@@ -598,19 +582,12 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         masks = [(x >= 0) & (x <= stage) for stage in range(int(x.max()) + 1)]
         return [pack(mask) for mask in masks]
 
-    def _build_missing(self, X: Array) -> None:
-        """Train the sub-classifiers that genomes need and that are not in memory or on disk."""
-        missing = self.missing_components(X)
-        if len(missing):
-            self.add_components(self.build_components(missing))
-
     def direct(self, X: Array, part: Part) -> Mapping[str, FloatArray]:
         if part == "test" and self.sub_classifiers.table.stripped:
             raise ValueError("expected components with their test records, found stripped ones")
         if self.counts:
             return {}
-        self._build_missing(X)
-        table, records = self.sub_classifiers.table.held, self._records[int(part == "test")]
+        table, records = self._table(X), self._records[int(part == "test")]
         prices = self.charges, self.cost_scale, self.error_costs
         values = measure(self.space.checked(X), table, records, *prices)
         return {name: values[name] for name in self._family_names}

@@ -282,7 +282,6 @@ class FeatureCosts:
     ----------
     units : numpy.ndarray of int64, shape (n,)
         Cost of each feature; the real one is ``units / scale``.
-    scale : int
     panels : Panels, optional
         Features that share a cost, with the real costs.
     panel_units : numpy.ndarray of int64, shape (m,)
@@ -316,7 +315,6 @@ class Source:
     ----------
     fingerprint : str
         Identifies the records, their split and their encoding.
-    feature_names : sequence of str
     classes : sequence
         Labels, by class code.
     encoder : mapping

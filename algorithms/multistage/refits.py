@@ -30,28 +30,26 @@ class AllRecords:
         With folds.
     make : callable
         Returns an empty table of classifiers that are trained on given records.
+    store : tuple of str, optional
+        Fingerprint and name of the answers, if they are kept on this machine's disk.
     """
 
-    def __init__(self, data: StageData, make: Callable[[StageData], SubClassifiers]) -> None:
-        self._fold_of, self._make = data.fold_of, make
+    def __init__(
+        self,
+        data: StageData,
+        make: Callable[[StageData], SubClassifiers],
+        store: tuple[str, str] | None,
+    ) -> None:
+        self._fold_of, self._make, self._store = data.fold_of, make, store
         folds = () if self._fold_of is None else data.folds[: int(self._fold_of.max()) + 1]
         self._parts = [_asked(data, fold) for fold in (*folds, None)] if folds else []
         self._held: dict[int, SubClassifiers] = {}
-        self._store: tuple[str, str] | None = None
-
-    def open_store(self, fingerprint: str, name: str) -> None:
-        """Keep answers on this machine's disk."""
-        self._store = fingerprint, name
 
     def refits(self, X: Array, items: Array, outcomes_of: OutcomesOf) -> Refits | None:
         """Return the outcomes of genomes; None if the folds are not a division of the records.
 
-        Parameters
-        ----------
-        X, items : numpy.ndarray of int, shape (n, d) and (n, features)
-            Genomes, and their partitions without the genes of thresholds.
-        outcomes_of : callable
-            Returns the outcomes of genomes on records, from a table that has their classifiers.
+        ``X`` (n, d) are genomes, ``items`` (n, features) their partitions without the genes of
+        thresholds. ``outcomes_of`` reads a table that has their classifiers.
         """
         if self._fold_of is None:
             return None

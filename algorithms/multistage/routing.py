@@ -136,7 +136,6 @@ def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
 
     Parameters
     ----------
-    model : MultiStageClassifier
     record : mapping of feature name to value
         What is known of the record. A feature that is absent can still be acquired. One whose value
         is None cannot: the policy ``missing`` of the model decides (``ask`` asks for it again).
@@ -208,14 +207,8 @@ def walk_held_records(model: Staged, data: StageData, recipe: Recipe) -> Walk:
     """Return how the records of the search go through a model, and its answers to the test records.
 
     In a cross-validation, the records of the search are answered by classifiers fitted on the other
-    folds. Test records are always answered by those of the model.
-
-    Parameters
-    ----------
-    model : MultiStageClassifier
-    data : StageData
-    recipe : Recipe
-        Of its classifiers.
+    folds. Test records are always answered by those of the model. ``recipe`` is that of its
+    classifiers.
     """
     n, about = data.n_validation, (recipe.calibration, len(data.y))
     answers: list[Answers]
@@ -261,17 +254,9 @@ def walk_records(
 ) -> Walk:
     """Send records through a model and count what happens at each stage.
 
-    Parameters
-    ----------
-    model : MultiStageClassifier
-    answers : sequence of callables
-        Probabilities of each stage, for records at given positions.
-    truth : numpy.ndarray of int64, shape (n,)
-        Class codes, in the order of ``model.classes_``.
-    unknown : numpy.ndarray of bool, shape (features or 0, n)
-        Whether a record lacks a feature, at which it stops.
-    calibration, training_records
-        See :class:`Walk`.
+    ``truth`` (n,) has class codes, in the order of ``model.classes_``. ``unknown`` (features or 0,
+    n) says whether a record lacks a feature, at which it stops. ``calibration`` and
+    ``training_records`` are those of :class:`Walk`.
     """
     n = len(truth)
     names, waiting = model.encoder_.feature_names, np.arange(n)
@@ -304,29 +289,19 @@ def walk_records(
         )
         answers_of_all[waiting[sure]] = answers_here
         waiting = waiting[~sure]
-    confusion = _confusion(truth, answers_of_all, len(model.classes_))
+    # by true class the number of answers of each class, and last that of no answers
+    classes, columns = len(model.classes_), len(model.classes_) + 1
+    pairs = np.bincount(truth * columns + answers_of_all, minlength=classes * columns)
+    confusion = tuple(map(tuple, pairs.reshape(classes, columns).tolist()))
     by_cost = model.decision_ is not None
     about = training_records, calibration, tuple(stages), {"validation": confusion}
     return Walk(n, *about, by_cost=by_cost)
 
 
-def _confusion(truth: IntArray, answers: IntArray, classes: int) -> tuple[tuple[int, ...], ...]:
-    """Return by true class the number of answers of each class, and last that of no answers."""
-    pairs = np.bincount(truth * (classes + 1) + answers, minlength=classes * (classes + 1))
-    return tuple(map(tuple, pairs.reshape(classes, classes + 1).tolist()))
-
-
 def calibration_error(confidence: FloatArray, right: Array) -> float:
     """Return the expected calibration error over ten equal bins; 0 without records.
 
-    Parameters
-    ----------
-    confidence : numpy.ndarray of float64, shape (n,)
-    right : numpy.ndarray of bool, shape (n,)
-
-    References
-    ----------
-    Naeini, Cooper and Hauskrecht 2015.
+    Both arrays are (n,). See Naeini, Cooper and Hauskrecht 2015.
     """
     if not len(confidence):
         return 0.0

@@ -90,8 +90,6 @@ def train(
 
     Parameters
     ----------
-    data : StageData
-    recipe : Recipe
     keys : numpy.ndarray of uint64, shape (m, key words)
     keep_all : bool
         Whether to return large models, too.
@@ -152,10 +150,7 @@ def out_of_fold(
 ) -> FloatArray:
     """Return the out-of-fold probabilities (records, classes) of classifiers of one feature set.
 
-    Raises
-    ------
-    InputError
-        One of them cannot be trained.
+    Raises InputError if one of them cannot be trained.
     """
     P = np.zeros((data.n_validation, len(classes)))
     for fold in data.folds:
@@ -168,10 +163,7 @@ def out_of_fold(
 def fitted(data: StageData, recipe: Recipe, key: WordArray, classes: Sequence[Any]) -> Any:
     """Return the classifier of one feature set, trained on all training records.
 
-    Raises
-    ------
-    InputError
-        It cannot be trained.
+    Raises InputError if it cannot be trained.
     """
     if not isinstance(recipe.parameters, Prototype):
         trained = train(data, recipe, key[None], keep_all=True)
@@ -282,28 +274,26 @@ def _fit_estimator(
 ) -> Fitted:
     from sklearn.exceptions import ConvergenceWarning
 
+    X = data.design[columns].T
+
+    def fit(records: Any) -> Any:
+        estimator = make_estimator(recipe.kind, recipe.parameters)
+        weights = data.sample_weights
+        weighted = {} if weights is None else {"sample_weight": weights[records]}
+        return as_plain(estimator.fit(X[records], data.y[records], **weighted))
+
     # a network that has not converged is a classifier, too; of thousands, each would say so
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        return _fit_quietly(data, recipe, folds, columns)
-
-
-def _fit_quietly(
-    data: StageData, recipe: Recipe, folds: IntArray | None, columns: IntArray
-) -> Fitted:
-    X = data.design[columns].T
-    kind, parameters, each = recipe.kind, recipe.parameters, data.sample_weights
-    estimator = as_plain(make_estimator(kind, parameters).fit(X, data.y, **_weighted(each)))
-    P = np.zeros((0, len(data.thresholds)))
-    if len(data.y_held):  # estimators refuse a table without records
-        P = np.asarray(estimator.predict_proba(data.held[columns].T), dtype=np.float64)
-    if folds is None:
-        return P, None, estimator
-    unseen = np.empty((len(data.y), P.shape[1]))
-    for fold in range(folds.max() + 1):
-        others = folds != fold
-        sample_weight = _weighted(None if each is None else each[others])
-        other = make_estimator(kind, parameters).fit(X[others], data.y[others], **sample_weight)
-        unseen[~others] = as_plain(other).predict_proba(X[~others])
+        estimator = fit(slice(None))
+        P = np.zeros((0, len(data.thresholds)))
+        if len(data.y_held):  # estimators refuse a table without records
+            P = np.asarray(estimator.predict_proba(data.held[columns].T), dtype=np.float64)
+        if folds is None:
+            return P, None, estimator
+        unseen = np.empty((len(data.y), P.shape[1]))
+        for fold in range(folds.max() + 1):
+            here = folds == fold
+            unseen[here] = fit(~here).predict_proba(X[here])
     return P, unseen, estimator
 
 
@@ -321,10 +311,6 @@ def _stored(classifier: Any) -> bytes:
     return content
 
 
-def _weighted(weights: FloatArray | None) -> dict[str, FloatArray]:
-    return {} if weights is None else {"sample_weight": weights}
-
-
 def _decide(data: StageData, P: FloatArray, bits: WordArray) -> None:
     """Set the bits of one component from the probabilities (held records, classes)."""
     n, words = data.n_validation, data.validation_words
@@ -339,8 +325,7 @@ def _decide(data: StageData, P: FloatArray, bits: WordArray) -> None:
 
 def columns_of(first: IntArray, key: WordArray) -> IntArray:
     """Return the encoded columns of a feature set, ascending."""
-    features = features_of(key, len(first) - 1)
-    return np.concatenate([np.arange(first[f], first[f + 1]) for f in features])
+    return np.flatnonzero(np.repeat(unpack(key, len(first) - 1), np.diff(first)))
 
 
 def restore(
@@ -350,18 +335,9 @@ def restore(
     classes: Sequence[Any],
     key: WordArray,
 ) -> Any:
-    """Return the classifier of a stage, ready to predict, from its stored model.
+    """Return the classifier of a stage, ready to predict, from a model that :func:`train` returned.
 
-    Parameters
-    ----------
-    model : bytes
-        As :func:`train` returns it.
-    data : StageData
-    recipe : Recipe
-    classes : sequence
-        Labels, by class code.
-    key : numpy.ndarray of uint64, shape (words,)
-        The feature set that it was trained on.
+    ``classes`` are labels, by class code; ``key`` (words,) is the feature set it was trained on.
     """
     labels = np.asarray(classes)
     if recipe.calibration != "none":
@@ -405,8 +381,8 @@ def build_cost(data: StageData, recipe: Recipe, keys: WordArray) -> BuildCost:
     if not len(keys):
         return BuildCost(0.0, stored, _bytes_of_fits(data, recipe))
     widths = np.diff(data.first)
-    columns = np.array([widths[list(features_of(key, data.n_features))].sum() for key in keys])
-    middle = list(features_of(keys[np.argsort(columns)[len(keys) // 2]], data.n_features))
+    columns = unpack(keys, data.n_features) @ widths
+    middle = features_of(keys[np.argsort(columns)[len(keys) // 2]], data.n_features).tolist()
     while len(middle) > 1 and work(data, kind, widths[middle].sum(), _RECORDS) > _MOST:
         del middle[len(middle) // 2 :]
 

@@ -11,7 +11,7 @@ from framework.libraries.calls import CallTable
 
 
 def made_up(
-    k: int = 3, n: int = 40, seed: int = 0, *, tied: bool = False, **more: Any
+    k: int = 3, n: int = 40, seed: int = 0, *, tied=False, infinite=True, **more: Any
 ) -> CallTable:
     """Return ``k`` models of rising skill and price, and their probabilities of three classes."""
     rng = np.random.default_rng(seed)
@@ -25,7 +25,7 @@ def made_up(
     said = P.argmax(axis=2)
     costs = 2.0 ** np.arange(k)[:, None] * rng.integers(1, 4, size=(k, n))
     confidence = P.max(axis=2)
-    if tied and more.pop("infinite", True):
+    if tied and infinite:
         confidence[rng.random(confidence.shape) < 0.1] = np.inf
     labels = ["a", "b", "c"]
     given: dict[str, Any] = {
@@ -43,6 +43,18 @@ def made_up(
         {"cost": costs / 1000, "latency_ms": 10.0 * costs},
         **given,
     )
+
+
+def calls_of(table: CallTable, answer: str, r: int) -> Any:
+    """Return what the reference evaluator calls: it says what a model replies to a record."""
+
+    def ask(name: str) -> Any:
+        m = table.ids.index(name)
+        if answer == "cumulative_mean":
+            return table.probabilities[m, r].astype(float).tolist()
+        return table.labels[table.answers[m, r]], float(table.confidence[m, r])
+
+    return ask
 
 
 def cascades(k: int = 3, n: int = 40, seed: int = 0, **more: Any) -> CascadeProblem:

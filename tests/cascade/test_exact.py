@@ -62,11 +62,8 @@ def test_the_whole_front_is_that_of_every_genome(answer, outcomes, tables):
         if compared == tables:
             break
         tied = seed % 3 == 0 or tables == 200  # and infinite
-        infinite = answer == "own"
         fixed = {"fixed": {"cost": [0.001, 0.003, 0.002]}} if seed % 4 == 1 else {}
-        table = made_up(
-            3, 4 + seed % 3, seed, tied=tied, **({"infinite": infinite} if tied else {}), **fixed
-        )
+        table = made_up(3, 4 + seed % 3, seed, tied=tied, infinite=answer == "own", **fixed)
         try:
             problem = CascadeProblem(table, answer=answer)
         except InputError:  # few records: all alike

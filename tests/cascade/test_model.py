@@ -29,7 +29,7 @@ from framework.libraries.importing import from_models
 from framework.models.mixture import MixtureClassifier
 from framework.models.store import load_model, save_model
 from framework.testing import check_model
-from tests.cascade.tables import made_up
+from tests.cascade.tables import calls_of, made_up
 from tests.command import run_program
 
 
@@ -95,14 +95,7 @@ def test_the_reference_evaluator_agrees_with_the_kernel(answer, abstain):
         plain = policy.to_json()
         right = asked = answered = 0
         for r in range(table.n):
-
-            def ask(name, r=r):
-                m = table.ids.index(name)
-                if answer == "cumulative_mean":
-                    return table.probabilities[m, r].astype(float).tolist()
-                return table.labels[table.answers[m, r]], table.confidence[m, r]
-
-            label, _, _, names = reference.decide(plain, ask)
+            label, _, _, names = reference.decide(plain, calls_of(table, answer, r))
             right += label == table.labels[table.truth[r]]
             answered += label is not None
             asked += len(names)

@@ -19,7 +19,7 @@ from framework.errors import InputError
 from framework.libraries.calls import CallTable
 from framework.outcomes import resample_weights
 from tests import made_up_libraries
-from tests.cascade.tables import cascades, made_up
+from tests.cascade.tables import calls_of, cascades, made_up
 
 ERRORS = {"a": {"b": 5.0, "c": 2.0}, "b": {"a": 1.0}}
 
@@ -265,15 +265,8 @@ def twin_answers(problem, x):
     bare, table = problem.policy(x).policy, problem.calls
     said = []
     for r in range(table.n):
-
-        def ask(name, r=r):
-            p = table.probabilities[table.ids.index(name), r]
-            if problem.answer == "cumulative_mean":
-                return [float(v) for v in p]
-            m = table.ids.index(name)
-            return table.labels[table.answers[m, r]], float(table.confidence[m, r])
-
-        said.append(table.labels.index(reference.decide(bare.to_json(), ask)[0]))
+        label = reference.decide(bare.to_json(), calls_of(table, problem.answer, r))[0]
+        said.append(table.labels.index(label))
     return np.array(said)
 
 

@@ -103,9 +103,9 @@ def test_property_1_what_was_ever_best_stays_in_the_elite(seed, levels, unique):
     archive = Archive(algorithm.roles)
     for batch in generations(algorithm, problem, 8):
         archive.update(batch)
-        if len(algorithm._elite) == algorithm.population:
+        if len(algorithm.elite) == algorithm.population:
             return  # full: the paper's condition is not met any more
-        elite = {tuple(row) for row in losses_of(algorithm, algorithm._elite).tolist()}
+        elite = {tuple(row) for row in losses_of(algorithm, algorithm.elite).tolist()}
         assert elite >= {tuple(row) for row in archive.losses.tolist()}
 
 
@@ -121,8 +121,8 @@ def test_size_of_the_elite(elitism):
         distinct = np.unique(everyone, axis=0)
         best = sum(1 for layer in oracles.peel(distinct, np.zeros(len(distinct))) if layer == 0)
         want = min(max(math.ceil(elitism * len(distinct) - 1e-9), best), 50)
-        assert len(algorithm._elite) == want
-        kept = losses_of(algorithm, algorithm._elite)
+        assert len(algorithm.elite) == want
+        kept = losses_of(algorithm, algorithm.elite)
         assert len(np.unique(kept, axis=0)) == len(kept)
 
 
@@ -132,7 +132,7 @@ def test_each_generation_is_filled_up_by_children():
     kept = 0
     for batch in generations(algorithm, problem, 5):
         assert len(batch) == 50 - kept
-        kept = len(algorithm._elite)
+        kept = len(algorithm.elite)
 
 
 # --- ends -----------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_convergence_starts_again_where_the_fittest_genome_changes():
     algorithm = emsco(problem, convergence=5, population=20)
     fittest, ends = [], None
     for number, _ in enumerate(generations(algorithm, problem, 200)):
-        fittest.append(tuple(algorithm._fittest.tolist()))
+        fittest.append(tuple(algorithm.fittest.tolist()))
         if algorithm.done:
             ends = number
     assert algorithm.reason == "convergence"
@@ -218,7 +218,7 @@ def test_among_infeasible_rows_the_least_violation_is_the_fittest():
     seen = list(generations(algorithm, problem, 4))
     coverage = np.concatenate([batch.values["coverage"] for batch in seen])
     genomes = np.concatenate([batch.X for batch in seen])
-    assert algorithm._fittest.tolist() == genomes[coverage.argmax()].tolist()
+    assert algorithm.fittest.tolist() == genomes[coverage.argmax()].tolist()
 
 
 class Moody(Landscape):
@@ -271,7 +271,7 @@ def test_moved_children_are_new_and_next_to_the_elite(removal):
         moved = [row.tobytes() for row in copy.deepcopy(algorithm)._moved(20)]
         beside = {
             row.tobytes()
-            for x in algorithm._elite.X.astype(space.dtype)
+            for x in algorithm.elite.X.astype(space.dtype)
             for row in room[: neighbours(x, space.k, space.removal, room)]
         }
         assert 0 < len(set(moved)) == len(moved) <= 20

@@ -18,6 +18,7 @@ from algorithms.multistage.exact.chains import ChainFront, hard_first, prices
 from algorithms.multistage.exact.dynamic_programming import Limits
 from algorithms.multistage.exact.enumeration import enumerate_chains, enumeration_of, single
 from algorithms.multistage.exact.search import METRICS, Exact
+from algorithms.multistage.kernels.scoring import Charges
 from framework.cli.main import main
 from framework.components import Components
 from framework.errors import ContractError, InputError
@@ -60,9 +61,7 @@ def answers_of(tables, n):
 
 
 def vectors_of(found):
-    return list(
-        zip(found.answered.tolist(), found.right.tolist(), found.cost.tolist(), strict=True)
-    )
+    return [*map(tuple, np.column_stack([found.answered, found.right, found.cost]).tolist())]
 
 
 def first_guess(tables, price):
@@ -72,13 +71,18 @@ def first_guess(tables, price):
     return ChainFront(*values, np.zeros((1, 1), dtype=np.int64))
 
 
+def priced(costs, of_stage=0):
+    """Return the prices of features that share no cost."""
+    return prices(Charges(costs, np.full(len(costs), -1), np.zeros(0, int), of_stage))
+
+
 def shared(data, costs):
     """Draw costs that features share, and of a stage: prices, and both as the oracle has them."""
     of = np.array(data.draw(st.lists(st.integers(-1, 1), min_size=len(costs), max_size=len(costs))))
     once = np.array(data.draw(st.lists(st.integers(0, 4), min_size=2, max_size=2)))
     panels = [(set(np.flatnonzero(of == g).tolist()), int(c)) for g, c in enumerate(once)]
     of_stage = data.draw(st.integers(0, 3))
-    return prices(costs, of, once, of_stage), panels, of_stage
+    return prices(Charges(costs, of, once, of_stage)), panels, of_stage
 
 
 def with_chains(seed, n, records, rate, data, least=1):
@@ -137,7 +141,7 @@ def test_enumeration_and_programme_agree(n, k, rate):
     costs = np.arange(n, dtype=np.int64) * 7 % 5 + 1
     for seed in range(3):
         tables = made_up(seed, n, 130, rate)
-        price = prices(costs, of_stage=seed)
+        price = priced(costs, of_stage=seed)
         one_by_one = enumerate_chains(tables, price, k).front()
         known = enumerate_chains(tables, price, min(k, 2)).front()
         for bounds in (False, True):  # the order of the sets

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from algorithms.multistage.exact import dynamic_programming, enumeration
 from algorithms.multistage.exact import search as exact_search
-from algorithms.multistage.exact.chains import hard_first, prices
+from algorithms.multistage.exact.chains import hard_first
 from algorithms.multistage.exact.dynamic_programming import Limits
 from algorithms.multistage.exact.enumeration import enumerate_chains
 from algorithms.multistage.exact.search import METRICS, Exact
@@ -33,6 +33,7 @@ from tests.multistage.test_exact import (
     front_of,
     losses_of,
     made_up,
+    priced,
     run_of,
     three,
     vectors_of,
@@ -44,12 +45,12 @@ from tests.multistage.test_exact import (
 def test_pieces_add_up_to_the_whole(seed, n, records, rate, data):
     k, costs = data.draw(st.integers(1, n)), np.arange(n) % 3
     tables = made_up(seed, n, records, rate)
-    whole = enumerate_chains(tables, prices(costs), k)
+    whole = enumerate_chains(tables, priced(costs), k)
     told = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(enumeration, "_PIECE_CHAINS", data.draw(st.integers(1, 40)))
         numbers, chains = enumeration.pieces(n, k)
-        divided = enumerate_chains(tables, prices(costs), k, report=lambda *done: told.append(done))
+        divided = enumerate_chains(tables, priced(costs), k, report=lambda *done: told.append(done))
     assert sum(chains) == Partition(n, k).size
     firsts = [first for piece in numbers[1:] for first in range(*piece)]
     assert firsts == (list(range(1, 2**n - 1)) if k > 2 else [])
@@ -102,16 +103,16 @@ def test_bounds_hold_the_front_between_them(seed, n, records, rate, data):
 def test_bounds_close_in_with_more_steps(steps):
     costs = np.arange(9, dtype=np.int64) % 4 + 1
     tables = made_up(3, 9, 100, 0.1)
-    known = first_guess(tables, prices(costs))
-    front = enumerate_chains(tables, prices(costs), 9).front()
+    known = first_guess(tables, priced(costs))
+    front = enumerate_chains(tables, priced(costs), 9).front()
 
     def outcome(limit):
         return dynamic_programming.front_of_chains(
-            tables, prices(costs), 9, known, Limits(10**6, limit), bounds=True
+            tables, priced(costs), 9, known, Limits(10**6, limit), bounds=True
         )
 
     here, further = outcome(steps), outcome(4 * steps + 50)
-    assert here.stopped == "time"
+    assert here.stopped == "hours"
     assert_reached(bounds_of(here), losses_of(vectors_of(front)))
     assert _volume(further.front) >= _volume(here.front)
     assert _volume(here.front) <= _volume(front) <= _volume(here.above)
@@ -127,15 +128,15 @@ def _volume(points):
 def test_memory_that_is_short_is_said_or_gives_bounds_and_enough_is_taken():
     costs = np.ones(10, dtype=np.int64)
     tables = made_up(0, 10, 60, 0.05)
-    known, chains = first_guess(tables, prices(costs)), enumerate_chains(tables, prices(costs), 4)
+    known, chains = first_guess(tables, priced(costs)), enumerate_chains(tables, priced(costs), 4)
 
     def outcome(memory, **more):
         limits = Limits(memory)
-        return dynamic_programming.front_of_chains(tables, prices(costs), 4, known, limits, **more)
+        return dynamic_programming.front_of_chains(tables, priced(costs), 4, known, limits, **more)
 
     short, bounded, enough = outcome(4096), outcome(4096, bounds=True), outcome(10_000_000)
-    assert (short.stopped, short.above) == ("memory", None)
-    assert bounded.stopped == "memory"
+    assert (short.stopped, short.above) == ("memory_gb", None)
+    assert bounded.stopped == "memory_gb"
     assert_reached(bounds_of(bounded), losses_of(vectors_of(chains)))
     assert enough.stopped is None
     assert sorted(vectors_of(enough.front)) == sorted(vectors_of(chains.front()))

@@ -16,6 +16,7 @@ import numpy as np
 
 from algorithms.moves.bits import pack, unpack
 from algorithms.multistage.bit_planes import StageTables
+from algorithms.multistage.kernels.scoring import Charges
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.pareto import nondominated
 
@@ -33,6 +34,50 @@ class Prices(NamedTuple):
 
     of_set: IntArray
     of_stage: int = 0
+
+    @property
+    def features(self) -> int:
+        return len(self.of_set).bit_length() - 1
+
+
+class Vectors(NamedTuple):
+    """Objective values of chains, attained or as a bound.
+
+    Attributes
+    ----------
+    answered : numpy.ndarray of int64, shape (m,)
+        Number of records with an answer.
+    rate : numpy.ndarray of float64, shape (m,)
+        Share of the answers that are right; 0 without answers.
+    cost : numpy.ndarray of int64, shape (m,)
+        Sum over all records, in fixed point.
+    """
+
+    answered: IntArray
+    rate: FloatArray
+    cost: IntArray
+
+    def values(self, records: int, cost_scale: int) -> dict[str, FloatArray]:
+        """Return the metrics in their units, as the problem computes them."""
+        return {
+            "coverage": self.answered / records,
+            "accuracy": self.rate,
+            "cost": self.cost / (cost_scale * records),
+        }
+
+    def best(self) -> BoolArray:
+        """Return which vectors no other one dominates, shape (m,)."""
+        return nondominated(np.column_stack([-self.answered, -self.rate, self.cost]))
+
+    def with_further(self, others: Vectors) -> Vectors:
+        """Return the non-dominated ones of these vectors and others."""
+        answered, rate = (
+            np.append(self.answered, others.answered),
+            np.append(self.rate, others.rate),
+        )
+        cost = np.append(self.cost, others.cost)
+        best = Vectors(answered, rate, cost).best()
+        return Vectors(answered[best], rate[best], cost[best])
 
 
 @dataclass(frozen=True)
@@ -63,9 +108,9 @@ class ChainFront:
         return len(self.answered)
 
     @property
-    def rate(self) -> FloatArray:
-        """Share of the answers that are right; 0 without answers."""
-        return self.right / np.maximum(self.answered, 1)
+    def vectors(self) -> Vectors:
+        rate = self.right / np.maximum(self.answered, 1)
+        return Vectors(self.answered, rate, self.cost)
 
     def take(self, rows: BoolArray | IntArray) -> ChainFront:
         """Return the points under a mask or at positions."""
@@ -76,7 +121,7 @@ class ChainFront:
 
     def front(self) -> ChainFront:
         """Return the non-dominated points."""
-        return self.take(nondominated(np.column_stack([-self.answered, -self.rate, self.cost])))
+        return self.take(self.vectors.best())
 
     def genomes(self, n: int) -> IntArray:
         """Return the stage of each of ``n`` features, from 0, and then the threshold, if a gene."""
@@ -84,12 +129,8 @@ class ChainFront:
         return stages if self.levels is None else np.column_stack([stages, self.levels])
 
     def values(self, records: int, cost_scale: int) -> dict[str, FloatArray]:
-        """Return the metrics in their units, as the problem computes them."""
-        return {
-            "coverage": self.answered / records,
-            "accuracy": self.rate,
-            "cost": self.cost / (cost_scale * records),
-        }
+        """Return the metrics in their units."""
+        return self.vectors.values(records, cost_scale)
 
 
 def of_levels(fronts: Sequence[ChainFront]) -> ChainFront:
@@ -167,34 +208,16 @@ def genomes_of(chains: Array, n: int) -> IntArray:
     return np.asarray(outside.sum(axis=1), dtype=np.int64)
 
 
-def prices(
-    costs: IntArray,
-    panel_of: IntArray | None = None,
-    panel_costs: IntArray | None = None,
-    of_stage: int = 0,
-) -> Prices:
-    """Return the cost of every set, and of every stage.
-
-    Parameters
-    ----------
-    costs : numpy.ndarray of int64, shape (n,)
-        Fixed-point, not negative.
-    panel_of : numpy.ndarray of int64, shape (n,), optional
-        The panel of each feature, -1 where it has none.
-    panel_costs : numpy.ndarray of int64, shape (m,), optional
-        What is paid once for a set with any feature of the panel.
-    of_stage : int
-        What a record pays for each stage, at least 0.
-    """
-    table = np.zeros(1 << len(costs), dtype=np.int64)
-    for i, cost in enumerate(costs.tolist()):
+def prices(charges: Charges) -> Prices:
+    """Return the cost of every set, and of every stage."""
+    table = np.zeros(1 << len(charges.of_feature), dtype=np.int64)
+    for i, cost in enumerate(charges.of_feature.tolist()):
         table[1 << i : 2 << i] = table[: 1 << i] + cost
-    if panel_of is not None and panel_costs is not None:
-        sets = np.arange(len(table))
-        for panel, cost in enumerate(panel_costs.tolist()):
-            members = sum(1 << int(i) for i in np.flatnonzero(panel_of == panel))
-            table[(sets & members) > 0] += cost
-    return Prices(table, of_stage)
+    sets = np.arange(len(table))
+    for panel, cost in enumerate(charges.of_panel.tolist()):
+        members = sum(1 << int(i) for i in np.flatnonzero(charges.panel_of == panel))
+        table[(sets & members) > 0] += cost
+    return Prices(table, charges.of_stage)
 
 
 def surjections(n: int, k: int) -> int:

@@ -30,13 +30,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from algorithms.moves.bits import unpack
 from algorithms.multistage.bit_planes import StageTables, longer
-from algorithms.multistage.exact.chains import ChainFront, Prices, RiskFront
+from algorithms.multistage.exact.chains import ChainFront, Prices, RiskFront, Vectors
 from algorithms.multistage.exact.dynamic_steps import (
     FULL_POINTS,
     FULL_STATES,
@@ -50,14 +50,15 @@ from algorithms.multistage.exact.dynamic_steps import (
     look_ahead,
 )
 from algorithms.multistage.kernels.scoring import Rule
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, frozen
+from framework.arrays import Array, BoolArray, IntArray, WordArray, frozen
 from framework.pareto import nondominated
 
 STEP_SECONDS = 1.2e-7  # about what it takes to extend a state to a larger set
 COMPARED = 64  # states that a new one is compared with
 _BOUNDS_AT_A_TIME = 1_000_000  # rows that are collected before the dominated ones are dropped
 
-Stop = Literal["memory", "time"]
+Stop = Literal["memory_gb", "hours"]
+"""The limit that ends a search, by its name in the configuration."""
 
 
 @dataclass(frozen=True)
@@ -77,50 +78,7 @@ class Limits:
     steps: float = float("inf")
 
 
-@dataclass(frozen=True)
-class UpperBound:
-    """An upper bound: every chain is at most as good as one of these points, in every objective.
-
-    Attributes
-    ----------
-    answered : numpy.ndarray of int64, shape (m,)
-        Number of records with an answer.
-    rate : numpy.ndarray of float64, shape (m,)
-        Share of the answers that are right.
-    cost : numpy.ndarray of int64, shape (m,)
-        Sum over all records, in fixed point.
-    """
-
-    answered: IntArray
-    rate: FloatArray
-    cost: IntArray
-
-    def __len__(self) -> int:
-        return len(self.answered)
-
-    @property
-    def points(self) -> tuple[IntArray, FloatArray, IntArray]:
-        """All three columns."""
-        return self.answered, self.rate, self.cost
-
-    def values(self, records: int, cost_scale: int) -> dict[str, FloatArray]:
-        """Return the metrics in their units."""
-        return {
-            "coverage": self.answered / records,
-            "accuracy": self.rate,
-            "cost": self.cost / (cost_scale * records),
-        }
-
-    def with_points(self, answered: IntArray, rate: FloatArray, cost: IntArray) -> UpperBound:
-        """Return the non-dominated points of this bound and of further points."""
-        answered, cost = np.append(self.answered, answered), np.append(self.cost, cost)
-        rate = np.append(self.rate, rate)
-        keep = nondominated(np.column_stack([-answered, -rate, cost]))
-        return UpperBound(answered[keep], rate[keep], cost[keep])
-
-
-@dataclass(frozen=True)
-class SearchResult:
+class SearchResult(NamedTuple):
     """The result of the dynamic programme.
 
     Attributes
@@ -128,15 +86,16 @@ class SearchResult:
     front : ChainFront
         Non-dominated points of chains, sorted by cost, without counts of chromosomes; the exact
         front if ``stopped`` is None.
-    stopped : {'memory', 'time'} or None
+    stopped : {'memory_gb', 'hours'} or None
         The limit that the search reached.
-    above : UpperBound or None
-        The upper bound, if the search was stopped and a bound was wanted.
+    above : Vectors or None
+        The upper bound, if the search was stopped and a bound was wanted: every chain is at most as
+        good as one of these vectors, in every objective.
     """
 
     front: ChainFront
     stopped: Stop | None = None
-    above: UpperBound | None = None
+    above: Vectors | None = None
 
 
 def answers_of(tables: StageTables) -> Answers:
@@ -177,21 +136,14 @@ def front_of_chains(
 
     Parameters
     ----------
-    tables : StageTables
-    price : Prices
     k : int
         Greatest number of stages, 2 <= k <= n.
     seed : ChainFront
         Non-dominated points of some chains; the better they are, the faster the search.
-    limits : Limits
     bounds : bool
         Whether to compute an upper bound of the front if a limit is reached.
     report : callable
         Called with the number of feature sets that are done, and the number of all sets.
-
-    Returns
-    -------
-    SearchResult
 
     Notes
     -----
@@ -205,7 +157,7 @@ def front_of_chains(
     programme = _programme(answers, price, k, 0, True, steps)
     sets = len(price.of_set)
     columns = seed.answered, seed.answered - seed.right, seed.cost
-    points = _points(columns, seed.chains, sets.bit_length() - 1)
+    points = _points(columns, seed.chains, price.features)
     order = np.arange(1, sets - 1)
     if bounds:
         order = order[np.lexsort((order, np.bitwise_count(order), price.of_set[order]))]
@@ -233,24 +185,10 @@ def front_by_risk(
 ) -> tuple[RiskFront, Stop | None]:
     """Return the front of loss and cost over all chains of at most ``k`` sets.
 
-    Parameters
-    ----------
-    answers : Answers
-    price, k, limits, report
-        See :func:`front_of_chains`; ``k`` may be 1.
-    per_stage : bool
-        Whether each stage has a threshold of its own.
-    coverage : bool
-        Whether the number of records answered is an objective too.
-
-    Returns
-    -------
-    RiskFront, {'memory', 'time'} or None
-        The front, and the limit that was reached. If there is one, the front is incomplete.
-
-    Notes
-    -----
-    Takes 3^n steps times the states of a set and the values of a threshold.
+    If a limit was reached, it is returned, too, and the front is incomplete. ``per_stage`` says
+    whether each stage has a threshold of its own, and ``coverage`` whether the number of records
+    answered is an objective too. The other arguments are those of :func:`front_of_chains`; ``k``
+    may be 1. Takes 3^n steps times the states of a set and the values of a threshold.
     """
     levels = len(answers.sure)
     settings = [np.arange(levels)] if per_stage else [np.array([level]) for level in range(levels)]
@@ -317,23 +255,13 @@ def _follow(
 ) -> tuple[States, Points, int, Stop | None]:
     """Make the states of each set in turn; the arrays grow where a step asks for it.
 
-    Parameters
-    ----------
-    order : numpy.ndarray of int
-        All sets except that of all features, subsets before the sets that contain them.
-
-    Returns
-    -------
-    states, points
-        The longer arrays where they grew.
-    done : int
-        How many sets are done.
-    stopped : {'memory', 'time'} or None
+    ``order`` has all sets except that of all features, subsets before the sets that contain them.
+    Returns the states and points, how many sets are done, and the limit that was reached, if any.
     """
     states, size = _first_states(programme), 1
     for done, here in enumerate(order.tolist()):
         if programme.steps[0] >= limits.steps:
-            return states, points, done, "time"
+            return states, points, done, "hours"
         while True:  # points that were entered stay when a set is expanded again
             end = expand(programme, here, size, states, points)
             if end == FULL_POINTS:
@@ -341,7 +269,7 @@ def _follow(
             elif end != FULL_STATES:
                 break
             elif len(states.cost) >= limits.rows:
-                return states, points, done, "memory"
+                return states, points, done, "memory_gb"
             else:
                 rows = min(2 * len(states.cost), limits.rows)
                 columns = (longer(column, rows) for column in states[2:])
@@ -391,14 +319,14 @@ def _one_stage(answers: Answers, price: Prices) -> Points:
     loss = lost @ answers.weights + answers.no_answer * (answers.records - answered)
     cost = answers.records * (price.of_set[-1] + price.of_stage)
     columns = np.array([answered]), np.array([loss]), np.array([cost])
-    return _points(columns, np.zeros((1, 0)), len(price.of_set).bit_length() - 1)
+    return _points(columns, np.zeros((1, 0)), price.features)
 
 
 def _upper_bound(
     front: ChainFront, programme: Programme, states: States, points: Points
-) -> UpperBound:
+) -> Vectors:
     """Return the non-dominated ones of attained points and of bounds of all that may follow."""
-    above = UpperBound(front.answered, front.rate, front.cost)
+    above = front.vectors
     owners = np.flatnonzero(states.stop > states.first).tolist()
     batch, size = [], 0
     for here in owners:
@@ -408,6 +336,7 @@ def _upper_bound(
         if size > _BOUNDS_AT_A_TIME or here == owners[-1]:
             answered, loss, cost = np.concatenate(batch).T
             # rounding is monotone: a quotient that is less is not more after it
-            above = above.with_points(answered, (answered - loss) / np.maximum(answered, 1), cost)
+            rate = (answered - loss) / np.maximum(answered, 1)
+            above = above.with_further(Vectors(answered, rate, cost))
             batch, size = [], 0
     return above

@@ -48,7 +48,6 @@ class Answers(NamedTuple):
         What a record without an answer costs.
     everyone : numpy.ndarray of uint64, shape (words,)
         One bit per record.
-    records : int
     """
 
     sure: WordArray
@@ -95,8 +94,6 @@ class Programme(NamedTuple):
         Whether the number of records answered is an objective, beside loss and cost.
     first_level : int
         Gene value of the first threshold of ``answers``; the others follow.
-    answers : Answers
-    ahead : Ahead
     cost_sums, loss_sums : numpy.ndarray of int64, shape (8 * words, 256)
         Sums of ``ahead.cost`` and ``ahead.loss`` over every subset of each eight records, for the
         set that is being expanded.
@@ -201,7 +198,6 @@ def expand(programme: Programme, here: int, first: int, states: States, points: 
 
     Parameters
     ----------
-    programme : Programme
     here : int
         A set, not that of all features; its subsets must have been expanded.
     first : int
@@ -259,10 +255,7 @@ def _add_stage(
 ) -> bool:
     """Write row ``new``: state ``old`` of set ``part`` after a stage with the features ``here``.
 
-    Returns
-    -------
-    bool
-        Whether the stage answers a record; if not, nothing useful is written (P3).
+    Returns whether the stage answers a record; if not, nothing useful is written (P3).
     """
     answers_some = False
     for w in range(states.waiting.shape[1]):
@@ -330,19 +323,10 @@ def _best_end(programme: Programme, here: int, states: States, state: int) -> tu
 def best_ends(
     programme: Programme, here: int, states: States, points: Points, ends: IntArray
 ) -> int:
-    """Write the bounds of :func:`_best_end` for the states of a set.
+    """Write the bounds of :func:`_best_end` for the states of a set into ``ends`` (states, 3).
 
-    States that a point is at least as good as, whatever follows, are left out.
-
-    Parameters
-    ----------
-    ends : numpy.ndarray of int64, shape (states of the set, 3)
-        Filled.
-
-    Returns
-    -------
-    int
-        How many rows were filled.
+    States that a point is at least as good as, whatever follows, are left out. Returns how many
+    rows were filled.
     """
     _sum_octets(programme, here)
     rows = 0

@@ -47,22 +47,13 @@ class Enumeration(NamedTuple):
     k: int
 
 
-class Best(NamedTuple):
-    """The columns of :class:`Cells` for every cell, whether a chain reached it or not."""
-
-    least: IntArray
-    ties: IntArray
-    example: Array
-
-
 class Cells(NamedTuple):
-    """The pairs (answered, right) that some chain reached.
+    """Pairs (answered, right): all of them, or those that some chain reached.
 
-    Each has the number of its cell, the ``least`` cost, how many chains have this cost (``ties``),
-    and the first of them (``example``).
+    Each has the ``least`` cost, how many chains have this cost (``ties``), and the first of them
+    (``example``).
     """
 
-    number: IntArray
     least: IntArray
     ties: IntArray
     example: Array
@@ -79,8 +70,6 @@ def enumerate_chains(
 
     Parameters
     ----------
-    tables : StageTables
-    price : Prices
     k : int
         Greatest number of stages, 1 <= k <= n.
     workers : Workforce, optional
@@ -101,16 +90,18 @@ def enumerate_chains(
     values, and their number follows from a formula.
     """
     walk = enumeration_of(tables, price, k)
-    number, chains = pieces(_features(price.of_set), k)
+    numbers, chains = pieces(price.features, k)
     best = _empty_cells(walk)
     done, total = 0, sum(chains)
-    results = (workers or InProcess()).map(enumerate_piece, walk, number)
-    for cells, many in zip(results, chains, strict=True):
-        _merge(best, cells)
+    results = (workers or InProcess()).map(enumerate_piece, walk, numbers)
+    for (at, cells), many in zip(results, chains, strict=True):
+        _merge(best, at, cells)
         done += many
         report(done, total)
     reached = np.flatnonzero(best.ties)
-    answered, right = _pair_of(reached, tables.records)
+    records = tables.records
+    answered = np.repeat(np.arange(records + 1), np.arange(1, records + 2))[reached]
+    right = reached - answered * (answered + 1) // 2
     columns = best.least[reached], best.example[reached], best.ties[reached]
     return ChainFront(answered, right, *columns)
 
@@ -123,14 +114,10 @@ def enumeration_of(tables: StageTables, price: Prices, k: int) -> Enumeration:
         frozen(price.of_set),
         price.of_stage,
         frozen(tables.everyone),
-        frozen(_alike(_features(price.of_set), k)),
+        frozen(_alike(price.features, k)),
         tables.records,
         k,
     )
-
-
-def _features(price: IntArray) -> int:
-    return len(price).bit_length() - 1
 
 
 def pieces(n: int, k: int) -> tuple[list[Piece], list[int]]:
@@ -156,8 +143,8 @@ def pieces(n: int, k: int) -> tuple[list[Piece], list[int]]:
     return numbers, chains
 
 
-def enumerate_piece(walk: Enumeration, piece: Piece) -> Cells:
-    """Go through all chains of a piece; return the cells that they reach."""
+def enumerate_piece(walk: Enumeration, piece: Piece) -> tuple[IntArray, Cells]:
+    """Go through all chains of a piece; return the cells that they reach, with their numbers."""
     best = _empty_cells(walk)
     if piece[0]:
         _subtrees(walk, *piece, best)
@@ -170,14 +157,14 @@ def enumerate_piece(walk: Enumeration, piece: Piece) -> Cells:
             start = (walk.everyone, walk.records, 0, 0, 0, walk.records, no_chain)
             _pairs(walk.masks, walk.price, walk.of_stage, 0, *start, *best)
     reached = np.flatnonzero(best.ties)
-    return Cells(reached, *(column[reached] for column in best))
+    return reached, Cells(*(column[reached] for column in best))
 
 
-def _empty_cells(walk: Enumeration) -> Best:
+def _empty_cells(walk: Enumeration) -> Cells:
     """Return cells that no chain has reached."""
     cells = (walk.records + 1) * (walk.records + 2) // 2
     example = np.zeros((cells, max(walk.k - 1, 1)), dtype=np.int32)
-    return Best(np.full(cells, _NEVER), np.zeros(cells, dtype=np.int64), example)
+    return Cells(np.full(cells, _NEVER), np.zeros(cells, dtype=np.int64), example)
 
 
 def single(walk: Enumeration) -> tuple[int, int, int]:
@@ -187,21 +174,14 @@ def single(walk: Enumeration) -> tuple[int, int, int]:
     return walk.records - undecided, right, walk.records * (int(walk.price[-1]) + walk.of_stage)
 
 
-def _merge(best: Best, cells: Cells) -> None:
-    """Merge the cells of a piece into ``best``; between equal costs the earlier example stays."""
+def _merge(best: Cells, at: IntArray, cells: Cells) -> None:
+    """Merge the cells of a piece into those at ``at``; of equal costs the earlier example stays."""
     least, ties, example = best
-    at = cells.number
     better = cells.least < least[at]
     ties[at[better]] = 0
     least[at[better]], example[at[better]] = cells.least[better], cells.example[better]
     as_good = cells.least == least[at]
     ties[at[as_good]] += cells.ties[as_good]
-
-
-def _pair_of(cells: IntArray, records: int) -> tuple[IntArray, IntArray]:
-    """Return the pairs (answered, right) that belong to numbers of cells."""
-    answered = np.repeat(np.arange(records + 1), np.arange(1, records + 2))[cells]
-    return answered, cells - answered * (answered + 1) // 2
 
 
 def table_bytes(records: int, k: int) -> int:
@@ -303,7 +283,7 @@ def _enter(
 
 
 @njit
-def _subtrees(walk: Enumeration, first: int, last: int, best: Best) -> None:
+def _subtrees(walk: Enumeration, first: int, last: int, best: Cells) -> None:
     """Enter the chains of three sets and more whose first set is in ``range(first, last)``.
 
     A depth-first walk over all but the last two sets, which :func:`_pairs` adds.

@@ -20,12 +20,13 @@ from algorithms.multistage.exact.chains import (
     ChainFront,
     Prices,
     RiskFront,
+    Vectors,
     hard_first,
     of_levels,
     prices,
     surjections,
 )
-from algorithms.multistage.exact.dynamic_programming import Stop, UpperBound
+from algorithms.multistage.exact.dynamic_programming import Stop
 from algorithms.multistage.exact.dynamic_steps import Answers
 from algorithms.multistage.exact.enumeration import enumerate_chains, table_bytes
 from algorithms.multistage.problem import MultiStageProblem
@@ -48,7 +49,6 @@ _SEED_CHAINS = 50_000_000  # chains looked at to give the programme a good start
 _LEAST_ROWS = 100_000  # states that the programme needs room for to be worth a try
 
 Method = Literal["enumeration", "dynamic_programming"]
-_SETTINGS: dict[Stop, str] = {"memory": "memory_gb", "time": "hours"}
 
 
 @dataclass(frozen=True)
@@ -128,14 +128,8 @@ def choose(
 ) -> tuple[Method, str]:
     """Return the method to begin with, and the plan in words for the user.
 
-    Parameters
-    ----------
-    task : Task
-    method : {'auto', 'enumeration', 'dynamic_programming'}
-    one_way : bool
-        Whether the constraints allow dynamic programming; see :func:`check_roles`.
-    bounds : bool
-        Whether bounds are enough.
+    ``one_way`` says whether the constraints allow dynamic programming (see :func:`check_roles`),
+    and ``bounds`` whether bounds are enough.
 
     Raises
     ------
@@ -188,10 +182,7 @@ def choose(
 def check_roles(roles: Roles, metrics: Sequence[str] = METRICS) -> bool:
     """Refuse unknown roles; return whether every constraint only excludes bad values.
 
-    Raises
-    ------
-    InputError
-        A metric or a sense is not among those that exact searches know.
+    Raises InputError for a metric or a sense that exact searches do not know.
     """
     for objective in roles.objectives:
         if objective.metric not in metrics:
@@ -224,10 +215,7 @@ def plan_by_risk(
 ) -> tuple[Method, str]:
     """Do as :func:`choose` does where stages decide by costs.
 
-    Raises
-    ------
-    Unfit
-        There are too many features, or the user asked for what needs an enumeration.
+    Raises Unfit if there are too many features, or the user asked for what needs an enumeration.
     """
     if task.n > FEATURES_AT_MOST:
         choose(task, "auto", one_way=True, bounds=False)  # raises
@@ -395,7 +383,7 @@ class Exact(Algorithm):
             for many in work.workers.build(keys):
                 done += many
                 work.report("training sub-classifiers", done, len(keys))
-        tables, price = self._take_tables(), prices(*self._charges)
+        tables, price = self._take_tables(), prices(self._charges)
         if isinstance(tables, Answers):
             by_risk = self._by_risk(tables, price, work)
             self._front = by_risk.take(self._best(self._measured(by_risk)))
@@ -406,12 +394,11 @@ class Exact(Algorithm):
             front, bound = self._search(hard_first(of_level), level, price, work)
             fronts.append(front.take(self._best(self._measured(front))))
             if bound is not None:
-                above = bound if above is None else above.with_points(*bound.points)
+                above = bound if above is None else above.with_further(bound)
         together = of_levels(fronts)
         self._front = together.take(self._best(self._measured(together)))
         if above is not None:
-            above = above.with_points(together.answered, together.rate, together.cost)
-            values = self._measured(above)
+            values = self._measured(above.with_further(together.vectors))
             best = self._best(values)
             self._above = {name: column[best] for name, column in values.items()}
         self._tables = None
@@ -439,7 +426,7 @@ class Exact(Algorithm):
         if self._stopped is not None:
             gap = self._volumes()["gap"]
             self.reason = (
-                f"algorithm.{_SETTINGS[self._stopped]}: not proven exact, a lower bound of the "
+                f"algorithm.{self._stopped}: not proven exact, a lower bound of the "
                 f"front (upper_bound.csv is the upper one; {gap:.1%} of its hypervolume is between)"
             )
         if batch.errors:
@@ -465,7 +452,7 @@ class Exact(Algorithm):
         }
         if self._stopped is None:
             return Outcome(findings)
-        findings |= {"stopped_by": _SETTINGS[self._stopped], "hypervolume": self._volumes()}
+        findings |= {"stopped_by": self._stopped, "hypervolume": self._volumes()}
         return Outcome(findings, tables={"upper_bound": self._above})
 
     def _take_tables(self) -> list[StageTables] | Answers:
@@ -496,16 +483,15 @@ class Exact(Algorithm):
         return front
 
     def _too_long(self, stopped: Stop, instead: str) -> str:
-        setting = _SETTINGS[stopped]
         return (
-            f"algorithm.{setting}: the dynamic programme needs more than "
-            f"{getattr(self._task, setting):g} on these data; raise it, lower "
+            f"algorithm.{stopped}: the dynamic programme needs more than "
+            f"{getattr(self._task, stopped):g} on these data; raise it, lower "
             f"problem.max_stages{instead} (there is no front: what was found so far may be beaten)"
         )
 
     def _search(
         self, tables: StageTables, level: int, price: Prices, work: Preparation
-    ) -> tuple[ChainFront, UpperBound | None]:
+    ) -> tuple[ChainFront, Vectors | None]:
         """Return points that include the front; or, after a limit, attained points and a bound."""
         k, values = self._task.k, self._task.values
 
@@ -543,7 +529,7 @@ class Exact(Algorithm):
         front = feasible[nondominated(losses[feasible])]
         return front[np.lexsort(losses[front].T[::-1])]
 
-    def _measured(self, points: ChainFront | UpperBound | RiskFront) -> dict[str, FloatArray]:
+    def _measured(self, points: ChainFront | Vectors | RiskFront) -> dict[str, FloatArray]:
         """Return the metrics of points, negated where the problem has the other sense."""
         values = points.values(self._task.records, self._cost_scale)
         for name in values:

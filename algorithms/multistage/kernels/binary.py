@@ -59,7 +59,6 @@ def binary_newton(
         0 or 1.
     weights : numpy.ndarray of float64, shape (N,)
         How much each record counts.
-    C : float
     tolerance : float
         Greatest component of the gradient at the end.
     products : numpy.ndarray of float64, shape (D, D)

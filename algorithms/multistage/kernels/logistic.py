@@ -206,20 +206,8 @@ def out_of_fold(
 ) -> bool:
     """Fill ``P`` with class probabilities, those of each record by the fit on the other folds.
 
-    Parameters
-    ----------
-    S : numpy.ndarray of float64, shape (d, N)
-        One row per column of the data; the last row is all ones.
-    y, folds : numpy.ndarray of int64, shape (N,)
-        Class codes; fold of each record, from 0.
-    weights, basis, C
-        See :func:`fit`.
-    P : numpy.ndarray of float64, shape (classes, N)
-
-    Returns
-    -------
-    bool
-        Whether all fits converged.
+    ``P`` is (classes, N), and ``folds`` (N,) has the fold of each record, from 0; the others are
+    those of :func:`fit`. Returns whether all fits converged.
     """
     for f in range(folds.max() + 1):
         inside, outside = np.flatnonzero(folds != f), np.flatnonzero(folds == f)
@@ -238,7 +226,6 @@ class Fit(NamedTuple):
 
     Attributes
     ----------
-    records : Records
     part : Records
         See :func:`with_part`.
     first : shape (n + 1,)
@@ -302,8 +289,6 @@ def fit_subsets(
     ----------
     keys : shape (m, key words)
         Feature sets, bit ``i`` of word ``i // 64`` for feature ``i``.
-    training : Fit
-    held : HeldOut
     bits : shape (m, planes, words), zeros
         Filled by :func:`decide`: the words of the validation records, then those of the test
         records.

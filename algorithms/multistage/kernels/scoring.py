@@ -254,7 +254,6 @@ def score(
         marked in column FAILED, and its other counts mean nothing.
     first_word : int
         Where in each plane the words of these records begin.
-    charges : Charges
     everyone, negatives : numpy.ndarray of uint64, shape (words,)
         A bit for every record, and one for those whose true class is not the positive one.
     unknown : numpy.ndarray of uint64, shape (features, words), optional

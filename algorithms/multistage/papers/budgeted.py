@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -23,8 +23,6 @@ from framework.models.checks import (
     training_records,
     with_rejects,
 )
-
-Self = TypeVar("Self", bound="BudgetedClassifier")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -63,7 +61,7 @@ class BudgetedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         return tags
 
-    def fit(self: Self, X: pd.DataFrame | Array, y: Array) -> Self:
+    def fit(self, X: pd.DataFrame | Array, y: Array) -> Self:
         """Fit the encoder and the classifier.
 
         Parameters
@@ -118,6 +116,15 @@ class BudgetedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the feature to which each encoded column (D,) belongs."""
         widths = [len(span) for span in self.encoder_.spans]
         return np.repeat(np.arange(len(widths), dtype=np.int64), widths)
+
+    def _targets(self, codes: IntArray) -> FloatArray:
+        """Return 1 for the class of each record, else 0: one column of two classes, or all."""
+        targets = np.eye(len(self.classes_))[codes]
+        return targets[:, 1:] if len(self.classes_) == 2 else targets
+
+    def _shares(self, factor: float) -> FloatArray:
+        """Return ``factor`` times the cost of each feature, in shares of that of all features."""
+        return factor * self.costs_ / (self.costs_.sum() or 1.0)
 
     @abstractmethod
     def _learn(self, Z: FloatArray, codes: IntArray) -> None:

@@ -156,10 +156,7 @@ class CaCTLasso(BudgetedClassifier):
     def _learn(self, Z: FloatArray, codes: IntArray) -> None:
         if not 0 <= self.penalty < np.inf:
             raise InputError(f"penalty: expected a number from 0, found {self.penalty}")
-        target = np.eye(len(self.classes_))[codes]
-        if len(self.classes_) == 2:
-            target = target[:, 1:]
-        W = fit_l1(Z, target, self.penalty)
+        W = fit_l1(Z, self._targets(codes), self.penalty)
         self.linear_ = LinearProbability(self.classes_, W[:, :-1], W[:, -1])
         self.features_ = np.unique(self._feature_of()[(W[:, :-1] != 0).any(axis=0)])
 

@@ -74,9 +74,8 @@ class CEGB(BudgetedClassifier):
         self.paths_ = [self._paths_of(tree) for tree in trees]
 
     def _parameters(self) -> dict[str, Any]:
-        total = self.costs_.sum()
         # LightGBM's gains are twice the loss that a split saves
-        prices = 2.0 * self.tradeoff * self.costs_ / (total if total else 1.0)
+        prices = self._shares(2.0 * self.tradeoff)
         objective: dict[str, Any] = {"objective": "binary"}
         if len(self.classes_) > 2:
             objective = {"objective": "multiclass", "num_class": len(self.classes_)}

@@ -155,12 +155,7 @@ def loss(tree: GateTree, data: Data, smoothing: float) -> tuple[float, GateTree]
     ``sum over features of cost * sqrt(squared weights on the path + smoothing^2)``, the mixed norm.
     The third is the ridge.
 
-    Parameters
-    ----------
-    tree : GateTree
-    data : Data
-    smoothing : float, above 0
-        Makes the loss differentiable; the smaller, the nearer the mixed norm.
+    ``smoothing``, above 0, makes the loss differentiable; the smaller, the nearer the mixed norm.
 
     Notes
     -----
@@ -231,13 +226,7 @@ def fit_tree(
 ) -> Minimum:
     """Return the tree of least loss among those to which several starts lead.
 
-    Parameters
-    ----------
-    weights : float64 (R, D + 1)
-        A linear classifier on all features.
-    depth, starts : int
-    data : Data
-    rng : numpy.random.Generator
+    ``weights`` (R, D + 1) is a linear classifier on all features.
 
     Warns
     -----
@@ -398,13 +387,11 @@ class CSTC(BudgetedClassifier):
                 "CSTC: expected tradeoff, depth and inner_weight from 0 and starts from 1, found "
                 f"{self.get_params()}"
             )
-        target = np.eye(len(self.classes_))[codes]
-        total = self.costs_.sum()
         data = Data(
             Z=_with_ones(Z),
-            target=target[:, 1:] if len(self.classes_) == 2 else target,
+            target=self._targets(codes),
             feature_of=self._feature_of(),
-            costs=self.tradeoff * self.costs_ / (total if total else 1.0),
+            costs=self._shares(self.tradeoff),
             ridge=1.0 / len(Z),
             inner_weight=self.inner_weight,
         )

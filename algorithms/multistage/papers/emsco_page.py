@@ -256,12 +256,9 @@ def _scatter(axis: Axes, part: pd.DataFrame, title: str) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-_NEEDED = ("coverage", "accuracy", "cost")
-
-
 def _share_of_costs(judged: Judged) -> float:
     """Return the mean cost as a share of the cost of all features; NaN for other problems."""
-    if any(name not in judged.metrics for name in _NEEDED) or not len(judged.losses):
+    if not {"coverage", "accuracy", "cost"} <= {*judged.metrics} or not len(judged.losses):
         return np.nan
     everything = judged.roles.metrics["cost"].high
     return float(np.mean(judged.metrics["cost"])) / everything if everything else 0.0

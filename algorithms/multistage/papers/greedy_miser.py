@@ -177,16 +177,9 @@ def _grow(
 def boost(records: Binned, target: Array, prices: Prices, step: float, forest: Forest) -> None:
     """Fit trees to the negative gradient of half the squared error, round by round.
 
-    Parameters
-    ----------
-    records : Binned
-    target : float64 (n, R)
-    prices : Prices
-        Changed: features that were bought cost 0 afterwards.
-    step : float
-        Share of each tree that is added.
-    forest : Forest
-        Filled; ``column`` must be -1 and the others 0 before.
+    ``target`` is (n, R), and ``step`` the share of each tree that is added. ``prices`` change:
+    features that were bought cost 0 afterwards. ``forest`` is filled; ``column`` must be -1 and the
+    others 0 before.
 
     Notes
     -----
@@ -283,14 +276,10 @@ class GreedyMiser(BudgetedClassifier):
                 "GreedyMiser: expected tradeoff from 0, depth and rounds from 1 and a learning "
                 f"rate above 0, found {self.get_params()}"
             )
-        target = 2.0 * np.eye(len(self.classes_))[codes] - 1.0
-        if len(self.classes_) == 2:
-            target = np.ascontiguousarray(target[:, 1:])
-        total = self.costs_.sum()
-        prices = self.tradeoff * len(Z) * self.costs_ / (total if total else 1.0)
+        target = np.ascontiguousarray(2.0 * self._targets(codes) - 1.0)
         shape = (self.rounds, target.shape[1], 2 ** (self.depth + 1) - 1)
         self.forest_ = Forest(np.full(shape, -1, dtype=np.int64), np.zeros(shape), np.zeros(shape))
-        paid = Prices(self._feature_of(), prices)
+        paid = Prices(self._feature_of(), self._shares(self.tradeoff * len(Z)))
         boost(bin_records(Z), target, paid, self.learning_rate, self.forest_)
 
     def _probabilities(self, Z: FloatArray) -> FloatArray:
