@@ -59,7 +59,10 @@ def obtain_calls(
 ) -> tuple[CallTable, CallTable | None, Library | None]:
     """Return the tuning table, the test table and the library that a section describes.
 
-    Raises InputError if a file cannot be read, or the library cannot be built.
+    Raises
+    ------
+    InputError
+        A file cannot be read, or the library cannot be built.
     """
     from framework.libraries.build import obtain_library  # not imported by workers
     from framework.libraries.call_files import read_calls

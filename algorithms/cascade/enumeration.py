@@ -234,7 +234,12 @@ def _put_back(node: IntArray, preceding: Array, sweep: int, record: int) -> None
 def best_of(sweeps: Sweeps, chain: tuple[int, ...], by_answers: bool) -> list[Point]:
     """Return the best compromises of gain and cost among the policies of a chain.
 
-    With ``by_answers`` these are the best ones for each number of answers.
+    Parameters
+    ----------
+    sweeps : Sweeps
+    chain : tuple of int
+    by_answers : bool
+        Whether to return the best compromises for each number of answers.
     """
     m, n = sweeps.level.shape
     if m == 0:

@@ -162,7 +162,11 @@ def _upper_quantile(paid: IntArray, ascending: IntArray, weights: FloatArray) ->
 class UpperQuantile(NamedTuple):
     """The amount that 95% of the records do not exceed.
 
-    ``paid`` is the name of the column of answers with what each record pays.
+    Attributes
+    ----------
+    metric : Metric
+    paid : str
+        Name of the column of answers with what each record pays.
     """
 
     metric: Metric

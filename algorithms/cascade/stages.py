@@ -183,9 +183,17 @@ def vote_of(answers: IntArray, confidence: FloatArray) -> tuple[IntArray, FloatA
 
 
 def calibrated(confidence: FloatArray, right: Array) -> IntArray:
-    """Return the probability (N,) that an answer is right, in tenths, given ranks of confidences.
+    """Return the probability that an answer is right, in tenths, given the ranks of confidences.
 
-    ``confidence`` (K, N) is that of all models; ``right`` is (N,).
+    Parameters
+    ----------
+    confidence : numpy.ndarray, shape (K, N)
+        Of all models.
+    right : numpy.ndarray of bool, shape (N,)
+
+    Returns
+    -------
+    numpy.ndarray of int64, shape (N,)
     """
     n = len(right)
     if right.all() or not right.any():  # no regression; as if half a record more were right
@@ -205,8 +213,12 @@ def consensus_of(probabilities: Array, truth: IntArray, groups: IntArray | None)
     class, normalised. The weights for a fold are fitted to the other folds by maximum likelihood,
     with a ridge penalty that pulls them to 1/K.
 
-    ``probabilities`` are (K, N, C), ``truth`` and ``groups`` (N,); a group is never divided among
-    folds.
+    Parameters
+    ----------
+    probabilities : numpy.ndarray, shape (K, N, C)
+    truth : numpy.ndarray of int64, shape (N,)
+    groups : numpy.ndarray of int64, shape (N,), or None
+        A group is never divided among folds.
     """
     logs = np.log(np.clip(probabilities.astype(np.float64), _RARE, 1 - _RARE))
     folds = (np.arange(len(truth)) if groups is None else groups) % _FOLDS

@@ -25,8 +25,14 @@ def with_thresholds(
     """Yield the answers of one classifier on all features at several reject thresholds.
 
     The classifier is of the kind that stages have; if that is not logistic regression, one of
-    logistic regression follows. With its name come, by threshold, the class codes of its answers to
-    scored and test records, (records,), -1 for none. Thresholds with few answers are left out.
+    logistic regression follows.
+
+    Yields
+    ------
+    str
+        Its name.
+    mapping of str to numpy.ndarray of int64, shape (scored and test records,)
+        Class codes by threshold; -1 for no answer. Thresholds with few answers are left out.
     """
     plain = Recipe(LOGISTIC_REGRESSION, {}, recipe.calibration)
     default = confidences_of(len(classes)).tolist()

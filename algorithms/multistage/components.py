@@ -105,7 +105,10 @@ class SubClassifiers:
     def classifiers(self, keys: WordArray, classes: Sequence[Any]) -> list[Any]:
         """Return the classifiers of keys (m, words), read from the disk or trained (again).
 
-        Raises InputError if one of them cannot be trained.
+        Raises
+        ------
+        InputError
+            One of them cannot be trained.
         """
         by_key: dict[bytes, bytes] = {}
         if self.store is not None:
@@ -130,9 +133,14 @@ class SubClassifiers:
         return classifiers
 
     def missing_sets(self) -> WordArray:
-        """Return the keys (m, 1) of sub-classifiers that :meth:`stage_tables` would have to train.
+        """Return the feature sets whose sub-classifier :meth:`stage_tables` would have to train.
 
-        Those on disk are read into the table first. There are fewer than 64 features.
+        Those on disk are read into the table first.
+
+        Returns
+        -------
+        numpy.ndarray of uint64, shape (m, 1)
+            Keys of components, at most 2^n - 1; n below 64.
         """
         missing = np.setdiff1d(self._all_sets(), self._held_sets())[:, None]
         if self.store is None:
@@ -144,9 +152,14 @@ class SubClassifiers:
     def stage_tables(self, everyone: WordArray, level: int) -> StageTables:
         """Return the bits of the sub-classifiers of all feature sets; train those that are missing.
 
-        If candidates have one stage, only the row of all features is filled. ``everyone`` (words,)
-        has one bit per validation record; ``level`` is the gene value of the threshold, 0 if there
-        is no choice.
+        If candidates have one stage, only the row of all features is filled.
+
+        Parameters
+        ----------
+        everyone : numpy.ndarray of uint64, shape (words,)
+            One bit per validation record.
+        level : int
+            Gene value of the threshold, 0 if there is no choice.
 
         Raises
         ------

@@ -216,7 +216,10 @@ def _priced(
 def column_weights(table: Table, name: str) -> FloatArray:
     """Return the weights (n,) of records that a column has.
 
-    Raises InputError for anything but finite numbers from 0, or if none is above 0.
+    Raises
+    ------
+    InputError
+        The column has something other than finite numbers from 0, or no number above 0.
     """
     column = table.aside[name]
     weights = to_numbers(column) if is_numeric(column) else np.full(len(column), np.nan)
@@ -438,8 +441,13 @@ def class_thresholds(
 ) -> FloatArray:
     """Return the confidence that an answer needs by class, shape (K,).
 
-    ``threshold`` is as configured: one, or one by class label. Labels may be spelled as texts;
-    those left out need 0.5. ``where`` is the place of the key, for messages.
+    Parameters
+    ----------
+    threshold : float or mapping of class label to float
+        As configured: labels may be spelled as texts; those left out need 0.5.
+    table : Table
+    where : str
+        Place of the key, for messages.
 
     Raises
     ------

@@ -127,7 +127,11 @@ class StageDecision:
 class Confidences:
     """Thresholds of confidence that a search chooses from, for each design or each stage.
 
-    ``thresholds`` are (G,), ascending, two or more.
+    Attributes
+    ----------
+    thresholds : numpy.ndarray of float64, shape (G,)
+        Ascending, two or more.
+    per_stage : bool
     """
 
     thresholds: FloatArray
@@ -165,7 +169,10 @@ def stage_thresholds(
 ) -> FloatArray:
     """Return the confidence that each class needs at each stage of a model, (stages, K).
 
-    Raises InputError if they are not as many as stages, or one is not a probability.
+    Raises
+    ------
+    InputError
+        There are more or fewer thresholds than stages, or one is not a probability.
     """
     if not isinstance(threshold, Sequence):
         return np.tile(thresholds_for(threshold, classes), (stages, 1))
@@ -181,8 +188,15 @@ def decision_for(
 ) -> tuple[DecisionCosts | None, FloatArray]:
     """Return a model's costs of decisions and the greatest risk of an answer at each stage.
 
-    Without a section they are None and empty. A section has ``errors``, ``no_answer`` and
-    ``thresholds``: one, or one for each stage but the last. ``classes`` are labels, by class code.
+    Without a section they are None and empty.
+
+    Parameters
+    ----------
+    section : mapping or None
+        ``errors``, ``no_answer`` and ``thresholds``: one, or one for each stage but the last.
+    classes : sequence
+        Labels, by class code.
+    stages : int
 
     Raises
     ------
@@ -217,9 +231,17 @@ def decision_of(
 ) -> tuple[DecisionCosts, FloatArray]:
     """Return the costs of decisions and the grid of thresholds of risk.
 
-    ``classes`` are labels, by class code; ``y`` (n,) has the class codes of the training records,
-    and ``weights`` (n,) how much each of them counts. ``where`` is the place of the section, for
-    messages.
+    Parameters
+    ----------
+    config : StageDecisionConfig
+    classes : sequence
+        Labels, by class code.
+    y : numpy.ndarray of int64, shape (n,)
+        Class codes of the training records.
+    where : str
+        Place of the section, for messages.
+    weights : numpy.ndarray of float64, shape (n,), optional
+        How much each of these records counts.
 
     Raises
     ------

@@ -123,9 +123,16 @@ def measure(
 ) -> dict[str, FloatArray]:
     """Return the metrics of genomes, one value each; NaN where a classifier could not be built.
 
-    ``X`` is (n, d), and ``table`` has every stage classifier that these genomes need. A real cost
-    is ``charges / cost_scale``; ``error_costs`` (classes,) is what a wrong answer costs, by true
-    class.
+    Parameters
+    ----------
+    X : numpy.ndarray of int, shape (n, d)
+    table : Held
+        Has every stage classifier that the genomes need.
+    records : HeldOutRecords
+    charges, cost_scale
+        A real cost is ``charges / cost_scale``.
+    error_costs : numpy.ndarray of float64, shape (classes,), optional
+        What a wrong answer costs, by true class.
     """
     n, positive = len(records.labels), records.positive
     counts, answered, right = counted(X, table, records, charges)
@@ -164,8 +171,10 @@ def counted(
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Return the counts of genomes, and those of answered and of right records by true class.
 
-    Their shapes are (n, 9), (n, classes) and (n, classes); see
-    :func:`~algorithms.multistage.kernels.scoring.score` for the first.
+    Returns
+    -------
+    tuple of three numpy.ndarray of int64, shape (n, 9), (n, classes) and (n, classes)
+        See :func:`~algorithms.multistage.kernels.scoring.score` for the first.
     """
     asked = X, table, records.first_word, charges
     of_records = records.everyone, records.negatives, records.unknown
@@ -182,9 +191,13 @@ def counted(
 def by_class(answered: Array, right: Array, present: Array) -> dict[str, FloatArray]:
     """Return the metrics over all classes.
 
-    ``answered`` and ``right`` (n, K) are the numbers of records of each class with an answer and
-    with the right one, and ``present`` (K,) those of all its records. A class without records is
-    ignored; one whose records all get no answer has a share of 0.
+    Parameters
+    ----------
+    answered, right : numpy.ndarray of int64, shape (n, K)
+        Number of records of each class with an answer, and with the right one.
+    present : numpy.ndarray of int64, shape (K,)
+        Number of all records of each class. A class without records is ignored; one whose records
+        all get no answer has a share of 0.
     """
     shares = (right / np.maximum(answered, 1))[:, present > 0]
     return {

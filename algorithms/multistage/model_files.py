@@ -101,7 +101,10 @@ def _stored_decision(plain: Any, classes: Array) -> dict[str, Any] | None:
 def read_model(cls: Any, files: ModelFiles, plain: Mapping[str, Any]) -> Any:
     """Return the model, of class ``cls``, that :func:`write_model` described.
 
-    Raises InputError if the description is damaged or does not fit together.
+    Raises
+    ------
+    InputError
+        The description is damaged or does not fit together.
     """
     classes = stored_labels(plain["classes"])
     reject_label, panels = plain["reject_label"], plain.get("panels")

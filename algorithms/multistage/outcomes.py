@@ -24,9 +24,15 @@ def parts_of(
 ) -> dict[Part, Records | None]:
     """Return the records of the search and the test records, to which answers refer.
 
-    ``classes`` are labels, by class code. ``counts`` has how often each record of a part counts,
-    (records,), and ``subgroups`` those of each part; they are empty if each record counts once, and
-    if there are no subgroups.
+    Parameters
+    ----------
+    data : StageData
+    classes : tuple
+        Labels, by class code.
+    counts : sequence of numpy.ndarray of int64, shape (records,)
+        How often each record of a part counts; empty if each counts once.
+    subgroups : sequence of Subgroups
+        Those of each part; empty if there are none.
     """
     cut = data.n_validation
 
@@ -52,8 +58,14 @@ def answers_of(
 ) -> Answers:
     """Send records through the stages of partitions; return their answers and what they pay.
 
-    ``X`` is (n, d), and ``table`` has every stage classifier that these genomes need. ``held`` and
-    ``records`` are the same records, as scoring and as metrics read them.
+    Parameters
+    ----------
+    X : numpy.ndarray of int, shape (n, d)
+    table : Held
+        Has every stage classifier that the genomes need.
+    held, records
+        The same records, as scoring and as metrics read them.
+    charges : Charges
     """
     first, names, alike = _names(held)
     total = int(charges.of_feature.sum() + charges.of_panel.sum()) + charges.of_stage * X.shape[1]

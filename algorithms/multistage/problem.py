@@ -350,14 +350,33 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         return self.sub_classifiers.table.slice(start, self.data.validation_words)
 
     def stage_tables(self, level: int = 0) -> StageTables:
-        """Do as :meth:`~.components.SubClassifiers.stage_tables` does."""
+        """Return the bits of all sub-classifiers; those that are missing are trained.
+
+        Parameters
+        ----------
+        level : int
+            Gene value of the threshold that all stages have, 0 if there is no choice.
+
+        Raises
+        ------
+        InputError
+            A sub-classifier cannot be trained.
+        """
         return self.sub_classifiers.stage_tables(self._records[0].everyone, level)
 
     def stage_planes(self) -> tuple[WordArray, scoring.Rule, WordArray, int]:
-        """Return what exact methods read where stages decide by costs.
+        """Return all planes of bits, for exact methods where stages decide by costs.
 
-        All planes of bits by feature set (2^n, planes, words), what each plane says, one bit per
-        record (words,), and the number of records.
+        Returns
+        -------
+        numpy.ndarray of uint64, shape (2^n, planes, words)
+            The planes by feature set.
+        Rule
+            What each plane says.
+        numpy.ndarray of uint64, shape (words,)
+            One bit per record.
+        int
+            Number of records.
         """
         held, everyone = self.sub_classifiers, self._records[0].everyone
         return held.stage_planes(), held.table.rule, everyone, self.data.n_validation

@@ -48,8 +48,12 @@ class AllRecords:
     def refits(self, X: Array, items: Array, outcomes_of: OutcomesOf) -> Refits | None:
         """Return the outcomes of genomes; None if the folds are not a division of the records.
 
-        ``X`` (n, d) are genomes, ``items`` (n, features) their partitions without the genes of
-        thresholds. ``outcomes_of`` reads a table that has their classifiers.
+        Parameters
+        ----------
+        X, items : numpy.ndarray of int, shape (n, d) and (n, features)
+            Genomes, and their partitions without the genes of thresholds.
+        outcomes_of : callable
+            Returns the outcomes of genomes on records, from a table that has their classifiers.
         """
         if self._fold_of is None:
             return None

@@ -207,8 +207,14 @@ def walk_held_records(model: Staged, data: StageData, recipe: Recipe) -> Walk:
     """Return how the records of the search go through a model, and its answers to the test records.
 
     In a cross-validation, the records of the search are answered by classifiers fitted on the other
-    folds. Test records are always answered by those of the model. ``recipe`` is that of its
-    classifiers.
+    folds. Test records are always answered by those of the model.
+
+    Parameters
+    ----------
+    model : MultiStageClassifier
+    data : StageData
+    recipe : Recipe
+        Of its classifiers.
     """
     n, about = data.n_validation, (recipe.calibration, len(data.y))
     answers: list[Answers]
@@ -254,9 +260,17 @@ def walk_records(
 ) -> Walk:
     """Send records through a model and count what happens at each stage.
 
-    ``truth`` (n,) has class codes, in the order of ``model.classes_``. ``unknown`` (features or 0,
-    n) says whether a record lacks a feature, at which it stops. ``calibration`` and
-    ``training_records`` are those of :class:`Walk`.
+    Parameters
+    ----------
+    model : MultiStageClassifier
+    answers : sequence of callables
+        Probabilities of each stage, for records at given positions.
+    truth : numpy.ndarray of int64, shape (n,)
+        Class codes, in the order of ``model.classes_``.
+    unknown : numpy.ndarray of bool, shape (features or 0, n)
+        Whether a record lacks a feature, at which it stops.
+    calibration, training_records
+        See :class:`Walk`.
     """
     n = len(truth)
     names, waiting = model.encoder_.feature_names, np.arange(n)

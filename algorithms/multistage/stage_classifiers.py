@@ -150,7 +150,10 @@ def out_of_fold(
 ) -> FloatArray:
     """Return the out-of-fold probabilities (records, classes) of classifiers of one feature set.
 
-    Raises InputError if one of them cannot be trained.
+    Raises
+    ------
+    InputError
+        One of them cannot be trained.
     """
     P = np.zeros((data.n_validation, len(classes)))
     for fold in data.folds:
@@ -163,7 +166,10 @@ def out_of_fold(
 def fitted(data: StageData, recipe: Recipe, key: WordArray, classes: Sequence[Any]) -> Any:
     """Return the classifier of one feature set, trained on all training records.
 
-    Raises InputError if it cannot be trained.
+    Raises
+    ------
+    InputError
+        It cannot be trained.
     """
     if not isinstance(recipe.parameters, Prototype):
         trained = train(data, recipe, key[None], keep_all=True)
@@ -335,9 +341,18 @@ def restore(
     classes: Sequence[Any],
     key: WordArray,
 ) -> Any:
-    """Return the classifier of a stage, ready to predict, from a model that :func:`train` returned.
+    """Return the classifier of a stage, ready to predict, from its stored model.
 
-    ``classes`` are labels, by class code; ``key`` (words,) is the feature set it was trained on.
+    Parameters
+    ----------
+    model : bytes
+        As :func:`train` returns it.
+    data : StageData
+    recipe : Recipe
+    classes : sequence
+        Labels, by class code.
+    key : numpy.ndarray of uint64, shape (words,)
+        The feature set that it was trained on.
     """
     labels = np.asarray(classes)
     if recipe.calibration != "none":

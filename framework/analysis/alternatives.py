@@ -38,12 +38,17 @@ _FEWEST = 100  # candidates that are evaluated however long they take
 class Gain:
     """How much better the search is in one objective, as means over points; positive is better.
 
-    points : how many points of the alternative can be compared: some solution is at least as good
-        in all other objectives. The figures are means over these points.
-    claimed : the gain on the records of the search.
-    expected, low, high : the same less the gain of choosing; its 95% range.
-    of : the mean value of the alternative at these points.
-    test : the gain on the test records, for information only.
+    Attributes
+    ----------
+    points : int
+        How many points of the alternative can be compared: some solution is at least as good in
+        all other objectives. The figures are means over these points.
+    claimed, expected, low, high : float
+        The gain on the records of the search; the same less the gain of choosing; its 95% range.
+    of : float
+        The mean value of the alternative at these points.
+    test : float or None
+        The gain on the test records, for information only.
     """
 
     points: int
@@ -59,10 +64,17 @@ class Gain:
 class Compared:
     """An alternative beside a front.
 
-    points : the names of its points.
-    values, test : the objectives at each point; ``test`` is empty without test records.
-    gains : by objective; only objectives in which some point can be compared.
-    dominated : how many solutions of the front are in no objective better than some point.
+    Attributes
+    ----------
+    name : str
+    points : tuple of str
+        The names of its points.
+    values, test : mapping of str to list of float
+        The objectives at each point; ``test`` is empty without test records.
+    gains : mapping of str to Gain
+        By objective; only objectives in which some point can be compared.
+    dominated : int
+        How many solutions of the front are in no objective better than some point.
     """
 
     name: str
@@ -130,9 +142,17 @@ def compare_alternatives(
 ) -> list[Compared]:
     """Compare alternatives with a front.
 
-    ``resamples`` are of the outcomes of all designs evaluated, ``claimed`` are the metrics of these
-    on all records, (designs,), and ``positions`` those of the front's solutions among them, (n,).
-    The outcomes of the alternatives must be of the same records, in the same order.
+    Parameters
+    ----------
+    resamples : Resamples
+        Resamples of the outcomes of all designs evaluated.
+    front : Front
+    positions : numpy.ndarray of int64, shape (n,)
+        The positions of its solutions among the designs.
+    claimed : mapping of str to numpy.ndarray, shape (designs,)
+        The metrics of all designs on all records.
+    alternatives : sequence of Alternative
+        Their outcomes must be of the same records, in the same order.
     """
     drawn, losses = resamples.first(_RESAMPLES), losses_of(front.roles, claimed)
     span = spans(losses[:, positions])
@@ -328,10 +348,17 @@ def worth_of(compared: Sequence[Compared], front: Front) -> Worth | None:
 def verdict_of_runs(runs: Sequence[tuple[str, Worth | None]]) -> str | None:
     """Return one sentence: in how many of several runs the search beats what one would do.
 
-    For each run are given the name of its group, such as a method or a data set ("" where all runs
-    belong together), and what its search beats, or None if that is not known. The sentence names
-    the alternatives that the search does not beat, for each group separately if it beats them in
-    some runs. It is None if it is known for no run.
+    Parameters
+    ----------
+    runs : sequence of (str, Worth or None)
+        For each run, the name of its group, such as a method or a data set ("" where all runs
+        belong together), and what its search beats, or None if that is not known.
+
+    Returns
+    -------
+    str or None
+        A sentence that names the alternatives that the search does not beat, for each group
+        separately if it beats them in some runs. None if it is known for no run.
     """
     asked = [(place, worth) for place, worth in runs if worth is not None]
     if not asked:

@@ -27,9 +27,16 @@ Samples = Mapping[str, Sequence[Sample]]
 def p_value(sample: Sample, limit: Condition) -> float:
     """Return the p-value of "the true mean breaks the limit", given this sample.
 
-    The limit is one with ``>=``, ``>``, ``<=`` or ``<``. For a share the p-value is
-    ``P[Bin(records, limit) >= hits]``, the exact binomial test; for another mean that of Hoeffding
-    and Bentkus (Bates et al. 2021; Learn then Test, Section 3.1).
+    Parameters
+    ----------
+    sample : Sample
+    limit : Condition
+        With ``>=``, ``>``, ``<=`` or ``<``.
+
+    Notes
+    -----
+    For a share it is ``P[Bin(records, limit) >= hits]``, the exact binomial test; for another mean
+    the p-value of Hoeffding and Bentkus (Bates et al. 2021; Learn then Test, Section 3.1).
     """
     return math.exp(_log_p(sample, limit))
 
@@ -64,11 +71,20 @@ def joint_p_value(samples: Samples, limits: Sequence[Condition]) -> float:
 
 
 def order(claims: Sequence[Samples], limits: Sequence[Condition], losses: FloatArray) -> IntArray:
-    """Return the positions (chain,) of the chain of solutions to test, the surest one first.
+    """Return the chain of solutions to test, in order: the surest one first.
 
-    Each solution has a lower loss, and is less sure, than the one before it. ``claims`` are the
-    samples of each solution on the records of the search, ``losses`` (n,) the objective that is
-    wanted beside the limits, to minimise.
+    Parameters
+    ----------
+    claims : sequence of mappings of str to sequences of Sample
+        The samples of each solution on the records of the search, by metric.
+    limits : sequence of Condition
+    losses : numpy.ndarray, shape (n,)
+        The objective that is wanted beside the limits, to minimise.
+
+    Returns
+    -------
+    numpy.ndarray of int64, shape (chain,)
+        Positions. Each solution has a lower loss, and is less sure, than the one before it.
     """
     sureness = np.array(
         [max(_log_p(sample, c) for c in limits for sample in claim[c.metric]) for claim in claims]

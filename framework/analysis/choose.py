@@ -72,7 +72,12 @@ class Margin(NamedTuple):
 def parse_condition(text: str, place: str = "where") -> Condition:
     """Read ``coverage>=0.9``; operators are ``>=``, ``<=``, ``>``, ``<`` and ``==``.
 
-    ``place`` is what messages call the text; raises InputError where it is not of that form.
+    ``place`` is what messages call the text.
+
+    Raises
+    ------
+    InputError
+        The text is not of that form.
     """
     match = _CONDITION.fullmatch(text)
     if match is None:
@@ -90,7 +95,13 @@ def parse_conditions(texts: Sequence[str | Condition]) -> tuple[Condition, ...]:
 
 
 def parse_margin(text: str) -> Margin:
-    """Read ``accuracy=2%``, relative to the best value, or ``accuracy=0.02``; else InputError."""
+    """Read ``accuracy=2%`` (relative to the best value) or ``accuracy=0.02`` (absolute).
+
+    Raises
+    ------
+    InputError
+        The text is not of that form.
+    """
     match = _MARGIN.fullmatch(text)
     if match is None:
         raise InputError(
@@ -177,13 +188,28 @@ class Rule:
     A rule can be applied to a front, and again in each resample of the records. Values of metrics
     have one row per candidate; in resamples they have a column per resample, too.
 
-    The losses of the front, which is that on all records, set the scale of normalised losses in
-    every resample. The other parameters are as in :func:`choose`; raises InputError where there is
-    no solution, a metric is unknown or a test metric, or no weight is above 0.
+    Parameters
+    ----------
+    front : Front
+        The front on all records. Its losses set the scale of normalised losses in every resample.
+    where, within, best, weights, expected
+        As in :func:`choose`. The run's constraints are further conditions.
 
-    Of its attributes, ``where`` are the conditions asked for, ``conditions`` the run's constraints
-    followed by these, ``passing`` (solutions,) tells which solutions of the front meet ``where``
-    and the margins, and ``needs`` are the metrics that the rule reads.
+    Attributes
+    ----------
+    where, conditions : tuple of Condition
+        The conditions asked for; the run's constraints followed by these.
+    margins : tuple of Margin
+    passing : numpy.ndarray of bool, shape (solutions,)
+        The solutions of the front that meet ``where`` and the margins.
+    needs : frozenset of str
+        The metrics that the rule reads.
+    roles : Roles
+
+    Raises
+    ------
+    InputError
+        There is no solution, a metric is unknown or a test metric, or no weight is above 0.
     """
 
     def __init__(
@@ -322,7 +348,13 @@ def with_trivial(front: Front, trivial: Sequence[TrivialClassifier]) -> Front:
 
 
 def column_of(front: Front, metric: str, place: str) -> Array:
-    """Return a validation metric in natural sign, shape (n,); raises InputError without one."""
+    """Return a validation metric in natural sign, shape (n,).
+
+    Raises
+    ------
+    InputError
+        There is no validation metric of that name.
+    """
     names = front.roles.metrics
     if metric not in names:
         if metric.startswith("test_"):
@@ -401,11 +433,19 @@ class ExpectedCost:
     It is ``prior fn FNR + (1 - prior) fp FPR`` plus ``per_unit`` times further metrics. Metrics
     keep their own units: nothing is normalised.
 
-    fp, fn : cost of a false positive and of a false negative, from 0.
-    prior : share of positive records where the model will run, 0 to 1.
-    per_unit : cost of one unit of a metric, such as complexity.
+    Attributes
+    ----------
+    fp, fn : float
+        Cost of a false positive and of a false negative, from 0.
+    prior : float
+        Share of positive records where the model will run, 0 to 1.
+    per_unit : mapping of str to float
+        Cost of one unit of a metric, such as complexity.
 
-    Raises InputError where a cost is below 0, all costs are 0, or the prior is not between 0 and 1.
+    Raises
+    ------
+    InputError
+        A cost is below 0, all costs are 0, or the prior is not between 0 and 1.
     """
 
     fp: float

@@ -47,8 +47,13 @@ class Claim(NamedTuple):
 class Ranking:
     """Methods ranked by figures that a page computes, drawn as critical-difference diagrams.
 
-    tests : by the name of the figure, with the methods in their order.
-    blocks : what a block of the tests is, in the plural.
+    Attributes
+    ----------
+    methods : sequence of str
+    tests : mapping of str to RankTests
+        By the name of the figure, with the methods in that order.
+    blocks : str
+        What a block of the tests is, in the plural.
     """
 
     methods: Sequence[str]
@@ -87,19 +92,31 @@ class Page:
 class ComparedRun:
     """One run with one seed.
 
-    method : its label, or its kind and the parameters in which runs of that kind differ.
-    distinct : how many different candidates were evaluated; NaN where a run does not tell.
-    seconds : the time spent searching.
-    losses : those of the solutions that are judged, (n, objectives).
-    path : the directory of the run.
-    place : the name of the directory in tables.
-    metrics : every metric of these solutions, (n,).
-    findings : what else the algorithm reported about its result.
-    expected, test : the expected losses of these solutions, and their losses on test records,
-        (n, objectives), where known.
-    stopped : why the run ended: the limit of its budget that was reached, or the reason of the
-        search.
-    worth : which alternatives to a search the run beats, where known.
+    Attributes
+    ----------
+    method : str
+        The label of the method, or its kind and the parameters in which runs of that kind differ.
+    seed, evaluations : int
+    distinct : float
+        How many different candidates were evaluated; NaN where a run does not tell.
+    seconds : float
+        The time spent searching.
+    losses : numpy.ndarray, shape (n, objectives)
+        The losses of the solutions that are judged.
+    path : Path
+        The directory of the run.
+    place : str
+        The name of the directory in tables.
+    metrics : mapping of str to numpy.ndarray, shape (n,)
+        Every metric of these solutions.
+    findings : mapping
+        What else the algorithm reported about its result.
+    expected, test : numpy.ndarray, shape (n, objectives), or None
+        The expected losses of these solutions, and their losses on test records, where known.
+    stopped : str
+        Why the run ended: the limit of its budget that was reached, or the reason of the search.
+    worth : Worth or None
+        Which alternatives to a search the run beats, where known.
     """
 
     method: str
@@ -122,15 +139,26 @@ class ComparedRun:
 class Case:
     """Runs of several searches on one problem.
 
-    reference : losses of the reference front, distinct, (r, objectives); r is 0 where no run found
-        a solution.
-    reference_text : where the reference front comes from.
-    reached : for each run, which reference vectors are among its solutions, (r,).
-    frame : one row per run: case, method, seed, ``NUMBERS``, indicators, directory. Without a
+    Attributes
+    ----------
+    name : str
+    roles : Roles
+    runs : tuple of ComparedRun
+    reference : numpy.ndarray, shape (r, objectives)
+        Losses of the reference front, distinct; r is 0 where no run found a solution.
+    reference_text : str
+        Where the reference front comes from.
+    reached : tuple of numpy.ndarray of bool, shape (r,)
+        For each run, which reference vectors are among its solutions.
+    frame : pandas.DataFrame
+        One row per run: case, method, seed, ``NUMBERS``, indicators, directory. Without a
         reference it has no rows, as ``reached`` has none: nothing can be measured.
-    anchors : the reference points of the problem, (k, objectives), if it has some.
-    unit : the case that this one is a fold of; indicators are averaged over the folds of a unit.
-    scenario : the case that this one is a variant of, such as a data set of which it is one split.
+    anchors : numpy.ndarray, shape (k, objectives), or None
+        The reference points of the problem, if it has some.
+    unit : str
+        The case that this one is a fold of; indicators are averaged over the folds of a unit.
+    scenario : str
+        The case that this one is a variant of, such as a data set of which it is one split.
     """
 
     name: str
@@ -159,20 +187,36 @@ class Case:
 class Comparison:
     """Runs of several searches on one problem or several.
 
-    methods : names of the searches, in the order of their first runs.
-    indicators : those that have a meaning for these objectives, by column.
-    frame : the rows of the cases, one per run, with these indicators only.
-    units : like ``frame``, but with one row for the mean over the folds of each unit, which the
-        column ``case`` names. It equals ``frame`` where no case is a fold.
-    tests : by indicator, searches in the order of ``methods``; only of indicators that all searches
-        have in at least two blocks.
-    blocks : what a block of the tests is, in the plural: 'scenarios', 'cases', 'seeds' or 'runs'.
-    judged : which solutions of a run are judged, in words.
-    paper : published values, by case or scenario, method and indicator.
-    claims : those of the paper, tested here.
-    wanted_pages : names of the pages of packages that the report shows.
-    pages : these pages, once the report is written.
-    unsolved : the cases on which no run found a solution, which are not among ``cases``.
+    Attributes
+    ----------
+    title : str
+    cases : tuple of Case
+    methods : list of str
+        Names of the searches, in the order of their first runs.
+    indicators : mapping of str to Indicator
+        The indicators that have a meaning for these objectives, by column.
+    frame : pandas.DataFrame
+        The rows of the cases, one per run, with these indicators only.
+    units : pandas.DataFrame
+        Like ``frame``, but with one row for the mean over the folds of each unit, which the column
+        ``case`` names. It equals ``frame`` where no case is a fold.
+    tests : mapping of str to RankTests
+        Tests by indicator, searches in the order of ``methods``; only of indicators that all
+        searches have in at least two blocks.
+    blocks : str
+        What a block of the tests is, in the plural: 'scenarios', 'cases', 'seeds' or 'runs'.
+    judged : str
+        Which solutions of a run are judged, in words.
+    paper : mapping
+        Published values, by case or scenario, method and indicator.
+    claims : sequence of Claim
+        Claims of the paper, tested here.
+    wanted_pages : sequence of str
+        Names of the pages of packages that the report shows.
+    pages : sequence of Page
+        These pages, once the report is written.
+    unsolved : tuple of str
+        The cases on which no run found a solution, which are not among ``cases``.
     """
 
     title: str
@@ -236,11 +280,30 @@ def compare_case(
     unit: str | None = None,
     scenario: str | None = None,
 ) -> Case:
-    """Measure runs on one problem, each search with a seed once; the arguments are as in Case.
+    """Measure runs on one problem.
 
-    ``reference`` is the front of all runs together if None, ``unit`` and ``scenario`` are the name
-    of the case itself. ``shown`` are names of indicators or metrics, :func:`usual_indicators` by
-    default; raises InputError for an unknown one.
+    Parameters
+    ----------
+    name : str
+    runs : sequence of ComparedRun
+        Each search with a seed once.
+    roles : Roles
+        The same for all.
+    reference : numpy.ndarray, shape (r, objectives), optional
+        Losses of the reference front, distinct; the front of all runs together if None.
+    reference_text : str
+        Where the reference comes from.
+    anchors : numpy.ndarray, shape (k, objectives), optional
+        The reference points of the problem, if it has some.
+    shown : sequence of str, optional
+        Names of indicators or metrics; :func:`usual_indicators` by default.
+    unit, scenario : str, optional
+        See :class:`Case`; the name of the case itself by default.
+
+    Raises
+    ------
+    InputError
+        An indicator is unknown.
     """
     unit, scenario = unit or name, scenario or name
     if reference is None:
@@ -317,13 +380,26 @@ def compare_cases(
 ) -> Comparison:
     """Compare searches over the cases on which some run found a solution.
 
-    ``shown`` are names as in :func:`compare_case`; the first one counts most. ``blocks`` are what
-    tests take as a block: a scenario or a case, with the mean over its runs, as Demsar 2006
-    recommends for data sets; or a seed of a case. ``auto`` means cases if there are several, else
-    runs. The folds of a unit are one case. For other arguments see :class:`Comparison`.
+    Parameters
+    ----------
+    title : str
+    cases : sequence of Case
+    shown : sequence of str, optional
+        Names of the indicators, as in :func:`compare_case`; the first one counts most.
+    blocks : 'auto', 'scenarios', 'cases' or 'runs'
+        What tests take as a block: a scenario or a case, with the mean over its runs, as
+        Demsar 2006 recommends for data sets; or a seed of a case. ``auto`` means cases if there
+        are several, else runs. The folds of a unit are one case.
+    judged : str
+        Which solutions of a run are judged, in words.
+    paper : mapping, optional
+        See :class:`Comparison`.
 
-    Raises InputError where an indicator is unknown, none has a meaning for these objectives, or no
-    run found a solution on any case.
+    Raises
+    ------
+    InputError
+        An indicator is unknown, none has a meaning for these objectives, or no run found a
+        solution on any case.
     """
     unsolved = tuple(case.name for case in cases if not len(case.reference))
     cases = [case for case in cases if len(case.reference)]

@@ -26,13 +26,22 @@ from framework.front import Promise
 class Expectation:
     """What to expect of a solution that a rule picked.
 
-    of : the promise of every metric.
-    again : share of the resamples in which the rule picks this design again.
-    others : how many other designs it picks in the remaining resamples.
-    unmet : share of the resamples in which no design meets the conditions; they are left out.
-    designs, resampled : how many designs there are, and how many of them were resampled.
-    whole : whether all designs that may win were resampled.
-    beside : how many of them the search did not evaluate, although it could have chosen them.
+    Attributes
+    ----------
+    of : mapping of str to Promise
+        The promise of every metric.
+    again : float
+        Share of the resamples in which the rule picks this design again.
+    others : int
+        How many other designs it picks in the remaining resamples.
+    unmet : float
+        Share of the resamples in which no design meets the conditions; they are left out.
+    designs, resampled : int
+        How many designs there are, and how many of them were resampled.
+    whole : bool
+        Whether all designs that may win were resampled.
+    beside : int
+        How many of the designs the search did not evaluate, although it could have chosen them.
     """
 
     of: Mapping[str, Promise]
@@ -48,10 +57,21 @@ class Expectation:
 def expect(
     resamples: Resamples, rule: Rule, position: int, spread: Mapping[str, Spread] | None = None
 ) -> Expectation:
-    """Return what to expect of the candidate that a rule picked, by its position in the outcomes.
+    """Return what to expect of the candidate that a rule picked.
 
-    ``spread`` is what the ranges are computed from, by metric; as without refits if None. Raises
-    InputError where in no resample any candidate meets the conditions.
+    Parameters
+    ----------
+    resamples : Resamples
+    rule : Rule
+    position : int
+        The position of the candidate among the outcomes.
+    spread : mapping of str to Spread, optional
+        What the ranges are computed from, by metric; as without refits if None.
+
+    Raises
+    ------
+    InputError
+        In no resample does any candidate meet the conditions.
     """
     pool, whole = resamples.pool(rule)
     pool = np.union1d(pool, [position])

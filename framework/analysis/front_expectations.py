@@ -39,10 +39,18 @@ _DEEP = 2.0  # candidates this many standard errors below the front never win; c
 
 
 class FrontExpectation(NamedTuple):
-    """What to expect of the solutions of a front: the columns of ``Front.expected``.
+    """What to expect of the solutions of a front.
 
-    It also says how many designs there are, how many of them were resampled and how often, and
-    whether these are all that may win a spot.
+    Attributes
+    ----------
+    columns : mapping of str to numpy.ndarray, shape (solutions,)
+        The columns of ``Front.expected``.
+    designs, resampled : int
+        How many designs there are, and how many of them were resampled.
+    resamples : int
+        The number of resamples.
+    whole : bool
+        Whether all designs that may win a spot were resampled.
     """
 
     columns: Mapping[str, Array]
@@ -62,10 +70,17 @@ def expect_front(
 ) -> FrontExpectation:
     """Return what to expect of the solutions of a front.
 
-    The outcomes of ``resamples`` must have every objective and every metric with a constraint.
-    ``claimed`` are the metrics of all candidates, (candidates,), as the search evaluated them;
-    ``ids`` and ``positions`` those of the solutions among them, (n,), n at least 1; ``refits`` is
-    what refitting changes for the solutions, where exported models are fitted anew.
+    Parameters
+    ----------
+    resamples : Resamples
+        Their outcomes must have every objective and every metric with a constraint.
+    roles : Roles
+    claimed : mapping of str to numpy.ndarray, shape (candidates,)
+        The metrics of all candidates, as the search evaluated them.
+    ids, positions : numpy.ndarray of int64, shape (n,)
+        The ids of the solutions and their positions among the candidates, n at least 1.
+    refits : Refits, optional
+        What refitting changes for the solutions, where exported models are fitted anew.
     """
     # each spot searches the whole front of each resample, so very large fronts get fewer resamples
     count = int(min(max(_PAIRS / len(positions) ** 2, _FEWEST), resamples.count))

@@ -17,10 +17,19 @@ _BEYOND = 1e-6  # distance of the viewpoint beyond the ideal point, which may it
 def facing_hull(points: FloatArray) -> IntArray:
     """Return the facets of a convex hull that are visible from just beyond the origin.
 
-    The points (n, m) are losses and reference points, scaled from best (0) to worst (1): the origin
-    is the ideal point. Returned are the positions of the corners of each facet, (facets, m); no
-    facets where the points span no volume.
+    Parameters
+    ----------
+    points : numpy.ndarray, shape (n, m)
+        Losses and reference points, scaled from best (0) to worst (1): the origin is the ideal
+        point.
 
+    Returns
+    -------
+    numpy.ndarray of int64, shape (facets, m)
+        The positions of the corners of each facet; no facets where the points span no volume.
+
+    Notes
+    -----
     Computed by Qhull, with its tolerances, for figures and recommendations. Searches and indicators
     have exact hulls of their own. O(n log n) for two and three dimensions.
     """
@@ -73,7 +82,12 @@ def recommend(
 
     Where the front has a hull with reference points, it is the nearest corner of the hull, because
     mixtures of corners are better than all other solutions. If no corner meets the conditions, it
-    is the nearest of all solutions. Raises as :func:`~framework.analysis.choose.choose`.
+    is the nearest of all solutions.
+
+    Raises
+    ------
+    InputError
+        As raised by :func:`~framework.analysis.choose.choose`.
     """
     corners = hull_corners(front, reference)
     if len(corners):

@@ -117,8 +117,12 @@ def indicators_of(names: Iterable[str], metrics: Iterable[Metric]) -> dict[str, 
     """Return indicators by name: registered ones, and metrics of the problem.
 
     A metric serves as an indicator, above all for methods that return one solution; of several
-    solutions it is the mean, and of none worse than any number. Raises InputError for a name that
-    is neither that of an indicator nor that of a metric.
+    solutions it is the mean, and of none worse than any number.
+
+    Raises
+    ------
+    InputError
+        A name is neither that of an indicator nor that of a metric.
     """
     by_name = indicators()
     for metric in metrics:

@@ -33,9 +33,15 @@ _RESAMPLES, _MOST = 200, 5000  # most resamples, and candidates in each, of a mi
 class Mixture:
     """Solutions of a front, one of which is drawn at random for each record.
 
-    The members are given by their positions, ascending, in a front that may end with trivial
-    classifiers (:func:`with_trivial`). Each has a chance above 0; they sum to 1. Every metric that
-    mixes has an expected value.
+    Attributes
+    ----------
+    positions : numpy.ndarray of int64, shape (members,)
+        Positions in a front that may end with trivial classifiers (:func:`with_trivial`);
+        ascending.
+    chances : numpy.ndarray of float64, shape (members,)
+        The probability of each member: above 0, summing to 1.
+    expected : mapping of str to float
+        The expected value of every metric that mixes.
     """
 
     positions: IntArray
@@ -46,11 +52,22 @@ class Mixture:
 def mix(front: Front, *, best: str, where: Sequence[str | Condition] = ()) -> Mixture:
     """Return the mixture with the best expected value of a metric, under conditions.
 
-    The metric mixes: it is a mean over records, so that a mixture has the weighted mean of it.
-    Conditions are on expected values of such metrics, with ``>=``, ``<=`` or ``==``. Raises
-    InputError where a metric is unknown or does not mix, a condition has another operator, or no
-    mixture meets the conditions.
+    Parameters
+    ----------
+    front : Front
+    best : str
+        A metric that mixes: a mean over records, so that a mixture has the weighted mean of it.
+    where : sequence of str or Condition
+        Conditions on expected values of such metrics, with ``>=``, ``<=`` or ``==``.
 
+    Raises
+    ------
+    InputError
+        A metric is unknown or does not mix, a condition has another operator, or no mixture meets
+        the conditions.
+
+    Notes
+    -----
     A linear programme over the chances, which extends Provost and Fawcett (2001) to any number of
     metrics. The simplex method returns a corner, which has at most one member more than there are
     conditions.
@@ -103,10 +120,23 @@ def best_chances(
 ) -> tuple[IntArray, FloatArray] | None:
     """Return the members of the mixture with the least expected loss, and their chances.
 
-    Both have the shape (members,); None if no mixture meets the conditions. These are on expected
-    values, with ``>=``, ``<=`` or ``==``, and ``columns`` has the metric of each, (n,), as the
-    losses are. ``other_losses`` decide between mixtures of the same expected loss.
+    Parameters
+    ----------
+    losses : numpy.ndarray, shape (n,)
+    conditions : sequence of Condition
+        Conditions on expected values, with ``>=``, ``<=`` or ``==``.
+    columns : sequence of numpy.ndarray, each shape (n,)
+        The metric of each condition.
+    other_losses : numpy.ndarray, shape (n,), optional
+        What decides between mixtures of the same expected loss.
 
+    Returns
+    -------
+    positions of int64 and chances of float64, each shape (members,), or None
+        None if no mixture meets the conditions.
+
+    Notes
+    -----
     The best mixtures are a face of the polytope of all: those without a member of positive reduced
     cost, on the limits that have a price. The second linear programme is over that face.
     """
@@ -174,16 +204,38 @@ def expect_mixture(
 ) -> tuple[dict[str, Promise], float]:
     """Return what to expect of a mixture that :func:`mix` returned.
 
-    In each of 200 resamples the best mixture of all designs is computed again. Only designs that
-    are non-dominated in the resample, by ``best`` and the conditions, enter its mixture. Trivial
-    classifiers keep their values on all records in every resample.
+    In each of 200 resamples the best mixture of all designs is computed again.
 
-    ``front`` is what was mixed: solutions, then trivial classifiers; ``positions`` (solutions,) are
-    those of its solutions among the candidates. ``spread`` is what the ranges of the solutions are
-    computed from, by metric, in the order of ``positions``; as without refits if None.
+    Parameters
+    ----------
+    resamples : Resamples
+    front : Front
+        The front that was mixed: solutions, then trivial classifiers.
+    positions : numpy.ndarray of int64, shape (solutions,)
+        The positions of its solutions among the candidates.
+    mixture : Mixture
+    best, where
+        The arguments of :func:`mix`.
+    spread : mapping of str to sequence of Spread, optional
+        What the ranges of the solutions are computed from, by metric, in the order of
+        ``positions``; as without refits if None.
 
-    Return the promise of each metric that mixes, and the share of resamples in which no mixture
-    meets the conditions, which are left out. Raises InputError if these are all.
+    Returns
+    -------
+    mapping of str to Promise
+        The promise of each metric that mixes.
+    float
+        The share of resamples in which no mixture meets the conditions; they are left out.
+
+    Raises
+    ------
+    InputError
+        No mixture meets the conditions in any resample.
+
+    Notes
+    -----
+    Only designs that are non-dominated in the resample, by ``best`` and the conditions, enter its
+    mixture. Trivial classifiers keep their values on all records in every resample.
     """
     roles, outcomes = front.roles, resamples.outcomes
     rule, constraints = Rule(front, where=where, best=best), constraints_of(roles)

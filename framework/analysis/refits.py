@@ -21,10 +21,14 @@ from framework.outcomes import RecordOutcomes, Refits
 
 
 class Change(NamedTuple):
-    """What refitting changes in one metric of n solutions, shape (n,) each.
+    """What refitting changes in one metric of n solutions.
 
-    The figure of the exported models is expected to be greater by ``moved``; ``variance`` is that
-    of the part of the change that remains unknown.
+    Attributes
+    ----------
+    moved : numpy.ndarray of float64, shape (n,)
+        How much greater the figure of the exported models is expected to be.
+    variance : numpy.ndarray of float64, shape (n,)
+        The variance of the part of the change that remains unknown.
     """
 
     moved: FloatArray
@@ -34,8 +38,15 @@ class Change(NamedTuple):
 def changes(refits: Refits, variances: Mapping[str, FloatArray]) -> dict[str, Change]:
     """Return what refitting changes in each metric of n solutions.
 
-    ``variances`` (n,) are those of the out-of-fold figures over resamples of the records.
+    Parameters
+    ----------
+    refits : Refits
+        The refits of these solutions.
+    variances : mapping of str to numpy.ndarray of float64, shape (n,)
+        The variances of the out-of-fold figures over resamples of the records, by metric.
 
+    Notes
+    -----
     With K folds, ``D[k]`` is how far model k is above the others on fold k, which they were trained
     on and it was not; ``C[k]`` is how far it is above them on the records that both were trained
     on. Beta is the slope of D on C over all solutions, clipped to 0..1; the line goes through the

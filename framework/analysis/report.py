@@ -128,7 +128,12 @@ def lead(first: pd.Series[float], other: pd.Series[float]) -> tuple[float, float
     """Return how much greater the first mean is than the other, and the ends of a 95% interval.
 
     The interval is Student's for the differences by seed if both methods have the same seeds, else
-    Welch's. Both ends are NaN for fewer than two runs and for infinite values. Values are by seed.
+    Welch's. Both ends are NaN for fewer than two runs and for infinite values.
+
+    Parameters
+    ----------
+    first, other : Series
+        Values by seed.
     """
     with np.errstate(invalid="ignore"):  # the IGD+ of an empty front is infinite
         if set(first.index) == set(other.index) and first.index.is_unique:
@@ -153,7 +158,13 @@ def _leads(
 
 
 def verdicts(table: pd.DataFrame) -> list[str]:
-    """Say in sentences which method of :func:`winners` won where, and whether by chance."""
+    """Say in sentences which method won on which case, and whether chance may explain it.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As :func:`winners` returns it.
+    """
     won: dict[str, list[str]] = {}
     leads: list[str] = []
     sure, doubtful, unknown = [], [], []

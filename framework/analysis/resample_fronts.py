@@ -23,8 +23,12 @@ _AUGMENTED = 1e-3  # weight of the sum of scaled losses, so that no pick is domi
 class ResampleFronts(NamedTuple):
     """The Pareto fronts of resamples, in arrays with ``room`` for the largest of them.
 
-    Losses are (resamples, room, objectives), candidates (resamples, room), sizes (resamples,). What
-    comes after the size of a front in the other arrays has no meaning.
+    Attributes
+    ----------
+    losses : numpy.ndarray of float64, shape (resamples, room, objectives)
+    candidates : numpy.ndarray of int64, shape (resamples, room)
+    sizes : numpy.ndarray of int64, shape (resamples,)
+        The size of each front; what comes after it in the other arrays has no meaning.
     """
 
     losses: FloatArray
@@ -60,8 +64,16 @@ class ResampleFronts(NamedTuple):
         It has the least augmented achievement scalarising function (Wierzbicki 1980; Steuer and
         Choo 1983): the greatest scaled difference of a loss plus a thousandth of their sum.
 
-        The reference points are (points, objectives), the scales of the losses (objectives,), the
-        candidates (points, resamples); -1 where a front is empty.
+        Parameters
+        ----------
+        references : numpy.ndarray of float64, shape (points, objectives)
+        span : numpy.ndarray of float64, shape (objectives,)
+            The scales of the losses.
+
+        Returns
+        -------
+        numpy.ndarray of int64, shape (points, resamples)
+            Candidates; -1 where a front is empty.
         """
         return _nearest(*self, np.ascontiguousarray(references), span, _AUGMENTED)
 
@@ -72,9 +84,18 @@ class ResampleFronts(NamedTuple):
     def best_within(self, limits: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return the candidate that is best in each objective while the others keep to limits.
 
-        Between candidates with an equal loss the other losses decide, in their order. Limits are
-        (points, resamples, objectives). Return candidates, -1 where none is within the limits, and
-        their losses in that objective, NaN where none is: (points, objectives, resamples) each.
+        Between candidates with an equal loss the other losses decide, in their order.
+
+        Parameters
+        ----------
+        limits : numpy.ndarray of float64, shape (points, resamples, objectives)
+
+        Returns
+        -------
+        picks : numpy.ndarray of int64, shape (points, objectives, resamples)
+            Candidates; -1 where none is within the limits.
+        losses : numpy.ndarray of float64, shape (points, objectives, resamples)
+            Their losses in that objective; NaN where there is no candidate.
         """
         points, (resamples, _, m) = len(limits), self.losses.shape
         picks = np.full((points, m, resamples), -1, dtype=np.int64)
@@ -97,8 +118,15 @@ class ResampleFronts(NamedTuple):
 def least_deep(losses: FloatArray, positions: IntArray, span: FloatArray, most: int) -> Pool:
     """Return at most ``most`` candidates, those least deep below the front (see :func:`depths`).
 
-    ``losses`` (objectives, candidates) are those on all records, ``span`` (objectives,) their
-    scales; the candidates on the front, ``positions`` (solutions,), come before all others.
+    Parameters
+    ----------
+    losses : numpy.ndarray of float64, shape (objectives, candidates)
+        The losses on all records.
+    positions : numpy.ndarray of int64, shape (solutions,)
+        The candidates on the front, which come before all others.
+    span : numpy.ndarray of float64, shape (objectives,)
+        The scales of the losses.
+    most : int
     """
     candidates = np.arange(losses.shape[1])
     if len(candidates) <= most:

@@ -50,15 +50,28 @@ class MetricTable(NamedTuple):
 class Resamples:
     """Resamples of the records of a run.
 
-    outcomes : those of every candidate evaluated, by ascending id, each design once.
-    seed : the run's, so that a run has the same resamples for every analysis.
-    resamples : by default 500, but fewer for more than 50,000 records, down to 100 from 250,000 on:
-        with so many records chance has little effect.
-    searched : how many of the candidates, the last ones, come from the same search made anew in the
-        first eight resamples (:func:`~framework.experiment.unevaluated.searched_again`).
+    Parameters
+    ----------
+    outcomes : RecordOutcomes
+        The outcomes of every candidate evaluated, by ascending id, each design once.
+    seed : int
+        The run's seed, so that a run has the same resamples for every analysis.
+    resamples : int, optional
+        By default 500, but fewer for more than 50,000 records, down to 100 from 250,000 on: with so
+        many records chance has little effect.
+    searched : int
+        How many of the candidates, the last ones, come from the same search made anew in the first
+        eight resamples (:func:`~framework.experiment.unevaluated.searched_again`).
 
-    Its attributes are the outcomes, the ``count`` of the resamples, how often each draws each
-    record (``weights``, float32, (records, resamples)), and how many ``units`` each draws.
+    Attributes
+    ----------
+    outcomes
+    weights : numpy.ndarray of float32, shape (records, resamples)
+        How often each resample draws each record.
+    count : int
+        The number of resamples.
+    units : int
+        The number of units that each resample draws.
     """
 
     def __init__(
@@ -188,8 +201,19 @@ class Resamples:
     def gains(self, picks: IntArray, names: Collection[str]) -> Values:
         """Return how much greater metrics of picks are in a resample than where it is drawn from.
 
-        That is all records or, after :meth:`again`, the original resample. Picks are candidates,
-        -1 for none; they and the gains, NaN where there is no pick, are (rules, resamples).
+        That is all records or, after :meth:`again`, the original resample.
+
+        Parameters
+        ----------
+        picks : numpy.ndarray of int64, shape (rules, resamples)
+            Candidates; -1 for none.
+        names : collection of str
+            Metrics.
+
+        Returns
+        -------
+        mapping of str to numpy.ndarray of float64, shape (rules, resamples)
+            NaN where there is no pick.
         """
         gains = {name: np.full(picks.shape, np.nan) for name in names}
         # Where rules pick many candidates in all, few resamples at a time have far fewer.
@@ -222,8 +246,20 @@ class Resamples:
         the candidates of the run do. Both gains are raised by the factor that the resamples with a
         search of their own show, where picks with and without its candidates are compared.
 
-        ``pool`` (n,) are the candidates that may be picked, ``picks`` (rules, resamples) those in
-        these resamples among the :meth:`evaluated` ones. Gains are as :meth:`gains` has them.
+        Parameters
+        ----------
+        pick : callable
+        picks : numpy.ndarray of int64, shape (rules, resamples)
+            Picks in these resamples among the :meth:`evaluated` candidates of the pool.
+        pool : numpy.ndarray of int64, shape (n,)
+            The candidates that may be picked.
+        names : collection of str
+            Metrics.
+
+        Returns
+        -------
+        tuple of two mappings of str to numpy.ndarray of float64, shape (rules, resamples)
+            As :meth:`gains` has them.
         """
         twice = self.again()
         gains = self.gains(picks, names)

@@ -26,13 +26,21 @@ _EXACT = 50  # up to this many pairs, counts of sign assignments are whole numbe
 class RankTests:
     """Results of the tests of k searches over n blocks.
 
-    ranks : mean rank of each search, (k,), 1 the best; tied searches share the mean of their ranks.
-    blocks : their number, n.
-    friedman : p-value of "all searches are alike", corrected for ties; NaN for fewer than three.
-    critical_difference : of Nemenyi's test: searches whose mean ranks are further apart differ at
-        level ``alpha``.
-    nemenyi, wilcoxon : p-values of each pair, (k, k), by Nemenyi's test, and by Wilcoxon's signed
-        ranks (two-sided, corrected by Holm's method over all pairs). The diagonal is 1.
+    Attributes
+    ----------
+    ranks : numpy.ndarray, shape (k,)
+        Mean rank of each search, 1 the best; tied searches share the mean of their ranks.
+    blocks : int
+        The number of blocks, n.
+    friedman : float
+        p-value of "all searches are alike", corrected for ties; NaN for fewer than three searches.
+    critical_difference : float
+        Of Nemenyi's test: searches whose mean ranks are further apart differ at level ``alpha``.
+    nemenyi, wilcoxon : numpy.ndarray, shape (k, k)
+        p-values of each pair by Nemenyi's test, and by Wilcoxon's signed ranks (two-sided,
+        corrected by Holm's method over all pairs). The diagonal is 1.
+    alpha : float
+        Level of the critical difference.
     """
 
     ranks: FloatArray
@@ -55,11 +63,22 @@ class RankTests:
 
 
 def rank_tests(table: FloatArray, alpha: float = 0.05) -> RankTests:
-    """Test a table of losses, shape (n blocks, k searches).
+    """Test a table of losses.
 
-    Smaller is better; infinite values rank last. ``alpha`` is the level of the critical difference.
-    Raises InputError where there are fewer than two blocks or two searches, or a value is NaN.
+    Parameters
+    ----------
+    table : numpy.ndarray, shape (n blocks, k searches)
+        Smaller is better; infinite values rank last.
+    alpha : float
+        Level of the critical difference.
 
+    Raises
+    ------
+    InputError
+        There are fewer than two blocks or two searches, or a value is NaN.
+
+    Notes
+    -----
     Nemenyi's test compares differences of mean ranks, divided by sqrt(k (k + 1) / (6 n)), with the
     studentised range divided by sqrt(2) (Demsar 2006, Section 3.2.2, Table 5).
     O(n k log k + k^2 n).
@@ -149,8 +168,13 @@ class Score(NamedTuple):
 def rank_sum(a: FloatArray, b: FloatArray) -> float:
     """Return the p-value of "a and b are draws from one distribution", two-sided.
 
-    They are unpaired, shapes (n,) and (m,); infinite values rank last.
+    Parameters
+    ----------
+    a, b : numpy.ndarray, shapes (n,) and (m,)
+        Unpaired; infinite values rank last.
 
+    Notes
+    -----
     Wilcoxon's rank sum (Mann and Whitney 1947): exact for small samples without ties, else the
     normal approximation, corrected for ties and continuity. The p-value is 1 where either sample
     has fewer than two values, or all values are equal. O((n + m) log(n + m)).

@@ -262,8 +262,12 @@ def place_of(error: OSError) -> Any:
 def resumable(run_dir: RunDir) -> Iterator[None]:
     """Turn an interruption within the block into a sentence that says how to go on.
 
-    It is that of a ParetolabError if the disk is full or a file cannot be written, and the argument
-    of a KeyboardInterrupt if the user pressed Ctrl-C.
+    Raises
+    ------
+    ParetolabError
+        The disk is full, or a file cannot be written.
+    KeyboardInterrupt
+        The user pressed Ctrl-C; its argument is the sentence.
     """
     again = f"{program()} resume {shlex.quote(str(run_dir.path))}"
     try:
@@ -285,7 +289,13 @@ def resumable(run_dir: RunDir) -> Iterator[None]:
 
 
 def finished(directory: str) -> RunDir:
-    """Return the directory of a run that has a front; raises InputError as RunDir.finished."""
+    """Return the directory of a run that has a front.
+
+    Raises
+    ------
+    InputError
+        It is not the directory of a run, or the run has not ended.
+    """
     from framework.experiment.run_dir import RunDir
 
     return RunDir.finished(directory, f"run `{program()} resume {shlex.quote(directory)}` first")

@@ -69,7 +69,10 @@ def _file_arguments(parser: argparse.ArgumentParser) -> None:
 def read_section(path: Path, overrides: Sequence[str], model: type[Any]) -> Any:
     """Return the checked section ``library`` of a file, or else ``problem.library.build``.
 
-    Raises InputError with a line for each mistake of the section.
+    Raises
+    ------
+    InputError
+        The section has mistakes; the message has a line for each.
     """
     raw, where = read_yaml(path, overrides), "library"
     section = raw.get("library")
@@ -185,8 +188,16 @@ def _lines(library: Library) -> list[tuple[str, str]]:
 def library_table(library: Library, by: str) -> Table:
     """Return one row per model: id, family, validation score, costs.
 
-    They are sorted by ``score`` (best first), ``id``, or a cost (least first); raises InputError
-    where there is no such column.
+    Parameters
+    ----------
+    library : Library
+    by : str
+        The column to sort by: ``score`` (best first), ``id``, or a cost (least first).
+
+    Raises
+    ------
+    InputError
+        There is no such column.
     """
     name, best_first, scores = validation_scores(library)
     columns = {"score": -best_first * scores, **{k: c.values for k, c in library.costs.items()}}

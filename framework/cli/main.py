@@ -171,10 +171,13 @@ def _called(arguments: Sequence[str]) -> str | None:
 
 
 def command_parser(called: Collection[str] | None = None) -> argparse.ArgumentParser:
-    """Return the parser of the command line, with the arguments of commands, by default of all.
+    """Return the parser of the command line.
 
-    If any are ``called``, it does not know other commands; if none is, it knows names and help of
-    all commands.
+    Parameters
+    ----------
+    called : collection of str, optional
+        The commands whose arguments the parser has, by default all. If there are any, it does not
+        know other commands; if it is empty, the parser knows names and help of all commands.
     """
     usual = [name for name in _names() if name not in _RARE]
     listed = [("commands:", usual), ("more:", [name for name in _RARE if name in _names()])]

@@ -36,9 +36,14 @@ _FRAME = 3  # characters between two columns
 class Table:
     """A table for people.
 
-    columns : the cells of each column by its heading, which may have several lines. A column of
-        which all cells begin with a number is aligned to the right.
-    dim : headings of columns that are dimmed.
+    Attributes
+    ----------
+    title : str
+    columns : mapping of str to sequence of str
+        The cells of each column by its heading, which may have several lines. A column of which
+        all cells begin with a number is aligned to the right.
+    dim : collection of str
+        Headings of columns that are dimmed.
     """
 
     title: str
@@ -54,9 +59,14 @@ Part = str | Table | Sequence[tuple[str, str]]
 class Result:
     """The result of a command.
 
-    parts : those for people, in their order.
-    fields : those for programs: numbers, texts, paths, arrays, data frames and named tuples. A
+    Attributes
+    ----------
+    parts : list of str, Table or sequence of (label, text)
+        The parts for people, in their order.
+    fields : dict
+        The fields for programs: numbers, texts, paths, arrays, data frames and named tuples. A
         value may also be a function without arguments, which is only called for ``--json``.
+    exit_code : int
     """
 
     parts: list[Part] = field(default_factory=list)

@@ -31,8 +31,13 @@ _MOST_CLASSES = 12  # in a table: the 3 largest and the 9 smallest ones
 def front_table(front: Front, *, mark: int | None, returned: Front | None) -> Table:
     """Return the front as a table with at most 14 rows, spread evenly in the order of cost.
 
-    The solution at the position ``mark`` is always shown, with a star. A column marks the solutions
-    that the method returns by its own definition, if these are ``returned``.
+    Parameters
+    ----------
+    front : Front
+    mark : int, optional
+        Position of a solution that is always shown, with a star.
+    returned : Front, optional
+        What the method returns by its own definition; a column marks these solutions.
     """
     names = _shown(front)
     amounts = [name for name in front.roles.names if front.roles.metrics[name].kind == "ratio"]

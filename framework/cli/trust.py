@@ -75,7 +75,11 @@ def effects_of(path: Path, overrides: Sequence[str] = (), *, trusting: bool = Fa
 
     They include those of other configurations that it names, as a case of an experiment may. These
     are only read if that was granted, or if the user is about to trust the file (``trusting``).
-    Raises InputError where it cannot be read, or has mistakes.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or has mistakes.
     """
     directory = path.is_dir()
     file = RunDir.existing(path).config_file if directory else path

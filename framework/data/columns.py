@@ -220,7 +220,11 @@ def as_numbers(texts: pd.Series[Any], marks: tuple[str, str]) -> pd.Series[Any]:
 def marks_of(texts: Array, decimals: str | None = None) -> tuple[str, str] | None:
     """Return the first marks with which all texts (none missing) are numbers; None where none do.
 
-    Where the mark of decimals is known, only marks with it are tried.
+    Parameters
+    ----------
+    texts : array of str
+    decimals : str, optional
+        The mark of decimals, where it is known.
     """
     for marks in MARKS:
         if decimals not in (None, marks[1]):

@@ -123,16 +123,23 @@ def feature_costs(
     where: str = "problem.costs",
     left_out: Sequence[str] = (),
 ) -> FloatArray:
-    """Return the cost of each feature (n,), finite and at least 0; 1 each without a section.
-
-    Not all costs are zero, unless a panel costs something.
+    """Return the cost of each feature.
 
     Parameters
     ----------
+    config : CostsConfig or None
+        None: each feature costs 1.
+    names : sequence of n names
     X_train, y_train : DataFrame (m, n) and int64 (m,), optional
         The training part; needed by ``by_importance`` only.
+    where : str
+        Key of the section, for messages.
     left_out : sequence of str
         Columns of the table that are no features; their costs are ignored.
+
+    Returns
+    -------
+    float64 (n,), finite, not negative; not all zero, unless a panel costs something
 
     Raises
     ------
@@ -380,7 +387,15 @@ class Panels:
 
 
 def cost_texts(names: Sequence[str], costs: FloatArray, panels: Panels) -> list[str]:
-    """Return lines on what n features cost, (n,): by price, by panel, and for a full record."""
+    """Return lines on what features cost: by price, by panel, and for a full record.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the n features.
+    costs : numpy.ndarray of float64, shape (n,)
+    panels : Panels
+    """
 
     def some(positions: Array) -> str:
         return first_few([quoted(names[i]) for i in positions])
@@ -400,7 +415,12 @@ def panels_of(
     where: str = "problem.costs",
     left_out: Sequence[str] = (),
 ) -> Panels:
-    """Return the panels that a configuration names; for arguments see :func:`feature_costs`.
+    """Return the panels that a configuration names.
+
+    Parameters
+    ----------
+    config, names, where, left_out
+        See :func:`feature_costs`.
 
     Raises
     ------

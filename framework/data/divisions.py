@@ -90,8 +90,15 @@ def divide(
 ) -> Division:
     """Divide the records of a table into parts and, for a cross-validation, folds.
 
-    The table has the columns that ``config`` names in ``aside``; ``where`` is the place of the
-    sections ``split`` and ``measure``, for messages.
+    Parameters
+    ----------
+    table : Table
+        With the columns that ``config`` names in ``aside``.
+    config : SplitConfig
+    measure : MeasureConfig, optional
+        No folds if None.
+    where : str
+        Place of the sections ``split`` and ``measure``, for messages.
 
     Raises
     ------

@@ -308,7 +308,13 @@ class Encoder:
         )
 
     def position(self, feature: int | str) -> int:
-        """Return the position of a feature by name or position; raises InputError if none is it."""
+        """Return the position of a feature given by name or position.
+
+        Raises
+        ------
+        InputError
+            There is no such feature.
+        """
         return _position(feature, self.feature_names)
 
     def columns_of(self, features: Iterable[int | str]) -> IntArray:

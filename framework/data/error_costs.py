@@ -57,11 +57,23 @@ class DecisionCosts:
         return SLACK * max(float(self.errors.max()), self.no_answer)
 
     def said(self, probabilities: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return the answer (n,) of least expected cost to each record, and that cost (n,).
+        """Return the answer of least expected cost to each record, and that cost.
 
-        Answers are class codes, by probabilities (n, K); of answers with equal costs it is the
-        first. Costs depend on the error (Chow 1970). They are added in the order of the classes, as
-        in the compiled kernels, so that both have the same sums to the bit.
+        Parameters
+        ----------
+        probabilities : numpy.ndarray of float64, shape (n, K)
+
+        Returns
+        -------
+        said : numpy.ndarray of int64, shape (n,)
+            Class codes; of answers with equal costs the first.
+        risk : numpy.ndarray of float64, shape (n,)
+            In the unit of the costs.
+
+        Notes
+        -----
+        Chow 1970, with costs that depend on the error. Costs are added in the order of the classes,
+        as in the compiled kernels, so that both have the same sums to the bit.
         """
         expected = np.zeros(probabilities.shape)
         for true, costs in enumerate(self.errors):
@@ -92,7 +104,14 @@ def decision_costs(
 ) -> DecisionCosts:
     """Return the costs in the order of the classes.
 
-    Labels may be spelled as texts, and whole numbers with a point.
+    Parameters
+    ----------
+    config : DecisionConfig
+        Labels may be spelled as texts, and whole numbers with a point.
+    classes : sequence
+        Labels, by class code.
+    where : str
+        Place of the section, for messages.
 
     Raises
     ------
@@ -124,7 +143,15 @@ def per_class(
 ) -> FloatArray:
     """Return one number per class, shape (K,): ``default`` for classes that are left out.
 
-    Labels may be spelled as texts.
+    Parameters
+    ----------
+    values : mapping of label to float
+        Labels may be spelled as texts.
+    classes : sequence
+        Labels, by class code.
+    default : float
+    where : str
+        Place of the key, for messages.
 
     Raises
     ------

@@ -275,18 +275,27 @@ def fold_records(
     repeat: int = 0,
     units: IntArray | None = None,
 ) -> IntArray:
-    """Return the fold (n,), from 0, of each record: strata are dealt in turn, in a random order.
+    """Divide records into folds: those of each stratum are dealt out in turn, in a random order.
 
     Parameters
     ----------
     strata : int64 (n,)
         Class codes, from 0, or all zero.
+    count : int
+        Of folds.
+    where : str
+        Key of the section, for messages.
     classes : sequence, optional
         Labels by code, if the strata are classes: each needs two records then.
     repeat : int
         Number of the division, where the records are divided more than once.
     units : int64 (n,), optional
         Codes of units that no fold divides; each record is a unit of its own if None.
+
+    Returns
+    -------
+    list of int64 arrays
+        Positions of the records, sorted, in ``count`` disjoint parts.
 
     Raises
     ------
@@ -333,18 +342,27 @@ def measure_folds(
     where: str = "problem.measure",
     units: IntArray | None = None,
 ) -> IntArray:
-    """Return the fold, from 0, of each record in each repeat of a cross-validation, (repeats, n).
-
-    Each class is spread over the folds as evenly as units allow.
+    """Return the fold of each record in each repeat of a cross-validation.
 
     Parameters
     ----------
     labels : int64 (n,)
         Class codes of the pooled training and validation records.
+    measure : MeasureConfig
+        Of kind ``cross_validation``.
     seed : int
         Of the split.
+    classes : sequence
+        Labels, by class code.
+    where : str
+        Key of the section, for messages.
     units : int64 (n,), optional
         Codes of units that no fold divides; each record is a unit of its own if None.
+
+    Returns
+    -------
+    int64 (repeats, n)
+        From 0. Each class is spread over the folds as evenly as units allow.
 
     Raises
     ------

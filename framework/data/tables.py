@@ -146,8 +146,16 @@ def assemble(
 ) -> Table:
     """Check a raw frame and turn it into a table for classification.
 
-    ``aside`` are columns that divide the records and are no features, by the key that names them;
-    ``subgroup`` is a column that tells subgroups apart, and may also be a feature.
+    Parameters
+    ----------
+    raw : Raw
+    where : str
+        Key of the section, for messages.
+    options : TableOptions
+    aside : mapping, optional
+        Columns that divide the records and are no features, by the key that names them.
+    subgroup : str, optional
+        A column that tells subgroups apart, and may also be a feature.
 
     Raises
     ------

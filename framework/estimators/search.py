@@ -29,7 +29,13 @@ def roles_for(
 ) -> Roles:
     """Return roles with some metrics as objectives, each in its own sense.
 
-    Constraints are texts such as ``cost<=50`` or ``coverage>=0.8``.
+    Parameters
+    ----------
+    problem : Problem
+    objectives : sequence of str
+        Names of metrics.
+    constraints : sequence of str
+        Constraints such as ``cost<=50`` or ``coverage>=0.8``.
 
     Raises
     ------

@@ -50,7 +50,13 @@ def with_alternatives(
 
 
 def read_alternatives(summary: Mapping[str, Any]) -> list[Compared]:
-    """Return the comparison that a summary holds, empty if none; InputError if it is damaged."""
+    """Return the comparison that a summary holds; empty if there is none.
+
+    Raises
+    ------
+    InputError
+        The comparison is damaged.
+    """
     with damaged("summary.json", "a comparison with what one would do without a search"):
         return [Compared.from_json(plain) for plain in summary.get(KEY) or ()]
 

@@ -33,10 +33,16 @@ _UNLIKELY = 0.01  # a chance of equal records below this is taken for none
 
 
 class Tested(NamedTuple):
-    """A solution that was tested, by its position in the front.
+    """A solution that was tested.
 
-    ``p`` is the p-value of the hypothesis that it breaks a limit; ``measured`` are the metrics with
-    limits, on the fresh records.
+    Attributes
+    ----------
+    position : int
+        Position in the front.
+    p : float
+        The p-value of the hypothesis that the solution breaks a limit.
+    measured : mapping of str to float
+        The metrics with limits, on the fresh records.
     """
 
     position: int
@@ -47,15 +53,25 @@ class Tested(NamedTuple):
 class Certification(NamedTuple):
     """What was tested on fresh records, and what passed.
 
-    certified : in the order of the tests; with a probability of ``1 - delta`` none breaks a limit.
-    failed : the first one that did not pass, with which the tests ended.
-    untested : number of solutions that would have been tested after it.
-    records : number of fresh records.
-    best : the metric that is wanted beside the limits.
-    needed : if nothing is certified: about how many records would certify the one that failed, if
-        it is as good as on these; None if it does not meet the limits on these.
-    needed_as_claimed : the same, if it is as good as it claims.
-    compared : whether the fresh records could be compared with those of the search.
+    Attributes
+    ----------
+    certified : tuple of Tested
+        In the order of the tests; with a probability of ``1 - delta`` none breaks a limit.
+    failed : Tested or None
+        The first one that did not pass, with which the tests ended.
+    untested : int
+        Number of solutions that would have been tested after it.
+    records : int
+        Number of fresh records.
+    best : str
+        The metric that is wanted beside the limits.
+    needed : int or None
+        If nothing is certified: about how many records would certify the one that failed, if it is
+        as good as on these; None if it does not meet the limits on these.
+    needed_as_claimed : int or None
+        The same, if it is as good as it claims.
+    compared : bool
+        Whether the fresh records could be compared with those of the search.
     """
 
     certified: tuple[Tested, ...]
@@ -91,17 +107,32 @@ def certify(
     solutions that are certified breaks a limit. The records are drawn independently of each other
     and of all that came before, from where the model will run.
 
-    problem : the run's.
-    frame : fresh records, with their labels in the column ``target``.
-    where : limits, one or more.
-    delta : between 0 and 1.
-    best : the metric that is wanted beside the limits; the first objective without a limit if None.
-    place : where the records come from, for messages.
-    group : the column by which the records of the run were kept together, such as the patient, with
-        its values there.
+    Parameters
+    ----------
+    problem : Problem
+        The run's.
+    front : Front
+    frame : pandas.DataFrame
+        Fresh records, with their labels.
+    target : str
+        The column of the labels.
+    where : sequence of str or Condition
+        Limits, one or more.
+    delta : float
+        Between 0 and 1.
+    best : str, optional
+        The metric that is wanted beside the limits; the first objective without a limit if None.
+    place : str
+        Where the records come from, for messages.
+    group : pandas.Series, optional
+        The column by which the records of the run were kept together, such as the patient, with its
+        values there.
 
-    Raises InputError where there is no solution; a limit cannot be certified; records have no
-    label, weights, are those of the search, or too few; or the solutions are no classifiers.
+    Raises
+    ------
+    InputError
+        There is no solution; a limit cannot be certified; records have no label, weights, are those
+        of the search, or too few; or the solutions are no classifiers.
     """
     require_solutions(front)
     limits = _limits(front, where, delta)

@@ -18,8 +18,12 @@ def champions(experiment: RunDir) -> dict[str, RunDir]:
     """Return the run of each case with the largest hypervolume; of equal ones, the first.
 
     The hypervolume is the one expected on new records; if fronts have no expected figures, that on
-    the records of the search. Raises InputError where the experiment has no table of runs yet, or
-    does not compare them by hypervolume.
+    the records of the search.
+
+    Raises
+    ------
+    InputError
+        The experiment has no table of runs yet, or does not compare them by hypervolume.
     """
     table: pd.DataFrame = experiment.listing("tables/runs")
     by = next((name for name in _BY if name in table and table[name].notna().all()), None)
@@ -46,8 +50,10 @@ def champions(experiment: RunDir) -> dict[str, RunDir]:
 def write_model(run: RunDir) -> None:
     """Write the model of a run of an experiment: of the solution chosen, else the recommended one.
 
-    Raises InputError where the front is empty, its solutions are no models, or the data are not
-    those of the run.
+    Raises
+    ------
+    InputError
+        The front is empty, its solutions are no models, or the data are not those of the run.
     """
     front, config = run.front(), run.config()
     if len(front):

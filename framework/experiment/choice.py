@@ -46,8 +46,12 @@ _SECONDS = 600.0  # of training components again that decide by the costs of err
 class Rescoring:
     """What all designs are scored again with; None is as in the search.
 
-    Prices are by feature or, in searches over models, by model, or by cost and model. Costs of
-    errors are by true class, shares by class.
+    Attributes
+    ----------
+    prices : mapping of str to float, or None
+        Prices of features, by name. In searches over models: of models, or by cost and model.
+    errors, shares : mapping of str to float, or None
+        Costs of errors by true class; shares of the classes.
     """
 
     prices: Mapping[str, Any] | None = None
@@ -73,10 +77,19 @@ def costs_asked_for(
     Costs have two forms. ``fp`` and ``fn``, of false positives and negatives, are a rule: the least
     expected cost (:class:`~framework.analysis.choose.ExpectedCost`), where ``prior`` is the share
     of positive records to come. Costs by true class change the metrics of all designs, as
-    ``prices`` do, and a ``prior`` with the share of each class. ``usual_prior`` returns the share
-    of positive records to take if ``prior`` is None; None if unknown.
+    ``prices`` do, and a ``prior`` with the share of each class.
 
-    Raises InputError where arguments do not go together, or one is not a number.
+    Parameters
+    ----------
+    costs, prior, per_unit, prices
+        As above, or None.
+    usual_prior : callable, optional
+        Returns the share of positive records to take if ``prior`` is None; None if unknown.
+
+    Raises
+    ------
+    InputError
+        They do not go together, or one is not a number.
     """
     by_name = _numbers(costs, "costs")
     if by_name is not None and set(by_name) & _ERRORS_OF_TWO:
@@ -177,8 +190,13 @@ class Source(ABC):
     def rescored(self, rescoring: Rescoring) -> Front:
         """Score all designs again with other prices, costs or shares, and return their front.
 
-        With none of them it is the front as it was searched. Raises InputError where the problem
-        has nothing that they could change, or it would take long to train components again.
+        With none of them it is the front as it was searched.
+
+        Raises
+        ------
+        InputError
+            The problem has nothing that they could change, or it would take long to train
+            components again.
         """
         prices, errors = rescoring.prices, rescoring.errors
         if rescoring != self._rescoring:
@@ -261,13 +279,23 @@ class RunSource(Source):
 class Pick(NamedTuple):
     """What a rule picked.
 
-    front : as it was searched, or scored again.
-    candidates : the front, with trivial classifiers behind it if there are costs ``fp`` and ``fn``.
-    trivial : these classifiers.
-    position : that of what was picked among ``candidates``.
-    plain : position of what the rule picks without ``sure``.
-    rule : arguments of :class:`framework.analysis.choose.Rule`.
-    expected : the rule of costs ``fp`` and ``fn``.
+    Attributes
+    ----------
+    front : Front
+        As it was searched, or scored again.
+    candidates : Front
+        The front, with trivial classifiers behind it if there are costs ``fp`` and ``fn``.
+    trivial : sequence of TrivialClassifier
+        These classifiers.
+    position : int
+        Position of what was picked among ``candidates``.
+    plain : int
+        Position of what the rule picks without ``sure``.
+    rule : mapping
+        Arguments of :class:`framework.analysis.choose.Rule`.
+    sure : Sure or None
+    expected : ExpectedCost or None
+        The rule of costs ``fp`` and ``fn``.
     """
 
     front: Front
@@ -292,8 +320,10 @@ class Pick(NamedTuple):
     def expectation(self, resampled: Evidence) -> Expectation:
         """Return what to expect of the solution that was picked on new records.
 
-        Raises InputError where a trivial classifier was picked, or the rule picks no solution in
-        any resample.
+        Raises
+        ------
+        InputError
+            A trivial classifier was picked, or the rule picks no solution in any resample.
         """
         if self.always is not None:
             raise InputError(
@@ -321,15 +351,23 @@ def pick(
 ) -> Pick:
     """Return what a rule picks of a front.
 
-    See :func:`framework.analysis.choose.choose` for ``where``, ``within``, ``best``, ``knee``,
-    ``weights`` and ``id``, and :func:`costs_asked_for` for the costs and ``prices``; with costs by
-    class and no other rule, their metric decides. ``sure`` is a percentage: how surely the
-    conditions have to hold on new records (:func:`~framework.experiment.expected.sure_front`).
-    ``usual`` picks from the front if there is no rule; by default, the solution nearest to the
-    ideal.
+    Parameters
+    ----------
+    source : Source
+    where, within, best, knee, weights, id
+        See :func:`framework.analysis.choose.choose`.
+    sure : float, optional
+        A percentage: how surely the conditions have to hold on new records. See
+        :func:`~framework.experiment.expected.sure_front`.
+    costs, prior, per_unit, prices
+        See :func:`costs_asked_for`. With costs by class and no other rule, their metric decides.
+    usual : callable, optional
+        Picks from the front if there is no rule; by default, the solution nearest to the ideal.
 
-    Raises InputError where no solution meets the conditions, or arguments cannot be used or do not
-    go together.
+    Raises
+    ------
+    InputError
+        No solution meets the conditions, or arguments cannot be used or do not go together.
     """
     rescoring, expected = costs_asked_for(costs, prior, per_unit, prices, source.usual_prior)
     front = source.rescored(rescoring)

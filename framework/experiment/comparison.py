@@ -123,7 +123,13 @@ def compare(
 
 
 def compare_grid(grid: Grid, out: RunDir) -> Comparison:
-    """Compare the runs of an experiment that are done; raises InputError where none is."""
+    """Compare the runs of an experiment that are done.
+
+    Raises
+    ------
+    InputError
+        No run is done.
+    """
     section = grid.section
     by_case: dict[str, list[PlannedRun]] = defaultdict(list)
     for planned in grid.runs():
@@ -180,7 +186,10 @@ def _case_of(name: str, runs_of_case: Sequence[PlannedRun], out: RunDir, grid: G
 def true_losses(problem: Problem, roles: Roles, points: int) -> FloatArray:
     """Return so many points of a problem's true front, as losses of the objectives.
 
-    Raises InputError where the problem does not know its true front.
+    Raises
+    ------
+    InputError
+        The problem does not know its true front.
     """
     front = problem.true_front(points)
     if front is None:
@@ -350,8 +359,12 @@ def _shown(value: Any) -> str:
 def write_results(comparison: Comparison, out: Path) -> list[Path]:
     """Write ``tables/*.csv``, ``report.html`` and its figures; return the paths, pages first.
 
-    Only ``tables/seconds.csv`` depends on how fast the runs were. Raises InputError where the
-    directory cannot be written, or links in it lead elsewhere.
+    Only ``tables/seconds.csv`` depends on how fast the runs were.
+
+    Raises
+    ------
+    InputError
+        The directory cannot be written, or links in it lead elsewhere.
     """
     place = out / "tables"
     for folder in (place, out / "plots"):

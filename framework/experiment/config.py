@@ -380,9 +380,20 @@ def check(
 ) -> M:
     """Return an instance of a model, made of the content of a configuration or of a section.
 
-    ``where`` is the place that messages name: a section, or a file, to whose folder paths are
-    relative. If it is no file, they are relative to the folder ``base`` of the context. Raises
-    InputError where something is wrong, with one line for each error.
+    Parameters
+    ----------
+    model : type
+        A pydantic model.
+    raw : object
+    where : str or pathlib.Path
+        The place that messages name: a section, or a file, to whose folder paths are relative.
+    context : mapping, optional
+        ``base`` is the folder to which paths are relative where ``where`` is no file.
+
+    Raises
+    ------
+    InputError
+        Something is wrong with it; the message has one line for each error.
     """
     context = {"base": where.parent} if isinstance(where, Path) else dict(context or {})
     raw = _without_arrays(raw)

@@ -26,10 +26,16 @@ _WORTH_SAYING = 10.0  # seconds
 class Estimate:
     """What a run will need.
 
-    ``memory`` are bytes of this process at its peak, including those that it has taken so far;
-    ``more`` those in addition to what it has now. ``parts`` is the number of shared components that
-    have to be built before the first generation is scored, for which one processor takes
-    ``seconds``.
+    Attributes
+    ----------
+    memory : int
+        Bytes of this process at its peak, including those that it has taken so far.
+    more : int
+        Bytes in addition to those that it has now.
+    parts : int
+        Number of shared components that have to be built before the first generation is scored.
+    seconds : float
+        How long one processor takes to build them.
     """
 
     memory: int
@@ -46,9 +52,15 @@ class Estimate:
 
 
 def estimate(problem: Problem, algorithm: Algorithm, candidates: int | None) -> Estimate:
-    """Return what a run will need; ``candidates`` is how many it evaluates, None if unknown.
+    """Return what a run will need.
 
-    The algorithm is in its initial state, and left in it: a copy is asked for the first generation.
+    Parameters
+    ----------
+    problem : Problem
+    algorithm : Algorithm
+        In its initial state, and left in it: a copy is asked for the first generation.
+    candidates : int or None
+        How many candidates are evaluated; None if unknown.
     """
     peak = max(resident_memory())
     X = _first(algorithm) if problem.has_components else None
@@ -88,10 +100,21 @@ def memory_warning(more: int) -> str:
 
 
 def refuse_too_large(needed: int, limit: float | None, what: str) -> None:
-    """Refuse what needs clearly more memory than there is, or more than a limit of the user.
+    """Refuse what clearly needs more memory than there is.
 
-    ``needed`` is in bytes, ``limit``, the key ``memory_limit``, in GB; None stands for what the
-    machine has. ``what`` says what needs it.
+    Parameters
+    ----------
+    needed : int
+        Bytes.
+    limit : float or None
+        The key ``memory_limit``: GB that may be used; None stands for what the machine has.
+    what : str
+        What needs it.
+
+    Raises
+    ------
+    InputError
+        It needs clearly more, or more than a limit that the user gave.
     """
     allowed = _CLEARLY * machine_memory() if limit is None else 1e9 * limit
     if needed <= allowed:
@@ -136,7 +159,10 @@ def built_first(put_off: Sequence[str]) -> list[tuple[str, str]]:
 def budget_of_all(runs: Iterable[tuple[RunConfig, int | None]]) -> str:
     """Return a line on what all runs together may spend.
 
-    Each comes with the greatest number of its evaluations; None where that is unknown.
+    Parameters
+    ----------
+    runs : iterable of (RunConfig, int or None)
+        Each with the greatest number of its evaluations; None where that is unknown.
     """
     evaluations, unknown, seconds, untimed = 0, 0, 0.0, 0
     for config, most in runs:

@@ -39,12 +39,20 @@ _PREFIX = "budget."
 class Options:
     """How runs, experiments and sweeps are executed; nothing here changes a front.
 
-    address : that of a running Ray cluster.
-    track : whether to log to MLflow.
-    report : shows a line of text to the user.
-    display : shows the progress.
-    ended : takes each run of an experiment, or trial of a sweep, that has ended.
-    plots : whether the registered reports of a run, pictures and pages, are made at the end.
+    Attributes
+    ----------
+    address : str or None
+        Address of a running Ray cluster.
+    track : bool
+        Whether to log to MLflow.
+    report : callable
+        Shows a line of text to the user.
+    display : Display
+        Shows the progress.
+    ended : callable
+        Takes each run of an experiment, or trial of a sweep, that has ended.
+    plots : bool
+        Whether the registered reports of a run, pictures and pages, are made at the end.
     """
 
     address: str | None
@@ -60,11 +68,20 @@ def new_run(config: RunConfig, out: str | None, **more: str) -> Iterator[RunDir]
     """Make the directory of a new run: ``out``, or the first free one of ``runs/NAME-001``, ...
 
     It appears complete or not at all, with everything that is needed to resume the run, and this
-    process holds its lock. It is removed again at the end if no search has begun in it. ``more``
-    has the contents of further files that it has from the start, by the attribute of
-    :class:`RunDir` that names them: ``sweep_file``, ``experiment_file``.
+    process holds its lock. It is removed again at the end if no search has begun in it.
 
-    Raises InputError where ``out`` holds a run already, or cannot be written.
+    Parameters
+    ----------
+    config : RunConfig
+    out : str, optional
+    **more
+        Contents of further files that it has from the start, by the attribute of
+        :class:`RunDir` that names them: ``sweep_file``, ``experiment_file``.
+
+    Raises
+    ------
+    InputError
+        ``out`` holds a run already, or cannot be written.
     """
     path = None if out is None else Path(out)
     if path is not None and RunDir(path).config_file.is_file():
@@ -149,8 +166,12 @@ def execute(
     """Start or resume a run and its repeats; return the summary.
 
     Without ``problem`` it is made from the configuration. Repeats that are finished are not run
-    again. If anything fails, the journals contain every batch that was evaluated before. Raises
-    InputError where another process runs it.
+    again. If anything fails, the journals contain every batch that was evaluated before.
+
+    Raises
+    ------
+    InputError
+        Another process runs it.
     """
     with run_dir.owned():
         problem = make_problem(config, options.address) if problem is None else problem
@@ -270,11 +291,20 @@ def resumed_config(
     """Return the configuration with which a run goes on.
 
     If an override sets generations, evaluations or seconds of the budget, a bound that had ended
-    the run and is not overridden no longer counts: otherwise nothing would be evaluated. ``report``
-    is called with a sentence for each such bound.
+    the run and is not overridden no longer counts: otherwise nothing would be evaluated.
 
-    Raises InputError where an override cannot be used, or makes the budget smaller than what is
-    spent of it.
+    Parameters
+    ----------
+    run_dir : RunDir
+    overrides : sequence of 'dotted.key=value'
+    workers : 'auto', 'serial', 'all' or int, optional
+    report : callable
+        Called with a sentence for each bound that no longer counts.
+
+    Raises
+    ------
+    InputError
+        An override cannot be used, or makes the budget smaller than what is spent of it.
     """
     config = load_config(run_dir.config_file, overrides, workers=workers)
     refuse_smaller(config, run_dir)

@@ -39,9 +39,13 @@ _MOST_SECONDS = 30.0  # of training components again, for figures that only info
 class Beside(NamedTuple):
     """Designs that a method could have chosen without evaluating them.
 
-    ``designs`` takes the problem and the designs that were evaluated, and returns these others. If
-    they are ``searched``, they come from the same search made anew in resamples of the records;
-    otherwise an exact method chose among them.
+    Attributes
+    ----------
+    designs : callable
+        Takes the problem and the designs that were evaluated; returns these others.
+    searched : bool
+        Whether they come from the same search made anew in resamples of the records; otherwise an
+        exact method chose among them.
     """
 
     designs: Callable[[Problem, Array], Array]
@@ -51,14 +55,23 @@ class Beside(NamedTuple):
 class Evidence(NamedTuple):
     """Resamples of a run's records, and the different designs that it evaluated.
 
-    ids : for each design, the id of the first candidate that has it, (n,); ascending.
-    values : metrics of the designs, (n,).
-    resamples : outcomes of the designs in resamples of the records.
-    X : the designs, (n, d).
-    beside : how many of the designs, the last ones, were not evaluated, though the method could
-        have chosen them.
-    refits : :meth:`~framework.problem.Problem.refits`, with records weighted as in ``resamples``.
-    tested : how many test records there are.
+    Attributes
+    ----------
+    ids : numpy.ndarray of int64, shape (n,)
+        For each design, the id of the first candidate that has it; ascending.
+    values : mapping of str to numpy.ndarray of float64, shape (n,)
+        Metrics of the designs.
+    resamples : Resamples
+        Outcomes of the designs in resamples of the records.
+    X : numpy.ndarray, shape (n, d)
+        The designs.
+    beside : int
+        How many of the designs, the last ones, were not evaluated, though the method could have
+        chosen them.
+    refits : callable, optional
+        :meth:`~framework.problem.Problem.refits`, with records weighted as in ``resamples``.
+    tested : int
+        How many test records there are.
     """
 
     ids: IntArray
@@ -111,11 +124,25 @@ def evidence(
 ) -> Evidence | None:
     """Return what resamples can tell of a run; None where the problem has no outcomes.
 
-    ``batches`` are all evaluations of the run, ``seed``, of the resamples, is the run's. With
-    ``shares``, records are weighted so that the classes have these shares.
+    Parameters
+    ----------
+    batches : iterable of Evaluated
+        All evaluations of the run.
+    problem : Problem
+    seed : int
+        The run's, of the resamples.
+    beside : Beside, optional
+        See :func:`beside_of`.
+    shares : mapping of str to float, optional
+        Records are weighted so that the classes have these shares.
+    seconds : float
+        How long it may take to train missing components again.
 
-    Raises InputError where components of the candidates are not on this machine's disk, and it
-    would take longer than ``seconds`` to train them again.
+    Raises
+    ------
+    InputError
+        Components of the candidates are not on this machine's disk, and it would take longer to
+        train them again.
     """
     if type(problem).outcomes is Problem.outcomes:
         return None
@@ -204,8 +231,11 @@ def class_weights(
 
     They multiply weights that the records have already, so that these still count in each class.
 
-    Raises InputError where a class is missing or unknown, the shares do not add up to 1, or one is
-    too small to be counted in whole weights.
+    Raises
+    ------
+    InputError
+        A class is missing or unknown, the shares do not add up to 1, or one is too small to be
+        counted in whole weights.
     """
     truth_and_labels = problem.truth()
     if truth_and_labels is None:
@@ -244,10 +274,21 @@ def scored_again(
 ) -> Front:
     """Return the front of the designs that a run evaluated as another problem scores them.
 
-    ``resampled`` has the outcomes of that other problem, which has other prices of features, say;
-    ``roles`` are of its metrics; ``tested`` says whether the front has metrics on the test records.
+    Parameters
+    ----------
+    resampled : Evidence
+        With the outcomes of that other problem, which has other prices of features, say.
+    problem : Problem
+    roles : Roles
+        Of its metrics.
+    seed : int
+    tested : bool
+        Whether the front has metrics on the test records.
 
-    Raises InputError where no design meets the run's constraints now.
+    Raises
+    ------
+    InputError
+        No design meets the run's constraints now.
     """
     archive = Archive(roles)
     evaluated = np.arange(len(resampled.ids) - resampled.beside)
@@ -306,11 +347,17 @@ def mixture_expectation(
 
 
 class Sure(NamedTuple):
-    """The front of the solutions that meet all limits surely enough.
+    """The solutions of a front that meet all limits surely enough.
 
-    ``share`` is, for each solution of the whole front, by id, the share of the resamples in which
-    all limits hold together, once the optimism of its figures is taken off. ``edge`` is a warning
-    if a limit is nearly as tight as any that a solution meets so surely; else empty.
+    Attributes
+    ----------
+    front : Front
+        These alone.
+    share : mapping of int to float
+        For each solution of the whole front, by id, the share of the resamples in which all limits
+        hold together, once the optimism of its figures is taken off.
+    edge : str
+        A warning if a limit is nearly as tight as any that a solution meets so surely; else empty.
     """
 
     front: Front
@@ -328,8 +375,11 @@ def sure_front(
     of that confidence, by the solution's range: if a solution answers three records, all right, it
     is right in every resample, but three records prove little.
 
-    Raises InputError where there is no limit, ``percent`` is none, or no solution passes; the
-    message says which limit could be met.
+    Raises
+    ------
+    InputError
+        There is no limit, ``percent`` is none, or no solution passes; the message says which limit
+        could be met.
     """
     conditions = parse_conditions(where)
     if not 0 < percent < 100:

@@ -28,8 +28,10 @@ _IDENTITY = ("run", "seed", "solution", "solutions", "validation", "data")
 def load_problem(run_dir: RunDir) -> Problem:
     """Return the problem of a run, its data loaded again.
 
-    Raises InputError where the data are not those of the run, cannot be read, or lie where the user
-    has not allowed it.
+    Raises
+    ------
+    InputError
+        The data are not those of the run, cannot be read, or lie where the user has not allowed it.
     """
     problem = make_problem(
         run_dir.config().model_copy(update={"problem": problem_options(run_dir)})
@@ -135,7 +137,10 @@ def export_trivial(
 ) -> None:
     """Write a trivial classifier as a model; the model of something else is not overwritten.
 
-    Raises InputError where the directory holds something else, or cannot be written.
+    Raises
+    ------
+    InputError
+        The directory holds something else, or cannot be written.
     """
     solution = {"solutions": [trivial.name], "validation": dict(trivial.values)}
     noted = {**about, **solution, "test": dict(trivial.test or {})}
@@ -172,12 +177,30 @@ def export(
 ) -> bool:
     """Write the model of one solution, with a few example records if the problem has some.
 
-    ``about`` is noted with the model, in addition to the solution's id and metrics. ``promises``
-    are what to expect of the solution on new records, as a rule chose it; by default, what the
-    front says. ``replaces`` says whether the model of another solution or run is replaced.
+    Parameters
+    ----------
+    problem : Problem
+    front : Front
+    position : int
+        Of the solution in the front.
+    directory : pathlib.Path
+    about : mapping
+        What is noted with the model, in addition to the solution's id and metrics.
+    promises : mapping of str to Promise, optional
+        What to expect of the solution on new records, as a rule chose it; by default, what the
+        front says.
+    replaces : bool
+        Whether the model of another solution, or of another run, is replaced.
 
-    Return whether the solution is a model, and of a kind that has an open format. Raises InputError
-    where the directory holds something else, or cannot be written.
+    Returns
+    -------
+    bool
+        Whether the solution is a model, and of a kind that has an open format.
+
+    Raises
+    ------
+    InputError
+        The directory holds something else, or cannot be written.
     """
     if not isinstance(problem, Deployable):
         return False

@@ -121,7 +121,10 @@ def check_names(
     unknown only if it is very similar to a listed one; the others are checked once the problem is
     made. Pages check whether they can be made of these cases.
 
-    Raises InputError where names are unknown, with a line for each.
+    Raises
+    ------
+    InputError
+        Names are unknown; the message has a line for each.
     """
     indicators = registry.names("indicators")
     for case in cases.values():
@@ -165,10 +168,17 @@ def check_names(
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run of an experiment, with its directory within the experiment's.
+    """One run of an experiment.
 
-    Case and method are names in the configuration; the method is None for the reference of the
-    case. Repeats are counted from 0.
+    Attributes
+    ----------
+    case, method : str
+        Names in the configuration; the method is None for the reference of the case.
+    repeat : int
+        From 0.
+    config : RunConfig
+    directory : str
+        Its directory within the experiment's.
     """
 
     case: str
@@ -185,8 +195,12 @@ class PlannedRun:
 class CaseOrigin(NamedTuple):
     """What a case is a part of.
 
-    The unit is what it is a fold of, its own name without folds; the scenario is the case in the
-    file from which product and folds made it.
+    Attributes
+    ----------
+    unit : str
+        What it is a fold of; its own name without folds.
+    scenario : str
+        The case in the file from which product and folds made it.
     """
 
     unit: str
@@ -195,7 +209,16 @@ class CaseOrigin(NamedTuple):
 
 @dataclass(frozen=True)
 class Method:
-    """A checked method, with its problem and its budget if these are not those of the case."""
+    """A checked method.
+
+    Attributes
+    ----------
+    algorithm : AlgorithmOptions
+    problem : ProblemOptions or None
+        Its problem, if that is not the one of the case.
+    budget : Budget or None
+        Its budget, if that is not the one of the case.
+    """
 
     algorithm: AlgorithmOptions
     problem: ProblemOptions | None = None
@@ -230,11 +253,18 @@ def _cell(
 class Grid:
     """A checked experiment.
 
-    section : what is compared, and how.
-    cases : by name; their algorithm is that of the first method.
-    origins : what each case is a part of.
-    methods : by label, as they are unless a case changes them.
-    of_case : by case and label, the methods that a case changes.
+    Attributes
+    ----------
+    section : GridConfig
+        What is compared, and how.
+    cases : mapping of str to RunConfig
+        By name; their algorithm is that of the first method.
+    origins : mapping of str to CaseOrigin
+        What each case is a part of.
+    methods : mapping of str to Method
+        By label, as they are unless a case changes them.
+    of_case : mapping
+        By case and label, the methods that a case changes.
     """
 
     section: GridConfig

@@ -43,10 +43,21 @@ _ONLY = "configured"  # the name of the only case of a configuration without cas
 def load_grid(
     path: Path, overrides: Sequence[str] = (), *, repeats: int | None = None, **top_level: Any
 ) -> Grid:
-    """Read and check a configuration with a section ``experiment``; the data are not looked at.
+    """Read and check a configuration with a section ``experiment``.
 
-    ``repeats`` are instead of the section's, ``top_level`` are further top-level keys (``seed``,
-    ``workers``); None is ignored. Raises InputError with one line for each error.
+    Parameters
+    ----------
+    path : pathlib.Path
+    overrides : sequence of 'dotted.key=value'
+    repeats : int, optional
+        Instead of the section's.
+    **top_level
+        Further top-level keys (``seed``, ``workers``); None is ignored.
+
+    Raises
+    ------
+    InputError
+        Whatever is wrong with it, one line for each error. The data are not looked at.
     """
     raw = read_yaml(path, overrides)
     check_command(raw, path, "experiment")
@@ -94,7 +105,10 @@ def _checked_grid(
 def resumed_grid(path: Path, overrides: Sequence[str], **top_level: Any) -> Grid:
     """Read the experiment of a directory, to go on with it; see :func:`load_grid`.
 
-    Raises InputError where an override would make another experiment of it.
+    Raises
+    ------
+    InputError
+        An override would make another experiment of it.
     """
     for text in overrides:
         if not text.startswith(("experiment.", "cluster.")):

@@ -42,12 +42,19 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
     reason of the environment (memory, a disk, a node) is tried once more, then left to the next
     call; the other runs go on.
 
-    Returned are the content of ``summary.json`` (``failed_cells`` says why some runs could not be
-    run, by directory, and ``models`` where the models of the best runs are) and the files on the
-    runs that are done, none if none is.
+    Returns
+    -------
+    summary : dict
+        Content of ``summary.json``; ``failed_cells`` says why some could not be run, by directory,
+        ``models`` where the models of the best runs are.
+    paths : list of pathlib.Path
+        Files on the runs that are done; empty if none is.
 
-    Raises InputError where other runs are in the directories of these runs, a method cannot search
-    a case, or another process runs the experiment.
+    Raises
+    ------
+    InputError
+        The directory holds other runs in the directories of these runs, a method cannot search a
+        case, or another process runs the experiment.
     """
     runs = grid.runs()
     with ExitStack() as stack:
@@ -137,9 +144,15 @@ def check_runs(
     the other cases of its scenario are skipped: reading thousands of splits takes hours. ``done``
     has a run of each case and method that has one; further ones must be on the same data.
 
-    Returned are the most evaluations of a run, by case and method; None where their number is
-    unknown. Raises InputError with a line for each method that cannot search a case, or where an
-    indicator is unknown.
+    Returns
+    -------
+    dict
+        The most evaluations of a run, by case and method; None where their number is unknown.
+
+    Raises
+    ------
+    InputError
+        A line for each method that cannot search a case; an indicator is unknown.
     """
     messages: list[str] = []
     metrics: dict[str, Metric] = {}

@@ -114,7 +114,10 @@ class Point(NamedTuple):
 class ProgressLog(Callback):
     """Appends the numbers that work reports to a file, where they have changed.
 
-    It has a JSON array on each line; lines that a crash has cut are skipped when it is read.
+    Parameters
+    ----------
+    file : pathlib.Path
+        It has a JSON array on each line; lines that a crash has cut are skipped when it is read.
     """
 
     def __init__(self, file: Path) -> None:

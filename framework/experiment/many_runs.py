@@ -32,10 +32,18 @@ class RunExecutor(Executor):
     A worker that cannot access this process's disk uses a temporary directory, whose files are sent
     back at the end. Tasks are submitted with the arguments that :func:`run_arguments` returns.
 
-    ``work(config, problem, run_dir, *more)``, a function of a module, does a run. ``home`` is a
-    directory of this process, which exists. ``workers`` and ``cluster`` of the configuration are
-    used; ``address`` is that of a running Ray cluster to join; ``started`` is called with a
-    description of Ray where it is used.
+    Parameters
+    ----------
+    work : callable
+        Does a run: ``work(config, problem, run_dir, *more)``. A function of a module.
+    home : RunDir
+        A directory of this process, which exists.
+    config : RunConfig
+        Its ``workers`` and ``cluster`` are used.
+    address : str or None
+        A running Ray cluster to join.
+    started : callable
+        Called with a description of Ray where it is used.
     """
 
     def __init__(
@@ -161,7 +169,12 @@ def run_many(
     ``config`` says who works, ``done`` how many more runs are done already, and ``moments`` whether
     the moments on their way are kept. ``ended`` is called with each run that has ended.
 
-    Return why runs could not be run, by directory, and how often what happened to the workers.
+    Returns
+    -------
+    failed : dict of str to str
+        Why runs could not be run, by directory.
+    incidents : mapping of str to int
+        What happened to the workers, and how often.
     """
     total, failed = done + len(todo), dict[str, str]()
 

@@ -36,8 +36,12 @@ class Options(Section):
     """The section ``problem`` or ``algorithm``: ``kind``, and the options that this kind has.
 
     Validation makes an instance of the model that :meth:`of_kind` returns; a text stands for a
-    section with a ``kind`` alone. Relative paths are taken relative to ``context['base']``. The
-    model of a kind has the class that is registered for it as ``registered_class``.
+    section with a ``kind`` alone. Relative paths are taken relative to ``context['base']``.
+
+    Attributes
+    ----------
+    registered_class : type
+        Class attribute of the model of a kind: the class that is registered for it.
     """
 
     kind: str
@@ -54,8 +58,10 @@ class Options(Section):
     def of_kind(cls, kind: object) -> type[Self]:
         """Return the model of a kind: the options of the class that is registered, and ``kind``.
 
-        Raises InputError where nothing is registered under this name, or no subclass of the
-        contract.
+        Raises
+        ------
+        InputError
+            Nothing is registered under this name, or no subclass of the contract.
         """
         if kind is None:
             names = ", ".join(registry.names(cls._group))
@@ -143,8 +149,11 @@ class AlgorithmOptions(Options):
     def make(self, problem: Problem, roles: Roles, seed: int) -> Algorithm:
         """Return the search in its initial state.
 
-        Raises InputError where it cannot search the problem, with the names of searches that can,
-        or asks for so many candidates at a time that their genes do not fit in memory.
+        Raises
+        ------
+        InputError
+            It cannot search the problem; the message names searches that can. Or it asks for so
+            many candidates at a time that their genes do not fit in memory.
         """
         search: type[Algorithm] = self.registered_class
         sizes = {key: getattr(self, key, None) or 0 for key in ("population", "batch")}

@@ -31,8 +31,12 @@ def run_repeats(
     """Run the repeats that are not finished yet; return the summary over all of them.
 
     With Ray, each repeat is a task that runs serially; otherwise they run one after the other.
-    The directory of a repeat is ``repeats/NNN``, counted from 000. Raises ClusterError where some
-    repeats could not be run because of the machines; all others are done.
+    The directory of a repeat is ``repeats/NNN``, counted from 000.
+
+    Raises
+    ------
+    ClusterError
+        Some repeats could not be run because of the machines; all others are done.
     """
     runs = repeats_of(config)
     todo = [run for run in runs if not has_ended(RunDir(run_dir.path / run.directory), run.config)]
@@ -77,10 +81,18 @@ def seconds_of(summaries: Iterable[Mapping[str, Any]]) -> float:
 def conclude_repeats(
     config: RunConfig, problem: Problem, run_dir: RunDir, *, one_front: bool = True, **more: Any
 ) -> dict[str, Any]:
-    """Write the summary over all repeats, which have ended, with further entries; return it.
+    """Write the summary over all repeats, which have ended; return it.
 
-    ``one_front`` says whether the repeats were on the same records, so that there is a front over
-    all of them, which is written too.
+    Parameters
+    ----------
+    config : RunConfig
+    problem : Problem
+    run_dir : RunDir
+    one_front : bool
+        Whether the repeats were on the same records, so that there is a front over all of them,
+        which is written too.
+    **more
+        Further entries of the summary.
     """
     repeats = run_dir.children()[: config.repeats]
     summaries = [repeat.summary() for repeat in repeats]

@@ -29,10 +29,16 @@ _VALUES = 2_000_000  # of all solutions, metrics and resamples together, about
 
 
 class FrontResamples(NamedTuple):
-    """What ``resamples.npz`` holds of m metrics.
+    """What ``resamples.npz`` holds.
 
-    Steps are uint16, (m, solutions, resamples). The steps 0 and 65,534 stand for the values ``low``
-    and ``high``, (m,), 65,535 for a solution without a value.
+    Attributes
+    ----------
+    names : tuple of str
+        The metrics, m of them.
+    low, high : numpy.ndarray of float64, shape (m,)
+        The values that the steps 0 and 65,534 stand for.
+    steps : numpy.ndarray of uint16, shape (m, solutions, resamples)
+        65,535 where a solution has no value.
     """
 
     names: tuple[str, ...]

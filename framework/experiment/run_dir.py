@@ -73,8 +73,13 @@ class RunDir:
     ``.lock``            held by the process that writes into the directory
     ===================  ======================================================================
 
-    An algorithm may add tables of its own, such as ``upper_bound.csv`` (``Outcome.tables``). The
-    argument ``owned`` says whether this process holds the lock already; see :meth:`owned`.
+    An algorithm may add tables of its own, such as ``upper_bound.csv`` (``Outcome.tables``).
+
+    Parameters
+    ----------
+    path : path-like
+    owned : bool
+        Whether this process holds the lock of the directory already; see :meth:`owned`.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, owned: bool = False) -> None:
@@ -102,8 +107,10 @@ class RunDir:
     def existing(cls, path: str | os.PathLike[str]) -> RunDir:
         """Return the directory of a run that was started.
 
-        Raises InputError where it has no ``config.yaml``, or a link, which may lead to a file of
-        the user's.
+        Raises
+        ------
+        InputError
+            It has no ``config.yaml``, or a link, which may lead to a file of the user's.
         """
         run_dir = cls(path)
         if not run_dir.config_file.is_file():
@@ -115,7 +122,10 @@ class RunDir:
     def finished(cls, path: str | os.PathLike[str], remedy: str) -> RunDir:
         """Return the directory of a run that has a front; ``remedy`` says how it gets one.
 
-        Raises InputError where it is not the directory of a run, or has no front.
+        Raises
+        ------
+        InputError
+            It is not the directory of a run, or has no front.
         """
         run_dir = cls.existing(path)
         if run_dir.front_file.is_file():
@@ -158,8 +168,17 @@ class RunDir:
     def owned(self, *, wait: bool = False) -> Iterator[None]:
         """Hold the lock of the directory, as every run in it must; do nothing if it is held here.
 
-        The system releases the lock when the process ends, in whatever way. Raises InputError where
-        another process holds it, unless the caller wants to ``wait`` for that.
+        The system releases the lock when the process ends, in whatever way.
+
+        Parameters
+        ----------
+        wait : bool
+            Whether to wait for a process that holds it.
+
+        Raises
+        ------
+        InputError
+            Another process holds it, and it is not waited for.
         """
         if self._owned:
             yield
@@ -306,7 +325,10 @@ class RunDir:
     def journal(self) -> Journal:
         """Open the journal for reading.
 
-        Raises JournalError where it cannot be read, or lacks rows of a run that has ended.
+        Raises
+        ------
+        JournalError
+            It cannot be read, or lacks rows of a run that has ended.
         """
         journal = Journal(self.journal_file)
         if not set(self.roles().metrics) <= set(journal.metric_names):
@@ -325,7 +347,10 @@ class RunDir:
     def front(self) -> Front:
         """Return the final front, with test metrics if it has some; it is read when it changed.
 
-        Raises InputError where it is damaged, or not as the run wrote it.
+        Raises
+        ------
+        InputError
+            It is damaged, or not as the run wrote it.
         """
         roles = self.roles()
         with damaged(self.front_file, "a front"):
@@ -346,7 +371,10 @@ class RunDir:
     def returned(self) -> Front | None:
         """Return what the method returns by its own definition; None where that is the front.
 
-        Raises InputError as :meth:`front`.
+        Raises
+        ------
+        InputError
+            It is damaged, or not as the run wrote it.
         """
         if not self.returned_file.is_file() and self.returned_file.name not in self._digests:
             return None

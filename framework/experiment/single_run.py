@@ -137,13 +137,34 @@ class SingleRun:
     interrupted (by Ctrl-C, or an error such as a full disk), the front and the summary so far are
     written, and the exception goes on.
 
-    ``evaluated_by`` returns, after the search, which kind of worker evaluated; ``about`` is further
-    content of ``about.json``; ``report`` shows a line of text to the user; ``stopping_criterion``
-    may end the run before its budget does; ``alternatives`` says whether the front is compared
-    with what one would do without a search.
+    Parameters
+    ----------
+    config : RunConfig
+    problem : Problem
+    run_dir : RunDir
+    evaluator : Evaluator
+    callbacks : sequence of Callback
+    evaluated_by : callable
+        Returns, after the search, which kind of worker evaluated.
+    about : mapping, optional
+        Further content of ``about.json``.
+    report : callable
+        Shows a line of text to the user.
+    stopping_criterion : StoppingCriterion, optional
+        May end the run before its budget does.
+    alternatives : bool
+        Whether its front is compared with what one would do without a search.
 
-    Raises InputError where another process runs it, and JournalError where the directory holds
-    another run or cannot be written.
+    Attributes
+    ----------
+    driver : Driver
+
+    Raises
+    ------
+    InputError
+        Another process runs it.
+    JournalError
+        The directory holds another run, or cannot be written.
     """
 
     driver: Driver

@@ -39,8 +39,15 @@ def unevaluated(problem: Problem, front: Front, X: Array, seed: int) -> Array:
     Where neighbours of the front need components that are not trained yet, nothing is searched:
     these neighbours, evenly thinned, are the designs.
 
-    The front is not empty. ``X``, shape (n, d), are designs that were evaluated; none of them is
-    returned. ``seed``, of the resamples, is the run's.
+    Parameters
+    ----------
+    problem : Problem
+    front : Front
+        Not empty.
+    X : numpy.ndarray, shape (n, d)
+        Designs that were evaluated; none of them is returned.
+    seed : int
+        The run's, of the resamples.
     """
     start = front.X.astype(problem.space.dtype)
     moves = _distinct(problem.neighbours(start[evenly(len(start), _DESIGNS)]))
@@ -69,10 +76,20 @@ def searched_again(
 ) -> Array:
     """Return the best of what the same search evaluates in eight resamples of the records.
 
-    They are designs that are among the best of a spot of the front in a resample; arguments are as
-    in :func:`unevaluated`, and ``made`` returns the search in its initial state. It has as many
-    evaluations in a resample as there are in ``X``, or as many as some seconds allow. No design is
-    returned where it asks for more than 800 batches, or the problem has no outcomes.
+    Parameters
+    ----------
+    problem : Problem
+        If it has no outcomes, no design is returned.
+    made : callable
+        Returns the search in its initial state.
+    front : Front
+        Not empty. Returned are designs that are among the best of one of its spots in a resample.
+    X : numpy.ndarray, shape (n, d)
+        Designs that were evaluated; none of them is returned. A search in a resample has as many
+        evaluations, or as many as some seconds allow. No design is returned where it asks for more
+        than 800 batches.
+    seed : int
+        The run's, of the resamples.
     """
     spots = front.X.astype(problem.space.dtype)[evenly(len(front), _SPOTS)]
     outcomes = problem.outcomes(spots)

@@ -68,7 +68,13 @@ def obtain_library(
 ) -> Library:
     """Return the library that a section of a configuration describes; build it if it is missing.
 
-    Before it is built, ``check_classes`` takes its classes and its title, and may refuse them.
+    Parameters
+    ----------
+    section : LibrarySection
+    where : str
+        Key of the section, for messages.
+    check_classes : callable, optional
+        Takes the classes and the title of a library before it is built, and may refuse them.
 
     Raises
     ------

@@ -44,8 +44,12 @@ from framework.security import (
 def import_library(config: ImportConfig, folder: Path) -> tuple[Library, list[str]]:
     """Import the library that a configuration describes, and write it to a folder.
 
-    It is returned as read from there, with lines for the user: models that were left out, costs
-    that were filled in.
+    Returns
+    -------
+    library : Library
+        As read from the folder.
+    messages : list of str
+        Lines for the user: models that were left out, costs that were filled in.
 
     Raises
     ------

@@ -454,7 +454,10 @@ def _description_of(folder: Path) -> dict[str, Any]:
 def open_array(path: Path) -> Array:
     """Open a ``.npy`` file as a memory map, read-only and without pickles.
 
-    Raises InputError where it is missing or damaged.
+    Raises
+    ------
+    InputError
+        It is missing or damaged.
     """
     try:
         return mapped(path)

@@ -73,7 +73,14 @@ def write_member(place: Path, content: bytes, about: Mapping[str, Any]) -> None:
 
 
 def load_member(folder: Path, name: str) -> Any:
-    """Return a fitted model of the library in a folder, by its id.
+    """Return a fitted model of a library.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        The library's.
+    name : str
+        Id of the model.
 
     Raises
     ------
@@ -100,7 +107,10 @@ def load_member(folder: Path, name: str) -> Any:
 def load_encoder(folder: Path) -> Encoder | None:
     """Return the encoder of a library's models; None where they take raw records.
 
-    Raises InputError where its description is damaged.
+    Raises
+    ------
+    InputError
+        The description is damaged.
     """
     path = folder / ENCODER_FILE
     if not path.is_file():
@@ -109,7 +119,12 @@ def load_encoder(folder: Path) -> Encoder | None:
 
 
 def as_taken(model: Any, records: Any) -> Any:
-    """Return records (n, d) as a model takes them: the columns that it names, otherwise an array.
+    """Return records as a model takes them: the columns that it names, otherwise an array.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    records : ndarray or DataFrame (n, d)
 
     Raises
     ------
@@ -125,7 +140,16 @@ def as_taken(model: Any, records: Any) -> Any:
 def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Array:
     """Return what a library keeps of a model: probabilities in the order of ``classes``, or values.
 
-    They are float64 (n,) for two classes (of the second) and for regression, else (n, C).
+    Parameters
+    ----------
+    model : fitted estimator
+    records : ndarray or DataFrame (n, d)
+    classes : collection or None
+        None for regression.
+
+    Returns
+    -------
+    float64 (n,) for two classes (of the second) and regression, else (n, C)
 
     Raises
     ------
@@ -151,7 +175,10 @@ def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Ar
 def shaped(values: Array, shape: tuple[int, ...]) -> Array:
     """Return the predictions of a model, which must have the shape (n,) or (n, C) given.
 
-    Raises ValueError for another shape, which numpy might broadcast over the records.
+    Raises
+    ------
+    ValueError
+        They have another shape, which numpy might broadcast over the records.
     """
     if values.shape != shape:
         raise ValueError(f"predictions of shape {values.shape} where {shape} was expected")

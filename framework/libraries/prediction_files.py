@@ -53,8 +53,10 @@ _METRICS = ("dataset", "fold", "framework", "time_infer_s")
 def from_files(config: ArraysConfig, name: str) -> Library:
     """Return the library of predictions, labels and costs that lie in files.
 
-    Raises InputError if a file is missing or they do not fit each other; see
-    :meth:`Library.from_arrays`.
+    Raises
+    ------
+    InputError
+        A file is missing, or the files do not fit each other; see :meth:`Library.from_arrays`.
     """
     classes = config.classes
     ids, costs = read_costs(config.costs, config.units, config.ids)
@@ -151,8 +153,12 @@ def read_costs(
 ) -> tuple[list[str], dict[str, Cost]]:
     """Read a table with a column of ids and one column for each cost.
 
-    Without the argument ``ids``, the ids are those of the table. Costs are in the order of the ids,
-    NaN where the table lacks a model: the library will refuse it.
+    Returns
+    -------
+    ids : list of str
+        The argument, else those of the table.
+    costs : dict of str to Cost
+        In the order of the ids. NaN where the table lacks a model: the library will refuse it.
     """
     if path is None:
         return list(ids or ()), {}

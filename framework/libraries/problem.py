@@ -125,7 +125,13 @@ class LibraryProblem(AnsweringProblem, Deployable):
     def of_section(cls, config: LibraryKeys, models: int | None = None, **options: Any) -> Self:
         """Open or build the library of a section, and make the problem of its first models.
 
-        All its models are taken if ``models`` is None; ``options`` are arguments of the class.
+        Parameters
+        ----------
+        config : LibraryKeys
+        models : int, optional
+            How many of its models; all if None.
+        **options
+            Further arguments of the class.
 
         Raises
         ------

@@ -109,9 +109,17 @@ def _is_curve(method: str, curve: FloatArray) -> bool:
 def fit_calibration(
     method: str, P: FloatArray, y: IntArray, weights: FloatArray | None = None
 ) -> Calibration:
-    """Fit the curves to probabilities (n, classes), class codes (n,) and weights (n,) of records.
+    """Fit the curves.
 
-    The probabilities are from classifiers that were not trained on the records.
+    Parameters
+    ----------
+    method : {'isotonic', 'sigmoid', 'softmax'}
+    P : numpy.ndarray of float64, shape (n, classes)
+        Probabilities from classifiers that were not trained on the records.
+    y : numpy.ndarray of int64, shape (n,)
+        Class codes.
+    weights : numpy.ndarray of float64, shape (n,), optional
+        Weight of each record.
 
     Notes
     -----
@@ -276,10 +284,20 @@ def split(model: bytes) -> tuple[bytes, Calibration]:
 
 
 def decide(probabilities: FloatArray, thresholds: FloatArray) -> tuple[IntArray, BoolArray]:
-    """Return the most likely class (n,) of each record, and whether it is confident enough (n,).
+    """Return the most likely class of each record, and whether it is confident enough.
 
-    Of equally likely classes, by probabilities (n, K), the first one is taken. ``thresholds`` (K,)
-    are the probabilities that are enough for an answer of each class.
+    Of equally likely classes the first one is taken.
+
+    Parameters
+    ----------
+    probabilities : float64 (n, K)
+    thresholds : float64 (K,)
+        The probability that is enough for an answer of each class.
+
+    Returns
+    -------
+    best : int64 (n,)
+    confident : bool (n,)
     """
     best = probabilities.argmax(axis=1)
     highest = probabilities[np.arange(len(best)), best]

@@ -55,7 +55,10 @@ def as_frame(X: Any) -> Any:
 def training_records(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
     """Return training records (n, d) and labels (n,), checked as by :func:`records_and_targets`.
 
-    Raises ValueError also if the labels are not those of classes, or some are missing.
+    Raises
+    ------
+    ValueError
+        Also if the labels are not those of classes, or some are missing.
     """
     X, y = records_and_targets(estimator, X, y)
     check_labels(y)
@@ -63,7 +66,13 @@ def training_records(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
 
 
 def check_labels(y: Any) -> None:
-    """Raise ValueError if labels are missing, or are values of a regression."""
+    """Check that each record has a label, and that labels are classes.
+
+    Raises
+    ------
+    ValueError
+        Labels are missing, or are values of a regression.
+    """
     require_labels(pd.isna(np.asarray(y)), "y", "fit")
     check_classification_targets(y)
 
@@ -184,8 +193,13 @@ def weights_for(sample_weight: Any, y: Any) -> FloatArray:
 def copies_for(sample_weight: Any, y: Any, record_bytes: int) -> IntArray | None:
     """Return how often each record of y (n,) counts, int64 (n,); None if each counts once.
 
-    Weights (n,) are whole numbers from 0, as integers or as floats. A record, of which copies will
-    be made, has ``record_bytes``.
+    Parameters
+    ----------
+    sample_weight : array_like (n,) or None
+        Whole numbers from 0, as integers or as floats.
+    y : array_like (n,)
+    record_bytes : int
+        Bytes of a record, of which copies will be made.
 
     Raises
     ------

@@ -239,7 +239,13 @@ def check_kind(kind: str) -> None:
 
 
 def classifier_class(kind: str) -> Any:
-    """Return the class of a kind; raises InputError where it may not be named or does not exist."""
+    """Return the class of a kind.
+
+    Raises
+    ------
+    InputError
+        It may not be named, or does not exist.
+    """
     check_kind(kind)
     if kind in registry.names("classifiers"):
         return registry.load("classifiers", kind)
@@ -437,7 +443,13 @@ def _read_calibrated(files: ModelFiles, name: str, classes: Any) -> CalibratedPr
 
 
 def load_classifier(content: bytes, name: str) -> Any:
-    """Load a classifier from skops's format; ``name`` is that of its file, for messages.
+    """Load a classifier from skops's format.
+
+    Parameters
+    ----------
+    content : bytes
+    name : str
+        Name of the file in messages.
 
     Raises
     ------

@@ -50,7 +50,13 @@ class ModelFiles:
         return name in self._digests
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file; raises InputError if its name leads out of the folder, or is taken."""
+        """Write a file.
+
+        Raises
+        ------
+        InputError
+            The name leads out of the folder, or was written before.
+        """
         check_name(name)
         if name in self._digests:
             raise InputError(f"{name}: expected another name for a second file, found the same")
@@ -77,7 +83,13 @@ class ModelFiles:
         self.write(name, buffer.getvalue())
 
     def write_estimator(self, name: str, estimator: Any) -> None:
-        """Write a fitted estimator in skops's format; raises InputError for types not trusted."""
+        """Write a fitted estimator in skops's format.
+
+        Raises
+        ------
+        InputError
+            It holds a type that :meth:`read_estimator` would refuse.
+        """
         self.write(name, dump_estimator(estimator, name))
 
     def read(self, name: str) -> bytes:
@@ -164,9 +176,12 @@ def check_name(name: object) -> None:
 
 
 def read_digests(folder: Path) -> dict[str, str]:
-    """Return the digests of the files in a folder, by name.
+    """Return the digests of the files in a folder from ``SHA256SUMS``, by name.
 
-    Raises InputError where ``SHA256SUMS``, which has them, is missing or damaged.
+    Raises
+    ------
+    InputError
+        The file is missing or damaged.
     """
     path = folder / DIGESTS_FILE
     try:

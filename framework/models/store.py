@@ -222,7 +222,13 @@ def _checked_keeps(names: Any) -> tuple[str, ...]:
 
 
 def check_target(target: Path) -> None:
-    """Refuse a place unless it is new, an empty directory, or one with a model to be replaced."""
+    """Check that a directory is new, is empty, or holds a model, which may be replaced.
+
+    Raises
+    ------
+    InputError
+        There is something else.
+    """
     if target.is_dir():
         if not any(target.iterdir()) or (target / MODEL_FILE).is_file():
             return

@@ -250,7 +250,11 @@ class Chosen:
 def shares(walk: Walk, most: int) -> tuple[list[str], list[list[float]]]:
     """Return the names of answers, and for each stage the share of all records with each answer.
 
-    There are at most ``most`` names; the rarest answers are put together as ``others``.
+    Parameters
+    ----------
+    walk : Walk
+    most : int
+        How many names to return at most; the rarest answers are put together as ``others``.
     """
     names = list(walk.stages[0].answers)
     total: dict[str, int] = {n: sum(s.answers[n] for s in walk.stages) for n in names}

@@ -136,14 +136,21 @@ def front_of_chains(
 
     Parameters
     ----------
+    tables : StageTables
+    price : Prices
     k : int
         Greatest number of stages, 2 <= k <= n.
     seed : ChainFront
         Non-dominated points of some chains; the better they are, the faster the search.
+    limits : Limits
     bounds : bool
         Whether to compute an upper bound of the front if a limit is reached.
     report : callable
         Called with the number of feature sets that are done, and the number of all sets.
+
+    Returns
+    -------
+    SearchResult
 
     Notes
     -----
@@ -185,10 +192,24 @@ def front_by_risk(
 ) -> tuple[RiskFront, Stop | None]:
     """Return the front of loss and cost over all chains of at most ``k`` sets.
 
-    If a limit was reached, it is returned, too, and the front is incomplete. ``per_stage`` says
-    whether each stage has a threshold of its own, and ``coverage`` whether the number of records
-    answered is an objective too. The other arguments are those of :func:`front_of_chains`; ``k``
-    may be 1. Takes 3^n steps times the states of a set and the values of a threshold.
+    Parameters
+    ----------
+    answers : Answers
+    price, k, limits, report
+        See :func:`front_of_chains`; ``k`` may be 1.
+    per_stage : bool
+        Whether each stage has a threshold of its own.
+    coverage : bool
+        Whether the number of records answered is an objective too.
+
+    Returns
+    -------
+    RiskFront, {'memory', 'time'} or None
+        The front, and the limit that was reached. If there is one, the front is incomplete.
+
+    Notes
+    -----
+    Takes 3^n steps times the states of a set and the values of a threshold.
     """
     levels = len(answers.sure)
     settings = [np.arange(levels)] if per_stage else [np.array([level]) for level in range(levels)]

@@ -323,10 +323,19 @@ def _best_end(programme: Programme, here: int, states: States, state: int) -> tu
 def best_ends(
     programme: Programme, here: int, states: States, points: Points, ends: IntArray
 ) -> int:
-    """Write the bounds of :func:`_best_end` for the states of a set into ``ends`` (states, 3).
+    """Write the bounds of :func:`_best_end` for the states of a set.
 
-    States that a point is at least as good as, whatever follows, are left out. Returns how many
-    rows were filled.
+    States that a point is at least as good as, whatever follows, are left out.
+
+    Parameters
+    ----------
+    ends : numpy.ndarray of int64, shape (states of the set, 3)
+        Filled.
+
+    Returns
+    -------
+    int
+        How many rows were filled.
     """
     _sum_octets(programme, here)
     rows = 0

@@ -128,8 +128,14 @@ def choose(
 ) -> tuple[Method, str]:
     """Return the method to begin with, and the plan in words for the user.
 
-    ``one_way`` says whether the constraints allow dynamic programming (see :func:`check_roles`),
-    and ``bounds`` whether bounds are enough.
+    Parameters
+    ----------
+    task : Task
+    method : {'auto', 'enumeration', 'dynamic_programming'}
+    one_way : bool
+        Whether the constraints allow dynamic programming; see :func:`check_roles`.
+    bounds : bool
+        Whether bounds are enough.
 
     Raises
     ------
@@ -182,7 +188,10 @@ def choose(
 def check_roles(roles: Roles, metrics: Sequence[str] = METRICS) -> bool:
     """Refuse unknown roles; return whether every constraint only excludes bad values.
 
-    Raises InputError for a metric or a sense that exact searches do not know.
+    Raises
+    ------
+    InputError
+        A metric or a sense is not among those that exact searches know.
     """
     for objective in roles.objectives:
         if objective.metric not in metrics:
@@ -215,7 +224,10 @@ def plan_by_risk(
 ) -> tuple[Method, str]:
     """Do as :func:`choose` does where stages decide by costs.
 
-    Raises Unfit if there are too many features, or the user asked for what needs an enumeration.
+    Raises
+    ------
+    Unfit
+        There are too many features, or the user asked for what needs an enumeration.
     """
     if task.n > FEATURES_AT_MOST:
         choose(task, "auto", one_way=True, bounds=False)  # raises

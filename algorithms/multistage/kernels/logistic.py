@@ -206,8 +206,20 @@ def out_of_fold(
 ) -> bool:
     """Fill ``P`` with class probabilities, those of each record by the fit on the other folds.
 
-    ``P`` is (classes, N), and ``folds`` (N,) has the fold of each record, from 0; the others are
-    those of :func:`fit`. Returns whether all fits converged.
+    Parameters
+    ----------
+    S : numpy.ndarray of float64, shape (d, N)
+        One row per column of the data; the last row is all ones.
+    y, folds : numpy.ndarray of int64, shape (N,)
+        Class codes; fold of each record, from 0.
+    weights, basis, C
+        See :func:`fit`.
+    P : numpy.ndarray of float64, shape (classes, N)
+
+    Returns
+    -------
+    bool
+        Whether all fits converged.
     """
     for f in range(folds.max() + 1):
         inside, outside = np.flatnonzero(folds != f), np.flatnonzero(folds == f)

@@ -155,7 +155,12 @@ def loss(tree: GateTree, data: Data, smoothing: float) -> tuple[float, GateTree]
     ``sum over features of cost * sqrt(squared weights on the path + smoothing^2)``, the mixed norm.
     The third is the ridge.
 
-    ``smoothing``, above 0, makes the loss differentiable; the smaller, the nearer the mixed norm.
+    Parameters
+    ----------
+    tree : GateTree
+    data : Data
+    smoothing : float, above 0
+        Makes the loss differentiable; the smaller, the nearer the mixed norm.
 
     Notes
     -----
@@ -226,7 +231,13 @@ def fit_tree(
 ) -> Minimum:
     """Return the tree of least loss among those to which several starts lead.
 
-    ``weights`` (R, D + 1) is a linear classifier on all features.
+    Parameters
+    ----------
+    weights : float64 (R, D + 1)
+        A linear classifier on all features.
+    depth, starts : int
+    data : Data
+    rng : numpy.random.Generator
 
     Warns
     -----

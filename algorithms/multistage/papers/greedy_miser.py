@@ -177,9 +177,16 @@ def _grow(
 def boost(records: Binned, target: Array, prices: Prices, step: float, forest: Forest) -> None:
     """Fit trees to the negative gradient of half the squared error, round by round.
 
-    ``target`` is (n, R), and ``step`` the share of each tree that is added. ``prices`` change:
-    features that were bought cost 0 afterwards. ``forest`` is filled; ``column`` must be -1 and the
-    others 0 before.
+    Parameters
+    ----------
+    records : Binned
+    target : float64 (n, R)
+    prices : Prices
+        Changed: features that were bought cost 0 afterwards.
+    step : float
+        Share of each tree that is added.
+    forest : Forest
+        Filled; ``column`` must be -1 and the others 0 before.
 
     Notes
     -----

@@ -116,8 +116,12 @@ def grid_points(methods: Iterable[MethodName]) -> list[GridPoint]:
 def estimator_of(point: GridPoint, **common: Any) -> Any:
     """Return the unfitted estimator of a grid point.
 
-    ``common`` are further parameters, such as ``costs``, ``threshold`` and ``reject_label``. Those
-    that a baseline does not have are left out.
+    Parameters
+    ----------
+    point : GridPoint
+    **common
+        Further parameters, such as ``costs``, ``threshold`` and ``reject_label``. Those that a
+        baseline does not have are left out.
     """
     kind = METHODS[point.method].estimator
     accepted = kind().get_params()
@@ -149,8 +153,12 @@ class Measured(NamedTuple):
 def measure(classifier: Any, X: pd.DataFrame | Array, y: Array) -> Measured:
     """Measure a fitted classifier with its own thresholds and costs.
 
-    It is a ``BudgetedClassifier`` or ``MultiStageClassifier``; ``X`` is (n, d), n >= 1, and ``y``
-    (n,) has labels as in ``fit``.
+    Parameters
+    ----------
+    classifier : BudgetedClassifier or MultiStageClassifier
+    X : DataFrame or array (n, d), n >= 1
+    y : (n,)
+        Labels as in ``fit``.
     """
     answered = classifier.conclusive(X)
     best = classifier.classes_[classifier.predict_proba(X).argmax(axis=1)]
