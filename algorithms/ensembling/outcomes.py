@@ -9,7 +9,7 @@ import numpy as np
 
 from algorithms.ensembling.scores import BALANCED, OF_CONFUSION, Scores
 from algorithms.ensembling.traits import mean_correlations
-from framework.answers import Part, Sums
+from framework.answers import Answers, Part, Sums
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.measures import Tables, rarest_share
 from framework.roles import Metric
@@ -46,6 +46,19 @@ class EnsembleScore(NamedTuple):
             return values
 
         return _under_weights(sums, plain, len(scores.truth.y), weighted)
+
+    def ends(self, answers: Answers) -> tuple[FloatArray, FloatArray] | None:
+        """Return 0 and the greatest log loss of a record, (n,) each; None for other scores.
+
+        A single record may decide it: where a model gives its class no chance, say.
+        """
+        if self.metric.name != "log_loss":
+            return None
+        assert answers.X is not None
+        able = np.flatnonzero((answers.X > 0).any(axis=1))
+        greatest = np.zeros(len(answers.X))
+        greatest[able] = self.scores(answers.records.part).greatest_log_loss(answers.X[able])
+        return np.zeros(len(greatest)), greatest
 
     def share(self, sums: Sums) -> FloatArray:
         """Return the share of the records that the score is as sure as, shape (n, b)."""

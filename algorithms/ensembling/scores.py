@@ -129,12 +129,17 @@ class _Rows:
         return np.stack([weighted_sums(right[:, i], weights[i]) for i in places], axis=2)
 
     @cached_property
-    def minus_log(self) -> FloatArray:
-        """Mean of -log(probability of the true class), (n, b)."""
+    def log_losses(self) -> FloatArray:
+        """-log(probability of the true class) of each record, (n, N)."""
         sums = self._sums
         if self.truth.classes == 2:
             sums = np.where(self.truth.y == 1, sums, self._one - sums)
-        return self._mean(-np.log(np.clip(sums / self._one, LEAST, 1.0 - LEAST)))
+        return -np.log(np.clip(sums / self._one, LEAST, 1.0 - LEAST))
+
+    @property
+    def minus_log(self) -> FloatArray:
+        """Mean of :attr:`log_losses`, (n, b)."""
+        return self._mean(self.log_losses)
 
     @cached_property
     def mean_square(self) -> FloatArray:
@@ -268,6 +273,13 @@ class Scores:
         if scorers:
             by_name |= self._from_scorers(scorers, X)
         return {name: by_name[name] for name in names}
+
+    def greatest_log_loss(self, X: Array) -> FloatArray:
+        """Return the greatest -log(probability of the true class) of a record, shape (n,)."""
+        table, greatest = self._table("log_loss"), np.empty(len(X))
+        for block in means.blocks(len(X), table.whole[0].nbytes):
+            greatest[block] = _Rows(table, X[block], self._unweighted).log_losses.max(axis=1)
+        return greatest
 
     def _table(self, name: str) -> means.FixedPoint:
         """Return the predictions in fixed point that a score is computed from, made once."""

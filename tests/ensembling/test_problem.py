@@ -179,7 +179,10 @@ def test_decoded_ensembles_predict_what_was_scored(tmp_path):
     model, found = problem.decode(x), problem.evaluate(x[None, :], NOTHING)
     assert model.score(frame, np.array(library.classes)[y]) == found["accuracy"][0]
     proba = model.predict_proba(frame)
-    assert np.isclose(-np.log(proba[np.arange(len(y)), y]).mean(), found["log_loss"][0], rtol=1e-6)
+    losses = -np.log(proba[np.arange(len(y)), y])
+    assert np.isclose(losses.mean(), found["log_loss"][0], rtol=1e-6)
+    least, greatest = problem.outcomes(x[None]).ends()["log_loss"]
+    assert (least[0], greatest[0]) == (0.0, pytest.approx(losses.max(), rel=1e-5))
     assert model.predict_cost() == {"memory": found["memory"][0]}
     assert len(model.predict_table(pd.DataFrame(problem.example()))) == 2
     assert problem.decode(np.array([0, 1])).names_ == ["linear"]
