@@ -62,7 +62,8 @@ class MultiStageSettings(RecordsConfig):
         ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
     subgroup : column that tells subgroups apart; metrics compare them. It stays a feature if it is
         one.
-    weights : column of weights of records, in training and in every metric; it is not a feature.
+    weights : column of weights of records, in any unit, in training and in every metric; it is no
+        feature.
         Records of weight 0 are left out.
     missing : what a model does where a value is missing in a stage that is reached: take the
         median, stop and ask for it, or give no answer. A record that stops there has no answer and

@@ -161,7 +161,7 @@ def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
         if name not in names:
             raise InputError(f"record: expected features, found {name!r}{nearest(name, names)}")
     frame = pd.DataFrame({name: [record.get(name)] for name in names})
-    filled = [i for i, name in enumerate(names) if record.get(name) is not None]
+    filled = np.flatnonzero(~model.encoder_.missing(frame, range(len(names)))[0]).tolist()
     step: dict[str, Any] = {"label": None, "confidence": None, "missing": []}
     cost = _cost(model, filled)
     for number, features in enumerate(model.stages_, start=1):

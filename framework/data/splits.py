@@ -301,7 +301,7 @@ def fold_records(
     ------
     InputError
         There are fewer than two records for each fold, a class has one record, which its fold would
-        take away from the others, or there are fewer units than folds.
+        take away from the others, or units do not fill the folds.
     """
     if len(strata) < 2 * count:
         raise InputError(
@@ -318,7 +318,14 @@ def fold_records(
                 f"the training and validation records, found {count}; lower folds"
             )
         if unit.max() + 1 < len(unit):
-            return _dealt(strata, unit.ravel(), np.full(count, 1 / count), rng)
+            folds = _dealt(strata, unit.ravel(), np.full(count, 1 / count), rng)
+            filled = len(np.unique(folds))
+            if filled < count:
+                raise InputError(
+                    f"{where}: expected groups (or copies) of records that fill {count} folds, "
+                    f"found that large ones fill {filled}; lower folds"
+                )
+            return folds
     fold_of = np.empty(len(strata), dtype=np.int64)
     dealt = 0
     for code in np.unique(strata):

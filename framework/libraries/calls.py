@@ -444,7 +444,10 @@ def _numbers(values: Any, where: str) -> FloatArray:
                     f"{where}: expected numbers, found the text {value!r}; write amounts without "
                     "currency and thousands marks"
                 )
-    return np.asarray(raw, dtype=np.float64)
+    try:
+        return np.asarray(raw, dtype=np.float64)
+    except OverflowError as error:  # a whole number of more than 308 digits
+        raise InputError(f"{where}: expected numbers below 1e308, found a larger one") from error
 
 
 def _refuse_gaps(

@@ -123,6 +123,7 @@ def test_a_library_is_a_table(classes):
         ({"large:cost": ["$0.10", "1", "2"]}, r"found the text '\$0.10'"),
         ({"large:cost": [1, -2, 3]}, "from 0, found -2"),
         ({"large:cost": [1, 1e300, 3]}, "larger unit"),
+        ({"large:cost": [1, 10**400, 3]}, "expected numbers below 1e308"),
         ({"large:cost": [0, 4e-10, 3e-10]}, "less than a thousandth, found 3e-10; .* smaller unit"),
         ({"small:cost": [1.4e-9, 0, 0]}, "less than a thousandth, found 1.4e-09; .* smaller unit"),
         ({"small:correct": [1, 2, 0]}, "0 for a wrong, found 2"),

@@ -258,3 +258,10 @@ def test_problems_say_what_a_pool_is_measured_on() -> None:
 def test_outer_folds_survive_being_written_out() -> None:
     section = config(split={"folds": 5, "fold": 2})
     assert BuildConfig.model_validate(section.model_dump(mode="json")) == section
+
+
+def test_groups_that_leave_a_fold_empty_are_refused():
+    """Whoever fitted without that fold had records to fit on, but none to answer."""
+    units = np.array([0, 0, 0, 1, 1, 1, 2, 3])
+    with pytest.raises(InputError, match=r"fill 4 folds, found that large ones fill 3; lower"):
+        fold_records(np.array([0, 0, 0, 1, 1, 1, 0, 1]), 4, 0, "f", units=units)

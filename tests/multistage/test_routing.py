@@ -65,6 +65,8 @@ def test_what_is_known_already_is_not_paid_again():
     assert first["next_cost"] == 122.0
     later = model.next_features({"f1": row["f1"]})
     assert (later["next"], later["next_cost"], later["cost"]) == ({"f4": 16.0}, 20.0, 102.0)
+    gaps = [model.next_features({"f1": row["f1"], "f0": gap})["cost"] for gap in (None, np.nan)]
+    assert gaps == [102.0, 102.0]  # what is missing was not paid for
     with pytest.raises(InputError, match="expected features, found 'f11'; did you mean 'f1'"):
         model.next_features({"f11": 1})
     with pytest.raises(InputError, match="feature 'f1': expected numbers, found 'wide'"):
