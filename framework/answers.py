@@ -399,6 +399,14 @@ class Bounded(Measure, Protocol):
         """Return the least and the highest value of a record, (n,) each; None where not known."""
 
 
+@runtime_checkable
+class Difference(Measure, Protocol):
+    """A metric that may be the greatest difference between subgroups."""
+
+    def chance(self, sums: Sums) -> FloatArray:
+        """Return what it is by chance alone: see :meth:`RecordOutcomes.chance`."""
+
+
 class Size(NamedTuple):
     """A metric that does not depend on records."""
 
@@ -565,6 +573,17 @@ class AnswerOutcomes(RecordOutcomes):
         counts = self._counts(self._X[candidates], folds).of(unions)
         sums = CountedSums(self._records, counts)
         return _valued(sums, *self._functions(names, shares=True))
+
+    def chance(
+        self, weights: Array, candidates: slice | IntArray = slice(None)
+    ) -> Mapping[str, FloatArray]:
+        of = {
+            m.metric.name: m.chance
+            for m in self._measures
+            if isinstance(m, Difference) and m.metric.statistic == "difference"
+        }
+        drawn = DrawnRecords(self._records, weights)
+        return _joined([_summed(block, drawn, of, {})[0] for block in self._blocks(candidates)])
 
     def _functions(self, names: Collection[str] | None, *, shares: bool) -> tuple[OfSums, OfSums]:
         """Return how metrics (all if None) and, if wanted, shares follow from sums."""

@@ -266,6 +266,12 @@ class BetweenSubgroups(NamedTuple):
             widest = np.where(present[a] & present[b], np.maximum(widest, gap), widest)
         return widest
 
+    def chance(self, sums: Sums) -> FloatArray:
+        """Return the difference of subgroups that are alike under the first weights, (n, b)."""
+        codes, present = self._present(sums)
+        values = np.stack([self.rate.of(sums, code) for code in codes])
+        return self._replace(worst=False)._extremes(values - values[..., :1], present)
+
     def _present(self, sums: Sums) -> tuple[range, BoolArray]:
         """Return the codes of the subgroups, and for which the rate is defined, (codes, 1, b)."""
         codes = range(len(sums.answers.records.subgroup_names))

@@ -157,6 +157,17 @@ class RecordOutcomes(ABC):
         """
         return self.figures(unions[fold_of].astype(np.float32), candidates, names)
 
+    def chance(
+        self, weights: Array, candidates: slice | IntArray = slice(None)
+    ) -> Mapping[str, FloatArray]:
+        """Return how far subgroups part by chance alone, by difference, shape (candidates, b).
+
+        That is what the difference would be if each subgroup had, under the first column of
+        ``weights`` (records, b), the same value: the greatest difference of two subgroups in how
+        far their values under a column are above those under the first one.
+        """
+        return {}
+
     def ends(
         self, candidates: slice | IntArray = slice(None)
     ) -> Mapping[str, tuple[FloatArray, FloatArray]]:
@@ -201,6 +212,11 @@ class WeightedOutcomes(RecordOutcomes):
         squares: bool = False,
     ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
         return self._base.figures(self._drawn(weights), candidates, names, squares=squares)
+
+    def chance(
+        self, weights: Array, candidates: slice | IntArray = slice(None)
+    ) -> Mapping[str, FloatArray]:
+        return self._base.chance(self._drawn(weights), candidates)
 
     def _drawn(self, weights: Array) -> FloatArray:
         return weights.astype(np.float64) * self._units[:, None]

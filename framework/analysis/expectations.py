@@ -88,7 +88,7 @@ def expect(
         )
     outcomes, chosen, metrics = resamples.outcomes, np.array([position]), rule.roles.metrics
     if spread is None:
-        alone = spreads(outcomes, resamples.units, chosen, resamples.metrics(chosen), metrics)
+        alone = spreads(resamples, chosen, resamples.metrics(chosen), metrics)
         spread = {name: of_solutions[0] for name, of_solutions in alone.items()}
     # the description of a run that was received from others may lack a metric
     claimed = {n: float(v[0]) for n, v in resamples.claimed(chosen).items() if n in spread}

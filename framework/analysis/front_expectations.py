@@ -100,7 +100,7 @@ def expect_front(
     figures = expected_columns(roles.metrics)
     metrics = {n: roles.metrics[n] for n in figures if n in resamples.outcomes.names}
     gains, again = resamples.gains_of_rules(pick, pick(resamples, pool), pool, metrics)
-    spread = spreads(resamples.outcomes, resamples.units, positions, drawn, metrics, refits)
+    spread = spreads(resamples, positions, drawn, metrics, refits)
     columns: dict[str, Array] = {}
     for name, metric in metrics.items():
         figures_of = claimed[name][positions].tolist()

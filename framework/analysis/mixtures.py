@@ -285,7 +285,7 @@ def expect_mixture(
     chances, parts = mixture.chances[inside], mixture.positions[inside]
     if spread is None:
         of_solutions = resamples.metrics(positions, names)
-        spread = spreads(outcomes, resamples.units, positions, of_solutions, roles.metrics)
+        spread = spreads(resamples, positions, of_solutions, roles.metrics)
     of_members, gains = resamples.metrics(positions[parts], names), few.gains(members, names)
     promises = {}
     for name in names:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,11 +15,15 @@ from framework.jit import njit_ieee
 from framework.outcomes import RecordOutcomes, Refits
 from framework.roles import Metric
 
+if TYPE_CHECKING:
+    from framework.analysis.resamples import Resamples
+
 NORMAL = 1.96  # standard errors on each side of a range
 _SQUARES = 2.0**39  # what squares of weights add up to, in steps
 _FEWEST_RECORDS = 2.0  # records that a range is computed from, at least
 # factors on the variance of the gain of choosing, for measured models and for refitted ones
 _MEASURED, _REFITTED = 0.5, 2.0
+_SELDOM = 0.975  # share of resamples in which subgroups part by less
 _LAST_BITS = 1e-12  # relative difference of equal figures
 
 Ends = tuple[float, float] | None
@@ -44,6 +48,8 @@ class Spread(NamedTuple):
     drawn : tuple of float, or None
         The least and the highest figure in resamples, for a quantile of the records' values. It
         moves in jumps, which no variance describes.
+    chance : float
+        What a difference between subgroups seldom exceeds by chance alone; 0 for other figures.
     """
 
     variance: float
@@ -53,11 +59,11 @@ class Spread(NamedTuple):
     moved: float = 0.0
     left: float = 0.0
     drawn: Ends = None
+    chance: float = 0.0
 
 
 def spreads(
-    outcomes: RecordOutcomes,
-    units: int,
+    resamples: Resamples,
     positions: IntArray,
     resampled: Mapping[str, FloatArray],
     metrics: Mapping[str, Metric],
@@ -67,9 +73,7 @@ def spreads(
 
     Parameters
     ----------
-    outcomes : RecordOutcomes
-    units : int
-        The number of units that a resample draws.
+    resamples : Resamples
     positions : numpy.ndarray of int64, shape (n,)
         The positions of the solutions among the outcomes.
     resampled : mapping of str to numpy.ndarray of float64, shape (n, B)
@@ -78,7 +82,7 @@ def spreads(
     refits : Refits, optional
         What refitting changes for the same solutions.
     """
-    n = len(positions)
+    n, outcomes, units = len(positions), resamples.outcomes, resamples.units
     variances = {
         name: np.array([moments(row)[1] for row in resampled[name]])
         for name in outcomes.names
@@ -88,13 +92,12 @@ def spreads(
     ends = outcomes.ends(positions)
     changed = {} if refits is None else changes(refits, variances)
     luck = 0.0 if changed else gain_share(outcomes.refitted)
+    apart = _apart(resamples, positions, [metrics[name] for name in variances])
     by_metric = {}
     for name, variance in variances.items():
         metric = metrics[name]
         about = units * taken.get(name, np.full(n, whole))
         limits = [_limits(metric)] * n
-        if metric.statistic == "difference":  # of which no spread is known where resamples agree
-            limits = [None if spread else metric.ends for spread in variance]
         if name in ends:
             limits = list(zip(*(end.tolist() for end in ends[name]), strict=True))
         moved, left = changed.get(name, np.zeros((2, n)))
@@ -103,13 +106,28 @@ def spreads(
         if metric.statistic == "quantile":
             least, highest = resampled[name].min(axis=1), resampled[name].max(axis=1)
             drawn = list(zip(least.tolist(), highest.tolist(), strict=True))
+        by_chance = apart.get(name, [0.0] * n)
         by_metric[name] = [
-            Spread(v, units_about, limit, luck, mean, rest, extremes)
-            for limit, extremes, (v, units_about, mean, rest) in zip(
-                limits, drawn, numbers, strict=True
+            Spread(v, units_about, limit, luck, mean, rest, extremes, seldom)
+            for limit, extremes, seldom, (v, units_about, mean, rest) in zip(
+                limits, drawn, by_chance, numbers, strict=True
             )
         ]
     return by_metric
+
+
+def _apart(
+    resamples: Resamples, positions: IntArray, metrics: Sequence[Metric]
+) -> dict[str, list[float]]:
+    """Return what the differences between subgroups seldom exceed by chance, by metric."""
+    if not any(metric.statistic == "difference" for metric in metrics):
+        return {}
+    outcomes = resamples.outcomes
+    weights = np.column_stack([np.ones(outcomes.records, np.float32), resamples.weights])
+    return {
+        name: np.quantile(column[:, 1:], _SELDOM, axis=1, method="higher").tolist()
+        for name, column in outcomes.chance(weights, positions).items()
+    }
 
 
 def taken_over(
@@ -139,8 +157,7 @@ def taken_over(
 
 
 def _limits(metric: Metric) -> Ends:
-    is_mean = metric.statistic == "mean" and metric.kind == "bounded" and not metric.scale
-    return metric.ends if is_mean else None
+    return metric.ends if metric.kind == "bounded" and not metric.scale else None
 
 
 def mixed_spread(
@@ -214,6 +231,8 @@ def promised(
     if spread.about == 0 and math.isfinite(low) and math.isfinite(high):
         return Promise(claimed, expected, low, high)  # of no record: nothing is known
     ends = _range(claimed, expected, spread, spread.left + spread.luck * luck)
+    if spread.chance:  # the greatest of many differences is above 0 where there is none
+        ends = min(ends[0], claimed - spread.chance), ends[1]
     return Promise(claimed, expected, *(min(max(x, low), high) for x in ends))
 
 
@@ -226,9 +245,10 @@ def _range(claimed: float, expected: float, spread: Spread, left: float) -> tupl
         return expected - half, expected + half
     records, each = max(spread.about / 2, _FEWEST_RECORDS), variance * spread.about
     # The most variance that a value between the ends can have, by its mean. The variance of a
-    # record is scaled with it, because a share further from its ends varies more.
+    # record is scaled with it, because a share further from its ends varies more; a difference
+    # between subgroups does not.
     of_claimed, of_expected = ((x - ends[0]) * (ends[1] - x) for x in (claimed, expected))
-    if variance and of_claimed > 0:
+    if variance and of_claimed > 0 and not spread.chance:
         each *= max(of_expected / of_claimed, 1.0)
     elif of_claimed <= 0 and not variance:  # between the ends it may be a mean of shares 0 and 1
         each = of_expected

@@ -110,7 +110,7 @@ class Evidence(NamedTuple):
         positions, drawn = self.positions(front.ids[front.ids >= 0]), self.resamples
         resampled, refits = drawn.metrics(positions), self.refits(self.X[positions])
         metrics = front.roles.metrics
-        return spreads(drawn.outcomes, drawn.units, positions, resampled, metrics, refits)
+        return spreads(drawn, positions, resampled, metrics, refits)
 
 
 def evidence(

@@ -222,22 +222,31 @@ def test_a_quantile_of_the_records_is_expected_between_its_figures_in_resamples(
     assert promised(1.0, NO_LUCK, metric, refitted) == pytest.approx((1.0, 3.0, 1.0, 28.96))
 
 
-def test_a_difference_near_0_has_no_wider_range_than_another():
-    """It was taken for a share near 0, whose variance would be far above that of its resamples."""
-    rng, n = np.random.default_rng(0), 600
-    labels = rng.integers(2, size=n)
-    records = Records(labels, ("a", "b"), 1, subgroups=np.arange(n) % 2, subgroup_names=("u", "v"))
+def test_a_difference_is_no_share_and_is_seldom_more_than_chance():
+    """Near 0 it varies as elsewhere; of six subgroups that are alike, two differ by chance."""
+    rng, n, groups = np.random.default_rng(0), 600, 6
+    labels, subgroups = rng.integers(2, size=n), np.arange(n) % groups
+    names = tuple("uvwxyz")
+    records = Records(labels, ("a", "b"), 1, subgroups=subgroups, subgroup_names=names)
     codes = np.where(rng.random((40, n)) < 0.85, labels, 1 - labels)
-    measures = rates(["recall"], ("a", "b"), 1, ("u", "v"))
+    measures = rates(["recall"], ("a", "b"), 1, names)
     outcomes = AnswerOutcomes.of(measures, AnswerTable(records, codes))
     metrics = {measure.metric.name: measure.metric for measure in measures}
-    resamples, every = Resamples(outcomes, 0), np.arange(40)
-    drawn = resamples.metrics(every)
-    claimed = outcomes.metrics(np.ones((n, 1)))["recall_difference"][:, 0]
-    of = spreads(outcomes, n, every, drawn, metrics)["recall_difference"]
-    for figure, spread in zip(claimed.tolist(), of, strict=True):
-        low, high = promised(figure, NO_LUCK, metrics["recall_difference"], spread)[2:]
-        assert 0.05 < high - low < 0.25, figure
-        assert spread.ends is None
-    alone = spreads(outcomes, n, every[:1], {"recall_difference": np.zeros((1, 9))}, metrics)
-    assert alone["recall_difference"][0].ends == (0.0, 1.0)  # where resamples do not differ
+    resamples, every, name = Resamples(outcomes, 0), np.arange(40), "recall_difference"
+    claimed = outcomes.metrics(np.ones((n, 1)))[name][:, 0]
+    spread = spreads(resamples, every, resamples.metrics(every), metrics)[name]
+    unfair, of_subgroup = [], np.empty((groups, resamples.count))
+    for i in range(40):
+        for g in range(groups):
+            of = (subgroups == g) & (labels == 1)
+            right, drawn = codes[i, of] == 1, resamples.weights[of].astype(float)
+            of_subgroup[g] = right @ drawn / drawn.sum(axis=0) - right.mean()
+        seldom = np.quantile(np.ptp(of_subgroup, axis=0), 0.975, method="higher")
+        assert spread[i].chance == pytest.approx(seldom)
+        low, high = promised(claimed[i], NO_LUCK, metrics[name], spread[i])[2:]
+        unfair.append(low > 0)
+        assert 0.15 < high - low < 0.6
+    assert sum(unfair) <= 2
+    pair = Spread(0.001, 60, (0.0, 1.0), 0.0, chance=0.08)
+    share = promised(0.0003, np.array([-0.02]), metrics[name], pair._replace(chance=0.0))
+    assert share.high > 2 * promised(0.0003, np.array([-0.02]), metrics[name], pair).high

@@ -194,7 +194,7 @@ def test_verdicts_say_who_won_on_which_case_and_what_chance_may_explain():
         "More than chance, against every other method: on pima. Chance may explain the lead, over "
         "the methods in brackets: on heart (random). Too few runs to tell from chance: on credit. "
         "(Ranges in brackets: 95%, over runs with other seeds, not over other records; more than "
-        "chance is what lies above 0. Not corrected for the number of pairs.)"
+        "chance is what lies above 0. Not corrected for the number of pairs and cases.)"
     )
 
 

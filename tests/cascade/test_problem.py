@@ -140,7 +140,7 @@ def test_what_95_percent_do_not_exceed_may_be_what_those_pay_who_go_on(n):
     resamples = Resamples(outcomes, 0)
     metrics = {metric.name: metric for metric in problem.metrics}
     drawn = resamples.metrics(np.arange(1))
-    (spread,) = spreads(outcomes, n, np.arange(1), drawn, metrics)["p95_cost"]
+    (spread,) = spreads(resamples, np.arange(1), drawn, metrics)["p95_cost"]
     claimed = problem.evaluate(X)["p95_cost"].item()
     assert claimed == 1.0
     assert promised(claimed, np.zeros(9), metrics["p95_cost"], spread) == (1.0, 1.0, 1.0, 26.0)
