@@ -107,7 +107,7 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
                 comparison = compare_grid(grid, out)
             except InputError:  # no run found a solution; all have ended nevertheless
                 out.write_summary(summary)
-                if not over:
+                if not (failed or over):
                     raise
             else:
                 paths = write_results(comparison, out.path)
