@@ -316,7 +316,7 @@ BUDGET = {
     "algorithms": 32_710,
     "tracking": 7_719,
     "scripts": 1_750,
-    "tests": 46_362,
+    "tests": 46_372,
 }
 
 

@@ -161,12 +161,12 @@ class PoolEstimator(FrontEstimator[Model]):
         return X
 
     def _take_features(self, X: Any) -> None:
-        """Set the number of features and, if records are a DataFrame, their names."""
+        """Set the number of features and, if all columns are called by texts, their names."""
         self.__dict__.pop("feature_names_in_", None)
         shape = np.shape(X)
         if len(shape) == 2:
             self.n_features_in_ = shape[1]
-        if isinstance(X, pd.DataFrame):
+        if isinstance(X, pd.DataFrame) and all(isinstance(name, str) for name in X.columns):
             self.feature_names_in_ = np.array(X.columns, dtype=object)
 
     def _pooled(self, library: Library) -> Problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import warnings
 from functools import cache
 
 import numpy as np
@@ -355,6 +356,15 @@ def test_records_that_are_no_table_of_numbers_are_refused(cls):
             search.fit(wrong, labels, **more)
     with pytest.raises(ValueError, match="X has 3 features"):
         fitted(cls).predict(X.to_numpy()[:, :3])
+
+
+@each_pool
+def test_columns_that_are_numbers_have_no_names(cls):
+    X, y = records()
+    frame = X.set_axis(range(X.shape[1]), axis="columns")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(made(cls).fit(frame, y).predict(frame)) == len(y)
 
 
 @pytest.mark.quick(2)
